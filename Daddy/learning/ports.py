@@ -1,0 +1,157 @@
+"""Pure: what the loop needs from the outside, as Protocols.
+
+Owns the seams between the learner and its neighbours: weights.exchange, streaming.tunnel_client,
+core.wall, core.events and learning.vector fit these shapes without importing them (siblings never
+import each other; the entry puts them together). Promises that nothing here does anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+    from gymnasium.spaces import Dict as DictSpace
+    from gymnasium.spaces import Discrete
+
+    from Daddy.core.vocabulary import AgentReport
+
+    StateDict = dict[str, torch.Tensor]
+    """Tensors on the CPU, contiguous, float32 unless an integer counter."""
+
+    Observations = dict[str, np.ndarray]
+    """One array (N, *shape) per key of the single environment's observation space."""
+
+
+class Adoption(Protocol):
+    """A version taken over: its number, the weights to go on with, and why."""
+
+    @property
+    def version(self) -> int: ...
+    @property
+    def weights(self) -> StateDict: ...
+    @property
+    def reason(self) -> str: ...
+
+
+class WeightExchange(Protocol):
+    """One peer's view of the shared weights. Called between PPO iterations only."""
+
+    def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
+        """The weights to start from.
+
+        A fresh peer gets the newest version; the first caller of all writes `initial()` as version
+        0. `resumed` is what `bookkeeping()` returned when the checkpoint was written, None for a
+        fresh peer; a resumed peer keeps its own weights, `initial()`, rebased if there is newer.
+        """
+        ...
+
+    def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
+        """Offer the progress since the adopted base as a contribution; says what happened.
+
+        `env_steps` and `optimizer_steps` are this peer's totals since its run began.
+        """
+        ...
+
+    def adopt(self, weights: StateDict) -> Adoption | None:
+        """Merge if it is our turn; a newer version, rebased on `weights`, if there is one."""
+        ...
+
+    def fleet_steps(self) -> int:
+        """Environment steps of all contributors, from the newest commit record."""
+        ...
+
+    def bookkeeping(self) -> bytes:
+        """What the next process needs besides the weights to go on: base, sequence, ..."""
+        ...
+
+
+class FrameSink(Protocol):
+    """Where pictures and reports go. Never blocks, never raises for a viewer's sake."""
+
+    def report(self, reports: Sequence[AgentReport]) -> None: ...
+    def wanted(self) -> frozenset[int]:
+        """Agents (environment indices) whose pictures are wanted now."""
+        ...
+
+    def offer(self, agent: int, picture: bytes) -> None:
+        """One picture of SCREEN_BYTES; the newest wins."""
+        ...
+
+
+class Stopper(Protocol):
+    """Says when to stop, and why."""
+
+    def stop_reason(self) -> str | None: ...
+
+
+class EventSink(Protocol):
+    """Where facts are written down."""
+
+    def write(self, event: str, step: int, data: Mapping[str, object]) -> None: ...
+
+
+@dataclass(frozen=True)
+class EpisodeEnd:
+    """One finished episode of environment `env`."""
+
+    env: int
+    episode_return: float
+    length: int
+    info: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Transition:
+    """What one vector step gave. After a done, `observations` is the new episode's first.
+
+    observations {key: (N, *shape)}; rewards (N,) float32; terminated, truncated (N,) bool.
+    """
+
+    observations: Observations
+    rewards: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    episodes: list[EpisodeEnd]
+
+
+class VectorEnv(Protocol):
+    """N environments of one workload behind one call."""
+
+    @property
+    def num_envs(self) -> int: ...
+    @property
+    def observation_space(self) -> DictSpace:
+        """Of a single environment."""
+        ...
+
+    @property
+    def action_space(self) -> Discrete:
+        """Of a single environment."""
+        ...
+
+    @property
+    def telemetry_names(self) -> tuple[str, ...]: ...
+    def reset(self, seeds: Sequence[int]) -> Observations: ...
+    def step(self, actions: np.ndarray) -> Transition:
+        """Actions (N,) int64."""
+        ...
+
+    def telemetry(self) -> np.ndarray:
+        """(N, len(telemetry_names)) float32, the newest of each environment."""
+        ...
+
+    def watch(self, agents: frozenset[int]) -> None: ...
+    def frames(self) -> dict[int, bytes]:
+        """The newest picture (SCREEN_BYTES) of each watched environment."""
+        ...
+
+    def save_states(self) -> list[bytes]:
+        """Everything a new process needs to go on exactly, incl. generators and counters."""
+        ...
+
+    def load_states(self, states: list[bytes]) -> Observations: ...
+    def close(self) -> None: ...
