@@ -1,0 +1,126 @@
+"""Pure: the error tree. Every error says what happened and what to do next, and has one exit code.
+
+Entries call :func:`run_entry`; nothing else in the project prints an error or chooses a code.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Every code a command of ours may leave with (documented in ``docs/exit-codes.md``)."""
+
+    DONE = 0
+    BUG = 1
+    USAGE = 2
+    CONFIGURATION = 3
+    SCHEDULER = 4
+    CONTROLLER_ALIVE = 5
+    WEIGHTS = 6
+    ROM = 7
+    NETWORK = 8
+    FILES = 9
+    DRAINED = 10
+    NOT_NEEDED = 11
+    DEGRADED = 20
+    DOWN = 21
+    UNKNOWN = 22
+    DO_NOT_RESTART = 93
+    INTERRUPTED = 130
+
+
+class DaddyError(Exception):
+    """Something a person can act on.
+
+    ``message`` says what happened and with which value, ``fix`` what to do next.
+    """
+
+    exit_code = ExitCode.BUG
+
+    def __init__(self, message: str, fix: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.fix = fix
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  what to do: {self.fix}" if self.fix else self.message
+
+
+class UsageError(DaddyError):
+    """The command line cannot be carried out as typed."""
+
+    exit_code = ExitCode.USAGE
+
+
+class ConfigError(DaddyError):
+    """A setting is wrong, unknown, or cannot be met on this machine."""
+
+    exit_code = ExitCode.CONFIGURATION
+
+
+class SchedulerError(DaddyError):
+    """The scheduler refused, or cannot be asked."""
+
+    exit_code = ExitCode.SCHEDULER
+
+
+class ControllerAliveError(DaddyError):
+    """Another controller holds the lease of this run."""
+
+    exit_code = ExitCode.CONTROLLER_ALIVE
+
+
+class WeightsError(DaddyError):
+    """Shared weights are missing, damaged or refused."""
+
+    exit_code = ExitCode.WEIGHTS
+
+
+class RomError(DaddyError):
+    """The ROM or a save state is missing, wrong or refused."""
+
+    exit_code = ExitCode.ROM
+
+
+class NetworkError(DaddyError):
+    """A host or a port cannot be used."""
+
+    exit_code = ExitCode.NETWORK
+
+
+class FileError(DaddyError):
+    """A file or a folder cannot be read or written."""
+
+    exit_code = ExitCode.FILES
+
+
+def run_entry(main: Callable[[Sequence[str] | None], int], argv: Sequence[str] | None = None) -> int:
+    """Call ``main`` and turn what it raises into one message and the documented exit code.
+
+    Only bugs show a traceback: every :class:`DaddyError` is told in two lines on stderr.
+    """
+    try:
+        return int(main(argv))
+    except DaddyError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return int(error.exit_code)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return int(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return int(ExitCode.DONE)
+    except OSError as error:
+        return _tell_os_error(error)
+
+
+def _tell_os_error(error: OSError) -> int:
+    """A full disk or a read-only folder is the world's doing, not a bug: name the path."""
+    if error.filename is None:
+        raise error
+    print(f"error: {error.strerror}: {error.filename}", file=sys.stderr)
+    print("  what to do: check that the path exists, is writable and has space", file=sys.stderr)
+    return int(ExitCode.FILES)

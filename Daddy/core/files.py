@@ -1,0 +1,155 @@
+"""Door to durable files: whole or not at all, on a local disk and on NFS.
+
+Order is always data, then name, then folder, so that a reader sees the old file or the new one and
+a power cut loses at most the newest. Names that mean "first come" are created by ``link``, which is
+atomic on NFS; after an error the link count tells whether it succeeded all the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from Daddy.core.errors import FileError
+
+JSON_LIMIT = 64 * 1024
+"""Bytes a JSON record of ours may have: every one is far smaller, so larger means hostile."""
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some network file systems refuse to sync a folder
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_temp(folder: Path, data: bytes, mode: int) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    temp = folder / f".tmp-{os.getpid()}-{uuid.uuid4().hex}"
+    descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+    except BaseException:
+        temp.unlink(missing_ok=True)
+        raise
+    return temp
+
+
+def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
+    """Replace ``path`` by ``data``: a reader sees the old bytes or the new, never a mixture."""
+    temp = _write_temp(path.parent, data, mode)
+    try:
+        temp.replace(path)
+    except BaseException:
+        temp.unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def create_exclusive(path: Path, data: bytes, mode: int = 0o644) -> bool:
+    """Create ``path`` with ``data`` unless the name exists; False when someone was first.
+
+    Two callers on two hosts: exactly one gets True.
+    """
+    temp = _write_temp(path.parent, data, mode)
+    try:
+        os.link(temp, path)
+        won = True
+    except FileExistsError:
+        won = temp.stat().st_nlink == 2  # noqa: PLR2004 - our link worked, its reply was lost
+    finally:
+        temp.unlink(missing_ok=True)
+    _sync_folder(path.parent)
+    return won
+
+
+def append_line(path: Path, text: str, *, durable: bool = False) -> None:
+    """Append one line with a single write; ``durable`` waits for the disk. One writer per file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.write(descriptor, (text.rstrip("\n") + "\n").encode())
+        if durable:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_bounded(path: Path, limit: int) -> bytes:
+    """All bytes of a regular file; FileError when it is no regular file or larger than ``limit``.
+
+    A symbolic link is refused: shared folders are written by others.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}", "check its permissions") from error
+    with os.fdopen(descriptor, "rb") as stream:
+        facts = os.fstat(stream.fileno())
+        if not stat.S_ISREG(facts.st_mode):
+            raise FileError(f"{path} is not a regular file", "remove it")
+        data = stream.read(limit + 1)
+    if len(data) > limit:
+        raise FileError(f"{path} is larger than {limit} bytes", "it is not one of ours: remove it")
+    return data
+
+
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    keys = [key for key, _ in pairs]
+    if len(set(keys)) != len(keys):
+        raise ValueError("a key stands twice")
+    return dict(pairs)
+
+
+def parse_json(data: bytes, name: str) -> dict[str, Any]:
+    """A JSON object from bytes; FileError naming ``name`` when it is anything else."""
+    try:
+        value = json.loads(data, object_pairs_hook=_refuse_duplicates)
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{name} is not valid JSON: {error}", "restore or remove it") from error
+    if not isinstance(value, dict):
+        raise FileError(f"{name} holds no JSON object", "restore or remove it")
+    return value
+
+
+def read_json(path: Path, limit: int = JSON_LIMIT) -> dict[str, Any]:
+    """The JSON object in ``path``; FileNotFoundError or FileError."""
+    return parse_json(read_bounded(path, limit), str(path))
+
+
+def to_json(value: Mapping[str, Any]) -> bytes:
+    """Canonical JSON (sorted keys): the same value has the same bytes and the same hash."""
+    return (json.dumps(value, sort_keys=True, indent=1, allow_nan=False) + "\n").encode()
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write ``value`` to ``path`` atomically."""
+    write_atomic(path, to_json(value))
+
+
+def sha256_hex(data: bytes) -> str:
+    """SHA-256 of ``data`` as 64 hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()

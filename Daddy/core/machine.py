@@ -1,0 +1,147 @@
+"""Door to psutil: cores, memory, and processes told apart by pid and creation time.
+
+A pid alone is no identity: it is reused, and a signal to a stranger is never ours to send.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import sys
+import threading
+from dataclasses import dataclass
+
+import psutil
+
+_SAME_CREATION_S = 1.5
+"""Seconds two readings of one process's creation time may differ (boot time is rounded)."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessId:
+    """One process of this host: its pid and when it was created (seconds since 1970)."""
+
+    pid: int
+    created: float
+
+
+def host_name() -> str:
+    """This host's short name."""
+    return socket.gethostname().split(".")[0]
+
+
+def usable_cores() -> int:
+    """Cores this process may run on (a Slurm job or a container may own fewer than there are)."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return psutil.cpu_count() or 1
+
+
+def memory_bytes() -> tuple[int, int]:
+    """Memory of the machine: (total, available) in bytes."""
+    memory = psutil.virtual_memory()
+    return int(memory.total), int(memory.available)
+
+
+def resident_bytes(pid: int) -> int:
+    """Resident memory of a process and its descendants in bytes; 0 when it is gone."""
+    total = 0
+    for process in _family(pid):
+        with contextlib.suppress(psutil.Error):
+            total += process.memory_info().rss
+    return total
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of one process in seconds; 0 when it is gone."""
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(times.user + times.system)
+
+
+def identify(pid: int) -> ProcessId | None:
+    """Who has this pid now; None when nobody does."""
+    try:
+        return ProcessId(pid, float(psutil.Process(pid).create_time()))
+    except psutil.Error:
+        return None
+
+
+def myself() -> ProcessId:
+    """This process."""
+    return identify(os.getpid()) or ProcessId(os.getpid(), 0.0)
+
+
+def is_alive(who: ProcessId) -> bool:
+    """Whether that very process still runs (an unreaped, ended child does not)."""
+    return _process(who) is not None
+
+
+def _process(who: ProcessId) -> psutil.Process | None:
+    try:
+        process = psutil.Process(who.pid)
+        same = abs(process.create_time() - who.created) < _SAME_CREATION_S
+        return process if same and process.status() != psutil.STATUS_ZOMBIE else None
+    except psutil.Error:
+        return None
+
+
+def signal_process(who: ProcessId, number: int) -> bool:
+    """Send a signal to that very process; False when it is gone."""
+    process = _process(who)
+    if process is None:
+        return False
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.send_signal(number)
+        return True
+    return False
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    try:
+        parent = psutil.Process(pid)
+        return [parent, *parent.children(recursive=True)]
+    except psutil.Error:
+        return []
+
+
+def end_tree(who: ProcessId, grace_s: float) -> None:
+    """End a process and its descendants: SIGTERM, ``grace_s`` seconds later SIGKILL."""
+    if _process(who) is None:
+        return
+    family = _family(who.pid)
+    for number, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 5.0)):
+        for process in family:
+            with contextlib.suppress(psutil.Error):
+                process.send_signal(number)
+        _, family = psutil.wait_procs(family, timeout=wait_s)
+        if not family:
+            return
+
+
+def die_with_parent() -> None:
+    """Make sure this process ends soon after its parent does, even if that was killed.
+
+    Linux: the kernel sends SIGKILL. Elsewhere a thread looks at the parent's pid once a second.
+    """
+    parent = os.getppid()
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it died before the kernel knew
+            os._exit(0)
+        return
+    threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
+
+
+def _watch_parent(parent: int) -> None:
+    never = threading.Event()
+    while os.getppid() == parent:
+        never.wait(1.0)
+    os._exit(0)

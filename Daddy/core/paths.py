@@ -1,0 +1,178 @@
+"""Every file name of a run and of its shared weights, said once.
+
+Functions of a root that is passed in; nothing here touches the disk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class SlotPaths:
+    """The folder of one of the run's permanent places for a job."""
+
+    root: Path
+
+    @property
+    def lease(self) -> Path:
+        """Terms of whoever fills the slot, and the holder's beat."""
+        return self.root / "lease"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Private, complete states of the slot's learner."""
+        return self.root / "checkpoints"
+
+
+@dataclass(frozen=True, slots=True)
+class RunPaths:
+    """One run directory: config, events, logs, checkpoints, controller, stream."""
+
+    root: Path
+
+    @property
+    def config(self) -> Path:
+        return self.root / "config.json"
+
+    @property
+    def events(self) -> Path:
+        return self.root / "events"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def scripts(self) -> Path:
+        return self.root / "scripts"
+
+    @property
+    def releases(self) -> Path:
+        return self.root / "releases"
+
+    @property
+    def controller(self) -> Path:
+        return self.root / "controller"
+
+    @property
+    def controller_lease(self) -> Path:
+        return self.controller / "lease"
+
+    @property
+    def intent(self) -> Path:
+        """What the person wants: running or stopped."""
+        return self.controller / "intent.json"
+
+    @property
+    def ledger(self) -> Path:
+        """Intents and outcomes, appended and fsynced."""
+        return self.controller / "ledger.jsonl"
+
+    @property
+    def status(self) -> Path:
+        """The controller's last look, for ``status`` when the scheduler is silent."""
+        return self.controller / "status.json"
+
+    @property
+    def queue(self) -> Path:
+        """The local scheduler's queue on disk."""
+        return self.root / "queue"
+
+    @property
+    def slots(self) -> Path:
+        return self.root / "slots"
+
+    def slot(self, number: int) -> SlotPaths:
+        return SlotPaths(self.slots / str(number))
+
+    @property
+    def stream(self) -> Path:
+        """Spool, wish list and token of the stream."""
+        return self.root / "stream"
+
+    @property
+    def tensorboard(self) -> Path:
+        return self.root / "tensorboard"
+
+    @property
+    def shared_weights(self) -> Path:
+        """Where the shared weights live unless the config names another folder."""
+        return self.root / "shared_weights"
+
+    @property
+    def report(self) -> Path:
+        return self.root / "report.png"
+
+    @property
+    def summary(self) -> Path:
+        return self.root / "summary.json"
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPaths:
+    """One ``shared_weights`` folder (layout: ``docs/formats.md``)."""
+
+    root: Path
+
+    @property
+    def run(self) -> Path:
+        """Schema hash and rule, written once."""
+        return self.root / "RUN.json"
+
+    @property
+    def blobs(self) -> Path:
+        """Immutable files named by their hash."""
+        return self.root / "blobs"
+
+    def blob(self, sha256: str) -> Path:
+        return self.blobs / sha256[:2] / f"{sha256}.st"
+
+    @property
+    def peers(self) -> Path:
+        return self.root / "peers"
+
+    def peer(self, name: str, incarnation: str) -> Path:
+        """Written by that process start of that peer alone."""
+        return self.peers / name / incarnation
+
+    @property
+    def inbox(self) -> Path:
+        """Write-only drop boxes of laptops."""
+        return self.root / "inbox"
+
+    @property
+    def receipts(self) -> Path:
+        """What became of each contribution, for its author."""
+        return self.root / "receipts"
+
+    @property
+    def merged(self) -> Path:
+        return self.root / "merged"
+
+    def version(self, number: int) -> Path:
+        """Commit record of one version."""
+        return self.merged / f"v{number:08d}.json"
+
+    @property
+    def head(self) -> Path:
+        """A hint at the newest version; the commit records are the truth."""
+        return self.root / "HEAD.json"
+
+    @property
+    def wan(self) -> Path:
+        """What laptops pull."""
+        return self.root / "wan"
+
+    @property
+    def lease(self) -> Path:
+        return self.root / "lease"
+
+    @property
+    def quarantine(self) -> Path:
+        return self.root / "quarantine"
+
+    @property
+    def tmp(self) -> Path:
+        return self.root / "tmp"

@@ -1,0 +1,122 @@
+"""Door to child processes: no shell, never without an end.
+
+:func:`run` waits for a short child with a timeout; :func:`start` leaves a long one running with its
+output in a log and tells who it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from Daddy.core.errors import DaddyError
+from Daddy.core.machine import ProcessId, identify
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """What a finished child left: exit status and both outputs as text."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+class ProcessTimeoutError(DaddyError):
+    """A child did not finish within its time and was ended."""
+
+
+class ProgramMissingError(DaddyError):
+    """The program is not installed on this machine."""
+
+
+def run(
+    argv: Sequence[str],
+    timeout_s: float,
+    *,
+    env: Mapping[str, str] | None = None,
+    stdin: str | None = None,
+    cwd: Path | None = None,
+) -> Completed:
+    """Run ``argv`` to its end and return its output.
+
+    The child leads a process group of its own, which is ended whole after ``timeout_s`` seconds.
+    Raises ProgramMissingError and ProcessTimeoutError.
+    """
+    try:
+        child = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=None if env is None else dict(env),
+            cwd=cwd,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise ProgramMissingError(f"{argv[0]} is not installed", f"install {argv[0]}") from error
+    try:
+        out, err = child.communicate(stdin, timeout=timeout_s)
+    except BaseException as error:
+        _end_group(child)
+        if isinstance(error, subprocess.TimeoutExpired):
+            raise ProcessTimeoutError(
+                f"{' '.join(argv[:3])} … gave no answer within {timeout_s:g} s",
+                "see whether the other side is reachable and try again",
+            ) from error
+        raise
+    return Completed(child.returncode, out, err)
+
+
+def _end_group(child: subprocess.Popen[str]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.communicate()
+
+
+def start(
+    argv: Sequence[str],
+    *,
+    log_path: Path,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    detach: bool = True,
+) -> ProcessId:
+    """Start ``argv`` in the background, output appended to ``log_path``; return its identity.
+
+    ``detach`` gives it a session of its own, so that a closed terminal does not reach it.
+    """
+    log_path.parent.mkdir(parents=True, exist_ok=True)
+    with log_path.open("ab") as log:
+        child = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=None if env is None else dict(env),
+            cwd=cwd,
+            start_new_session=detach,
+        )
+    _reap_later(child)
+    return identify(child.pid) or ProcessId(child.pid, 0.0)
+
+
+_CHILDREN: list[subprocess.Popen[bytes]] = []
+
+
+def _reap_later(child: subprocess.Popen[bytes]) -> None:
+    """Keep a handle, so that an ended child is reaped at the next start and never a zombie for long."""
+    _CHILDREN[:] = [one for one in _CHILDREN if one.poll() is None]
+    _CHILDREN.append(child)
+
+
+def reap() -> None:
+    """Collect children of :func:`start` that have ended."""
+    _CHILDREN[:] = [one for one in _CHILDREN if one.poll() is None]

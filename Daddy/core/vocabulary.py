@@ -1,0 +1,29 @@
+"""Pure: the few nouns that two siblings exchange, so that neither imports the other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SCREEN_WIDTH = 160
+SCREEN_HEIGHT = 144
+SCREEN_BYTES = SCREEN_WIDTH * SCREEN_HEIGHT // 4
+"""One Game Boy picture at 2 bits a pixel: row-major, four pixels a byte, leftmost in the highest
+bits, 0 is the lightest shade and 3 the darkest."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentReport:
+    """How far one environment of a learner is; what featuring is decided on.
+
+    ``agent`` is the environment's index in its process, ``step`` the process's environment steps.
+    """
+
+    agent: int
+    badges: int
+    story_flags: int
+    episode_return: float
+    episode: int
+    map_id: int
+    map_name: str
+    level: int
+    step: int
