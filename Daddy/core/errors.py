@@ -97,7 +97,9 @@ class FileError(DaddyError):
     exit_code = ExitCode.FILES
 
 
-def run_entry(main: Callable[[Sequence[str] | None], int], argv: Sequence[str] | None = None) -> int:
+def run_entry(
+    main: Callable[[Sequence[str] | None], int], argv: Sequence[str] | None = None
+) -> int:
     """Call ``main`` and turn what it raises into one message and the documented exit code.
 
     Only bugs show a traceback: every :class:`DaddyError` is told in two lines on stderr.

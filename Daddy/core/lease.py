@@ -3,7 +3,7 @@
 A term begins when ``term-000012.json`` is created and ends when ``term-000012.end.json`` is: by its
 holder, or by whoever has proof that the holder is gone. Terms only grow, so an older holder that
 wakes up sees that it is fenced (:meth:`Lease.held`). No clock of two machines is ever compared:
-silence is judged by how long the *counter* in ``beat.json`` has stood still on the judge's own clock.
+silence is how long the *counter* in ``beat.json`` has stood still on the judge's own clock.
 """
 
 from __future__ import annotations

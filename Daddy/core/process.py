@@ -112,8 +112,8 @@ _CHILDREN: list[subprocess.Popen[bytes]] = []
 
 
 def _reap_later(child: subprocess.Popen[bytes]) -> None:
-    """Keep a handle, so that an ended child is reaped at the next start and never a zombie for long."""
-    _CHILDREN[:] = [one for one in _CHILDREN if one.poll() is None]
+    """Keep a handle, so that an ended child is reaped and does not stay a zombie for long."""
+    reap()
     _CHILDREN.append(child)
 
 

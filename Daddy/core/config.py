@@ -1,0 +1,168 @@
+"""From files, site profile, environment and flags to one checked :class:`Config`.
+
+Later wins: shipped defaults, config file, site profile, environment (``DADDY_ROM``,
+``DADDY_TRAINING__NUM_ENVS`` and so on), flags. All errors are told at once, an unknown key with the
+nearest valid one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from Daddy.core.errors import ConfigError, FileError
+from Daddy.core.files import read_json, sha256_hex, to_json
+from Daddy.core.paths import RunPaths, SharedPaths
+from Daddy.core.settings import RENAMED, WITHOUT_MEANING, Config
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+DEFAULT_CONFIG = CHECKOUT / "Daddy" / "cluster" / "cluster_config.json"
+SITES = CHECKOUT / "cluster" / "sites"
+_PREFIX = "DADDY_"
+
+Settings = dict[str, Any]
+
+
+def load(
+    path: Path | None = None,
+    overrides: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
+    site: str | None = None,
+) -> Config:
+    """The effective configuration.
+
+    ``overrides`` are flags by dotted key (``training.device``); None values count as not given.
+    ``site`` names a profile in ``cluster/sites``. Raises ConfigError with all that is wrong.
+    """
+    environ = environ or {}
+    file = path or DEFAULT_CONFIG
+    layers = [_read(file, "config file")]
+    name = site or environ.get("DADDY_SITE")
+    if name:
+        layers.append(_read(SITES / f"{name}.json", "site profile"))
+    layers.append(_from_environment(environ))
+    layers.append({key: value for key, value in (overrides or {}).items() if value is not None})
+    merged: Settings = {}
+    for layer in layers:
+        merged.update(_translate(_flatten(layer)))
+    return _absolute(_check(_unflatten(merged), str(file)), file.resolve().parent)
+
+
+def load_effective(path: Path) -> Config:
+    """The configuration that a release holds: already merged, checked once more."""
+    return _check(_read(path, "config file"), str(path))
+
+
+def run_paths(config: Config) -> RunPaths:
+    """The run's folder, absolute."""
+    return RunPaths(Path(config.run_dir).expanduser().resolve())
+
+
+def shared_paths(config: Config) -> SharedPaths:
+    """The shared weights' folder, absolute; in the run directory unless configured."""
+    shared = config.collaboration.shared_dir
+    return SharedPaths(
+        Path(shared).expanduser().resolve() if shared else run_paths(config).shared_weights
+    )
+
+
+def effective_json(config: Config) -> bytes:
+    """Canonical bytes of a configuration; the same settings have the same bytes."""
+    return to_json(config.model_dump(mode="json"))
+
+
+def config_id(config: Config) -> str:
+    """Twelve hexadecimal digits that tell configurations apart."""
+    return sha256_hex(effective_json(config))[:12]
+
+
+def known_keys(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[str]:
+    """Every valid key, dotted."""
+    for name, field in model.model_fields.items():
+        inner = field.annotation
+        if isinstance(inner, type) and issubclass(inner, BaseModel):
+            yield from known_keys(inner, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def _read(path: Path, what: str) -> Settings:
+    try:
+        return read_json(path)
+    except FileNotFoundError:
+        raise ConfigError(f"there is no {what} at {path}", f"name an existing {what}") from None
+    except FileError as error:
+        raise ConfigError(error.message, "correct the file") from error
+
+
+def _from_environment(environ: Mapping[str, str]) -> Settings:
+    """``DADDY_ROM`` and ``DADDY_SECTION__KEY``; other names of that prefix are not ours."""
+    found: Settings = {"training.rom": environ["DADDY_ROM"]} if environ.get("DADDY_ROM") else {}
+    for name, value in environ.items():
+        if name.startswith(_PREFIX) and "__" in name:
+            found[name.removeprefix(_PREFIX).lower().replace("__", ".")] = value
+    return found
+
+
+def _flatten(settings: Mapping[str, Any], prefix: str = "") -> Settings:
+    flat: Settings = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping):
+            flat.update(_flatten(value, f"{prefix}{key}."))
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _unflatten(flat: Mapping[str, Any]) -> Settings:
+    nested: Settings = {}
+    for key, value in flat.items():
+        *sections, last = key.split(".")
+        place = nested
+        for section in sections:
+            place = place.setdefault(section, {})
+        place[last] = value
+    return nested
+
+
+def _translate(flat: Settings) -> Settings:
+    """Rename the keys of public configurations; drop those without meaning, with one warning."""
+    dropped = [key for key in flat if key.startswith(WITHOUT_MEANING)]
+    if dropped:
+        print(f"warning: these settings do nothing here: {', '.join(dropped)}", file=sys.stderr)
+    kept = {key: value for key, value in flat.items() if key not in dropped}
+    renamed = {RENAMED[key]: value for key, value in kept.items() if key in RENAMED}
+    return {**renamed, **{key: value for key, value in kept.items() if key not in RENAMED}}
+
+
+def _check(settings: Settings, source: str) -> Config:
+    try:
+        return Config.model_validate(settings)
+    except ValidationError as error:
+        lines = [_explain(problem["loc"], problem["msg"]) for problem in error.errors()]
+        raise ConfigError(
+            f"{len(lines)} setting(s) of {source} cannot be used:\n  " + "\n  ".join(lines),
+            "correct them; docs/configuration.md lists every key",
+        ) from None
+
+
+def _explain(place: Sequence[int | str], message: str) -> str:
+    key = ".".join(str(part) for part in place) or "config"
+    if message != "Extra inputs are not permitted":
+        return f"{key}: {message}"
+    near = difflib.get_close_matches(key, list(known_keys()), n=1, cutoff=0.0)
+    return f"{key}: unknown key; the nearest valid one is {near[0]}"
+
+
+def _absolute(config: Config, folder: Path) -> Config:
+    """Jobs run elsewhere: a ROM path relative to the config file becomes absolute."""
+    if config.training.rom is None:
+        return config
+    rom = (folder / Path(config.training.rom).expanduser()).resolve()
+    training = config.training.model_copy(update={"rom": str(rom)})
+    return config.model_copy(update={"training": training})

@@ -1,0 +1,26 @@
+"""Pure: the names of everything measured while training, said once (``docs/metrics.md``)."""
+
+from __future__ import annotations
+
+METRICS: dict[str, str] = {
+    "iteration": "PPO iterations of this learner",
+    "steps_per_second": "environment steps per second of this learner, whole iteration",
+    "episodes": "episodes that ended in this iteration",
+    "episode_return": "mean return of those episodes (absent when none ended)",
+    "episode_length": "mean length of those episodes in steps",
+    "policy_loss": "clipped surrogate loss",
+    "value_loss": "value loss",
+    "entropy": "mean policy entropy in nats",
+    "approx_kl": "mean approximate KL divergence of the update",
+    "clip_fraction": "share of samples whose ratio was clipped",
+    "explained_variance": "share of return variance the value function explains",
+    "gradient_norm": "mean gradient norm before clipping",
+    "learning_rate": "Adam step size used",
+    "reward_scale": "running standard deviation that rewards are divided by",
+    "version": "version of the shared weights adopted last",
+    "fleet_steps": "environment steps of all contributors in that version",
+    "collect_seconds": "time spent playing",
+    "update_seconds": "time spent learning",
+    "share_seconds": "time spent on shared weights",
+}
+"""Metric name → meaning. A learner's ``metric`` event holds a subset of these."""
