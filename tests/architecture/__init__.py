@@ -1,0 +1,1 @@
+"""What must hold for the code as a whole: layers, doors, sizes, words, safety, documentation."""
