@@ -1,0 +1,1 @@
+"""Benches: each ``NAME.py`` here measures one thing against a peer or a limit in the same run."""
