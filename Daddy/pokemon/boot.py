@@ -1,0 +1,74 @@
+"""From power-on to the first moment a player can walk.
+
+Owns how an episode's start state comes about without a file: title, speech and names are clicked
+through as a bored child would. Promises a bound, and an error instead of an agent that spends its
+life on the title screen.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from itertools import cycle
+from pathlib import Path
+
+from Daddy.core.errors import RomError
+from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon.emulator import Emulator
+from Daddy.pokemon.progress import read_progress
+from Daddy.pokemon.rom import Rom
+
+_CLOCK_RUNS = 0b1
+_CLICK_LIMIT = 3_000
+"""Clicks before giving up; the real game's introduction takes a few hundred."""
+_PAUSE_FRAMES = 24
+"""Frames without a key before each look, so that no key is down when the game begins."""
+
+
+def start_state(
+    rom: Rom, init_state: str | os.PathLike[str] | None = None, base: Path | None = None
+) -> bytes:
+    """The save state that episodes begin from: the file `init_state` (relative to `base`) or ours.
+
+    RomError when the file cannot be read or the game does not begin.
+    """
+    if init_state is None or not str(init_state):
+        return _clicked_through(rom.data, rom.real)
+    path = (base or Path.cwd()) / Path(init_state).expanduser()
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise RomError(
+            f"cannot read the save state {path}: {error.strerror}",
+            "give the path of a pyboy save state, or none to begin at the game's start",
+        ) from error
+
+
+@lru_cache(maxsize=4)
+def _clicked_through(rom: bytes, real: bool) -> bytes:
+    """Save state of the moment the player first can walk; computed once per process and game.
+
+    `real`: Red or Blue, which hold map and place before the introduction ends; only their running
+    clock tells.
+    """
+    emulator = Emulator(rom)
+    try:
+        for _, button in zip(range(_CLICK_LIMIT), cycle(("a", "start")), strict=False):
+            emulator.wait(_PAUSE_FRAMES)
+            if _begun(emulator, real):
+                return emulator.save_state()
+            emulator.press(button)
+    finally:
+        emulator.close()
+    raise RomError(
+        f"the game did not begin after {_CLICK_LIMIT} clicks on its title screen",
+        "give a save state of a begun game (setting init_state), or check the ROM",
+    )
+
+
+def _begun(emulator: Emulator, real: bool) -> bool:
+    image = emulator.ram()
+    progress = read_progress(image)
+    clock_runs = bool(image[ram.STATUS_FLAGS_6 - ram.RAM_START] & _CLOCK_RUNS)
+    ready = progress.placed and not progress.text_box and not progress.joypad_ignored
+    return ready and (clock_runs or not real)

@@ -1,0 +1,101 @@
+"""Door to pyboy: one Game Boy without a window.
+
+Owns keys, frames, pictures, memory reads and save states; promises that equal keys give equal
+games, that nothing is written beside the ROM, and that no key is down after a state was loaded.
+One step of the environment is one `press`: a key held for 8 frames, 24 frames played, one drawn.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterable
+from importlib.metadata import version
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from Daddy.core.errors import RomError
+from Daddy.pokemon import ram_map as ram
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # pysdl2 tells which SDL it brings; we open no window
+    from pyboy import PyBoy
+
+BUTTONS: Final = ("down", "left", "right", "up", "a", "b", "start")
+FRAMES_PER_STEP: Final = 24
+"""A walk of one cell takes 16 frames and the game looks at the keys once a frame."""
+_HELD_FRAMES: Final = 8
+PYBOY_VERSION: Final = version("pyboy")
+"""Save states are readable by the very version that wrote them only."""
+
+
+class Emulator:
+    """One running game. Not to be shared between threads; `press` releases the GIL."""
+
+    def __init__(self, rom: bytes) -> None:
+        """Start the game in `rom` at power-on."""
+        self._boy = PyBoy(
+            io.BytesIO(rom), window="null", sound_emulated=False, no_input=True, log_level="ERROR"
+        )
+        self._screen: NDArray[np.uint8] = self._boy.screen.ndarray
+        self._ram = bytearray(ram.RAM_SIZE)
+
+    def press(self, button: str) -> None:
+        """Play one step with `button` (one of BUTTONS) and draw its last frame."""
+        self._boy.button(button, _HELD_FRAMES)
+        self._boy.tick(FRAMES_PER_STEP, True, False)
+
+    def wait(self, frames: int) -> None:
+        """Play `frames` frames with no key down and draw the last one."""
+        if frames:
+            self._boy.tick(frames, True, False)
+
+    def ram(self, blocks: Iterable[tuple[int, int]] = ram.BLOCKS) -> bytearray:
+        """Image of the work RAM (8,192 bytes) in which `blocks` are fresh; reused by the next."""
+        memory, image = self._boy.memory, self._ram
+        for first, end in blocks:
+            image[first - ram.RAM_START : end - ram.RAM_START] = bytes(memory[first:end])
+        return image
+
+    def write(self, address: int, value: int) -> None:
+        """Put one byte into the game's RAM (a cartridge's seed; facts in tests)."""
+        self._boy.memory[address] = value
+
+    def half_screen(self) -> NDArray[np.uint8]:
+        """The picture at half size: (72, 80) uint8 of 0, 85, 153 or 255 (white), a copy."""
+        return self._screen[::2, ::2, 0].copy()
+
+    def full_screen(self) -> NDArray[np.uint8]:
+        """The picture: (144, 160) uint8 of 0, 85, 153 or 255 (white), a copy."""
+        return self._screen[:, :, 0].copy()
+
+    def picture(self) -> bytes:
+        """The picture at 2 bits a pixel, `core.vocabulary.SCREEN_BYTES` bytes."""
+        shades = (3 - (self._screen[:, :, 0] >> 6)).reshape(-1, 4)
+        weights = np.array([64, 16, 4, 1], np.uint8)
+        packed: NDArray[np.uint8] = (shades * weights).sum(axis=1, dtype=np.uint8)
+        return packed.tobytes()
+
+    def save_state(self) -> bytes:
+        """Everything the console remembers, about 150 kB. Save between steps: no key is down."""
+        buffer = io.BytesIO()
+        self._boy.save_state(buffer)
+        return buffer.getvalue()
+
+    def load_state(self, state: bytes) -> None:
+        """Go on exactly from `state`; RomError when this pyboy cannot read it."""
+        try:
+            self._boy.load_state(io.BytesIO(state))
+        except Exception as error:  # pyboy has no common base for what a bad state raises
+            raise RomError(
+                f"pyboy {PYBOY_VERSION} cannot read this save state: {error}",
+                "use a state that the same pyboy version wrote, of the same game",
+            ) from error
+        for button in BUTTONS:
+            self._boy.button_release(button)
+
+    def close(self) -> None:
+        """End the console; nothing is written."""
+        self._boy.stop(save=False)

@@ -1,0 +1,202 @@
+"""The game as a Gymnasium environment: `PokemonRedEnv`, id ``Daddy/PokemonRed-v0``.
+
+Owns the step: one of seven keys, 24 frames, one picture, one reward. Promises that equal seeds and
+actions give equal episodes, and that `save_state` / `load_state` go on exactly, with the
+exploration memory, the counters and the random generator.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from Daddy.pokemon import save_state as saving
+from Daddy.pokemon.boot import start_state
+from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_STEP, PYBOY_VERSION, Emulator
+from Daddy.pokemon.observation import Observation, observation_space, observe
+from Daddy.pokemon.progress import Progress, read_progress
+from Daddy.pokemon.ram_map import RANDOM
+from Daddy.pokemon.reward import RewardWeights, advance, first_records, reward_parts
+from Daddy.pokemon.rom import find_rom, load_rom
+from Daddy.pokemon.visited import Visited
+
+_FRAMES_PER_SECOND = 59.7275
+_START_FRAMES = 60
+"""Frames an episode may begin later than another: the game stirs its dice once a frame."""
+
+TELEMETRY = (
+    *("badges", "story_flags", "episode_return", "episode", "map_id", "level", "step"),
+    *("cells", "maps", "events", "x", "y"),
+)
+
+
+class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
+    """Pokémon Red, Blue or the free cartridge with seven keys.
+
+    Observation: see `Daddy.pokemon.observation.observation_space`. Actions: index into BUTTONS.
+    Reward: sum of the named parts of `Daddy.pokemon.reward.reward_parts`, which every step's info
+    holds as ``reward_parts``; the last step's info adds the episode's summary. An episode is
+    truncated after `episode_steps`; it never terminates by itself.
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 - gymnasium's name and type
+        "render_modes": ["rgb_array"],
+        "render_fps": _FRAMES_PER_SECOND / FRAMES_PER_STEP,
+    }
+    telemetry_names = TELEMETRY
+
+    def __init__(
+        self,
+        rom: str | os.PathLike[str] | None = None,
+        *,
+        base: Path | None = None,
+        allow_unknown_rom: bool = False,
+        init_state: str | os.PathLike[str] | None = None,
+        episode_steps: int = 2048,
+        weights: RewardWeights | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        """Open the game `rom` (None: the variable DADDY_ROM, else the cartridge).
+
+        Relative paths are relative to `base`. `init_state` is a save state to begin episodes from;
+        without one they begin where the game lets the player walk first. Raises RomError.
+        """
+        self.rom = load_rom(find_rom(rom, base), allow_unknown_rom)
+        self.observation_space = observation_space()
+        self.action_space = spaces.Discrete(len(BUTTONS))
+        self.render_mode = render_mode
+        self.episode_steps = episode_steps
+        self._weights = weights or RewardWeights()
+        self._start = start_state(self.rom, init_state, base)
+        self._emulator = Emulator(self.rom.data)
+        self._emulator.load_state(self._start)
+        self._episode = -1
+        self._forget()
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin an episode; without a seed the next one of the same random sequence."""
+        super().reset(seed=seed, options=options)
+        self._episode = 0 if seed is not None else self._episode + 1
+        self._begin()
+        return self._observe(), {}
+
+    def _begin(self) -> None:
+        """The start state, a few frames later and with other dice than the last time."""
+        self._emulator.load_state(self._start)
+        for address, value in zip(RANDOM, self.np_random.integers(0, 256, 2), strict=True):
+            self._emulator.write(address, int(value))
+        self._emulator.wait(1 + int(self.np_random.integers(_START_FRAMES)))
+        self._forget()
+
+    def _forget(self) -> None:
+        """Counters and memory of a new episode."""
+        self._steps, self._return = 0, 0.0
+        self._parts: dict[str, float] = {}
+        self._visited = Visited()
+        self._progress = self._look()
+        self._records = first_records(self._progress, self._visited.cells, self._visited.maps)
+
+    def _look(self) -> Progress:
+        progress = read_progress(self._emulator.ram())
+        if progress.placed:
+            self._visited.add(progress.map_id, progress.y, progress.x)
+        return progress
+
+    def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Hold a key for 8 of 24 frames; see the class for what comes back."""
+        self._emulator.press(BUTTONS[action])
+        was, self._progress = self._progress, self._look()
+        before = self._records
+        self._records = advance(before, self._progress, self._visited.cells, self._visited.maps)
+        parts = reward_parts(before, self._records, was, self._progress, self._weights)
+        reward = self._account(parts)
+        truncated = self._steps >= self.episode_steps
+        info: dict[str, Any] = {"reward_parts": parts}
+        return self._observe(), reward, False, truncated, info | self._summary(truncated)
+
+    def _account(self, parts: dict[str, float]) -> float:
+        reward = sum(parts.values())
+        self._steps += 1
+        self._return += reward
+        for name, value in parts.items():
+            self._parts[name] = self._parts.get(name, 0.0) + value
+        return reward
+
+    def _summary(self, ended: bool) -> dict[str, Any]:
+        return {**self._facts(), "return_parts": self._parts} if ended else {}
+
+    def _observe(self) -> Observation:
+        progress = self._progress
+        window = self._visited.window(progress.map_id, progress.y, progress.x)
+        return observe(self._emulator.half_screen(), progress, window)
+
+    def _facts(self) -> dict[str, float]:
+        progress, records = self._progress, self._records
+        return {
+            "badges": progress.badge_count,
+            "story_flags": progress.story_flags,
+            "episode_return": self._return,
+            "episode": self._episode,
+            "map_id": progress.map_id,
+            "level": max((creature.level for creature in progress.party), default=0),
+            "step": self._steps,
+            "cells": records.cells,
+            "maps": records.maps,
+            "events": records.events.bit_count(),
+            "x": progress.x,
+            "y": progress.y,
+        }
+
+    def telemetry(self) -> tuple[float, ...]:
+        """How far the episode is: one number for each of `telemetry_names`."""
+        return tuple(self._facts().values())
+
+    def picture(self) -> bytes:
+        """The screen at 2 bits a pixel, `core.vocabulary.SCREEN_BYTES` bytes."""
+        return self._emulator.picture()
+
+    def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
+        """The screen, (144, 160, 3) uint8, in render mode ``rgb_array``."""
+        if self.render_mode != "rgb_array":
+            return None
+        return np.repeat(self._emulator.full_screen()[:, :, None], 3, axis=2)
+
+    def save_state(self) -> bytes:
+        """Everything that the rest of the episode and the episodes after it depend on."""
+        state = saving.SaveState(
+            rom_sha1=self.rom.sha1,
+            pyboy=PYBOY_VERSION,
+            steps=self._steps,
+            episode=self._episode,
+            episode_return=self._return,
+            parts=self._parts,
+            records=self._records,
+            generator=self.np_random.bit_generator.state,
+            visited=self._visited.to_bytes(),
+            emulator=self._emulator.save_state(),
+        )
+        return saving.to_bytes(state)
+
+    def load_state(self, data: bytes) -> Observation:
+        """Go on exactly where `save_state` was called; RomError for another game's state."""
+        state = saving.from_bytes(data, self.rom.sha1, PYBOY_VERSION)
+        self._emulator.load_state(state.emulator)
+        self.np_random = saving.generator_from(state.generator)
+        self._steps, self._episode = state.steps, state.episode
+        self._return, self._parts = state.episode_return, dict(state.parts)
+        self._records = state.records
+        self._visited = Visited.from_bytes(state.visited)
+        self._progress = read_progress(self._emulator.ram())
+        return self._observe()
+
+    def close(self) -> None:
+        """End the emulator."""
+        self._emulator.close()

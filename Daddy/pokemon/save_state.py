@@ -1,0 +1,100 @@
+"""Pure: an environment's whole state as bytes, and back.
+
+Owns the format: a magic, the length of a JSON header (counters, records, generator, versions), the
+visited cells and the emulator's state, both deflated. Nothing in it is executed when it is read;
+damage, another game and another pyboy are each refused by name.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from Daddy.core.errors import RomError
+from Daddy.pokemon.reward import Records
+
+MAGIC = b"DADDYENV"
+FORMAT = 1
+_LENGTHS = struct.Struct("<8sIII")
+_LARGEST = 1 << 20
+"""Bytes a part may have when inflated: an emulator's state has about 170,000."""
+
+
+@dataclass(frozen=True, slots=True)
+class SaveState:
+    """What the rest of an episode and all later ones depend on."""
+
+    rom_sha1: str
+    pyboy: str
+    steps: int
+    episode: int
+    episode_return: float
+    parts: Mapping[str, float]
+    records: Records
+    generator: Mapping[str, Any]
+    """State of a numpy bit generator."""
+    visited: bytes = field(repr=False)
+    emulator: bytes = field(repr=False)
+
+
+def to_bytes(state: SaveState) -> bytes:
+    """`state` as bytes, a few kB."""
+    facts = asdict(state)
+    blobs = [zlib.compress(facts.pop(name), 1) for name in ("visited", "emulator")]
+    header = json.dumps({"format": FORMAT, **facts}).encode()
+    return _LENGTHS.pack(MAGIC, len(header), *map(len, blobs)) + header + b"".join(blobs)
+
+
+def from_bytes(data: bytes, rom_sha1: str, pyboy: str) -> SaveState:
+    """The state in `data`; RomError when it is damaged or of another format, game or pyboy."""
+    try:
+        header, visited, emulator = _parts(data)
+        facts = json.loads(header)
+        _refuse_foreign(facts, {"format": FORMAT, "rom_sha1": rom_sha1, "pyboy": pyboy})
+        del facts["format"]
+        facts["records"] = Records(**facts["records"])
+        return SaveState(**facts, visited=_inflate(visited), emulator=_inflate(emulator))
+    except (ValueError, KeyError, TypeError, struct.error, zlib.error) as error:
+        raise RomError(
+            f"this environment state is damaged: {error}", "go back to an older checkpoint"
+        ) from error
+
+
+def generator_from(state: Mapping[str, Any]) -> np.random.Generator:
+    """A numpy generator that goes on from `state`; ValueError for an unknown kind."""
+    if state["bit_generator"] != "PCG64":
+        raise ValueError(f"unknown random generator {state['bit_generator']}")
+    bits = np.random.PCG64()
+    bits.state = dict(state)
+    return np.random.Generator(bits)
+
+
+def _parts(data: bytes) -> tuple[bytes, bytes, bytes]:
+    magic, *lengths = _LENGTHS.unpack_from(data)
+    if magic != MAGIC or len(data) != _LENGTHS.size + sum(lengths):
+        raise ValueError(f"{len(data)} bytes that begin with {data[:8]!r}")
+    first, second = _LENGTHS.size + lengths[0], _LENGTHS.size + lengths[0] + lengths[1]
+    return data[_LENGTHS.size : first], data[first:second], data[second:]
+
+
+def _refuse_foreign(facts: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    for name, value in expected.items():
+        if facts[name] != value:
+            raise RomError(
+                f"this environment state was written with {name} {facts[name]}, here it is {value}",
+                "use the game and the pyboy version it was written with, or start afresh",
+            )
+
+
+def _inflate(data: bytes) -> bytes:
+    inflater = zlib.decompressobj()
+    plain = inflater.decompress(data, _LARGEST)
+    if not inflater.eof:
+        raise ValueError(f"a part is incomplete or larger than {_LARGEST} bytes")
+    return plain
