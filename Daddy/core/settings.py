@@ -135,7 +135,7 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _limits_fit(self) -> Config:
-        from Daddy.core.duration import parse_duration  # noqa: PLC0415 - needed by this check alone
+        from Daddy.core.duration import parse_duration
 
         parse_duration(self.slurm.time_limit)
         return self

@@ -1,0 +1,203 @@
+"""Entry: a live look at one run in the terminal, read from its run directory alone.
+
+``python -m Daddy.dashboard --run-dir runs/slim_run``; ``--once`` prints one picture and leaves.
+It needs no controller, no scheduler and no network, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.duration import format_duration
+from Daddy.core.errors import DaddyError, FileError, run_entry
+from Daddy.core.events import EventTail
+from Daddy.core.files import read_json
+from Daddy.core.fleet import Attempt, Episode, Fleet, fold
+from Daddy.core.paths import RunPaths, SharedPaths
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_CURVE_BINS = 48
+_STALE_S = 30.0
+"""Silence after which a running attempt is shown as lost."""
+
+
+@dataclass(slots=True)
+class RunView:
+    """Everything the picture shows, kept up to date from disk."""
+
+    run: RunPaths
+    extra: tuple[Path, ...] = ()
+    fleet: Fleet = field(default_factory=Fleet)
+    head: dict[str, Any] = field(default_factory=dict)
+    _tails: list[EventTail] = field(default_factory=list)
+
+    def refresh(self) -> RunView:
+        """Read what was written since the last look."""
+        if not self._tails:
+            self._tails = [EventTail(folder) for folder in (self.run.events, *self.extra)]
+        for tail in self._tails:
+            fold(tail.new(), self.fleet)
+        self.head = _head(SharedPaths(self.run.shared_weights))
+        return self
+
+
+def _head(shared: SharedPaths) -> dict[str, Any]:
+    try:
+        return read_json(shared.head)
+    except (FileNotFoundError, DaddyError):
+        return {}
+
+
+def render(view: RunView, now: float) -> RenderableType:
+    """The whole picture: slots, learning curve, weights, laptop and viewer."""
+    return Group(
+        Panel(_slots(view.fleet, now), title=f"run {view.run.root.name}", title_align="left"),
+        Panel(_learning(view.fleet), title="return per episode", title_align="left"),
+        _footer(view),
+    )
+
+
+def _slots(fleet: Fleet, now: float) -> Table:
+    table = Table(box=None, expand=True, pad_edge=False)
+    for title in ("slot", "job", "attempt", "state", "wall", "checkpoint", "steps/s", "version"):
+        table.add_column(title, justify="left" if title in ("state", "wall") else "right")
+    slots = sorted({one.slot for one in fleet.attempts.values() if one.slot is not None})
+    for slot in slots:
+        attempts = fleet.in_slot(slot)
+        table.add_row(*_slot_row(fleet, slot, attempts, now))
+    if not slots:
+        table.add_row("", "", "", "waiting for the first job", "", "", "", "")
+    return table
+
+
+def _slot_row(fleet: Fleet, slot: int, attempts: list[Attempt], now: float) -> list[RenderableType]:
+    newest = attempts[-1]
+    metrics = fleet.metrics.get(f"slot-{slot}", {})
+    speed = f"{metrics.get('steps_per_second', 0):,.0f}" if newest.running else ""
+    checkpoint = max(one.checkpoint_step for one in attempts)
+    return [
+        str(slot),
+        newest.job_id,
+        str(len(attempts)),
+        _state(newest, metrics, now),
+        _wall(newest, now),
+        f"{checkpoint:,}",
+        speed,
+        str(fleet.adopted.get(f"slot-{slot}", "")),
+    ]
+
+
+def _state(attempt: Attempt, metrics: dict[str, float], now: float) -> Text:
+    if attempt.goodbye is not None:
+        return Text(f"handing over ({attempt.reason})", style="yellow")
+    if attempt.first_update is None:
+        return Text("starting", style="cyan")
+    if now - max(attempt.last_seen, metrics.get("ts", 0.0)) > _STALE_S:
+        return Text("silent", style="red")
+    return Text("training", style="green")
+
+
+def _wall(attempt: Attempt, now: float) -> RenderableType:
+    if attempt.deadline is None or attempt.claimed is None or not attempt.running:
+        return Text("")
+    total = max(1.0, attempt.deadline - attempt.claimed)
+    return ProgressBar(total=total, completed=min(total, now - attempt.claimed), width=16)
+
+
+def _learning(fleet: Fleet) -> RenderableType:
+    if not fleet.episodes:
+        return Text("no episode has ended yet", style="dim")
+    bins = binned(fleet.episodes, _CURVE_BINS)
+    curve = Text(sparkline(bins), style="green")
+    text = Text(f"  now {bins[-1]:.2f}   episodes {len(fleet.episodes):,}")
+    if fleet.random_episodes:
+        text.append(f"   random play {mean(fleet.random_episodes):.2f}", style="dim")
+    return curve + text
+
+
+def binned(episodes: Sequence[Episode], bins: int) -> list[float]:
+    """Mean return in equal stretches of time; an empty stretch repeats the one before."""
+    first = min(one.ts for one in episodes)
+    width = max(1e-9, max(one.ts for one in episodes) - first) / bins
+    sums, counts = [0.0] * bins, [0] * bins
+    for one in episodes:
+        place = min(bins - 1, int((one.ts - first) / width))
+        sums[place] += one.value
+        counts[place] += 1
+    means: list[float] = []
+    for total, count in zip(sums, counts, strict=True):
+        means.append(total / count if count else (means[-1] if means else 0.0))
+    return means
+
+
+def mean(episodes: Sequence[Episode]) -> float:
+    """Mean return; 0 of none."""
+    return sum(one.value for one in episodes) / len(episodes) if episodes else 0.0
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """One block character per value, lowest to highest."""
+    low, high = min(values), max(values)
+    span = (high - low) or 1.0
+    return "".join(_BLOCKS[int((value - low) / span * (len(_BLOCKS) - 1))] for value in values)
+
+
+def _footer(view: RunView) -> Table:
+    fleet, head = view.fleet, view.head
+    gaps = [one.gap_s for one in fleet.handovers()]
+    table = Table(box=None, expand=True, show_header=False, pad_edge=True)
+    shared = ", ".join(sorted(head.get("contributors", {}))) or "nobody yet"
+    table.add_row(
+        f"[b]weights[/b] version {head.get('version', '–')} from {shared}",
+        f"[b]fleet steps[/b] {head.get('fleet_steps', 0):,}",
+    )
+    played = f"version {fleet.laptop.versions[-1]}" if fleet.laptop.versions else "no version yet"
+    table.add_row(
+        f"[b]laptop[/b] {played} ({len(set(fleet.laptop.versions))} played)",
+        f"[b]viewer[/b] {fleet.viewer.total:,} frames of {len(fleet.viewer.frames)} agents",
+    )
+    average = f", {sum(gaps) / len(gaps):.1f} s each" if gaps else ""
+    table.add_row(f"[b]hand-overs[/b] {len(gaps)}{average}", "")
+    return table
+
+
+def watch(view: RunView, clock: Clock, stop: threading.Event, console: Console) -> None:
+    """Redraw once a second until ``stop`` is set."""
+    with Live(console=console, refresh_per_second=4, transient=False) as live:
+        while not clock.wait(stop, 1.0):
+            live.update(render(view.refresh(), clock.now()))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parse, look, draw."""
+    parser = argparse.ArgumentParser(prog="dashboard", description=__doc__)
+    parser.add_argument("--run-dir", type=Path, default=Path("runs/slim_run"))
+    parser.add_argument("--once", action="store_true", help="print one picture and leave")
+    args = parser.parse_args(argv)
+    if not args.run_dir.is_dir():
+        raise FileError(f"there is no run at {args.run_dir}", "name a run directory: --run-dir")
+    view, clock = RunView(RunPaths(args.run_dir.resolve())), SystemClock()
+    if args.once:
+        now = clock.now()
+        Console().print(render(view.refresh(), now))
+        Console().print(f"as of {format_duration(now % 86400)} UTC", style="dim")
+        return 0
+    watch(view, clock, threading.Event(), Console())
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(run_entry(main))

@@ -1,0 +1,129 @@
+"""Door to matplotlib: the report as one picture: learning, slots through time, last frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from Daddy.core.fleet import Attempt, Episode, Fleet
+from Daddy.core.vocabulary import SCREEN_BYTES, SCREEN_HEIGHT, SCREEN_WIDTH
+from Daddy.dashboard import mean
+from scripts.demonstration.summary import Versions
+
+INK, FAINT, GREEN, AMBER, BLUE = "#1f2933", "#cbd2d9", "#2f855a", "#dd9f2b", "#2b6cb0"
+SHADES = np.array([[224, 248, 208], [136, 192, 112], [52, 104, 86], [8, 24, 32]], dtype=np.uint8)
+"""Game Boy green, lightest first."""
+_WINDOW_BINS = 60
+
+
+def draw(path: Path, fleet: Fleet, versions: Versions, frames: Sequence[tuple[str, bytes]]) -> None:
+    """Write the report to ``path``; ``frames`` are (caption, picture of SCREEN_BYTES)."""
+    plt.rcParams.update({"font.size": 9, "axes.edgecolor": FAINT, "text.color": INK})
+    figure = plt.figure(figsize=(12, 7.4), dpi=110, layout="constrained", facecolor="white")
+    grid = figure.add_gridspec(2, 4, height_ratios=(3, 2.2))
+    begin = _begin(fleet)
+    _learning(figure.add_subplot(grid[0, :]), fleet, versions, begin)
+    _timeline(figure.add_subplot(grid[1, :2]), fleet, begin)
+    for place, (caption, picture) in zip((2, 3), frames, strict=False):
+        _frame(figure.add_subplot(grid[1, place]), caption, picture)
+    _title(figure, fleet, versions)
+    figure.savefig(path)
+    plt.close(figure)
+
+
+def _begin(fleet: Fleet) -> float:
+    stamps = [one.started for one in fleet.attempts.values() if one.started is not None]
+    return min(stamps, default=0.0)
+
+
+def _title(figure: Figure, fleet: Fleet, versions: Versions) -> None:
+    figure.suptitle(
+        f"{versions.fleet_steps:,} steps by {len(versions.contributors)} learners · "
+        f"{versions.committed} shared versions · {len(fleet.handovers())} hand-overs · "
+        f"{fleet.viewer.total:,} frames shown",
+        fontsize=13,
+        fontweight="bold",
+        color=INK,
+    )
+
+
+def _learning(axes: Axes, fleet: Fleet, versions: Versions, begin: float) -> None:
+    for ts in versions.times[1:]:
+        axes.axvline(ts - begin, color=BLUE, alpha=0.18, linewidth=0.8)
+    for peer in sorted({one.peer for one in fleet.episodes}):
+        mine = [one for one in fleet.episodes if one.peer == peer]
+        axes.plot(*_smooth(mine, begin), color=FAINT, linewidth=1)
+    axes.plot(*_smooth(fleet.episodes, begin), color=GREEN, linewidth=2.4, label="all learners")
+    if fleet.random_episodes:
+        axes.axhline(mean(fleet.random_episodes), color=AMBER, linestyle="--", label="random play")
+    axes.plot([], [], color=BLUE, alpha=0.4, linewidth=0.8, label="a shared version")
+    axes.plot([], [], color=FAINT, label="one learner")
+    axes.set(xlabel="seconds since the first job", ylabel="mean return of an episode")
+    axes.legend(loc="lower right", frameon=False, ncols=4)
+    _plain(axes)
+
+
+def _smooth(episodes: Sequence[Episode], begin: float) -> tuple[list[float], list[float]]:
+    """Moving mean over time: (seconds, mean return) where episodes ended."""
+    if not episodes:
+        return [], []
+    times = np.array([one.ts - begin for one in episodes])
+    values = np.array([one.value for one in episodes])
+    centres = np.linspace(times.min(), times.max(), _WINDOW_BINS)
+    half = max(1e-6, (times.max() - times.min()) / _WINDOW_BINS * 1.5)
+    inside = [(float(c), values[np.abs(times - c) <= half]) for c in centres]
+    kept = [(c, float(near.mean())) for c, near in inside if len(near)]
+    return [c for c, _ in kept], [value for _, value in kept]
+
+
+def _timeline(axes: Axes, fleet: Fleet, begin: float) -> None:
+    slots = sorted({one.slot for one in fleet.attempts.values() if one.slot is not None})
+    for slot in slots:
+        for number, attempt in enumerate(fleet.in_slot(slot)):
+            _bar(axes, slot, number, attempt, begin)
+    for passed in fleet.handovers():
+        axes.plot(passed.at - begin, passed.slot, marker="|", color=INK, markersize=16)
+    axes.set(xlabel="seconds since the first job", title="slots and their jobs (| hand-over)")
+    axes.set_yticks(slots, [f"slot {slot}" for slot in slots])
+    axes.invert_yaxis()
+    _plain(axes)
+
+
+def _bar(axes: Axes, slot: int, number: int, attempt: Attempt, begin: float) -> None:
+    start = attempt.started or attempt.claimed or begin
+    end = attempt.goodbye or max(attempt.last_seen, start)
+    ready = min(attempt.first_update or end, end)
+    colour = GREEN if number % 2 == 0 else BLUE
+    axes.barh(slot, ready - start, left=start - begin, height=0.55, color=AMBER, alpha=0.8)
+    axes.barh(slot, end - ready, left=ready - begin, height=0.55, color=colour, alpha=0.75)
+    middle = (start + end) / 2 - begin
+    axes.text(middle, slot, attempt.job_id, ha="center", va="center", color="white", fontsize=8)
+
+
+def unpack(picture: bytes) -> np.ndarray:
+    """SCREEN_BYTES at 2 bits a pixel → shades (144, 160) uint8, 0 lightest."""
+    packed = np.frombuffer(picture, dtype=np.uint8).reshape(SCREEN_HEIGHT, SCREEN_WIDTH // 4)
+    shades = np.stack([packed >> shift & 3 for shift in (6, 4, 2, 0)], axis=-1)
+    return np.asarray(shades.reshape(SCREEN_HEIGHT, SCREEN_WIDTH), dtype=np.uint8)
+
+
+def _frame(axes: Axes, caption: str, picture: bytes) -> None:
+    if len(picture) == SCREEN_BYTES:
+        axes.imshow(SHADES[unpack(picture)], interpolation="nearest")
+    axes.set_title(caption, fontsize=9)
+    axes.set_axis_off()
+
+
+def _plain(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color=FAINT, alpha=0.4, linewidth=0.6)
+    axes.set_axisbelow(True)

@@ -1,0 +1,35 @@
+"""What playing at random earns: the yardstick for the learners, measured in the same run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from Daddy.core.clock import Clock
+from Daddy.core.events import EventWriter
+from Daddy.core.seeds import seed_for
+from Daddy.core.settings import Config
+from Daddy.learning.vector import make_vector
+from Daddy.workloads import WORKLOADS
+
+ENVIRONMENTS = 4
+
+
+def play_at_random(config: Config, events: Path, episodes: int, clock: Clock) -> None:
+    """Play at least ``episodes`` episodes with uniformly random actions; write their returns."""
+    training = config.training
+    writer = EventWriter(events, config.run_name, training.workload, "demo", "random", clock)
+    vector = make_vector(WORKLOADS[training.workload].make_env(config), ENVIRONMENTS, "threads")
+    rng = np.random.default_rng(training.seed)
+    returns: list[float] = []
+    lengths: list[int] = []
+    try:
+        vector.reset([seed_for(training.seed, "random", "", env) for env in range(ENVIRONMENTS)])
+        while len(returns) < episodes:
+            ended = vector.step(rng.integers(vector.action_space.n, size=ENVIRONMENTS)).episodes
+            returns += [float(one.episode_return) for one in ended]
+            lengths += [int(one.length) for one in ended]
+    finally:
+        vector.close()
+    writer.write("result", 0, {"result": "random", "returns": returns, "lengths": lengths})

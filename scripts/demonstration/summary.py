@@ -1,0 +1,123 @@
+"""What a demo's run directory says happened, as ``summary.json``; nothing is remembered elsewhere."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from Daddy.core.events import read_events
+from Daddy.core.files import read_bounded, read_json, sha256_hex
+from Daddy.core.fleet import Episode, Fleet, fold
+from Daddy.core.paths import RunPaths, SharedPaths
+
+_RECORD_LIMIT = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """The commit records of the shared weights: how many, whether they chain, whose work."""
+
+    committed: int
+    chained: bool
+    contributors: tuple[str, ...]
+    times: tuple[float, ...]
+    fleet_steps: int
+
+
+def read_run(run: RunPaths, laptop: Path) -> Fleet:
+    """Fold every event of the run and of the laptop beside it."""
+    fleet = fold(read_events(run.events))
+    return fold(read_events(laptop), fleet) if laptop.is_dir() else fleet
+
+
+def read_versions(shared: SharedPaths) -> Versions:
+    """Walk the commit records; each must name the SHA-256 of the one before it."""
+    paths = sorted(shared.merged.glob("v*.json"))
+    parent, chained, contributors, times, steps = "", True, set(), [], 0
+    for number, path in enumerate(paths):
+        record = read_json(path, _RECORD_LIMIT)
+        chained &= record["version"] == number
+        chained &= number == 0 or record["parent"] == parent
+        parent = sha256_hex(read_bounded(path, _RECORD_LIMIT))
+        contributors |= {one["peer"] for one in record["inputs"]}
+        times.append(float(record["ts"]))
+        steps = int(record["fleet_steps"])
+    committed = max(0, len(paths) - 1)
+    return Versions(committed, chained, tuple(sorted(contributors)), tuple(times), steps)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Nearest-rank percentile; 0 of nothing."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
+
+
+def returns(fleet: Fleet) -> dict[str, float]:
+    """First and last tenth of the learners' time, random play, and the error of the difference."""
+    first, last = tenths(fleet.episodes)
+    return {
+        "random": round(_mean(fleet.random_episodes), 3),
+        "first_tenth": round(_mean(first), 3),
+        "last_tenth": round(_mean(last), 3),
+        "standard_error": round(math.hypot(_error(first), _error(last)), 3),
+    }
+
+
+def tenths(episodes: Sequence[Episode]) -> tuple[list[Episode], list[Episode]]:
+    """Episodes that ended in the first and in the last tenth of the time."""
+    if not episodes:
+        return [], []
+    begin, end = min(one.ts for one in episodes), max(one.ts for one in episodes)
+    width = (end - begin) / 10
+    first = [one for one in episodes if one.ts <= begin + width]
+    return first, [one for one in episodes if one.ts >= end - width]
+
+
+def _mean(episodes: Sequence[Episode]) -> float:
+    return statistics.fmean(one.value for one in episodes) if episodes else 0.0
+
+
+def _error(episodes: Sequence[Episode]) -> float:
+    if len(episodes) < 2:
+        return 0.0
+    return statistics.stdev(one.value for one in episodes) / math.sqrt(len(episodes))
+
+
+def summarise(run: RunPaths, laptop: Path) -> dict[str, Any]:
+    """The documented keys (``docs/formats.md``), every one from the run directory."""
+    fleet = read_run(run, laptop)
+    versions = read_versions(SharedPaths(run.shared_weights))
+    gaps = [one.gap_s for one in fleet.handovers()]
+    claimed = [one for one in fleet.attempts.values() if one.slot is not None]
+    stamps = [event["ts"] for event in read_events(run.events)]
+    return {
+        "duration_s": round(max(stamps) - min(stamps), 1) if stamps else 0.0,
+        "backend": str(read_json(run.status).get("executor", "unknown")),
+        "slots": len({one.slot for one in claimed}),
+        "attempts": len(claimed),
+        "handovers": {
+            "count": len(gaps),
+            "gap_p50_s": round(percentile(gaps, 0.5), 2),
+            "gap_p95_s": round(percentile(gaps, 0.95), 2),
+        },
+        "versions": {
+            "committed": versions.committed,
+            "chained": versions.chained,
+            "contributors": list(versions.contributors),
+        },
+        "fleet_steps": versions.fleet_steps,
+        "laptop": {
+            "versions_played": len(set(fleet.laptop.versions)),
+            "transport": fleet.laptop.transport or "local",
+        },
+        "viewer": {
+            "frames": fleet.viewer.total,
+            "agents": len(fleet.viewer.frames),
+            "transport": fleet.viewer.transport or "spool",
+        },
+        "returns": returns(fleet),
+    }
