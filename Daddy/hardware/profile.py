@@ -1,0 +1,104 @@
+"""What a machine was measured to give, kept per user id so that ``--num-envs auto`` can use it.
+
+One small JSON file per user id. A profile of another machine (a home folder can be shared) is
+recognised by its facts and not used. A damaged one is an error that names the file and its remedy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from Daddy.core.errors import FileError
+from Daddy.core.files import read_json, write_json
+from Daddy.core.names import check_peer
+from Daddy.hardware.recommend import Facts, Measurement
+
+FORMAT = 1
+MEMORY_TOLERANCE = 0.1
+"""Share by which two readings of one machine's memory may differ (kernels reserve some)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """One measurement: whose, on what, of what, when (seconds since 1970), and what follows."""
+
+    user_id: str
+    facts: Facts
+    workload: str
+    backend: str
+    measured_at: float
+    rows: tuple[Measurement, ...]
+    envs: int
+    reasons: tuple[str, ...]
+
+    def fits(self, facts: Facts) -> bool:
+        """Whether it was measured on a machine like this one."""
+        apart = abs(facts.memory_bytes - self.facts.memory_bytes)
+        return facts.cores == self.facts.cores and (
+            apart <= MEMORY_TOLERANCE * self.facts.memory_bytes
+        )
+
+
+def default_folder(environ: Mapping[str, str], home: Path) -> Path:
+    """``$XDG_CONFIG_HOME/daddy/profiles``, else ``~/.config/daddy/profiles``."""
+    base = environ.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else home / ".config") / "daddy" / "profiles"
+
+
+def profile_path(folder: Path, user_id: str) -> Path:
+    """Where the profile of ``user_id`` lies; UsageError when that is no name for a file."""
+    return folder / f"{check_peer(user_id)}.json"
+
+
+def save_profile(folder: Path, profile: Profile) -> Path:
+    """Write it, whole or not at all; returns where."""
+    path = profile_path(folder, profile.user_id)
+    write_json(path, {"format": FORMAT, **dataclasses.asdict(profile)})
+    return path
+
+
+def load_profile(folder: Path, user_id: str) -> Profile | None:
+    """The stored profile, None when there is none; FileError when it cannot be understood."""
+    path = profile_path(folder, user_id)
+    try:
+        record = read_json(path)
+    except FileNotFoundError:
+        return None
+    try:
+        return _parse(record)
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileError(
+            f"{path} is no profile of format {FORMAT}: {error!r}",
+            f"measure again: python -m Daddy.autotune --user-id {user_id}",
+        ) from error
+
+
+def _parse(record: dict[str, Any]) -> Profile:
+    if record["format"] != FORMAT:
+        raise ValueError(f"format {record['format']}")
+    facts = Facts(
+        int(record["facts"]["cores"]),
+        int(record["facts"]["memory_bytes"]),
+        bool(record["facts"]["has_gpu"]),
+    )
+    rows = tuple(
+        Measurement(int(row["envs"]), float(row["steps_per_s"]), int(row["resident_bytes"]))
+        for row in record["rows"]
+    )
+    envs = int(record["envs"])
+    if envs < 1:
+        raise ValueError(f"envs {envs}")
+    return Profile(
+        check_peer(str(record["user_id"])),
+        facts,
+        str(record["workload"]),
+        str(record["backend"]),
+        float(record["measured_at"]),
+        rows,
+        envs,
+        tuple(str(reason) for reason in record["reasons"]),
+    )
