@@ -1,0 +1,72 @@
+"""Adam (Kingma and Ba, 2015) over one flat vector of all parameters.
+
+Promises the numbers of torch.optim.Adam with gradient clipping (a test compares them). Exists
+because constructing torch's own pulls in its compiler and costs a second or two of every boot
+(docs/decisions/0040), and because two flat moments are easy to checkpoint and to check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-5
+"""Epsilon of 1e-5 as in PPO's reference code: small gradients late in training stay small."""
+
+
+class FlatAdam:
+    """Owns the moments of named parameters, in the order given."""
+
+    def __init__(self, named: Iterable[tuple[str, nn.Parameter]]) -> None:
+        pairs = list(named)
+        self.names = tuple(name for name, _ in pairs)
+        self._parameters = [parameter for _, parameter in pairs]
+        self._sizes = [parameter.numel() for parameter in self._parameters]
+        device = self._parameters[0].device
+        self.mean = torch.zeros(sum(self._sizes), device=device)
+        self.square = torch.zeros_like(self.mean)
+        self.steps = 0
+
+    def zero_grad(self) -> None:
+        for parameter in self._parameters:
+            parameter.grad = None
+
+    @torch.no_grad()
+    def step(self, rate: float, max_norm: float) -> float:
+        """One update from the parameters' gradients, clipped to `max_norm`; returns their norm.
+
+        A gradient that is not finite changes nothing; its norm, nan or inf, is returned.
+        """
+        flat = torch.cat([self._flat_grad(parameter) for parameter in self._parameters])
+        norm = float(torch.linalg.vector_norm(flat))
+        if not norm < float("inf"):
+            return norm
+        flat.mul_(min(1.0, max_norm / (norm + 1e-6)))
+        self.steps += 1
+        self.mean.lerp_(flat, 1.0 - _BETA1)
+        self.square.mul_(_BETA2).addcmul_(flat, flat, value=1.0 - _BETA2)
+        self._move(rate)
+        return norm
+
+    def _move(self, rate: float) -> None:
+        root = (self.square / (1.0 - _BETA2**self.steps)).sqrt_().add_(_EPSILON)
+        change = (self.mean / root).mul_(-rate / (1.0 - _BETA1**self.steps))
+        for parameter, part in zip(self._parameters, change.split(self._sizes), strict=True):
+            parameter.add_(part.view_as(parameter))
+
+    def _flat_grad(self, parameter: nn.Parameter) -> torch.Tensor:
+        if parameter.grad is None:
+            return torch.zeros(parameter.numel(), device=parameter.device)
+        return parameter.grad.reshape(-1).float()
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The moments, on the CPU."""
+        return {"mean": self.mean.cpu(), "square": self.square.cpu()}
+
+    def load(self, tensors: dict[str, torch.Tensor], steps: int) -> None:
+        """Go on from `tensors()` after `steps` steps."""
+        self.mean.copy_(tensors["mean"])
+        self.square.copy_(tensors["square"])
+        self.steps = steps

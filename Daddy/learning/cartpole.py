@@ -1,0 +1,99 @@
+"""CartPole as a workload's environment: the second user of every seam, and quick to learn.
+
+Gymnasium's CartPole-v1 with a dictionary observation, telemetry, a picture and exact save states.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from gymnasium.envs.classic_control.cartpole import CartPoleEnv
+
+from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
+
+_LIMIT = 500
+"""Steps after which an episode is cut, as in CartPole-v1."""
+_SCALE = np.array([2.4, 3.0, 0.21, 3.0], np.float32)
+"""Where an episode fails (position, angle) and usual speeds: inputs of about one."""
+_TRACK_Y, _PIXELS_PER_METRE = 110, 28
+
+
+class CartPole(gymnasium.Env[dict[str, np.ndarray], np.int64]):
+    """Balance a pole: observation {"state": (4,) float32}, two actions, one point a step."""
+
+    telemetry_names = ("episode_return", "episode", "step")
+
+    def __init__(self, episode_steps: int = _LIMIT) -> None:
+        self._game = CartPoleEnv()
+        self._limit = min(_LIMIT, episode_steps)
+        limit = np.full(4, np.inf, np.float32)
+        self.observation_space = spaces.Dict({"state": spaces.Box(-limit, limit)})
+        self.action_space = spaces.Discrete(2)
+        self._steps = 0
+        self._episode = -1
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        self._game.reset(seed=seed, options=options)
+        self._steps, self._episode = 0, self._episode + 1
+        return self._observe(), {}
+
+    def step(
+        self, action: np.int64 | int
+    ) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
+        _, _, fell, _, _ = self._game.step(int(action))
+        self._steps += 1
+        return self._observe(), 1.0, bool(fell), not fell and self._steps >= self._limit, {}
+
+    def _observe(self) -> dict[str, np.ndarray]:
+        return {"state": np.asarray(self._game.state, np.float32) / _SCALE}
+
+    def telemetry(self) -> tuple[float, ...]:
+        """One number for each of `telemetry_names`."""
+        return float(self._steps), float(self._episode), float(self._steps)
+
+    def picture(self) -> bytes:
+        """The cart and its pole at 2 bits a pixel, `core.vocabulary.SCREEN_BYTES` bytes."""
+        position, _, angle, _ = (float(value) for value in np.asarray(self._game.state))
+        shades = np.zeros((SCREEN_HEIGHT, SCREEN_WIDTH), np.uint8)
+        shades[_TRACK_Y] = 1
+        middle = round(SCREEN_WIDTH / 2 + position * _PIXELS_PER_METRE)
+        _paint(shades, _TRACK_Y - 8, middle - 12, 9, 24, 2)
+        for along in np.linspace(0.0, 2 * _PIXELS_PER_METRE, 80):
+            y, x = _TRACK_Y - 8 - along * np.cos(angle), middle + along * np.sin(angle)
+            _paint(shades, round(float(y)) - 1, round(float(x)) - 1, 3, 3, 3)
+        four = shades.reshape(-1, 4)
+        return bytes((four[:, 0] << 6) | (four[:, 1] << 4) | (four[:, 2] << 2) | four[:, 3])
+
+    def save_state(self) -> bytes:
+        """Everything that later steps and episodes depend on."""
+        state = [float(value) for value in np.asarray(self._game.state)]
+        record = {
+            "state": state,
+            "steps": self._steps,
+            "episode": self._episode,
+            "beyond": self._game.steps_beyond_terminated,
+            "generator": self._game.np_random.bit_generator.state,
+        }
+        return json.dumps(record).encode()
+
+    def load_state(self, data: bytes) -> dict[str, np.ndarray]:
+        """Go on exactly where `save_state` was called."""
+        record = json.loads(data)
+        self._game.reset(seed=0)
+        self._game.np_random.bit_generator.state = record["generator"]
+        self._game.state = tuple(record["state"])
+        self._game.steps_beyond_terminated = record["beyond"]
+        self._steps, self._episode = record["steps"], record["episode"]
+        return self._observe()
+
+
+def _paint(shades: np.ndarray, top: int, left: int, height: int, width: int, shade: int) -> None:
+    """A filled rectangle, as far as it is on the screen."""
+    rows = slice(max(0, top), max(0, top + height))
+    shades[rows, max(0, left) : max(0, left + width)] = shade

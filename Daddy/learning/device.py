@@ -1,0 +1,43 @@
+"""Which device learns, with how many threads and in which precision."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+
+from Daddy.core.errors import ConfigError
+
+
+def resolve(name: str) -> torch.device:
+    """The device for `auto`, `cpu`, `cuda` or `mps`.
+
+    ConfigError where the machine has none of that name: a job that asked for a GPU never runs on a
+    CPU in silence.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else _mps_or_cpu())
+    if name.startswith("cuda") and not torch.cuda.is_available():
+        raise ConfigError(
+            f"training.device is {name!r}, but this machine has no GPU that torch can use",
+            "ask the scheduler for one (slurm.gres), or set --device cpu or auto",
+        )
+    if name == "mps" and _mps_or_cpu() != "mps":
+        raise ConfigError("training.device is 'mps', but this is no Mac with it", "use auto")
+    return torch.device(name)
+
+
+def _mps_or_cpu() -> str:
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def limit_threads(threads: int) -> None:
+    """Let torch's own arithmetic use `threads` cores: the emulators need the others."""
+    torch.set_num_threads(max(1, threads))
+
+
+def mixed_precision(device: torch.device, wanted: bool) -> AbstractContextManager[object]:
+    """bfloat16 arithmetic where wanted and on a GPU; float32 anywhere else."""
+    if wanted and device.type == "cuda":
+        return torch.autocast("cuda", torch.bfloat16)
+    return nullcontext()

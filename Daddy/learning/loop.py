@@ -1,0 +1,178 @@
+"""THE loop: what a learner does, top to bottom; every step is a function above `train`.
+
+Owns the order of things and nothing else: it knows no emulator, no network and no Slurm, only the
+ports. Promises that weights are adopted between rollouts only, that a place that was lost is never
+written to, and that every orderly end leaves a checkpoint.
+"""
+
+from __future__ import annotations
+
+from Daddy.learning import checkpoint as disk
+from Daddy.learning.gae import advantages, explained_variance
+from Daddy.learning.parts import Outcome, Parts
+from Daddy.learning.ports import Adoption
+from Daddy.learning.record import record, write_state
+from Daddy.learning.schedule import learning_rate
+from Daddy.learning.session import (
+    Session,
+    assert_complete,
+    exchange_bytes,
+    new_session,
+    reset_environments,
+    restore,
+    to_checkpoint,
+)
+from Daddy.learning.show import Show
+
+_ADOPT_SECONDS = 0.5
+"""Shortest time between two looks for a newer version: a look costs a listing on NFS."""
+
+
+def begin(parts: Parts) -> Session:
+    """A session ready for its first step: restored from the newest checkpoint, or new."""
+    session = new_session(parts)
+    found = disk.load_newest(parts.checkpoints)
+    if found is not None:
+        restore(session, found.checkpoint)
+    if not session.collector.observations:
+        reset_environments(session)
+    resumed = exchange_bytes(found.checkpoint) if found else None
+    take_over(session, parts.exchange.begin(session.weights, resumed))
+    session.collector.after_step = Show(session)
+    assert_complete(session)
+    if found is not None:
+        step, refused = found.checkpoint.step, list(found.refused)
+        write_state(session, "resumed", checkpoint_step=step, refused=refused)
+    session.mark("checkpoint", "adopt", "record")
+    session.due["checkpoint_steps"] = session.counters.env_steps if found else 0
+    session.due["publish_steps"] = session.counters.env_steps
+    return session
+
+
+def take_over(session: Session, adoption: Adoption) -> None:
+    """Go on with the adopted weights."""
+    session.take_weights(adoption.weights)
+    session.version = adoption.version
+    session.fleet_steps = session.parts.exchange.fleet_steps()
+    write_state(session, "adopted", version=adoption.version, reason=adoption.reason)
+
+
+def stop_reason(session: Session) -> tuple[str, str] | None:
+    """Why to leave now, as kind and reason; None to go on."""
+    total = session.parts.pace.total_steps
+    if not session.parts.place.held():
+        return "fenced", "the place was given to another process"
+    if total and max(session.fleet_steps, session.counters.env_steps) >= total:
+        return "done", f"total_steps reached: {total}"
+    reason = session.parts.stopper.stop_reason()
+    return ("drained", reason) if reason else None
+
+
+def adopt_newer(session: Session) -> None:
+    """Take over a newer version if there is one; the memory is played again under its weights."""
+    if not session.is_due("adopt", _ADOPT_SECONDS):
+        return
+    with session.timed("share_seconds"):
+        adoption = session.parts.exchange.adopt(session.weights())
+        session.mark("adopt")
+        if adoption is not None:
+            take_over(session, adoption)
+            session.replay_memory()
+
+
+def collect(session: Session) -> bool:
+    """Play one horizon everywhere; False when asked to leave before it was full."""
+    with session.timed("collect_seconds"):
+        full = session.collector.collect(session.rollout, session.parts.stopper.stop_reason)
+    if full:
+        session.counters.env_steps += session.rollout.rewards.size
+        session.counters.episodes += len(session.rollout.episodes)
+    return full
+
+
+def estimate(session: Session) -> None:
+    """Advantages and value targets of the rollout."""
+    rollout, settings = session.rollout, session.parts.settings
+    rollout.advantages, rollout.targets = advantages(
+        rollout.rewards,
+        rollout.values,
+        rollout.dones,
+        rollout.last_values,
+        settings.gamma,
+        settings.gae_lambda,
+    )
+    session.metrics["explained_variance"] = explained_variance(rollout.values, rollout.targets)
+
+
+def update(session: Session) -> None:
+    """Learn from the rollout."""
+    settings, total = session.parts.settings, session.parts.pace.total_steps
+    steps = max(session.fleet_steps, session.counters.env_steps)
+    rate = learning_rate(settings.learning_rate, settings.schedule, steps, total)
+    with session.timed("update_seconds"):
+        session.metrics.update(session.learner.update(session.rollout, rate))
+    session.metrics["learning_rate"] = rate
+    session.counters.iterations += 1
+    if not session.updated:
+        write_state(session, "first_update")
+        session.updated = True
+
+
+def publish(session: Session) -> None:
+    """Offer the progress since the adopted base."""
+    steps, optimizer_steps = session.counters.env_steps, session.learner.optimizer.steps
+    with session.timed("share_seconds"):
+        said = session.parts.exchange.publish(session.weights(), steps, optimizer_steps)
+        session.fleet_steps = session.parts.exchange.fleet_steps()
+    session.due["publish_steps"] = steps
+    write_state(session, "published", said=said)
+
+
+def publish_if_due(session: Session) -> None:
+    since = session.counters.env_steps - session.due["publish_steps"]
+    if since >= session.parts.pace.sync_interval and session.parts.place.held():
+        publish(session)
+
+
+def checkpoint(session: Session) -> None:
+    """Put everything on disk, unless the newest checkpoint holds exactly this already."""
+    pace, steps = session.parts.pace, session.counters.env_steps
+    if steps == session.due["checkpoint_steps"] and disk.manifests(session.parts.checkpoints):
+        return
+    disk.save(session.parts.checkpoints, to_checkpoint(session), pace.max_keep)
+    session.mark("checkpoint")
+    session.due["checkpoint_steps"] = steps
+    write_state(session, "checkpointed", iteration=session.counters.iterations)
+
+
+def checkpoint_if_due(session: Session) -> None:
+    pace = session.parts.pace
+    since = session.counters.env_steps - session.due["checkpoint_steps"]
+    enough = since >= pace.checkpoint_interval
+    if enough and session.is_due("checkpoint", pace.checkpoint_seconds):
+        if session.parts.place.held():
+            checkpoint(session)
+
+
+def leave(session: Session, kind: str, reason: str) -> Outcome:
+    """Hand in what was learnt and put everything on disk, if the place is still ours."""
+    if kind != "fenced":
+        if session.counters.env_steps > session.due["publish_steps"]:
+            publish(session)
+        checkpoint(session)
+    return Outcome(kind, reason, session.counters.env_steps)
+
+
+def train(parts: Parts) -> Outcome:
+    """Learn until told to stop, `total_steps` are reached or the place is lost."""
+    session = begin(parts)
+    while (stop := stop_reason(session)) is None:
+        adopt_newer(session)
+        if not collect(session):
+            continue
+        estimate(session)
+        update(session)
+        publish_if_due(session)
+        checkpoint_if_due(session)
+        record(session)
+    return leave(session, *stop)

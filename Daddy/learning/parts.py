@@ -1,0 +1,86 @@
+"""What a learner is put together from: handed to the loop by an entry, replaceable in tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from Daddy.core.clock import Clock
+from Daddy.learning.ports import EventSink, FrameSink, Stopper, VectorEnv, WeightExchange
+from Daddy.learning.settings import PpoSettings
+
+if TYPE_CHECKING:
+    import torch
+
+    from Daddy.core.vocabulary import AgentReport
+    from Daddy.learning.policy import ActorCritic
+
+
+class Place(Protocol):
+    """The place this learner fills: a slot of the run, or a laptop."""
+
+    @property
+    def term(self) -> int:
+        """Grows with every holder; orders checkpoints."""
+        ...
+
+    def held(self) -> bool:
+        """Whether the place is still ours; once it is not, nothing may be written any more."""
+        ...
+
+    def beat(self, data: Mapping[str, object]) -> None:
+        """Prove that the loop goes round."""
+        ...
+
+
+class Board(Protocol):
+    """A place for curves, such as TensorBoard."""
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Pace:
+    """When the recurring steps of the loop are due."""
+
+    total_steps: int
+    checkpoint_interval: int
+    checkpoint_seconds: float
+    max_keep: int
+    sync_interval: int
+    log_interval: int = 1
+    frame_seconds: float = 1 / 8
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Everything the loop works with. `seed` is this peer's own, drawn from the run's."""
+
+    workload: str
+    policy: ActorCritic
+    vector: VectorEnv
+    settings: PpoSettings
+    pace: Pace
+    device: torch.device
+    seed: int
+    checkpoints: Path
+    place: Place
+    exchange: WeightExchange
+    frames: FrameSink
+    stopper: Stopper
+    events: EventSink
+    clock: Clock
+    board: Board
+    reports: Callable[[VectorEnv], Sequence[AgentReport]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a learner ended: `done` (total_steps), `drained` (go on with me) or `fenced`."""
+
+    kind: str
+    reason: str
+    step: int

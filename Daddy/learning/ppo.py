@@ -1,0 +1,71 @@
+"""One PPO update (Schulman et al., 2017): a rollout in, better weights and their diagnosis out.
+
+Advantages are normalised per minibatch. A minibatch whose gradient is not finite changes nothing
+and is counted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from Daddy.learning.adam import FlatAdam
+from Daddy.learning.device import mixed_precision
+from Daddy.learning.policy import ActorCritic
+from Daddy.learning.rollout import Minibatch, Rollout
+from Daddy.learning.settings import PpoSettings
+
+_EPSILON = 1e-8
+_NAMES = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
+
+
+@dataclass
+class Learner:
+    """The policy, its optimizer and the generator that shuffles; changed by `update` only."""
+
+    policy: ActorCritic
+    optimizer: FlatAdam
+    settings: PpoSettings
+    generator: torch.Generator
+    device: torch.device
+
+    def update(self, rollout: Rollout, rate: float) -> dict[str, float]:
+        """All passes over `rollout`; returns the means of what `core.metrics` names."""
+        losses, norms = [], []
+        for _ in range(self.settings.update_epochs):
+            for batch in rollout.minibatches(self.generator, self.device):
+                loss, diagnosis = self._loss(batch)
+                self.optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                norms.append(self.optimizer.step(rate, self.settings.max_grad_norm))
+                losses.append(diagnosis)
+        means = torch.stack(losses).mean(0).tolist()
+        finite = [norm for norm in norms if norm < float("inf")]
+        return {
+            **dict(zip(_NAMES, means, strict=True)),
+            "gradient_norm": sum(finite) / max(1, len(finite)),
+            "skipped_minibatches": float(len(norms) - len(finite)),
+        }
+
+    def _loss(self, batch: Minibatch) -> tuple[torch.Tensor, torch.Tensor]:
+        with mixed_precision(self.device, self.settings.mixed_precision):
+            logits, values, _ = self.policy(batch.observations, batch.state, batch.starts)
+        log_probs = torch.log_softmax(logits, -1)
+        entropy = -(log_probs.exp() * log_probs).sum(-1).mean()
+        log_ratio = log_probs.gather(-1, batch.actions.unsqueeze(-1)).squeeze(-1) - batch.log_probs
+        ratio = log_ratio.exp()
+        policy_loss = self._surrogate(ratio, batch.advantages)
+        value_loss = 0.5 * (values - batch.targets).square().mean()
+        total = policy_loss + self.settings.value_coefficient * value_loss
+        with torch.no_grad():
+            divergence = (ratio - 1.0 - log_ratio).mean()  # Schulman's low-variance estimate
+            clipped = ((ratio - 1.0).abs() > self.settings.clip).float().mean()
+            parts = torch.stack((policy_loss, value_loss, entropy, divergence, clipped)).detach()
+        return total - self.settings.entropy * entropy, parts
+
+    def _surrogate(self, ratio: torch.Tensor, advantages: torch.Tensor) -> torch.Tensor:
+        spread = advantages.std(correction=0) + _EPSILON
+        normal = (advantages - advantages.mean()) / spread
+        clipped = ratio.clamp(1.0 - self.settings.clip, 1.0 + self.settings.clip)
+        return -torch.min(ratio * normal, clipped * normal).mean()

@@ -1,0 +1,83 @@
+"""What the loop writes down: states, metrics, finished episodes, the beat.
+
+Metric names stand in `Daddy.core.metrics`. Events carry this peer's environment steps.
+"""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from Daddy.core.metrics import METRICS
+from Daddy.learning.session import Session
+
+_EPISODES_PER_EVENT = 256
+"""An event's line is bounded; 256 episodes are some 8 kB."""
+
+
+def write_state(session: Session, state: str, **data: object) -> None:
+    """One step in this learner's life."""
+    step = session.counters.env_steps
+    session.parts.events.write("state", step, {"state": state, **data})
+
+
+def record(session: Session) -> None:
+    """Write this iteration's metrics and episodes if a row is due; beat the heart."""
+    session.metrics.update(_measured(session))
+    if session.counters.iterations % session.parts.pace.log_interval == 0:
+        _write_row(session)
+    _write_episodes(session)
+    session.parts.place.beat(beat_of(session))
+    session.metrics = {}
+
+
+def beat_of(session: Session) -> dict[str, object]:
+    """What rides along with the beat, for status."""
+    return {
+        "env_steps": session.counters.env_steps,
+        "iterations": session.counters.iterations,
+        "checkpoint_step": int(session.due["checkpoint_steps"]),
+        "version": session.version,
+        "fleet_steps": session.fleet_steps,
+        "steps_per_second": round(session.metrics.get("steps_per_second", 0.0), 1),
+    }
+
+
+def _measured(session: Session) -> dict[str, float]:
+    episodes, elapsed = session.rollout.episodes, session.since("record")
+    session.mark("record")
+    found = {
+        "iteration": float(session.counters.iterations),
+        "episodes": float(len(episodes)),
+        "reward_scale": session.collector.normaliser.deviation,
+        "version": float(session.version),
+        "fleet_steps": float(session.fleet_steps),
+        "steps_per_second": session.rollout.rewards.size / max(elapsed, 1e-9),
+    }
+    if episodes:
+        found["episode_return"] = sum(end.episode_return for end in episodes) / len(episodes)
+        found["episode_length"] = sum(end.length for end in episodes) / len(episodes)
+    return found
+
+
+def _write_row(session: Session) -> None:
+    row = {
+        name: float(f"{value:.6g}")
+        for name, value in session.metrics.items()
+        if name in METRICS and isfinite(value)
+    }
+    session.parts.events.write("metric", session.counters.env_steps, row)
+    session.parts.board.scalars(session.counters.env_steps, row)
+
+
+def _write_episodes(session: Session) -> None:
+    """Finished episodes as columns: `agents`, `returns`, `lengths`."""
+    episodes = session.rollout.episodes
+    for first in range(0, len(episodes), _EPISODES_PER_EVENT):
+        some = episodes[first : first + _EPISODES_PER_EVENT]
+        data = {
+            "result": "episodes",
+            "agents": [end.env for end in some],
+            "returns": [round(float(end.episode_return), 4) for end in some],
+            "lengths": [int(end.length) for end in some],
+        }
+        session.parts.events.write("result", session.counters.env_steps, data)

@@ -1,0 +1,206 @@
+"""One learner between birth and goodbye: what the loop's steps share, and its way to disk and back.
+
+Promises exact resume: a session restored from a checkpoint goes on bit for bit (on a CPU) as the
+one that wrote it, because everything with a memory is in it. `assert_complete` proves at the start
+that no parameter is missing from the optimizer or the checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from Daddy.core.errors import ConfigError
+from Daddy.core.seeds import seed_for
+from Daddy.learning import randomness
+from Daddy.learning.adam import FlatAdam
+from Daddy.learning.checkpoint import Checkpoint, bytes_of, tensor_of
+from Daddy.learning.normalise import RewardNormaliser
+from Daddy.learning.parts import Parts
+from Daddy.learning.ppo import Learner
+from Daddy.learning.rollout import Collector, Rollout
+
+if TYPE_CHECKING:
+    from Daddy.learning.ports import StateDict
+
+
+@dataclass
+class Counters:
+    """Totals of this peer since its run began, over all processes that carried it."""
+
+    env_steps: int = 0
+    iterations: int = 0
+    episodes: int = 0
+
+
+@dataclass
+class Session:
+    """The learner, its experience and its counters; `due` holds when recurring steps last ran."""
+
+    parts: Parts
+    learner: Learner
+    collector: Collector
+    rollout: Rollout
+    counters: Counters = field(default_factory=Counters)
+    version: int = 0
+    fleet_steps: int = 0
+    due: dict[str, float] = field(default_factory=dict)
+    metrics: dict[str, float] = field(default_factory=dict)
+    updated: bool = False
+
+    def weights(self) -> StateDict:
+        """The policy's weights on the CPU, a copy."""
+        state = self.parts.policy.state_dict()
+        return {name: value.detach().cpu().clone() for name, value in state.items()}
+
+    def take_weights(self, weights: StateDict) -> None:
+        self.parts.policy.load_state_dict(weights)
+
+    @torch.inference_mode()
+    def replay_memory(self) -> None:
+        """Play the newest sequence again, so that the memory is the present weights' own."""
+        if self.counters.iterations and self.parts.policy.memory:
+            last = self.rollout.last_sequence(self.parts.device)
+            *_, self.collector.state = self.parts.policy(last.observations, last.state, last.starts)
+
+    def since(self, what: str) -> float:
+        """Seconds since `what` was marked; infinite when it never was."""
+        return self.parts.clock.monotonic() - self.due.get(what, float("-inf"))
+
+    def is_due(self, what: str, seconds: float) -> bool:
+        return self.since(what) >= seconds
+
+    def mark(self, *whats: str) -> None:
+        now = self.parts.clock.monotonic()
+        self.due.update(dict.fromkeys(whats, now))
+
+    @contextmanager
+    def timed(self, metric: str) -> Iterator[None]:
+        """Add the time spent inside to `metric`."""
+        started = self.parts.clock.monotonic()
+        yield
+        spent = self.parts.clock.monotonic() - started
+        self.metrics[metric] = self.metrics.get(metric, 0.0) + spent
+
+
+def new_session(parts: Parts) -> Session:
+    """A session before its first step: fresh environments, weights as the policy has them."""
+    randomness.seed_everything(parts.seed)
+    settings, vector, device = parts.settings, parts.vector, parts.device
+    policy = parts.policy.to(device)
+    optimizer = FlatAdam(policy.named_parameters())
+    shuffling = torch.Generator().manual_seed(seed_for(parts.seed, "shuffling"))
+    playing = torch.Generator().manual_seed(seed_for(parts.seed, "playing"))
+    collector = Collector(
+        vector=vector,
+        policy=policy,
+        normaliser=RewardNormaliser(vector.num_envs, settings.gamma),
+        generator=playing,
+        gamma=settings.gamma,
+        observations={},
+        state=policy.initial_state(vector.num_envs),
+        starts=np.ones(vector.num_envs, bool),
+    )
+    learner = Learner(policy, optimizer, settings, shuffling, device)
+    return Session(parts, learner, collector, Rollout(vector, settings, policy.memory))
+
+
+def reset_environments(session: Session) -> None:
+    """Begin an episode everywhere, each environment from a seed of its own."""
+    vector, seed = session.parts.vector, session.parts.seed
+    seeds = [seed_for(seed, "environment", env=env) for env in range(vector.num_envs)]
+    session.collector.observations = vector.reset(seeds)
+
+
+def to_checkpoint(session: Session) -> Checkpoint:
+    """Everything with a memory."""
+    learner, collector, counters = session.learner, session.collector, session.counters
+    tensors = {f"policy.{name}": value for name, value in session.weights().items()}
+    tensors |= {f"optimizer.{name}": value for name, value in learner.optimizer.tensors().items()}
+    tensors |= {f"random.{name}": value for name, value in randomness.tensors().items()}
+    tensors["random.shuffling"] = learner.generator.get_state()
+    tensors["random.playing"] = collector.generator.get_state()
+    tensors["memory"] = collector.state
+    tensors["starts"] = torch.from_numpy(collector.starts.copy())
+    tensors["exchange"] = tensor_of(session.parts.exchange.bookkeeping())
+    for env, state in enumerate(session.parts.vector.save_states()):
+        tensors[f"environment.{env}"] = tensor_of(state)
+    facts = {
+        "workload": session.parts.workload,
+        "num_envs": session.parts.vector.num_envs,
+        "optimizer_steps": learner.optimizer.steps,
+        "normaliser": collector.normaliser.state(),
+        "random": randomness.facts(),
+        "version": session.version,
+        "fleet_steps": session.fleet_steps,
+        **vars(counters),
+    }
+    return Checkpoint(session.parts.place.term, counters.env_steps, tensors, facts)
+
+
+def restore(session: Session, checkpoint: Checkpoint) -> None:
+    """Go on from `checkpoint`. ConfigError where it belongs to another workload or network."""
+    tensors, facts = checkpoint.tensors, checkpoint.facts
+    _check_kin(session, tensors, facts)
+    session.take_weights(_named(tensors, "policy."))
+    session.learner.optimizer.load(_named(tensors, "optimizer."), int(facts["optimizer_steps"]))
+    session.learner.generator.set_state(tensors["random.shuffling"])
+    session.collector.generator.set_state(tensors["random.playing"])
+    session.collector.normaliser.load(facts["normaliser"])
+    session.counters = Counters(*(int(facts[name]) for name in vars(Counters())))
+    session.version = int(facts["version"])
+    session.fleet_steps = int(facts["fleet_steps"])
+    if facts["num_envs"] == session.parts.vector.num_envs:
+        _restore_environments(session, tensors)
+    randomness.restore(_named(tensors, "random."), facts["random"])
+
+
+def _restore_environments(session: Session, tensors: Mapping[str, torch.Tensor]) -> None:
+    collector, vector = session.collector, session.parts.vector
+    states = [bytes_of(tensors[f"environment.{env}"]) for env in range(vector.num_envs)]
+    collector.observations = vector.load_states(states)
+    collector.state = tensors["memory"].to(session.parts.device)
+    collector.starts = tensors["starts"].numpy().astype(bool)
+
+
+def exchange_bytes(checkpoint: Checkpoint) -> bytes:
+    """What the weight exchange left in a checkpoint."""
+    return bytes_of(checkpoint.tensors["exchange"])
+
+
+def assert_complete(session: Session) -> None:
+    """Every parameter is in the optimizer and in the checkpoint; RuntimeError names those not."""
+    policy, optimizer = session.parts.policy, session.learner.optimizer
+    wanted = {name for name, _ in policy.named_parameters()}
+    stored = {f"policy.{name}" for name in policy.state_dict()}
+    checkpointed = to_checkpoint(session).tensors.keys()
+    missing = sorted((wanted - set(optimizer.names)) | (stored - checkpointed))
+    size = sum(parameter.numel() for parameter in policy.parameters())
+    if missing or optimizer.mean.numel() != size:
+        raise RuntimeError(f"parameters that would not be trained or not be kept: {missing}")
+
+
+def _check_kin(session: Session, tensors: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+    ours = {name: tuple(value.shape) for name, value in session.weights().items()}
+    theirs = {name: tuple(value.shape) for name, value in _named(tensors, "policy.").items()}
+    same_workload = facts["workload"] == session.parts.workload
+    if same_workload and ours == theirs:
+        return
+    what = "its network has another shape" if same_workload else f"it is of {facts['workload']!r}"
+    raise ConfigError(
+        f"the checkpoint in {session.parts.checkpoints} cannot be continued: {what}",
+        "give this run another run_dir, or restore the settings it was begun with",
+    )
+
+
+def _named(tensors: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {
+        name.removeprefix(prefix): value
+        for name, value in tensors.items()
+        if name.startswith(prefix)
+    }

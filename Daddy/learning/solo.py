@@ -1,0 +1,55 @@
+"""The neighbours of a learner that is on its own: no sharing, no viewer, no beat.
+
+Used where collaboration or streaming is switched off, and by everything that needs a learner only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from Daddy.core.vocabulary import AgentReport
+    from Daddy.learning.ports import StateDict
+
+
+@dataclass(frozen=True)
+class OwnWeights:
+    """An adoption of what one had already."""
+
+    version: int
+    weights: StateDict
+    reason: str
+
+
+class NoExchange:
+    """Shares with nobody; the fleet is this learner."""
+
+    def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> OwnWeights:
+        return OwnWeights(0, initial(), "own weights: collaboration is off")
+
+    def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
+        return "nothing published: collaboration is off"
+
+    def adopt(self, weights: StateDict) -> OwnWeights | None:
+        return None
+
+    def fleet_steps(self) -> int:
+        return 0
+
+    def bookkeeping(self) -> bytes:
+        return b""
+
+
+class NoFrames:
+    """Nobody watches."""
+
+    def report(self, reports: Sequence[AgentReport]) -> None:
+        """Says nothing to nobody."""
+
+    def wanted(self) -> frozenset[int]:
+        return frozenset()
+
+    def offer(self, agent: int, picture: bytes) -> None:
+        """Shows nothing to nobody."""

@@ -1,0 +1,66 @@
+"""Storage of one observation key over a horizon; pictures of four shades at 2 bits a pixel.
+
+Packing is the storage's own business: what comes out equals what went in, byte for byte. A picture
+with any other value than the four shades is kept as it is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from gymnasium.spaces import Space
+from torch import Tensor
+
+_SHADES = (0, 85, 153, 255)
+"""The emulator's four greys; the two high bits of each are its number."""
+
+
+class ObservationStore:
+    """An array (T, N, *shape) that may hold pictures packed."""
+
+    def __init__(self, shape: tuple[int, int], space: Space[object]) -> None:
+        self._shape = space.shape or ()
+        size = int(np.prod(self._shape))
+        picture = space.dtype == np.uint8 and len(self._shape) >= 2  # noqa: PLR2004
+        self.packed = picture and size % 4 == 0
+        self._plain = shape
+        self._dtype = np.dtype(space.dtype)
+        self._array = (
+            np.zeros((*shape, size // 4), np.uint8)
+            if self.packed
+            else np.zeros((*shape, *self._shape), self._dtype)
+        )
+
+    def put(self, t: int, values: np.ndarray) -> None:
+        """Store step `t` of every environment: values (N, *shape)."""
+        if self.packed and not _four_shades(values):
+            self._unpack_all()
+        self._array[t] = pack(values.reshape(len(values), -1)) if self.packed else values
+
+    def take(self, steps: np.ndarray, envs: np.ndarray, device: torch.device) -> Tensor:
+        """The entries at steps (T', B) of environments (B,) as a tensor (T', B, *shape)."""
+        chosen = torch.from_numpy(self._array[steps, envs[None, :]]).to(device)
+        return unpack(chosen).view(*steps.shape, *self._shape) if self.packed else chosen
+
+    def _unpack_all(self) -> None:
+        """Some value is no shade: keep bytes from now on, those already stored included."""
+        whole = unpack(torch.from_numpy(self._array)).numpy()
+        self._array = whole.reshape(*self._plain, *self._shape)
+        self.packed = False
+
+
+def _four_shades(values: np.ndarray) -> bool:
+    return bool(np.array_equal(values, np.array(_SHADES, np.uint8)[values >> 6]))
+
+
+def pack(pixels: np.ndarray) -> np.ndarray:
+    """Shades (..., 4n) uint8 → their numbers (..., n) uint8, leftmost in the high bits."""
+    two = pixels >> 6
+    return (two[..., 0::4] << 6) | (two[..., 1::4] << 4) | (two[..., 2::4] << 2) | two[..., 3::4]
+
+
+def unpack(packed: Tensor) -> Tensor:
+    """The inverse of `pack` on any device: (..., n) uint8 → (..., 4n) uint8."""
+    places = torch.tensor([6, 4, 2, 0], dtype=torch.uint8, device=packed.device)
+    shades = torch.tensor(_SHADES, dtype=torch.uint8, device=packed.device)
+    return shades[((packed.unsqueeze(-1) >> places) & 3).long()].flatten(-2)

@@ -1,0 +1,118 @@
+"""What can be trained. The only table of its kind: one row per workload, and no logic.
+
+Heavy libraries are loaded by the row's functions, not by this module, so that anything may ask for
+the names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from Daddy.core.settings import Config
+from Daddy.core.vocabulary import AgentReport
+
+if TYPE_CHECKING:
+    import gymnasium
+    from gymnasium.spaces import Dict as DictSpace
+    from gymnasium.spaces import Discrete
+
+    from Daddy.learning.policy import ActorCritic
+    from Daddy.learning.ports import VectorEnv
+
+EnvFactory = Callable[[], "gymnasium.Env[Any, Any]"]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """How one thing is trained.
+
+    `make_env(config)` returns a picklable factory of one environment. `features` and `memory` are
+    the policy's widths. `success` says in words when it counts as learnt. `memory_gb` and `cores`
+    are what a learner with the default number of environments wants.
+    """
+
+    name: str
+    make_env: Callable[[Config], EnvFactory]
+    features: int
+    memory: int
+    reports: Callable[[VectorEnv], Sequence[AgentReport]]
+    success: str
+    cores: int
+    memory_gb: int
+
+    def make_policy(self, space: DictSpace, actions: Discrete) -> ActorCritic:
+        """The workload's network with fresh weights."""
+        from Daddy.learning.policy import make_policy  # noqa: PLC0415 - loads torch
+
+        return make_policy(space, int(actions.n), self.features, self.memory)
+
+
+def _game(config: Config) -> EnvFactory:
+    from Daddy.pokemon.env import PokemonRedEnv  # noqa: PLC0415 - loads the emulator
+
+    training = config.training
+    return partial(
+        PokemonRedEnv,
+        training.rom,
+        allow_unknown_rom=training.allow_unknown_rom,
+        episode_steps=training.episode_steps,
+    )
+
+
+def _cartpole(config: Config) -> EnvFactory:
+    from Daddy.learning.cartpole import CartPole  # noqa: PLC0415 - loads gymnasium
+
+    return partial(CartPole, config.training.episode_steps)
+
+
+def _report(vector: VectorEnv) -> list[AgentReport]:
+    """One report per environment from its telemetry; what a workload does not measure is 0."""
+    rows = [dict(zip(vector.telemetry_names, row, strict=True)) for row in vector.telemetry()]
+    return [_agent_report(agent, row) for agent, row in enumerate(rows)]
+
+
+def _agent_report(agent: int, row: dict[str, float]) -> AgentReport:
+    map_id = int(row.get("map_id", 0))
+    return AgentReport(
+        agent=agent,
+        badges=int(row.get("badges", 0)),
+        story_flags=int(row.get("story_flags", 0)),
+        episode_return=float(row.get("episode_return", 0)),
+        episode=int(row.get("episode", 0)),
+        map_id=map_id,
+        map_name=_map_name(map_id) if "map_id" in row else "",
+        level=int(row.get("level", 0)),
+        step=int(row.get("step", 0)),
+    )
+
+
+def _map_name(map_id: int) -> str:
+    return f"map {map_id}"
+
+
+WORKLOADS: dict[str, Workload] = {
+    "pokemon_red": Workload(
+        "pokemon_red",
+        make_env=_game,
+        features=128,
+        memory=128,
+        reports=_report,
+        success="mean return at least 1.5 times a random policy's, and rising over the run",
+        cores=8,
+        memory_gb=8,
+    ),
+    "cartpole": Workload(
+        "cartpole",
+        make_env=_cartpole,
+        features=64,
+        memory=0,
+        reports=_report,
+        success="mean return of the last 20 episodes at least 195 of 500",
+        cores=1,
+        memory_gb=1,
+    ),
+}
+"""Name in the configuration → row."""
