@@ -1,0 +1,146 @@
+"""Pure: the gate. Decides which contributions count, each refusal with a reason its author gets to see.
+
+Three stages, cheap first: the record alone, the file's size and hash, the values. A refusal is either
+"late" (the author keeps its progress and offers it again with the next contribution) or "values"
+(the author drops it, because the numbers themselves are bad). Waiting is neither: look again later.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from Daddy.weights.manifest import Contribution
+
+STEPS_LIMIT = 1 << 30
+"""Environment steps one contribution may claim; an hour of the fastest learner is a hundredth."""
+
+CLIP_FACTOR = 2.0
+REFUSE_FACTOR = 5.0
+JOB_REFUSE_FACTOR = 25.0
+"""Norm of a delta, as a multiple of the usual one: beyond the first it is scaled down, beyond the
+second (for our own jobs the third) refused: docs/decisions/0052."""
+
+NORM_HISTORY = 16
+NORMS_NEEDED = 4
+"""Accepted norms that are remembered, and how many it takes before the norm is judged at all."""
+
+
+class Fault(str, Enum):
+    """Whose problem a refusal is."""
+
+    LATE = "late"
+    VALUES = "values"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Admitted, or not and why. ``scale`` is the clip in (0, 1]; ``wait`` means look again later."""
+
+    admitted: bool
+    reason: str
+    fault: Fault = Fault.LATE
+    scale: float = 1.0
+    wait: bool = False
+
+
+ADMITTED = Verdict(admitted=True, reason="")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the gate knows about the run when it judges.
+
+    ``states`` maps a version to the hash of its state; ``consumed`` an author to the highest sequence
+    judged; ``sizes`` are the smallest and largest file a delta of this schema can be, in bytes.
+    """
+
+    run_id: str
+    schema: str
+    newest: int
+    states: Mapping[int, str]
+    consumed: Mapping[str, int]
+    sizes: tuple[int, int]
+    max_staleness: int
+
+
+def _late(reason: str) -> Verdict:
+    return Verdict(admitted=False, reason=reason, fault=Fault.LATE)
+
+
+def _bad(reason: str) -> Verdict:
+    return Verdict(admitted=False, reason=reason, fault=Fault.VALUES)
+
+
+def judge_record(offer: Contribution, standing: Standing) -> Verdict:
+    """First stage: identity, sequence, base, claimed steps and size; no file has been opened yet."""
+    if offer.run_id != standing.run_id:
+        return _bad(f"belongs to run {offer.run_id}, this is run {standing.run_id}")
+    if offer.schema != standing.schema:
+        return _bad("its tensors have other names or shapes than this run's (schema hash differs)")
+    if offer.sequence <= standing.consumed.get(offer.author, 0):
+        return _late(f"sequence {offer.sequence} was judged before")
+    if offer.base_version > standing.newest:
+        return _bad(f"base v{offer.base_version} does not exist, the newest is v{standing.newest}")
+    staleness = standing.newest - offer.base_version
+    if staleness > standing.max_staleness:
+        return _late(f"base v{offer.base_version} is {staleness} versions old, the limit is "
+                     f"{standing.max_staleness}")  # fmt: skip
+    if standing.states.get(offer.base_version, offer.base_state) != offer.base_state:
+        return _bad(f"its base is not this run's v{offer.base_version} (hash differs)")
+    return _judge_claims(offer, standing)
+
+
+def _judge_claims(offer: Contribution, standing: Standing) -> Verdict:
+    if not 0 < offer.env_steps <= STEPS_LIMIT or offer.new_steps > offer.env_steps:
+        return _bad(f"claims {offer.env_steps} environment steps, {offer.new_steps} of them new")
+    if offer.optimizer_steps == 0:
+        return _bad("no optimizer step was made: nothing was learnt")
+    smallest, largest = standing.sizes
+    if not smallest <= offer.size <= largest:
+        return _bad(f"{offer.size} bytes, a delta of this run has {smallest} to {largest}")
+    return ADMITTED
+
+
+def judge_file(offer: Contribution, size: int, sha256: str) -> Verdict:
+    """Second stage: the bytes that were read are the bytes that were promised."""
+    if size != offer.size:
+        return _bad(f"the file has {size} bytes, its record says {offer.size} (truncated?)")
+    if sha256 != offer.blob:
+        return _bad("the file's hash is not the one in its record (damaged)")
+    return ADMITTED
+
+
+def judge_values(
+    norm: float, optimizer_steps: int, history: Sequence[Sequence[float]], *, strict: bool
+) -> Verdict:
+    """Third stage: finite and of a usual size. ``norm`` is the delta's, NaN when any value is.
+
+    ``history`` holds [norm, optimizer steps] of accepted deltas. More steps than usual may go
+    further, in proportion; fewer may go as far as usual. ``strict`` is for laptops.
+    """
+    if not math.isfinite(norm):
+        return _bad("it holds values that are not finite")
+    if norm == 0.0:
+        return _bad("it is zero everywhere: nothing was learnt")
+    if len(history) < NORMS_NEEDED:
+        return ADMITTED
+    usual = statistics.median(one[0] for one in history)
+    steps = statistics.median(one[1] for one in history)
+    usual *= max(1.0, optimizer_steps / max(1.0, steps))
+    if norm > (REFUSE_FACTOR if strict else JOB_REFUSE_FACTOR) * usual:
+        return _bad(f"its norm {norm:.3g} is {norm / usual:.1f} times the usual {usual:.3g}")
+    if norm > CLIP_FACTOR * usual:
+        return Verdict(admitted=True, reason="clipped", scale=CLIP_FACTOR * usual / norm)
+    return ADMITTED
+
+
+def remember(
+    history: Sequence[Sequence[float]], accepted: Sequence[tuple[float, int]]
+) -> list[list[float]]:
+    """The history with newly accepted (norm, optimizer steps) added, the oldest dropped."""
+    added = [[float(norm), float(steps)] for norm, steps in accepted]
+    return [*([list(one) for one in history]), *added][-NORM_HISTORY:]

@@ -1,0 +1,97 @@
+"""Files that appear whole or not at all, with a name for every instant at which power may fail.
+
+Like ``Daddy.core.files``, but temporary files lie in the shared folder's own ``tmp/`` (readers list
+the other folders) and each step announces itself to a hook, so that a test can kill the process
+there: C1 before the temporary file, C2 half written, C3 written, C4 synced, C5 named.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from Daddy.core.machine import host_name
+
+Hook = Callable[[str], None]
+"""Called with "C2:state" and the like just before the step's successor; production passes none."""
+
+
+def no_hook(point: str) -> None:
+    """The production hook: nothing happens at ``point``."""
+
+
+class Durable:
+    """Writes below one shared folder."""
+
+    def __init__(self, tmp: Path, hook: Hook = no_hook) -> None:
+        self._tmp = tmp
+        self.hook = hook
+
+    def create(self, path: Path, data: bytes, what: str, mode: int = 0o644) -> bool:
+        """Create ``path`` unless the name exists; False when someone was first.
+
+        ``link`` decides on the server. When its reply is lost, the link count tells the truth.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temp = self._write(data, what, mode)
+        try:
+            os.link(temp, path)
+            won = True
+        except OSError as error:
+            won = temp.stat().st_nlink == 2  # noqa: PLR2004 - it worked, its reply was lost
+            if not won and not isinstance(error, FileExistsError):
+                raise
+        finally:
+            self.hook(f"C5:{what}")
+            temp.unlink(missing_ok=True)
+        _sync_folder(path.parent)
+        return won
+
+    def replace(self, path: Path, data: bytes, what: str) -> None:
+        """Replace ``path``: readers see the old bytes or the new ones. For hints and beats only."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temp = self._write(data, what, 0o644)
+        try:
+            temp.replace(path)
+        except BaseException:
+            temp.unlink(missing_ok=True)
+            raise
+        self.hook(f"C5:{what}")
+        _sync_folder(path.parent)
+
+    def _write(self, data: bytes, what: str, mode: int) -> Path:
+        self._tmp.mkdir(parents=True, exist_ok=True)
+        self.hook(f"C1:{what}")
+        temp = self._tmp / f"{host_name()}-{os.getpid()}-{uuid.uuid4().hex}"
+        descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        try:
+            with os.fdopen(descriptor, "wb") as stream:
+                self._fill(stream, data, what)
+        except BaseException:
+            temp.unlink(missing_ok=True)
+            raise
+        self.hook(f"C4:{what}")
+        return temp
+
+    def _fill(self, stream: BinaryIO, data: bytes, what: str) -> None:
+        half = len(data) // 2
+        stream.write(data[:half])
+        stream.flush()
+        self.hook(f"C2:{what}")
+        stream.write(data[half:])
+        stream.flush()
+        self.hook(f"C3:{what}")
+        os.fsync(stream.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some network file systems refuse to sync a folder
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

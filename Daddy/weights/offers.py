@@ -1,0 +1,206 @@
+"""Contributions on disk, before they are judged: from jobs (``peers/``) and laptops (``inbox/``).
+
+A job writes only below its own peer and process start; its blob lies with the others. A laptop drops
+a pair of files into its own box, the ``.st`` first, the ``.json`` last; nothing in a box is trusted:
+not its name, kind, link count, size or text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from Daddy.core.errors import DaddyError, FileError, WeightsError
+from Daddy.core.files import read_bounded, read_json, to_json
+from Daddy.core.names import PEER
+from Daddy.weights.manifest import INCARNATION, LIMIT, Contribution, Receipt, parse
+from Daddy.weights.store import BLOB_LIMIT, Store
+
+SLOT = re.compile(r"slot-\d+")
+BOX_LIMIT = 64
+"""Records read from one laptop's box at a time; the rest waits for the next look."""
+
+_JOB_NAME = re.compile(r"(\d{6})\.json")
+_BOX_NAME = re.compile(r"([0-9a-f]{8})-(\d{6})-([0-9a-f]{12})\.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A contribution, where its two files lie, and whether it came from a laptop."""
+
+    offer: Contribution
+    record: Path
+    blob: Path
+    laptop: bool
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """The order in which contributions are added up."""
+        return (self.offer.peer, self.offer.incarnation, self.offer.sequence)
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """One process's heartbeat: a counter that moves, the version it stands on, whether it left."""
+
+    peer: str
+    incarnation: str
+    counter: int
+    version: int
+    left: bool
+
+
+def box_name(offer: Contribution) -> str:
+    """File name, without ending, of a laptop's contribution in its box."""
+    return f"{offer.incarnation}-{offer.sequence:06d}-{offer.blob[:12]}"
+
+
+def publish(store: Store, offer: Contribution) -> None:
+    """Write a job's contribution record; its blob has been written. FileError if it exists."""
+    folder = store.paths.peer(offer.peer, offer.incarnation)
+    path = folder / f"{offer.sequence:06d}.json"
+    if not store.durable.create(path, offer.to_bytes(), "contribution", mode=0o444):
+        raise FileError(f"{path} exists already", "two processes share one incarnation: restart one")
+
+
+def beat(store: Store, pulse: Pulse, notes: Mapping[str, object]) -> None:
+    """Prove life in the process's own folder."""
+    body = {
+        **notes,
+        "counter": pulse.counter,
+        "version": pulse.version,
+        "left": pulse.left,
+    }
+    folder = store.paths.peer(pulse.peer, pulse.incarnation)
+    store.durable.replace(folder / "hb.json", to_json(body), "beat")
+
+
+def pulses(store: Store) -> list[Pulse]:
+    """Every readable heartbeat."""
+    return [
+        pulse for folder in _incarnations(store) if (pulse := _read_pulse(folder)) is not None
+    ]
+
+
+def _read_pulse(folder: Path) -> Pulse | None:
+    try:
+        body = read_json(folder / "hb.json")
+        return Pulse(
+            folder.parent.name,
+            folder.name,
+            int(body["counter"]),
+            int(body["version"]),
+            bool(body["left"]),
+        )
+    except (FileNotFoundError, FileError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _incarnations(store: Store) -> Iterator[Path]:
+    for peer in _folders(store.paths.peers, PEER):
+        yield from _folders(peer, INCARNATION)
+
+
+def authors(store: Store) -> set[str]:
+    """Every process that has a folder: its sequence numbers must not be forgotten."""
+    return {f"{folder.parent.name}/{folder.name}" for folder in _incarnations(store)}
+
+
+def _folders(parent: Path, form: re.Pattern[str]) -> list[Path]:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        return sorted(
+            path for path in parent.iterdir() if form.fullmatch(path.name) and path.is_dir()
+        )
+    return []
+
+
+def pending(store: Store, consumed: Mapping[str, int]) -> list[Found]:
+    """Contributions that no version has judged, in the order in which they are added up.
+
+    From a job, sequences without a gap only: an earlier one may not be visible yet on NFS.
+    """
+    found = [one for folder in _incarnations(store) for one in _from_job(store, folder, consumed)]
+    for box in _folders(store.paths.inbox, PEER):
+        found += _from_box(store, box)
+    return sorted(found, key=lambda one: one.key)
+
+
+def _from_job(store: Store, folder: Path, consumed: Mapping[str, int]) -> list[Found]:
+    done = consumed.get(f"{folder.parent.name}/{folder.name}", 0)
+    found = []
+    for number, path in sequences(folder):
+        if number <= done:
+            continue
+        if number != done + 1:
+            break
+        offer = _read_offer(path)
+        if offer is None or (offer.author, offer.sequence) != (
+            f"{folder.parent.name}/{folder.name}",
+            number,
+        ):
+            break
+        found.append(Found(offer, path, store.paths.blob(offer.blob), laptop=False))
+        done = number
+    return found
+
+
+def sequences(folder: Path) -> list[tuple[int, Path]]:
+    """The contribution records in one process's folder, by number."""
+    with contextlib.suppress(FileNotFoundError):
+        matches = ((_JOB_NAME.fullmatch(path.name), path) for path in folder.iterdir())
+        return sorted((int(match.group(1)), path) for match, path in matches if match)
+    return []
+
+
+def _read_offer(path: Path) -> Contribution | None:
+    try:
+        return parse(Contribution, read_bounded(path, LIMIT), str(path))
+    except (FileNotFoundError, DaddyError):
+        return None
+
+
+def _from_box(store: Store, box: Path) -> Iterator[Found]:
+    with contextlib.suppress(FileNotFoundError):
+        for path in sorted(box.glob("*.json"))[:BOX_LIMIT]:
+            offer = _read_box_offer(box.name, path)
+            if offer is None:
+                store.set_aside(path, "inbox")
+            else:
+                yield Found(offer, path, path.with_suffix(".st"), laptop=True)
+
+
+def _read_box_offer(peer: str, path: Path) -> Contribution | None:
+    """The record when name, kind, links and text are in order and it speaks of this box's peer."""
+    if SLOT.fullmatch(peer) or not _BOX_NAME.fullmatch(path.name) or not is_plain(path):
+        return None
+    offer = _read_offer(path)
+    if offer is None or offer.peer != peer or box_name(offer) != path.stem:
+        return None
+    return offer
+
+
+def is_plain(path: Path) -> bool:
+    """A regular file with one name: no link, no pipe, no device."""
+    facts = os.lstat(path)
+    return stat.S_ISREG(facts.st_mode) and facts.st_nlink == 1
+
+
+def read_blob(found: Found) -> bytes:
+    """The offered bytes, unjudged. FileNotFoundError while they are not visible; WeightsError."""
+    if found.laptop and not is_plain(found.blob):
+        raise WeightsError(f"{found.blob.name} is no plain file", "send a regular file")
+    try:
+        return read_bounded(found.blob, min(found.offer.size, BLOB_LIMIT))
+    except FileError as error:
+        raise WeightsError(f"{found.blob.name}: {error.message}", error.fix) from error
+
+
+def write_receipt(store: Store, receipt: Receipt) -> None:
+    """Tell a laptop what became of its contribution."""
+    name = f"{receipt.incarnation}-{receipt.sequence:06d}.json"
+    store.durable.create(store.paths.receipts / receipt.peer / name, receipt.to_bytes(), "receipt")

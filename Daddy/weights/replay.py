@@ -1,0 +1,60 @@
+"""A version again from what it was made of: to verify it, and to repair it when its file is damaged.
+
+Equal inputs give equal bytes, so a replayed state either has the hash in the commit record or is not
+used.
+"""
+
+from __future__ import annotations
+
+from Daddy.core.errors import WeightsError
+from Daddy.core.files import sha256_hex
+from Daddy.weights.codec import decode, encode
+from Daddy.weights.manifest import Version
+from Daddy.weights.polyak import StateDict, add, difference, move
+from Daddy.weights.store import Store
+
+
+def replay(store: Store, record: Version) -> bytes:
+    """The bytes of ``record``'s state, made again from its base and inputs.
+
+    WeightsError when a part is gone (retention keeps them for the newest versions).
+    """
+    base = decode(store.get_blob(store.version(record.base).state), record.schema)
+    pulls = []
+    for one in record.inputs:
+        delta = decode(store.get_blob(one.blob), record.schema)
+        pulls.append(pull(store, record.rule, delta, one.base_version, base))
+    return encode(move(base, pulls, [one.share * one.clip for one in record.inputs]))
+
+
+def pull(
+    store: Store, rule: str, delta: StateDict, base_version: int, shared: StateDict
+) -> StateDict:
+    """What moves the shared weights: the delta itself or, for the absolute rule, own - shared."""
+    if rule == "delta":
+        return delta
+    base = decode(store.get_blob(store.version(base_version).state))
+    return difference(add(base, delta), shared)
+
+
+def repair(store: Store, record: Version) -> bytes:
+    """The bytes of a version's state; a damaged file is set aside and made again if possible.
+
+    WeightsError (of the damage) when it cannot be.
+    """
+    try:
+        return store.get_blob(record.state)
+    except WeightsError as damage:
+        if record.version == 0:
+            raise
+        try:
+            data = replay(store, record)
+        except WeightsError:
+            raise damage from None
+        if sha256_hex(data) != record.state:
+            raise damage from None
+    path = store.paths.blob(record.state)
+    if path.exists():
+        store.set_aside(path, "damaged")
+    store.put_blob(data, "state")
+    return data

@@ -1,0 +1,123 @@
+"""What may go: contribution records once judged, blobs that no kept version needs, stray files.
+
+Records go before the blobs they name. Commit records stay for ever. Never removed: the newest
+``keep`` states, what their versions were made of, what is pending, and the base of any live peer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from Daddy.core.errors import WeightsError
+from Daddy.weights import offers
+from Daddy.weights.manifest import Version
+from Daddy.weights.offers import Found
+from Daddy.weights.store import Store
+from Daddy.weights.watch import Watch
+
+ORPHAN_S = 3600.0
+"""How long a file that nothing refers to is watched before it goes."""
+
+SWEEP_S = 600.0
+"""Seconds between two listings of every blob."""
+
+KEEP_TERMS = 8
+KEEP_RECEIPTS = 64
+KEEP_EVIDENCE = 64
+
+
+class Sweeper:
+    """Housekeeping of one merger."""
+
+    def __init__(self, store: Store, keep: int, watch: Watch) -> None:
+        self._store = store
+        self._keep = keep
+        self._watch = watch
+
+    def after_merge(self, record: Version, judged: Sequence[Found]) -> None:
+        """Remove what ``record`` made superfluous."""
+        refused = {(one.peer, one.incarnation, one.sequence) for one in record.refused}
+        for one in judged:
+            self._drop_offer(one, one.key in refused)
+        needed = self.needed(record)
+        leaving = record.version - self._keep
+        for number in range(max(0, leaving - self._keep), leaving + 1):
+            self._drop_blobs(number, needed)
+        self._drop_terms()
+        for box in _folders(self._store.paths.receipts):
+            _keep_newest(box.glob("*.json"), KEEP_RECEIPTS)
+        if self._watch.still_s("sweep", record.version // 1_000_000) >= SWEEP_S:
+            self.sweep_orphans(needed)
+        self.sweep_incarnations()
+
+    def needed(self, record: Version) -> set[str]:
+        """Hashes of every blob that must stay when ``record`` is the newest version."""
+        first = max(0, record.version - self._keep + 1)
+        keep = {offer.offer.blob for offer in self._pending(record)}
+        for number in range(first, record.version + 1):
+            keep |= blobs_of(self._store.version(number))
+        for pulse in offers.pulses(self._store):
+            if not pulse.left and 0 <= record.version - pulse.version <= 64 * self._keep:
+                with contextlib.suppress(WeightsError):
+                    keep.add(self._store.version(pulse.version).state)
+        return keep
+
+    def _pending(self, record: Version) -> list[Found]:
+        return offers.pending(self._store, {key: one[0] for key, one in record.consumed.items()})
+
+    def _drop_offer(self, one: Found, refused: bool) -> None:
+        if one.laptop and refused:
+            self._store.set_aside(one.blob, "refused")
+            self._store.set_aside(one.record, "refused")
+            _keep_newest((self._store.paths.quarantine / "refused").iterdir(), KEEP_EVIDENCE)
+            return
+        one.record.unlink(missing_ok=True)
+        if one.laptop:
+            one.blob.unlink(missing_ok=True)
+
+    def _drop_blobs(self, number: int, needed: set[str]) -> None:
+        with contextlib.suppress(WeightsError):
+            for sha in blobs_of(self._store.version(number)) - needed:
+                self._store.paths.blob(sha).unlink(missing_ok=True)
+
+    def _drop_terms(self) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            names = sorted(self._store.paths.lease.glob("term-*.json"))
+            for path in names[: -2 * KEEP_TERMS]:
+                path.unlink(missing_ok=True)
+
+    def sweep_orphans(self, needed: set[str]) -> list[Path]:
+        """Remove blobs and temporary files that nothing has referred to for an hour."""
+        blobs = (path for folder in _folders(self._store.paths.blobs) for path in folder.iterdir())
+        strays = [path for path in blobs if path.stem not in needed]
+        strays += list(self._store.paths.tmp.iterdir())
+        gone = [path for path in strays if self._watch.still_s(("stray", path)) >= ORPHAN_S]
+        for path in gone:
+            path.unlink(missing_ok=True)
+        return gone
+
+    def sweep_incarnations(self) -> None:
+        """Remove the folders of processes that are gone and have nothing pending."""
+        for pulse in offers.pulses(self._store):
+            folder = self._store.paths.peer(pulse.peer, pulse.incarnation)
+            silent = self._watch.still_s(("gone", folder), pulse.counter)
+            if silent >= ORPHAN_S and not offers.sequences(folder):
+                with contextlib.suppress(OSError):
+                    (folder / "hb.json").unlink(missing_ok=True)
+                    folder.rmdir()
+
+
+def blobs_of(record: Version) -> set[str]:
+    """The state of a version and what it was made of."""
+    return {record.state} | {one.blob for one in record.inputs}
+
+
+def _folders(parent: Path) -> list[Path]:
+    return [path for path in parent.iterdir() if path.is_dir()] if parent.is_dir() else []
+
+
+def _keep_newest(paths: Iterable[Path], count: int) -> None:
+    for path in sorted(paths)[:-count]:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,209 @@
+"""The folder protocol of ``shared_weights``: run card, blobs, versions, heads. No torch.
+
+Promises: a blob is named by its hash and verified on every read; a version exists once its commit
+record has been created, exclusively, under the next number, so of two mergers one wins and nothing
+is locked; heads are hints that any reader may repair. No wall clock decides anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import uuid
+from pathlib import Path
+
+from Daddy.core.errors import FileError, WeightsError
+from Daddy.core.files import read_bounded, sha256_hex
+from Daddy.core.names import new_token
+from Daddy.core.paths import SharedPaths
+from Daddy.weights.durable import Durable, Hook, no_hook
+from Daddy.weights.manifest import LIMIT, Head, Keyframe, RunCard, Version, parse
+
+BLOB_LIMIT = 1 << 30
+"""Bytes of the largest blob that is read: a policy a hundred times ours."""
+
+KEEP_KEYFRAMES = 8
+_VERSION = re.compile(r"v(\d{8})\.json")
+
+
+class Store:
+    """One ``shared_weights`` folder, as one process sees it: never an older version than before."""
+
+    def __init__(self, paths: SharedPaths, hook: Hook = no_hook) -> None:
+        self.paths = paths
+        self.durable = Durable(paths.tmp, hook)
+        self._seen = -1
+        self._records: dict[int, tuple[Version, str]] = {}
+
+    # -- the run card
+
+    def open(self, run: str, workload: str, schema: str) -> RunCard:
+        """The run card, written if we are first; WeightsError when it speaks of other weights."""
+        mine = RunCard(run=run, run_id=new_token(), workload=workload, schema=schema)
+        if not self.paths.run.exists():
+            self.durable.create(self.paths.run, mine.to_bytes(), "card")
+            self.paths.inbox.mkdir(parents=True, exist_ok=True)
+        card = self.card()
+        if (card.workload, card.schema) != (workload, schema):
+            raise WeightsError(
+                f"{self.paths.root} holds the weights of {card.workload!r} with schema "
+                f"{card.schema[:12]}, this learner is {workload!r} with {schema[:12]}",
+                "give this run a shared_dir of its own, or the policy it was begun with",
+            )
+        return card
+
+    def card(self) -> RunCard:
+        """The run card; WeightsError when there is none yet."""
+        try:
+            return parse(RunCard, read_bounded(self.paths.run, LIMIT), str(self.paths.run))
+        except FileNotFoundError as error:
+            raise WeightsError(
+                f"{self.paths.root} holds no shared weights yet", "start a learner first"
+            ) from error
+
+    # -- blobs
+
+    def put_blob(self, data: bytes, what: str) -> str:
+        """Write ``data`` under its hash, once; return the hash."""
+        sha = sha256_hex(data)
+        path = self.paths.blob(sha)
+        if not path.exists():
+            self.durable.create(path, data, what, mode=0o444)
+        return sha
+
+    def get_blob(self, sha: str) -> bytes:
+        """The bytes with this hash; WeightsError when missing or damaged."""
+        path = self.paths.blob(sha)
+        try:
+            data = read_bounded(path, BLOB_LIMIT)
+        except FileNotFoundError as error:
+            raise WeightsError(f"{path} is missing", "an older version is used") from error
+        except FileError as error:
+            raise WeightsError(error.message, error.fix) from error
+        if sha256_hex(data) != sha:
+            raise WeightsError(
+                f"{path} is damaged: its {len(data)} bytes do not have the hash in its name",
+                "it is passed over; the next merge repairs or replaces it",
+            )
+        return data
+
+    def set_aside(self, path: Path, reason: str) -> None:
+        """Move a damaged or refused file into quarantine, as evidence."""
+        folder = self.paths.quarantine / reason
+        folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # another merger was faster
+            path.rename(folder / f"{uuid.uuid4().hex[:8]}-{path.name}")
+
+    # -- versions
+
+    def newest(self) -> int | None:
+        """The highest version that exists; None before the first. Never lower than seen before."""
+        number = max(self._seen, self._hint())
+        if number < 0 or not self.paths.version(number).exists():
+            number = max(self._seen, self._listed())
+        if number < 0:
+            return None
+        while self.paths.version(number + 1).exists():
+            number += 1
+        self._seen = number
+        return number
+
+    def _hint(self) -> int:
+        head = self.head()
+        return -1 if head is None else head.version
+
+    def _listed(self) -> int:
+        if not self.paths.merged.is_dir():
+            return -1
+        found = (_VERSION.fullmatch(path.name) for path in self.paths.merged.iterdir())
+        return max((int(match.group(1)) for match in found if match), default=-1)
+
+    def version(self, number: int) -> Version:
+        """The commit record of a version; WeightsError when missing or damaged."""
+        return self._record(number)[0]
+
+    def record_hash(self, number: int) -> str:
+        """SHA-256 of a version's commit record: what its child names as parent."""
+        return self._record(number)[1]
+
+    def _record(self, number: int) -> tuple[Version, str]:
+        if number not in self._records:
+            path = self.paths.version(number)
+            try:
+                data = read_bounded(path, LIMIT)
+            except (FileNotFoundError, FileError) as error:
+                raise WeightsError(f"{path} cannot be read: {error}", "restore it") from error
+            record = parse(Version, data, str(path))
+            if record.version != number:
+                raise WeightsError(f"{path} speaks of version {record.version}", "restore it")
+            self._remember(number, record, sha256_hex(data))
+        return self._records[number]
+
+    def _remember(self, number: int, record: Version, sha: str) -> None:
+        self._records[number] = (record, sha)
+        for old in sorted(self._records)[:-64]:
+            del self._records[old]
+
+    def commit(self, record: Version) -> bool:
+        """Make ``record`` the version it names; False when that version exists already."""
+        data = record.to_bytes()
+        if len(data) > LIMIT:
+            raise WeightsError(f"a commit record of {len(data)} bytes is too long", "report this")
+        won = self.durable.create(self.paths.version(record.version), data, "record", mode=0o444)
+        self._seen = max(self._seen, record.version)
+        return won
+
+    # -- heads
+
+    def head(self) -> Head | None:
+        """The hint, if it is readable."""
+        return _read_hint(Head, self.paths.head)
+
+    def write_head(self, number: int) -> None:
+        """Point the hint at ``number`` unless it is there or further."""
+        if self._hint() >= number:
+            return
+        record, sha = self._record(number)
+        head = Head(
+            version=number,
+            record=sha,
+            state=record.state,
+            run_id=record.run_id,
+            fleet_steps=record.fleet_steps,
+            ts=record.ts,
+            contributors=record.contributors,
+        )
+        self.durable.replace(self.paths.head, head.to_bytes(), "head")
+
+    def keyframe(self) -> Keyframe | None:
+        """What laptops are offered, if anything is."""
+        return _read_hint(Keyframe, self.paths.wan / "HEAD.json")
+
+    def write_keyframe(self, number: int, data: bytes) -> None:
+        """Offer version ``number`` to laptops as ``data``: the file first, its head last."""
+        record, card, sha = self.version(number), self.card(), sha256_hex(data)
+        name = f"kf-{number:08d}-{sha[:12]}.st"
+        frame = Keyframe(
+            version=number,
+            name=name,
+            size=len(data),
+            sha256=sha,
+            state=record.state,
+            run=card.run,
+            run_id=card.run_id,
+            workload=card.workload,
+            schema=card.schema,
+            fleet_steps=record.fleet_steps,
+            ts=record.ts,
+        )
+        self.durable.create(self.paths.wan / name, data, "keyframe", mode=0o444)
+        self.durable.replace(self.paths.wan / "HEAD.json", frame.to_bytes(), "wan-head")
+        for old in sorted(self.paths.wan.glob("kf-*.st"))[:-KEEP_KEYFRAMES]:
+            old.unlink(missing_ok=True)
+
+
+def _read_hint(kind: type[Head] | type[Keyframe], path: Path):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    try:
+        return parse(kind, read_bounded(path, LIMIT), str(path))
+    except (FileNotFoundError, FileError, WeightsError):
+        return None

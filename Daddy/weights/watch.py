@@ -1,0 +1,37 @@
+"""Judging silence and age on one's own clock: how long has a value stood still while I looked?
+
+Clocks of two machines are never compared: what others write is a counter, not a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from Daddy.core.clock import Clock
+from Daddy.weights.offers import Pulse
+
+
+class Watch:
+    """Remembers when each value was first seen."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._since: dict[Hashable, tuple[Hashable, float]] = {}
+
+    def still_s(self, key: Hashable, value: Hashable = None) -> float:
+        """Seconds for which ``key`` has had ``value`` since it was first looked at; 0 at first."""
+        now = self._clock.monotonic()
+        known = self._since.get(key)
+        if known is None or known[0] != value:
+            self._since[key] = (value, now)
+            return 0.0
+        return now - known[1]
+
+    def live(self, pulses: Iterable[Pulse], silence_s: float) -> list[Pulse]:
+        """Pulses whose process has not left and whose counter moved within ``silence_s``."""
+        return [
+            pulse
+            for pulse in pulses
+            if not pulse.left
+            and self.still_s((pulse.peer, pulse.incarnation), pulse.counter) < silence_s
+        ]

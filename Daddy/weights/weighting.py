@@ -1,0 +1,117 @@
+"""Pure: how far each contribution moves the shared weights, and when it is time to merge.
+
+The rule is Polyak averaging without the term that undoes others' work. A fresh writer B = S with
+share t moves S by t (W - B) = (1 - t) S + t W - S: exactly Polyak's step. A stale one moves S by the
+same t (W - B) instead of also dragging it back by t (S - B).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+STALENESS_DISCOUNT = 0.25
+"""A version of lag costs a fifth of the weight: 1 / (1 + 0.25 s); stronger discounts did not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What the weighting sees of one contribution."""
+
+    peer: str
+    env_steps: int
+    staleness: int
+    laptop: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much laptops may move a version: trust, one laptop's share, all laptops' share."""
+
+    trust: float = 0.25
+    one: float = 0.10
+    together: float = 0.20
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The share of each offer, in the order given, and what they were divided by."""
+
+    shares: tuple[float, ...]
+    denominator: float
+
+
+def weigh(offer: Offer, trust: float) -> float:
+    """Environment steps, discounted by staleness, times trust for a laptop."""
+    fresh = offer.env_steps / (1.0 + STALENESS_DISCOUNT * offer.staleness)
+    return fresh * (trust if offer.laptop else 1.0)
+
+
+def complete_set(offers: Sequence[Offer], live_jobs: int, previous: float) -> float:
+    """The weight that all live jobs would have together: the mean job's, times their number.
+
+    A single early contributor is divided by it and so moves the weights by its share, not by its
+    whole delta; the sum over a round then equals the mean. With laptops alone the previous one holds.
+    """
+    jobs = _per_peer([offer for offer in offers if not offer.laptop], 1.0)
+    if not jobs:
+        return previous
+    return sum(jobs) / len(jobs) * max(live_jobs, len(jobs))
+
+
+def _per_peer(offers: Sequence[Offer], trust: float) -> list[float]:
+    """The mean weight of each peer's offers: two from one peer are two rounds, not a double share."""
+    by_peer: dict[str, list[float]] = {}
+    for offer in offers:
+        by_peer.setdefault(offer.peer, []).append(weigh(offer, trust))
+    return [sum(weights) / len(weights) for _, weights in sorted(by_peer.items())]
+
+
+def share_out(offers: Sequence[Offer], full: float, limits: Limits) -> Shares:
+    """Each offer's share of the step: its weight over max(one round's sum, ``full``), laptops capped."""
+    denominator = max(sum(_per_peer(offers, limits.trust)), full)
+    if denominator <= 0.0:
+        return Shares(tuple(0.0 for _ in offers), 0.0)
+    shares = [weigh(offer, limits.trust) / denominator for offer in offers]
+    return Shares(tuple(_cap_laptops(offers, shares, limits)), denominator)
+
+
+def _cap_laptops(offers: Sequence[Offer], shares: list[float], limits: Limits) -> list[float]:
+    """One laptop at most ``limits.one`` over all its offers, all laptops ``limits.together``."""
+    by_peer: dict[str, float] = {}
+    for offer, share in zip(offers, shares, strict=True):
+        if offer.laptop:
+            by_peer[offer.peer] = by_peer.get(offer.peer, 0.0) + share
+    single = {peer: min(1.0, limits.one / total) for peer, total in by_peer.items() if total}
+    total = sum(by_peer[peer] * scale for peer, scale in single.items())
+    group = min(1.0, limits.together / total) if total else 1.0
+    return [
+        share * single.get(offer.peer, 1.0) * group if offer.laptop else share
+        for offer, share in zip(offers, shares, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """Whether to merge now, and why or why not."""
+
+    now: bool
+    reason: str
+
+
+def is_due(
+    published: Mapping[str, int], live_jobs: int, oldest_s: float, period_s: float, laptops: int
+) -> Due:
+    """Merge when all live jobs but one have published, or the oldest offer is a period old.
+
+    ``published`` maps a job to its pending contributions, ``laptops`` counts theirs, ``oldest_s`` is
+    how long the oldest has been seen pending (on the judge's own clock).
+    """
+    if not published and not laptops:
+        return Due(now=False, reason="nothing is pending")
+    needed = max(1, live_jobs - 1)
+    if len(published) >= needed:
+        return Due(now=True, reason=f"{len(published)} of {live_jobs} live jobs have published")
+    if oldest_s >= period_s:
+        return Due(now=True, reason=f"the oldest contribution has waited {oldest_s:.1f} s")
+    return Due(now=False, reason=f"{len(published)} of {live_jobs} live jobs have published")
