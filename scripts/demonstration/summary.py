@@ -1,4 +1,4 @@
-"""What a demo's run directory says happened, as ``summary.json``; nothing is remembered elsewhere."""
+"""What a demo's run directory says happened; nothing is remembered elsewhere."""
 
 from __future__ import annotations
 

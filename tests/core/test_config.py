@@ -1,0 +1,84 @@
+import json
+
+import pytest
+
+from Daddy.core import config
+from Daddy.core.errors import ConfigError, ExitCode
+
+
+def write(path, settings):
+    path.write_text(json.dumps(settings))
+    return path
+
+
+def test_the_shipped_configuration_holds_the_guides_defaults():
+    training = config.load().training
+    assert (training.total_steps, training.num_envs, training.batch_size) == (5_000_000, 8, 64)
+    assert (training.checkpoint_interval, training.max_runtime_seconds) == (10_000, 13_500)
+    assert (training.stream, training.stream_port, training.stream_top_k) == (True, 9999, 2)
+
+
+def test_all_errors_are_told_at_once_and_an_unknown_key_with_the_nearest(tmp_path):
+    file = write(
+        tmp_path / "c.json",
+        {"training": {"num_env": 4, "batch_size": 0}, "slurm": {"time_limit": "soon"}, "rundir": 1},
+    )
+    with pytest.raises(ConfigError) as caught:
+        config.load(file)
+    text = str(caught.value)
+    assert "training.num_env: unknown key; the nearest valid one is training.num_envs" in text
+    assert "batch_size" in text
+    assert "run_dir" in text
+    assert caught.value.exit_code == ExitCode.CONFIGURATION
+
+
+def test_flags_win_over_environment_over_site_over_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "SITES", tmp_path)
+    file = write(tmp_path / "c.json", {"training": {"num_envs": 1, "seed": 1, "gamma": 0.1}})
+    write(tmp_path / "here.json", {"training": {"num_envs": 2, "seed": 2}})
+    environ = {"DADDY_TRAINING__NUM_ENVS": "3", "DADDY_SITE": "here"}
+    loaded = config.load(file, {"training.num_envs": 4}, environ).training
+    assert (loaded.num_envs, loaded.seed, loaded.gamma) == (4, 2, 0.1)
+    assert config.load(file, {}, environ).training.num_envs == 3
+
+
+def test_a_flag_that_was_not_given_changes_nothing(tmp_path):
+    file = write(tmp_path / "c.json", {"training": {"num_envs": 5}})
+    assert config.load(file, {"training.num_envs": None}).training.num_envs == 5
+
+
+def test_keys_of_older_configurations_are_read_or_named_once(tmp_path, capsys):
+    old = {
+        "max_runtime_seconds": 77,
+        "training": {"buffer_size": 5, "stream_top_k": 3},
+        "streaming": {"top_k": 9, "tunnel_port": 1234},
+    }
+    loaded = config.load(write(tmp_path / "c.json", old)).training
+    assert (loaded.max_runtime_seconds, loaded.stream_top_k, loaded.stream_port) == (77, 3, 1234)
+    assert capsys.readouterr().err.count("warning") == 1
+
+
+def test_a_relative_rom_is_found_beside_the_config_file(tmp_path):
+    file = write(tmp_path / "c.json", {"training": {"rom": "roms/red.gb"}})
+    assert config.load(file).training.rom == str(tmp_path / "roms" / "red.gb")
+
+
+def test_what_jobs_receive_is_the_same_configuration(tmp_path):
+    loaded = config.load(None, {"training.num_envs": 3})
+    path = tmp_path / "config.json"
+    path.write_bytes(config.effective_json(loaded))
+    assert config.load_effective(path) == loaded
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", '{"run_name": "a", "run_name": "b"}'])
+def test_a_file_that_is_no_config_is_a_configuration_error(tmp_path, text):
+    (tmp_path / "c.json").write_text(text)
+    with pytest.raises(ConfigError):
+        config.load(tmp_path / "c.json")
+
+
+def test_shared_weights_lie_in_the_run_unless_configured(tmp_path):
+    loaded = config.load(None, {"run_dir": str(tmp_path / "run")})
+    assert config.shared_paths(loaded).root == tmp_path / "run" / "shared_weights"
+    loaded = config.load(None, {"collaboration.shared_dir": str(tmp_path / "pool")})
+    assert config.shared_paths(loaded).root == tmp_path / "pool"

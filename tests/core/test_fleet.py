@@ -1,0 +1,55 @@
+from Daddy.core.fleet import fold
+
+
+def event(ts, kind, ident, name, data, step=0):
+    source = {"kind": kind, "id": ident, "index": 0}
+    return {"v": 1, "ts": ts, "source": source, "event": name, "step": step, "data": data}
+
+
+def job(token, slot, term, started, goodbye):
+    says = [
+        (started, {"state": "started", "token": token, "job_id": f"j-{token}"}),
+        (started + 1, {"state": "claimed", "token": token, "slot": slot, "term": term}),
+        (started + 4, {"state": "first_update", "token": token}),
+    ]
+    if goodbye is not None:
+        ending = {"state": "goodbye", "token": token, "reason": "wall time", "exit_code": 10}
+        says.append((goodbye, ending))
+    return [event(ts, "learner", f"slot-{slot}", "state", data) for ts, data in says]
+
+
+def test_a_hand_over_is_measured_from_goodbye_to_the_successors_first_line():
+    fleet = fold([*job("b", 0, 2, 53.0, None), *job("a", 0, 1, 1.0, 50.0)])
+    (passed,) = fleet.handovers()
+    assert (passed.slot, passed.gap_s, passed.predecessor, passed.successor) == (0, 3.0, "a", "b")
+    assert fleet.attempts["b"].running
+    assert fleet.attempts["a"].exit_code == 10
+
+
+def test_a_killed_predecessor_makes_no_hand_over():
+    fleet = fold([*job("a", 0, 1, 1.0, None), *job("b", 0, 2, 53.0, None)])
+    assert fleet.handovers() == []
+
+
+def test_a_job_that_found_no_slot_fills_none():
+    says = {"state": "started", "token": "c", "job_id": "9"}
+    fleet = fold([event(1.0, "learner", "job-9", "state", says)])
+    assert fleet.attempts["c"].slot is None
+    assert fleet.in_slot(0) == []
+
+
+def test_episodes_frames_and_versions_are_gathered():
+    episodes = {"result": "episodes", "returns": [1.0, 3.0], "lengths": [256, 256]}
+    fleet = fold(
+        [
+            event(5.0, "learner", "slot-1", "result", episodes),
+            event(6.0, "actor", "anna", "state", {"state": "playing", "version": 3}),
+            event(6.0, "viewer", "x", "metric", {"frames": {"a": 4}, "transport": "ssh-R"}),
+            event(7.0, "viewer", "x", "metric", {"frames": {"a": 2, "b": 1}}),
+            event(8.0, "laptop", "anna", "state", {"state": "pulled", "transport": "rsync+ssh"}),
+        ]
+    )
+    assert [one.value for one in fleet.episodes] == [1.0, 3.0]
+    assert fleet.viewer.total == 7
+    assert (fleet.viewer.transport, fleet.laptop.transport) == ("ssh-R", "rsync+ssh")
+    assert fleet.laptop.versions == [3]

@@ -1,0 +1,53 @@
+import multiprocessing
+
+from Daddy.core.lease import Lease, end_term, read_lease
+
+
+def test_one_holder_at_a_time_and_terms_only_grow(tmp_path):
+    first = Lease.claim(tmp_path, {"token": "a"})
+    assert first.term == 1
+    assert Lease.claim(tmp_path, {"token": "b"}) is None
+    first.release("drained")
+    second = Lease.claim(tmp_path, {"token": "b"})
+    assert second.term == 2
+    assert not first.held()
+    assert second.held()
+
+
+def test_a_holder_whose_term_was_ended_by_another_sees_that_it_is_fenced(tmp_path):
+    lease = Lease.claim(tmp_path, {"token": "a"})
+    assert end_term(tmp_path, lease.term, "its job is gone")
+    assert not lease.held()
+    assert not end_term(tmp_path, lease.term, "said twice")
+    assert read_lease(tmp_path).ended == "its job is gone"
+
+
+def test_a_beat_belongs_to_its_term(tmp_path):
+    first = Lease.claim(tmp_path, {"token": "a"})
+    first.beat({"step": 5})
+    assert read_lease(tmp_path).beat == {"step": 5, "term": 1, "counter": 1}
+    first.release("over")
+    Lease.claim(tmp_path, {"token": "b"})
+    assert read_lease(tmp_path).beat == {}
+
+
+def test_nobody_ever_held_it(tmp_path):
+    assert read_lease(tmp_path / "never") is None
+
+
+def _race(folder, barrier, wins):
+    barrier.wait()
+    wins.put(Lease.claim(folder, {"token": "x"}) is not None)
+
+
+def test_of_eight_processes_that_claim_at_once_one_wins(tmp_path):
+    context = multiprocessing.get_context("fork")
+    for round_number in range(5):
+        barrier, wins = context.Barrier(8), context.Queue()
+        folder = tmp_path / str(round_number)
+        racers = [context.Process(target=_race, args=(folder, barrier, wins)) for _ in range(8)]
+        for racer in racers:
+            racer.start()
+        for racer in racers:
+            racer.join(20)
+        assert sum(wins.get(timeout=5) for _ in racers) == 1

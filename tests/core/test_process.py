@@ -1,0 +1,72 @@
+import signal
+import sys
+import time
+
+import pytest
+
+from Daddy.core import machine, process
+
+
+def test_a_child_is_run_and_its_output_returned():
+    done = process.run(
+        [sys.executable, "-c", "print(input()); raise SystemExit(3)"], 20, stdin="hi"
+    )
+    assert (done.returncode, done.stdout) == (3, "hi\n")
+
+
+def test_a_child_that_takes_too_long_is_ended_with_all_it_started(tmp_path):
+    script = f"sleep 100 & echo $! > {tmp_path}/pid; wait"
+    with pytest.raises(process.ProcessTimeoutError):
+        process.run(["sh", "-c", script], 0.5)
+    pid = int((tmp_path / "pid").read_text())
+    deadline = time.monotonic() + 5
+    while (found := machine.identify(pid)) and machine.is_alive(found):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_missing_program_is_named():
+    with pytest.raises(process.ProgramMissingError, match="no-such-program"):
+        process.run(["no-such-program"], 1)
+
+
+def test_a_background_child_is_known_by_pid_and_creation_and_ends_with_its_children(tmp_path):
+    who = process.start(["sh", "-c", "sleep 100 & wait"], log_path=tmp_path / "log")
+    assert machine.is_alive(who)
+    machine.end_tree(who, 1.0)
+    assert not machine.is_alive(who)
+
+
+def test_another_process_with_the_same_pid_is_a_stranger():
+    me = machine.myself()
+    stranger = machine.ProcessId(me.pid, me.created - 100)
+    assert machine.is_alive(me)
+    assert not machine.is_alive(stranger)
+    assert not machine.signal_process(stranger, signal.SIGKILL)
+
+
+_CHILD = """
+import os, pathlib, sys, time
+from Daddy.core.machine import die_with_parent
+die_with_parent()
+pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
+time.sleep(60)
+"""
+_PARENT = """
+import os, pathlib, subprocess, sys, time
+note = pathlib.Path(sys.argv[1])
+subprocess.Popen([sys.executable, "-c", sys.argv[2], str(note)])
+while not (note.exists() and note.read_text()):
+    time.sleep(0.02)
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_process_dies_with_its_parent(tmp_path):
+    note = tmp_path / "pid"
+    process.run([sys.executable, "-c", _PARENT, str(note), _CHILD], 30)
+    pid = int(note.read_text())
+    deadline = time.monotonic() + 5
+    while (found := machine.identify(pid)) and machine.is_alive(found):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
