@@ -1,7 +1,7 @@
 """Door to child processes: no shell, never without an end.
 
 :func:`run` waits for a short child with a timeout; :func:`start` leaves a long one running with its
-output in a log and tells who it is.
+output in a log and tells who it is; :func:`spawn` hands a job's process to who looks after it.
 """
 
 from __future__ import annotations
@@ -106,6 +106,32 @@ def start(
         )
     _reap_later(child)
     return identify(child.pid) or ProcessId(child.pid, 0.0)
+
+
+def spawn(
+    argv: Sequence[str],
+    *,
+    stdout: Path,
+    stderr: Path,
+    env: Mapping[str, str],
+    cwd: Path,
+    keep: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start ``argv`` at the head of a session of its own; the caller waits for it and ends it.
+
+    Outputs are appended; ``keep`` are descriptors that stay open in the child.
+    """
+    with stdout.open("ab") as out, stderr.open("ab") as err:
+        return subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            env=dict(env),
+            cwd=cwd,
+            start_new_session=True,
+            pass_fds=tuple(keep),
+        )
 
 
 _CHILDREN: list[subprocess.Popen[bytes]] = []

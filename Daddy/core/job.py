@@ -1,0 +1,43 @@
+"""Pure: what a scheduler's job is told about itself, and under which names.
+
+The controller sets these variables for every job, on Slurm and on the local queue alike; a learner
+started by hand has none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+JOB_ID = "DADDY_JOB_ID"
+"""Variable: the scheduler's id of the job, decimal."""
+JOB_END_TIME = "DADDY_JOB_END_TIME"
+"""Variable: when the scheduler will end the job, wall seconds; empty where it could not be asked."""
+RELEASE = "DADDY_RELEASE"
+"""Variable: name of the release the job runs from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """This process's job; ``job_id`` and ``release`` are empty and ``end_time`` None without one."""
+
+    job_id: str
+    end_time: float | None
+    release: str
+
+
+def read_job(environ: Mapping[str, str]) -> Job:
+    """The job that ``environ`` speaks of; a garbled end time counts as unknown."""
+    return Job(
+        job_id=environ.get(JOB_ID) or environ.get("SLURM_JOB_ID", ""),
+        end_time=_number(environ.get(JOB_END_TIME, "")),
+        release=environ.get(RELEASE, ""),
+    )
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if value > 0 else None
