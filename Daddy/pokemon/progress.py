@@ -69,7 +69,7 @@ class Progress:
 
 
 def fraction(part: int, whole: int) -> float:
-    """part / whole, at most 1 (HP may exceed their maximum in real play); 0 when whole is 0."""
+    """Part / whole, at most 1 (HP may exceed their maximum in real play); 0 when whole is 0."""
     return min(part / whole, 1.0) if whole else 0.0
 
 

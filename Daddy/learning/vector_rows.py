@@ -1,0 +1,159 @@
+"""Pure apart from the environments it holds: one environment as one row of shared arrays.
+
+Owns what every backend does alike, so that they cannot differ: where an environment's numbers
+stand, how it is stepped, restarted, counted, saved and loaded. The backends only decide who calls.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Dict as DictSpace
+from gymnasium.spaces import Discrete
+from numpy.typing import NDArray
+
+from Daddy.core.errors import FileError
+from Daddy.core.vocabulary import SCREEN_BYTES
+from Daddy.learning.ports import EpisodeEnd
+
+EnvFactory = Callable[[], "gymnasium.Env[Any, Any]"]
+_ALIGNED = 8
+"""Every field begins at a multiple of so many bytes, as numpy likes it."""
+_COUNTERS = struct.Struct("<4sdQ")
+_MAGIC = b"ROW1"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What an environment looks like and where its numbers stand in a row of `size` bytes.
+
+    `fields` maps a name to (offset, dtype, shape); observation keys are prefixed with ``obs/``.
+    """
+
+    observation_space: DictSpace
+    action_space: Discrete
+    telemetry_names: tuple[str, ...]
+    fields: Mapping[str, tuple[int, np.dtype[Any], tuple[int, ...]]]
+    size: int
+
+
+def layout_of(env: gymnasium.Env[Any, Any]) -> Layout:
+    """The layout of environments like `env`, which needs a Dict space and Discrete actions."""
+    space, actions = env.observation_space, env.action_space
+    if not isinstance(space, DictSpace) or not isinstance(actions, Discrete):
+        raise TypeError(f"a workload needs Dict observations and Discrete actions, not {env}")
+    names = tuple(getattr(env.unwrapped, "telemetry_names", ()))
+    wanted = {f"obs/{key}": (box.dtype, box.shape) for key, box in space.spaces.items()}
+    wanted["telemetry"] = (np.dtype(np.float32), (len(names),))
+    wanted["picture"] = (np.dtype(np.uint8), (SCREEN_BYTES,))
+    fields, offset = {}, 0
+    for name, (dtype, shape) in wanted.items():
+        fields[name] = (offset, np.dtype(dtype), tuple(shape or ()))
+        offset += -(-np.dtype(dtype).itemsize * math.prod(shape or ()) // _ALIGNED) * _ALIGNED
+    return Layout(space, actions, names, fields, offset)
+
+
+class Rows:
+    """Views into a (n, layout.size) uint8 buffer: `observations`, `telemetry`, `pictures`."""
+
+    def __init__(self, layout: Layout, buffer: NDArray[np.uint8]) -> None:
+        views = {
+            name: _column(buffer, offset, dtype, shape)
+            for name, (offset, dtype, shape) in layout.fields.items()
+        }
+        self.telemetry, self.pictures = views.pop("telemetry"), views.pop("picture")
+        self.observations = {name.removeprefix("obs/"): view for name, view in views.items()}
+
+
+def _column(
+    buffer: NDArray[np.uint8], offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]
+) -> NDArray[Any]:
+    """The field at `offset` of every row as one array (n, *shape), without a copy."""
+    inner = np.empty(shape, dtype).strides
+    flat = buffer.reshape(-1)
+    return np.ndarray(
+        (buffer.shape[0], *shape), dtype, flat.data, offset, (buffer.strides[0], *inner)
+    )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one row's step gave; its observation already stands in the row."""
+
+    reward: float
+    terminated: bool
+    truncated: bool
+    episode: EpisodeEnd | None
+
+
+class EnvRow:
+    """One environment, its place in `rows` and its episode's counters."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any], rows: Rows, place: int, number: int) -> None:
+        """`place` is the index in `rows`, `number` the environment's index in the whole vector."""
+        self._env, self._rows, self._place, self._number = env, rows, place, number
+        self._return, self._length = 0.0, 0
+        self._telemetry: Callable[[], Sequence[float]] | None
+        self._telemetry = getattr(env.unwrapped, "telemetry", None)
+
+    def reset(self, seed: int) -> None:
+        """Begin the first episode of the random sequence `seed`."""
+        self._begin(seed)
+        self._report(watched=False)
+
+    def step(self, action: int, watched: bool) -> Outcome:
+        """One step; after a done the row holds the first observation of the next episode."""
+        observation, reward, terminated, truncated, info = self._env.step(action)
+        self._return += float(reward)
+        self._length += 1
+        episode = None
+        if terminated or truncated:
+            episode = EpisodeEnd(self._number, self._return, self._length, info)
+            self._begin(None)
+        else:
+            self._put(observation)
+        self._report(watched)
+        return Outcome(float(reward), bool(terminated), bool(truncated), episode)
+
+    def save(self) -> bytes:
+        """The environment's own state and the row's counters."""
+        state: bytes = self._inner.save_state()
+        return _COUNTERS.pack(_MAGIC, self._return, self._length) + state
+
+    def load(self, data: bytes) -> None:
+        """Go on from what `save` gave; FileError when the bytes are none of ours."""
+        if data[:4] != _MAGIC or len(data) < _COUNTERS.size:
+            raise FileError("this is no environment state", "go back to an older checkpoint")
+        _, self._return, self._length = _COUNTERS.unpack_from(data)
+        self._put(self._inner.load_state(data[_COUNTERS.size :]))
+        self._report(watched=False)
+
+    def close(self) -> None:
+        """End the environment."""
+        self._env.close()
+
+    @property
+    def _inner(self) -> Any:
+        """The environment below gymnasium's wrappers, which has our own methods."""
+        return self._env.unwrapped
+
+    def _begin(self, seed: int | None) -> None:
+        self._return, self._length = 0.0, 0
+        self._put(self._env.reset(seed=seed)[0])
+
+    def _put(self, observation: Mapping[str, Any]) -> None:
+        for key, column in self._rows.observations.items():
+            column[self._place] = observation[key]
+
+    def _report(self, watched: bool) -> None:
+        if self._telemetry is not None:
+            self._rows.telemetry[self._place] = self._telemetry()
+        if watched:
+            picture = np.frombuffer(self._inner.picture(), np.uint8)
+            self._rows.pictures[self._place] = picture
