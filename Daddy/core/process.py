@@ -108,6 +108,36 @@ def start(
     return identify(child.pid) or ProcessId(child.pid, 0.0)
 
 
+class Child:
+    """A running program at the head of a session of its own, looked after by who spawned it."""
+
+    def __init__(self, popen: subprocess.Popen[bytes]) -> None:
+        self._popen = popen
+        self.pid = popen.pid
+
+    def wait(self, seconds: float | None) -> bool:
+        """Whether it has ended, waiting at most ``seconds`` (None: as long as it takes)."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._popen.wait(None if seconds is None else max(0.0, seconds))
+        return self._popen.returncode is not None
+
+    @property
+    def exit_code(self) -> int | None:
+        """As shells give it: 128 + n after signal n; None while it runs."""
+        code = self._popen.returncode
+        return code if code is None or code >= 0 else 128 - code
+
+    def signal(self, number: int) -> None:
+        """To the program alone."""
+        if self._popen.returncode is None:
+            self._popen.send_signal(number)
+
+    def signal_all(self, number: int) -> None:
+        """To every process of its session's group, also after the program itself has ended."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+
 def spawn(
     argv: Sequence[str],
     *,
@@ -116,13 +146,13 @@ def spawn(
     env: Mapping[str, str],
     cwd: Path,
     keep: Sequence[int] = (),
-) -> subprocess.Popen[bytes]:
-    """Start ``argv`` at the head of a session of its own; the caller waits for it and ends it.
+) -> Child:
+    """Start ``argv``; outputs are appended, ``keep`` are descriptors that stay open in it.
 
-    Outputs are appended; ``keep`` are descriptors that stay open in the child.
+    OSError when it cannot be started.
     """
     with stdout.open("ab") as out, stderr.open("ab") as err:
-        return subprocess.Popen(
+        popen = subprocess.Popen(
             list(argv),
             stdin=subprocess.DEVNULL,
             stdout=out,
@@ -132,6 +162,7 @@ def spawn(
             start_new_session=True,
             pass_fds=tuple(keep),
         )
+    return Child(popen)
 
 
 _CHILDREN: list[subprocess.Popen[bytes]] = []
