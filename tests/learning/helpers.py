@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from Daddy.core.clock import SystemClock
@@ -14,72 +13,9 @@ from Daddy.learning.board import NoBoard
 from Daddy.learning.cartpole import CartPole
 from Daddy.learning.parts import Pace, Parts
 from Daddy.learning.policy import make_policy
-from Daddy.learning.ports import EpisodeEnd, Transition
 from Daddy.learning.settings import PpoSettings
 from Daddy.learning.solo import NoExchange, NoFrames
-
-
-class PlainVector:
-    """N environments one after the other: the smallest thing that fits the port."""
-
-    def __init__(self, factory: Callable[[], Any], num_envs: int) -> None:
-        self._envs = [factory() for _ in range(num_envs)]
-        self.num_envs = num_envs
-        self.observation_space = self._envs[0].observation_space
-        self.action_space = self._envs[0].action_space
-        self.telemetry_names = self._envs[0].telemetry_names
-        self._totals = [[0.0, 0] for _ in self._envs]
-        self._watched: frozenset[int] = frozenset()
-
-    def reset(self, seeds: Sequence[int]) -> dict[str, np.ndarray]:
-        found = [env.reset(seed=seed)[0] for env, seed in zip(self._envs, seeds, strict=True)]
-        return _stack(found)
-
-    def step(self, actions: np.ndarray) -> Transition:
-        seen, rewards, terminated, truncated, episodes = [], [], [], [], []
-        for index, (env, action) in enumerate(zip(self._envs, actions, strict=True)):
-            observation, reward, ended, cut, info = env.step(action)
-            total = self._totals[index]
-            total[0], total[1] = total[0] + reward, total[1] + 1
-            if ended or cut:
-                episodes.append(EpisodeEnd(index, total[0], int(total[1]), info))
-                self._totals[index] = [0.0, 0]
-                observation, _ = env.reset()
-            seen.append(observation)
-            rewards.append(reward)
-            terminated.append(ended)
-            truncated.append(cut)
-        flags = np.array(terminated), np.array(truncated)
-        return Transition(_stack(seen), np.array(rewards, np.float32), *flags, episodes)
-
-    def telemetry(self) -> np.ndarray:
-        return np.array([env.telemetry() for env in self._envs], np.float32)
-
-    def watch(self, agents: frozenset[int]) -> None:
-        self._watched = agents
-
-    def frames(self) -> dict[int, bytes]:
-        return {agent: self._envs[agent].picture() for agent in self._watched}
-
-    def save_states(self) -> list[bytes]:
-        return [
-            np.array(total, np.float64).tobytes() + env.save_state()
-            for env, total in zip(self._envs, self._totals, strict=True)
-        ]
-
-    def load_states(self, states: list[bytes]) -> dict[str, np.ndarray]:
-        self._totals = [list(np.frombuffer(state[:16], np.float64)) for state in states]
-        return _stack(
-            [env.load_state(state[16:]) for env, state in zip(self._envs, states, strict=True)]
-        )
-
-    def close(self) -> None:
-        for env in self._envs:
-            env.close()
-
-
-def _stack(observations: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    return {key: np.stack([one[key] for one in observations]) for key in observations[0]}
+from Daddy.learning.vector_threads import SerialVector
 
 
 class Place:
@@ -157,7 +93,7 @@ def cartpole_parts(folder: Path, *, memory: int = 0, seed: int = 1, **changes: A
     """A CartPole learner whose checkpoints are in `folder`; `changes` replace parts."""
     torch.set_num_threads(1)
     settings = changes.get("settings", SETTINGS)
-    vector = changes.pop("vector", None) or PlainVector(CartPole, settings.num_envs)
+    vector = changes.pop("vector", None) or SerialVector(CartPole, settings.num_envs)
     torch.manual_seed(seed)
     parts: dict[str, Any] = {
         "workload": "cartpole",

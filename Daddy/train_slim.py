@@ -1,0 +1,290 @@
+"""Entry: a learner. `python -m Daddy.train_slim` by hand, or with `--attempt` as a job.
+
+Claims a slot, puts the parts together, runs the loop, and says how it ended: exit code 10 (drained,
+continue me), 0 (total_steps reached), 11 (no free slot), 93 (do not restart me), or the code of
+what went wrong. Parses and wires; decides nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.config import load, load_effective, run_paths, shared_paths
+from Daddy.core.duration import parse_duration
+from Daddy.core.errors import DaddyError, ExitCode, run_entry
+from Daddy.core.events import EventWriter
+from Daddy.core.machine import host_name, myself
+from Daddy.core.names import new_incarnation, new_token
+from Daddy.core.paths import RunPaths
+from Daddy.core.settings import Config
+from Daddy.core.wall import StopSignal, Wall
+from Daddy.learning.slot import Seat, claim
+from Daddy.workloads import WORKLOADS
+
+if TYPE_CHECKING:
+    from Daddy.learning.assemble import Surroundings, Task
+    from Daddy.learning.parts import Outcome
+    from Daddy.learning.ports import FrameSink, WeightExchange
+
+_PATIENCE_S = 20.0
+"""How long a job waits for a slot: its predecessor may be writing its last checkpoint."""
+_EXIT_CODES = {
+    "done": ExitCode.DONE,
+    "drained": ExitCode.DRAINED,
+    "fenced": ExitCode.NOT_NEEDED,
+}
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try to fill a slot: who we are before we have one."""
+
+    config: Config
+    run: RunPaths
+    token: str
+    job_id: str
+    by_hand: bool
+    slots: Sequence[int]
+    clock: Clock
+    started: float
+    signals: StopSignal
+
+    def events(self, ident: str) -> Told:
+        writer = EventWriter(
+            self.run.events,
+            self.config.run_name,
+            self.config.training.workload,
+            "learner",
+            ident,
+            self.clock,
+        )
+        return Told(writer, {"token": self.token, "job_id": self.job_id})
+
+    def holder(self) -> dict[str, object]:
+        """What the slot's lease says of us."""
+        me = myself()
+        return {
+            "token": self.token,
+            "job_id": self.job_id,
+            "host": host_name(),
+            "pid": me.pid,
+            "created": me.created,
+            "started_ts": round(self.started, 3),
+            "release": Path(__file__).resolve().parents[1].name,
+        }
+
+
+@dataclass(frozen=True)
+class Told:
+    """An event writer whose states name the attempt."""
+
+    writer: EventWriter
+    attempt: Mapping[str, object]
+
+    def write(self, event: str, step: int, data: Mapping[str, object]) -> None:
+        named = {**self.attempt, **data} if event in ("state", "error") else data
+        self.writer.write(event, step, named)
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """The first reason to leave: a signal, or the wall."""
+
+    signals: StopSignal
+    wall: Wall
+
+    def stop_reason(self) -> str | None:
+        return self.signals.stop_reason() or self.wall.stop_reason()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one attempt; returns its exit code."""
+    attempt = _attempt(_parser().parse_args(argv))
+    attempt.events(f"attempt-{attempt.token}").write("state", 0, {"state": "started"})
+    patience = 0.0 if attempt.by_hand else _PATIENCE_S
+    seat = claim(attempt.run, attempt.slots, attempt.holder(), attempt.clock, patience)
+    if seat is None:
+        return _not_needed(attempt)
+    return _fill(attempt, seat)
+
+
+def _fill(attempt: Attempt, seat: Seat) -> int:
+    """Train in the slot; however it ends, say goodbye and give the slot back."""
+    events = attempt.events(f"slot-{seat.number}")
+    wall = _wall(attempt)
+    facts = {"slot": seat.number, "term": seat.term, "deadline": round(wall.deadline, 3)}
+    events.write("state", 0, {"state": "claimed", **facts})
+    step, reason, code = 0, "bug", int(ExitCode.BUG)
+    try:
+        outcome = _learn(attempt, seat, AnyOf(attempt.signals, wall), events)
+        step, reason, code = outcome.step, outcome.reason, int(_EXIT_CODES[outcome.kind])
+        print(f"slot {seat.number}: {reason}; step {step}, exit code {code}", file=sys.stderr)
+    except DaddyError as error:
+        reason, code = error.message, int(error.exit_code)
+        events.write("error", step, {"text": error.message, "exit_code": code})
+        raise
+    finally:
+        events.write("state", step, {"state": "goodbye", "reason": reason, "exit_code": code})
+        seat.release(reason)
+    return code
+
+
+def _learn(attempt: Attempt, seat: Seat, stopper: AnyOf, events: Told) -> Outcome:
+    """Load torch, build everything, run the loop, and close what was opened."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's idle threads starve emulators
+    from Daddy.learning.assemble import Surroundings, assemble
+    from Daddy.learning.loop import train
+
+    config, run, peer = attempt.config, attempt.run, f"slot-{seat.number}"
+    around = Surroundings(
+        peer=peer,
+        checkpoints=run.slot(seat.number).checkpoints,
+        tensorboard=run.tensorboard,
+        place=seat,
+        exchange=_exchange(config, peer, attempt.clock, events),
+        frames=_frames(attempt, peer),
+        stopper=stopper,
+        events=events,
+        clock=attempt.clock,
+    )
+    parts = assemble(config, _task(config), around)
+    try:
+        return train(parts)
+    finally:
+        parts.vector.close()
+        parts.board.close()
+        for neighbour in (around.frames, around.exchange):
+            getattr(neighbour, "close", lambda: None)()
+
+
+def _task(config: Config) -> Task:
+    from Daddy.learning.assemble import Task
+
+    row = WORKLOADS[config.training.workload]
+    return Task(row.name, row.make_env(config), row.make_policy, row.reports)
+
+
+def _exchange(config: Config, peer: str, clock: Clock, events: Told) -> WeightExchange:
+    if not config.collaboration.enabled:
+        from Daddy.learning.solo import NoExchange
+
+        return NoExchange()
+    from Daddy.weights.exchange import SharedExchange
+    from Daddy.weights.settings import ExchangeSettings
+
+    sharing = config.collaboration
+    settings = ExchangeSettings(
+        run=config.run_name,
+        workload=config.training.workload,
+        rule=sharing.rule,
+        period_s=sharing.sync_seconds,
+        max_staleness=sharing.max_staleness,
+        laptop_max_staleness=sharing.laptop_staleness,
+        keep_versions=sharing.keep_versions,
+    )
+    shared = shared_paths(config)
+    return SharedExchange(shared, peer, new_incarnation(), settings, clock, events)
+
+
+def _frames(attempt: Attempt, peer: str) -> FrameSink:
+    if not attempt.config.training.stream:
+        from Daddy.learning.solo import NoFrames
+
+        return NoFrames()
+    from Daddy.streaming.tunnel_client import FrameSender
+
+    return FrameSender(attempt.run.stream, peer, attempt.job_id, attempt.clock)
+
+
+def _wall(attempt: Attempt) -> Wall:
+    end = os.environ.get("SLURM_JOB_END_TIME")
+    return Wall(
+        attempt.started,
+        attempt.config.training.max_runtime_seconds,
+        float(end) if end else None,
+        parse_duration(attempt.config.slurm.time_limit),
+        attempt.clock,
+    )
+
+
+def _not_needed(attempt: Attempt) -> int:
+    reason = f"no free slot among {list(attempt.slots)} of {attempt.run.root}"
+    code = int(ExitCode.NOT_NEEDED)
+    said = {"state": "goodbye", "reason": reason, "exit_code": code}
+    attempt.events(f"attempt-{attempt.token}").write("state", 0, said)
+    print(f"{reason}: every one is held by a living learner", file=sys.stderr)
+    return code
+
+
+def _attempt(args: argparse.Namespace) -> Attempt:
+    clock = SystemClock()
+    started = clock.now()
+    config = _config(args)
+    slots = range(config.slurm.max_running) if args.job_rank is None else [args.job_rank]
+    return Attempt(
+        config=config,
+        run=run_paths(config),
+        token=args.attempt or new_token(),
+        job_id=os.environ.get("SLURM_JOB_ID") or f"pid-{os.getpid()}",
+        by_hand=args.attempt is None,
+        slots=slots,
+        clock=clock,
+        started=started,
+        signals=StopSignal().install(),
+    )
+
+
+def _config(args: argparse.Namespace) -> Config:
+    """A job's configuration is frozen in its release; by hand all layers and flags count."""
+    if args.attempt is not None and args.config is not None:
+        return load_effective(args.config)
+    flags = {key: value for key, value in vars(args).items() if "." in key}
+    return load(args.config, flags, os.environ, args.site)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="train_slim", description="Train one learner of a run; resumes where its slot stopped."
+    )
+    flag = parser.add_argument
+    flag("--config", type=Path, help="config file (default: the shipped cluster_config.json)")
+    flag("--site", help="site profile in cluster/sites")
+    flag("--attempt", help="token of the attempt, given by the controller")
+    flag("--job-rank", type=int, help="fill this slot (default: the first free one)")
+    flag("--resume", action="store_true", help="accepted; resuming is what always happens")
+    setting = partial(parser.add_argument, default=None)
+    setting("--run-dir", dest="run_dir", help="folder of the run")
+    setting("--shared-dir", dest="collaboration.shared_dir", help="folder of the shared weights")
+    setting("--workload", dest="training.workload", choices=sorted(WORKLOADS))
+    setting("--device", dest="training.device", help="auto, cpu, cuda or mps")
+    setting("--rom", dest="training.rom", type=_absolute, help="path of the ROM")
+    for name in ("num-envs", "total-steps", "batch-size", "seed", "stream-port"):
+        setting(f"--{name}", dest=f"training.{name.replace('-', '_')}", type=int)
+    for name in ("max-runtime-seconds", "checkpoint-interval"):
+        setting(f"--{name}", dest=f"training.{name.replace('-', '_')}", type=int)
+    switch = argparse.BooleanOptionalAction
+    for name in ("stream", "cartridge", "allow-unknown-rom"):
+        setting(f"--{name}", dest=f"training.{name.replace('-', '_')}", action=switch)
+    return parser
+
+
+def _absolute(text: str) -> str:
+    """A path typed at a prompt is relative to where it is typed, not to the config file."""
+    return str(Path(text).expanduser().absolute())
+
+
+def cli() -> None:
+    """The installed command."""
+    sys.exit(run_entry(main))
+
+
+if __name__ == "__main__":
+    cli()
