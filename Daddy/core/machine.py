@@ -145,3 +145,18 @@ def _watch_parent(parent: int) -> None:
     while os.getppid() == parent:
         never.wait(1.0)
     os._exit(0)
+
+
+def socket_owner(local_port: int, remote_port: int) -> str | None:
+    """Name of the program whose end of a loopback TCP connection this is; None if nobody can say.
+
+    Tells a tunnel (``ssh``) from a program that connected directly.
+    """
+    try:
+        for one in psutil.net_connections("tcp"):
+            ends = bool(one.laddr and one.raddr)
+            if ends and (one.laddr.port, one.raddr.port) == (local_port, remote_port) and one.pid:
+                return str(psutil.Process(one.pid).name())
+    except (psutil.Error, OSError):
+        return None
+    return None

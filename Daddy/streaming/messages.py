@@ -1,0 +1,291 @@
+"""Pure: bodies of the messages that carry something: pictures, telemetry, wishes.
+
+Everything is a fixed structure or a bounded JSON object that is read field by field: no dtype, no
+shape and no code ever comes from the wire.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from Daddy.core.vocabulary import AgentReport
+from Daddy.streaming.protocol import BODY_LIMIT, Kind, ProtocolError, clean, from_json, to_json
+
+FORMAT_TILES = 1
+"""2 bits a pixel in tile order, raw deflate, the base picture as preset dictionary."""
+FRAME_HEAD = struct.Struct("<IIIIBBH")
+ROW = struct.Struct("<HHHHBBHhfIIHHH")
+"""stream, peer, agent, place, badges, level, story flags, map, return, episode, step, age (0.1 s),
+and two reserved."""
+MAX_ROWS = BODY_LIMIT[Kind.TELEM] // ROW.size
+_ACK = struct.Struct("<I")
+_STAMPS = struct.Struct("<QQ")
+_U8, _U16, _U32 = 0xFF, 0xFFFF, 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One picture on its way: ``data`` is deflated against picture ``base`` (0: against nothing).
+
+    ``seq`` counts from 1 per stream, ``captured_ms`` is the sender's monotonic clock modulo 2^32.
+    """
+
+    seq: int
+    base: int
+    step: int
+    captured_ms: int
+    episode: int
+    data: bytes
+    format: int = FORMAT_TILES
+    repeat: int = 0
+
+    def pack(self) -> bytes:
+        """The body of a FRAME."""
+        head = FRAME_HEAD.pack(
+            self.seq,
+            self.base,
+            self.step & _U32,
+            self.captured_ms & _U32,
+            self.format,
+            self.repeat,
+            self.episode & _U16,
+        )
+        return head + self.data
+
+
+def read_frame(body: bytes) -> Frame:
+    """A FRAME's body; ProtocolError when it is shorter than its head."""
+    if len(body) < FRAME_HEAD.size:
+        raise ProtocolError("a FRAME is shorter than its head")
+    seq, base, step, captured, form, repeat, episode = FRAME_HEAD.unpack_from(body)
+    return Frame(seq, base, step, captured, episode, body[FRAME_HEAD.size :], form, repeat)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One agent's telemetry: ``stream`` and ``place`` (from 1) are 0 when it is not featured,
+    ``peer`` indexes the peer table.
+
+    ``age_s`` is how old the report was when the row was sent.
+    """
+
+    stream: int
+    peer: int
+    agent: int
+    badges: int
+    level: int
+    story_flags: int
+    map_id: int
+    episode_return: float
+    episode: int
+    step: int
+    age_s: float = 0.0
+    place: int = 0
+
+    @property
+    def score(self) -> int:
+        """Badges and story flags: what featuring is decided on first."""
+        return self.badges + self.story_flags
+
+
+def row_of(report: AgentReport) -> Row:
+    """A learner's report as a row, every field brought into the wire's range."""
+    value = report.episode_return if math.isfinite(report.episode_return) else 0.0
+    return Row(
+        0,
+        0,
+        _within(report.agent, _U16),
+        _within(report.badges, _U8),
+        _within(report.level, _U8),
+        _within(report.story_flags, _U16),
+        _within(report.map_id, 0x7FFF),
+        max(-1e9, min(1e9, value)),
+        _within(report.episode, _U32),
+        _within(report.step, _U32),
+    )
+
+
+def _within(value: int, top: int) -> int:
+    return max(0, min(top, int(value)))
+
+
+def pack_rows(rows: Iterable[Row]) -> bytes:
+    """The body of a TELEM: at most ``MAX_ROWS`` rows, the rest is left out."""
+    return b"".join(_pack_row(row) for row in list(rows)[:MAX_ROWS])
+
+
+def _pack_row(row: Row) -> bytes:
+    age = _within(round(row.age_s * 10), _U16)
+    return ROW.pack(
+        row.stream,
+        row.peer,
+        row.agent,
+        row.place,
+        row.badges,
+        row.level,
+        row.story_flags,
+        row.map_id,
+        row.episode_return,
+        row.episode,
+        row.step,
+        age,
+        0,
+        0,
+    )
+
+
+def read_rows(body: bytes) -> list[Row]:
+    """The rows of a TELEM; ProtocolError unless the body is whole rows."""
+    if len(body) % ROW.size:
+        raise ProtocolError("TELEM is not made of whole rows")
+    return [_read_row(fields) for fields in ROW.iter_unpack(body)]
+
+
+def _read_row(fields: tuple[Any, ...]) -> Row:
+    stream, peer, agent, place, badges, level, story, here, value = fields[:9]
+    episode, step, age = fields[9:12]
+    safe = value if math.isfinite(value) else 0.0
+    return Row(
+        stream, peer, agent, badges, level, story, here, safe, episode, step, age / 10, place
+    )
+
+
+def ack(seq: int) -> bytes:
+    """The body of an ACK: the newest sequence number that was decoded."""
+    return _ACK.pack(seq)
+
+
+def read_ack(body: bytes) -> int:
+    """Sequence number of an ACK."""
+    if len(body) != _ACK.size:
+        raise ProtocolError("an ACK has 4 bytes")
+    return int(_ACK.unpack(body)[0])
+
+
+def stamps(mine_ms: int, yours_ms: int = 0) -> bytes:
+    """The body of PING (own clock, 0) and PONG (the pinger's stamp back, own clock), ms."""
+    return _STAMPS.pack(mine_ms, yours_ms)
+
+
+def read_stamps(body: bytes) -> tuple[int, int]:
+    """Both stamps of a PING or PONG."""
+    if len(body) != _STAMPS.size:
+        raise ProtocolError("a PING or PONG has 16 bytes")
+    first, second = _STAMPS.unpack(body)
+    return int(first), int(second)
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One process that plays: its name, host and job, and for how long it has been silent."""
+
+    name: str
+    host: str
+    job: str
+    silent_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a relay says about its run once a second; the header of the window."""
+
+    run: str
+    workload: str
+    host: str
+    via: str
+    agents: int
+    steps: int
+    steps_per_s: float
+    best: int
+    delay_s: float
+    peers: tuple[Peer, ...]
+    maps: Mapping[int, str]
+
+    def pack(self) -> bytes:
+        """The body of a STATUS; long lists are cut so that it always fits."""
+        peers = [[p.name, p.host, p.job, round(p.silent_s, 1)] for p in self.peers[:MAX_PEERS]]
+        return to_json(
+            {
+                "run": self.run,
+                "workload": self.workload,
+                "host": self.host,
+                "via": self.via,
+                "agents": self.agents,
+                "steps": self.steps,
+                "steps_per_s": round(self.steps_per_s, 1),
+                "best": self.best,
+                "delay_s": round(self.delay_s, 2),
+                "peers": peers,
+                "maps": {str(k): v for k, v in sorted(self.maps.items())[:MAX_MAPS]},
+            }
+        )
+
+
+MAX_PEERS = 32
+MAX_MAPS = 64
+
+
+def read_status(body: bytes) -> Status:
+    """A STATUS with every field typed, bounded and free of control characters."""
+    raw = from_json(body)
+    try:
+        return Status(
+            run=clean(raw.get("run", "")),
+            workload=clean(raw.get("workload", "")),
+            host=clean(raw.get("host", "")),
+            via=clean(raw.get("via", "")),
+            agents=int(raw.get("agents", 0)),
+            steps=int(raw.get("steps", 0)),
+            steps_per_s=_number(raw.get("steps_per_s", 0)),
+            best=int(raw.get("best", 0)),
+            delay_s=_number(raw.get("delay_s", 0)),
+            peers=tuple(_peer(one) for one in list(raw.get("peers", []))[:MAX_PEERS]),
+            maps=read_maps(raw.get("maps", {})),
+        )
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ProtocolError(f"a STATUS has a wrong field: {error}") from error
+
+
+def _peer(raw: Any) -> Peer:
+    name, host, job, silent = raw
+    return Peer(clean(name, 31), clean(host), clean(job, 32), _number(silent))
+
+
+def read_maps(raw: Any) -> dict[int, str]:
+    """Names of maps by number, at most ``MAX_MAPS``."""
+    return {int(key): clean(name, 40) for key, name in list(raw.items())[:MAX_MAPS]}
+
+
+def _number(value: Any) -> float:
+    number = float(value)
+    return number if math.isfinite(number) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a viewer asks for: how many agents and how many pictures of each a second."""
+
+    top_k: int
+    fps: float
+
+    def pack(self) -> bytes:
+        """The body of a SUBSCRIBE."""
+        return to_json({"k": self.top_k, "fps": self.fps})
+
+
+MAX_TOP_K = 16
+MAX_FPS = 60.0
+
+
+def read_wish(body: bytes) -> Wish:
+    """A SUBSCRIBE brought into bounds: 1 to 16 agents, 1 to 60 pictures a second."""
+    raw = from_json(body)
+    try:
+        top_k, fps = int(raw.get("k", 2)), _number(raw.get("fps", MAX_FPS))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ProtocolError("a SUBSCRIBE has a wrong field") from error
+    return Wish(max(1, min(MAX_TOP_K, top_k)), max(1.0, min(MAX_FPS, fps)))

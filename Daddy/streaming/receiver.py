@@ -1,0 +1,217 @@
+"""Door to the viewer's port: accepts relays, checks them, keeps the newest picture of each agent.
+
+One thread, loopback only (127.0.0.1 and ::1). A connection that does not greet within three seconds
+is closed; nothing is kept of one that sends garbage. Several relays may be connected at a time (a
+cluster's and a laptop's). The window reads :meth:`Receiver.scene` and never waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import selectors
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from Daddy.core.clock import Clock
+from Daddy.core.errors import DaddyError, NetworkError
+from Daddy.core.machine import socket_owner
+from Daddy.streaming.auth import NONCE_BYTES, Token
+from Daddy.streaming.messages import Wish
+from Daddy.streaming.protocol import READ_BYTES, Message, ProtocolError, Reason, bye
+from Daddy.streaming.scene import Scene, Source, compose
+from Daddy.streaming.session import VIEWER, Session
+
+GREETING_S = 3.0
+SILENT_S = 15.0
+MAX_CONNECTIONS = 8
+_NOTES = 12
+
+
+class _Connection:
+    """A relay, or somebody who claims to be one."""
+
+    def __init__(self, sock: socket.socket, session: Session, now: float) -> None:
+        self.socket = sock
+        self.session = session
+        self.began = self.heard = now
+        self.source: Source | None = None
+        self.out = bytearray()
+
+    def flush(self) -> None:
+        """Send what the kernel takes."""
+        self.out += self.session.take()
+        with contextlib.suppress(BlockingIOError):
+            while self.out:
+                del self.out[: self.socket.send(self.out)]
+
+
+class Receiver:
+    """Listens from construction until :meth:`close`; NetworkError when the port is taken."""
+
+    def __init__(
+        self, port: int, tokens: Callable[[], Sequence[Token]], wish: Wish, clock: Clock
+    ) -> None:
+        self._tokens = tokens
+        self._wish = wish
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._connections: list[_Connection] = []
+        self._notes: deque[str] = deque(maxlen=_NOTES)
+        self._trouble = ""
+        self._past: dict[str, int] = {}
+        self._selector = selectors.DefaultSelector()
+        self._listeners = _listen(port)
+        self.port = int(self._listeners[0].getsockname()[1])
+        for listener in self._listeners:
+            self._selector.register(listener, selectors.EVENT_READ, None)
+        self._thread = threading.Thread(target=self._work, name="receiver", daemon=True)
+        self._thread.start()
+
+    def scene(self, top_k: int) -> Scene:
+        """What there is to see now: the ``top_k`` best agents of all relays, and the fleet."""
+        with self._lock:
+            now = self._clock.monotonic()
+            sources = [one.source for one in self._connections if one.source]
+            return compose(sources, top_k, now, tuple(self._notes), self._trouble, self._past)
+
+    def subscribe(self, wish: Wish) -> None:
+        """Ask every relay for another number of agents."""
+        with self._lock:
+            self._wish = wish
+            for one in self._connections:
+                if one.source:
+                    one.session.send(one.source.subscribe(wish))
+
+    def close(self) -> None:
+        """Say BYE to everyone and end the thread."""
+        self._stop.set()
+        self._thread.join(timeout=2.0)
+
+    def _work(self) -> None:
+        while not self._stop.is_set():
+            for key, _ in self._selector.select(timeout=0.25):
+                with self._lock:
+                    if key.data is None:
+                        self._accept(key.fileobj)  # type: ignore[arg-type]
+                    else:
+                        self._serve(key.data)
+            with self._lock:
+                self._tidy()
+        with self._lock:
+            for one in list(self._connections):
+                self._drop(one, bye(Reason.DONE, "the viewer was closed"))
+            for listener in self._listeners:
+                listener.close()
+            self._selector.close()
+
+    def _accept(self, listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            sock, _ = listener.accept()
+            if len(self._connections) >= MAX_CONNECTIONS:
+                sock.close()
+                return
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            session = Session(VIEWER, self._known_tokens(), secrets.token_bytes(NONCE_BYTES))
+            one = _Connection(sock, session, self._clock.monotonic())
+            self._connections.append(one)
+            self._selector.register(sock, selectors.EVENT_READ, one)
+
+    def _known_tokens(self) -> Sequence[Token]:
+        """The tokens as the file has them now; a damaged file refuses everyone and says so."""
+        try:
+            return self._tokens()
+        except DaddyError as error:
+            self._trouble = error.message
+            return ()
+
+    def _serve(self, one: _Connection) -> None:
+        try:
+            data = one.socket.recv(READ_BYTES)
+            if not data:
+                self._drop(one)
+                return
+            one.heard = self._clock.monotonic()
+            for message in one.session.receive(data):
+                self._hear(one, message)
+            if one.session.established and one.source is None:
+                self._welcome(one)
+            one.flush()
+        except BlockingIOError:
+            return
+        except ProtocolError as error:
+            self._trouble = str(error)
+            self._drop(one, bye(error.reason, str(error)))
+        except OSError:
+            self._drop(one)
+
+    def _welcome(self, one: _Connection) -> None:
+        self._trouble = ""
+        mine, theirs = one.socket.getsockname()[1], one.socket.getpeername()[1]
+        one.source = Source(socket_owner(theirs, mine))
+        one.session.send(one.source.subscribe(self._wish))
+
+    def _hear(self, one: _Connection, message: Message) -> None:
+        if one.source is None:
+            self._welcome(one)
+        assert one.source
+        reply, text = one.source.hear(message, self._clock.monotonic())
+        for answer in reply:
+            one.session.send(answer)
+        if text:
+            self._notes.append(text)
+
+    def _tidy(self) -> None:
+        now = self._clock.monotonic()
+        for one in list(self._connections):
+            if not one.session.established and now - one.began > GREETING_S:
+                self._drop(one)
+            elif now - one.heard > SILENT_S:
+                self._drop(one, bye(Reason.SILENT, "nothing was heard for 15 s"))
+            else:
+                with contextlib.suppress(OSError):
+                    one.flush()
+
+    def _drop(self, one: _Connection, farewell: Message | None = None) -> None:
+        with contextlib.suppress(OSError):
+            if farewell:
+                one.session.send(farewell)
+                one.flush()
+        self._selector.unregister(one.socket)
+        one.socket.close()
+        self._connections.remove(one)
+        for name, count in one.source.totals.items() if one.source else ():
+            self._past[name] = self._past.get(name, 0) + count
+
+
+def _listen(port: int) -> list[socket.socket]:
+    """Listeners on both loopback addresses; ::1 is left out where there is none."""
+    first = _bind(socket.AF_INET, "127.0.0.1", port)
+    chosen = int(first.getsockname()[1])
+    try:
+        return [first, _bind(socket.AF_INET6, "::1", chosen)]
+    except (NetworkError, OSError):
+        return [first]
+
+
+def _bind(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind((host, port))
+        listener.listen(MAX_CONNECTIONS)
+    except OSError as error:
+        listener.close()
+        raise NetworkError(
+            f"port {port} of {host} cannot be used: {error.strerror}",
+            f"end the program that uses it (another viewer?), or choose another port: "
+            f"--port {port + 1} and ssh -R 9999:localhost:{port + 1} …",
+        ) from error
+    listener.setblocking(False)
+    return listener

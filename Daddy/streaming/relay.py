@@ -1,0 +1,248 @@
+"""The relay: runs beside the controller on the login node, between the spool and one viewer.
+
+Reads what every job writes, chooses whom to show, asks those jobs for pictures, and sends them to
+``127.0.0.1:PORT``, where the viewer's ``ssh -R PORT:localhost:PORT`` ends. Looks around once in two
+seconds while nobody watches. One process, one thread, nothing blocks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.errors import DaddyError, FileError, UsageError, run_entry
+from Daddy.core.events import EventWriter
+from Daddy.core.files import read_json
+from Daddy.core.machine import die_with_parent, host_name
+from Daddy.core.paths import RunPaths
+from Daddy.streaming.best_selector import Rules
+from Daddy.streaming.featured import FeaturedPicture, write_featured
+from Daddy.streaming.link import Link
+from Daddy.streaming.messages import Wish, read_wish
+from Daddy.streaming.programme import About, Programme, note
+from Daddy.streaming.protocol import Kind, Message, ProtocolError
+from Daddy.streaming.spool import SpoolReader, Wishes, write_wishes
+from Daddy.streaming.tokens import copy_line, ensure_token, home_token, load_tokens, run_token
+
+POLL_S = 0.2
+IDLE_POLL_S = 2.0
+NEWS_EVERY_S = 1.0
+WISH_EVERY_S = 3.0
+LINGER_S = 10.0
+"""Pictures stay wanted for so long after the viewer has gone, for it may only have blinked."""
+RECORD_EVERY_S = 5.0
+_OUT_LIMIT = 16 * 1024
+"""Bytes waiting in our own buffer above which no picture is made."""
+VIAS = ("ssh-R", "stdio", "spool")
+
+
+class Relay:
+    """One run's relay; :meth:`step` does what is due and returns for how long to sleep."""
+
+    def __init__(
+        self, paths: RunPaths, link: Link, programme: Programme, events: EventWriter, clock: Clock
+    ) -> None:
+        self._paths = paths
+        self._link = link
+        self._programme = programme
+        self._events = events
+        self._clock = clock
+        self._spool = SpoolReader(paths.stream)
+        self._counter = round(clock.now() * 1000)
+        self._due: dict[str, float] = {}
+        self._watched = -1e9
+        self._served = 0
+        self._told = ""
+        self._asked: dict[str, frozenset[int]] = {}
+
+    def run(self, stop: threading.Event) -> None:
+        """Serve until ``stop`` is set."""
+        while not stop.is_set():
+            self._link.wait(self.step())
+        self._link.close()
+        with contextlib.suppress(OSError):
+            self._ask({})
+
+    def step(self) -> float:
+        """One pass; returns the seconds until the next is needed."""
+        now = self._clock.monotonic()
+        for message in self._link.step(now):
+            self._hear(message)
+        self._tell_changes()
+        if self._link.established:
+            self._watched = now
+        watched = now - self._watched < LINGER_S
+        if self._is_due("poll", now, POLL_S if watched else IDLE_POLL_S):
+            self._programme.absorb(self._spool.poll(), now)
+            self._choose(now)
+        if self._is_due("wish", now, WISH_EVERY_S):
+            self._publish_wishes(watched=watched)
+        if self._link.established:
+            self._serve(now)
+        return self._pause(now, watched=watched)
+
+    def _is_due(self, what: str, now: float, every_s: float) -> bool:
+        if now < self._due.get(what, 0.0):
+            return False
+        self._due[what] = now + every_s
+        return True
+
+    def _pause(self, now: float, *, watched: bool) -> float:
+        longest = POLL_S if watched else IDLE_POLL_S / 4
+        due = self._programme.next_due()
+        return longest if due is None else max(0.005, min(longest, due - now))
+
+    def _hear(self, message: Message) -> None:
+        try:
+            if message.kind == Kind.SUBSCRIBE:
+                self._programme.wish = read_wish(message.body)
+            else:
+                self._programme.hear(message)
+        except ProtocolError as error:
+            self._events.write("error", 0, {"what": "viewer", "text": str(error)})
+            self._link.close()
+
+    def _tell_changes(self) -> None:
+        """Each change of the connection once, in the log and as an event."""
+        if self._link.connections != self._served:
+            self._served = self._link.connections
+            self._programme.restart()
+            self._due["wish"] = self._due["news"] = 0.0
+            self._say("connected", "a viewer has proved itself: pictures flow")
+        elif not self._link.established and self._link.trouble != self._told:
+            self._told = self._link.trouble
+            if self._told:
+                self._say("waiting", self._told)
+
+    def _say(self, state: str, text: str) -> None:
+        self._told = text if state == "waiting" else ""
+        print(f"relay: {text}", flush=True)
+        if "no token in common" in text:
+            print(
+                f"  what to do: on the laptop, once: {copy_line('USER@' + host_name())}", flush=True
+            )
+        data = {"state": state, "text": text, "via": self._programme.about.via}
+        self._events.write("state", 0, data)
+
+    def _choose(self, now: float) -> None:
+        for reason in self._programme.choose(now):
+            self._events.write("log", 0, {"text": reason})
+            self._link.send(note(reason))
+            self._due["wish"] = self._due["news"] = 0.0
+
+    def _publish_wishes(self, *, watched: bool) -> None:
+        wanted = self._programme.wanted() if watched else {}
+        if wanted or self._asked:
+            self._ask(wanted)
+
+    def _ask(self, wanted: dict[str, frozenset[int]]) -> None:
+        self._counter += 1
+        write_wishes(self._paths.stream, Wishes(self._counter, self._programme.wish.fps, wanted))
+        self._asked = wanted
+
+    def _serve(self, now: float) -> None:
+        if self._is_due("news", now, NEWS_EVERY_S):
+            for message in self._programme.news(now):
+                self._link.send(message)
+        if self._link.waiting_bytes < _OUT_LIMIT:
+            for message in self._programme.frames(now, self._link.rtt_s):
+                self._link.send(message)
+        if self._is_due("record", now, RECORD_EVERY_S):
+            write_featured(self._paths.stream, _last_pictures(self._programme, now))
+
+
+def _last_pictures(programme: Programme, now: float) -> list[FeaturedPicture]:
+    status, rows = programme.status(now), programme.rows(now)
+    pictures = []
+    for key, channel in programme.channels.items():
+        row = next((one for one in rows if one.stream == channel.stream), None)
+        if row and channel.last:
+            pictures.append(
+                FeaturedPicture(
+                    key.peer,
+                    key.agent,
+                    status.peers[row.peer].host,
+                    row.badges,
+                    row.story_flags,
+                    row.level,
+                    status.maps.get(row.map_id, f"map {row.map_id}"),
+                    row.episode_return,
+                    row.step,
+                    channel.last.pixels,
+                )
+            )
+    return pictures
+
+
+def make_relay(
+    run_dir: Path, port: int, token_files: Sequence[Path], wish: Wish, via: str, clock: Clock
+) -> Relay:
+    """Wire a relay of the run in ``run_dir`` to the viewer's end at 127.0.0.1:``port``."""
+    paths = RunPaths(run_dir)
+    about = About(run_dir.resolve().name, _workload(paths), host_name(), via)
+    link = Link("127.0.0.1", port, lambda: load_tokens(token_files))
+    events = EventWriter(paths.events, about.run, about.workload, "relay", about.host, clock)
+    return Relay(paths, link, Programme(about, wish, Rules()), events, clock)
+
+
+def _workload(paths: RunPaths) -> str:
+    with contextlib.suppress(OSError, FileError, KeyError, TypeError):
+        return str(read_json(paths.config)["workload"])
+    return "pokemon_red"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m Daddy.streaming.relay",
+        description="Send the featured agents of a run to the viewer at the end of the tunnel.",
+    )
+    parser.add_argument(
+        "--run-dir", type=Path, required=True, help="the run, such as runs/slim_run"
+    )
+    parser.add_argument("--port", type=int, default=9999, help="where the tunnel ends (9999)")
+    parser.add_argument("--top-k", type=int, default=2, help="agents until a viewer asks (2)")
+    parser.add_argument("--fps", type=float, default=15.0, help="pictures a second and agent (15)")
+    parser.add_argument("--token", type=Path, help="token file (~/.config/daddy/stream.token)")
+    parser.add_argument("--via", choices=VIAS, default="ssh-R", help="what carries the stream")
+    parser.add_argument("--die-with-parent", action="store_true", help="end when the parent does")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry: serve until SIGTERM or Ctrl-C."""
+    args = _parser().parse_args(argv)
+    if not args.run_dir.is_dir():
+        raise UsageError(f"there is no run in {args.run_dir}", "give the folder of a started run")
+    if args.die_with_parent:
+        die_with_parent()
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    files = _token_files(args.token, RunPaths(args.run_dir).stream)
+    wish = Wish(max(1, args.top_k), max(1.0, args.fps))
+    make_relay(args.run_dir, args.port, files, wish, args.via, SystemClock()).run(stop)
+    return 0
+
+
+def _token_files(given: Path | None, stream: Path) -> list[Path]:
+    path = given or home_token(Path.home())
+    ensure_token(path, host_name())
+    files = [path, run_token(stream)]
+    if not load_tokens(files):
+        raise DaddyError(f"{path} holds no token", "remove it: the next start makes a new one")
+    return files
+
+
+def cli() -> None:
+    """Installed command."""
+    sys.exit(run_entry(main))
+
+
+if __name__ == "__main__":
+    cli()

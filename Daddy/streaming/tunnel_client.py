@@ -1,0 +1,149 @@
+"""The learner's side of the stream: telemetry and wanted pictures into the spool.
+
+:class:`FrameSender` is what ``learning.ports.FrameSink`` asks for. Its three methods only put
+something into a slot under a lock that is never held while anything is written or deflated, so
+training waits for nothing: not for a slow disk, not for a full one, not for a viewer. A thread does
+the rest; when the folder refuses, it counts that and tries again later.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.machine import host_name
+from Daddy.core.names import check_peer, new_incarnation
+from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
+from Daddy.streaming.segment import Picture, Writer, pack_segment
+from Daddy.streaming.spool import SpoolWriter, Wishes, read_wishes
+
+WRITE_EVERY_S = 0.5
+IDLE_WRITE_EVERY_S = 5.0
+"""Telemetry goes on slowly when nobody watches, so that a viewer finds somebody to choose from."""
+WATCHED_FOR_S = 15.0
+"""The wish list's counter stands still for so long: nobody watches."""
+RETRY_S = 10.0
+MAX_PENDING = 64
+"""Pictures between two writes; the oldest is dropped for the newest."""
+
+
+class FrameSender:
+    """Bounded, newest wins, never blocks. Use as a context manager or call :meth:`close`."""
+
+    def __init__(
+        self, stream: Path, peer: str, job: str = "", clock: Clock | None = None, host: str = ""
+    ) -> None:
+        """``stream`` is the run's stream folder (``RunPaths.stream``)."""
+        self._clock = clock or SystemClock()
+        self._stream = stream
+        self._writer = Writer(check_peer(peer), host or host_name(), job, new_incarnation())
+        self._spool = SpoolWriter(stream, peer)
+        self._lock = threading.Lock()
+        self._reports: dict[int, AgentReport] = {}
+        self._pictures: list[Picture] = []
+        self._taken_at: dict[int, float] = {}
+        self._wanted: frozenset[int] = frozenset()
+        self._interval_s = 0.1
+        self._watch: tuple[int, float] = (-1, 0.0)
+        self._written_at = -1e9
+        self.failures = 0
+        self.dropped = 0
+        self.written = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="frame-sender", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> FrameSender:  # noqa: PYI034 - Self is 3.11
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def report(self, reports: Sequence[AgentReport]) -> None:
+        """How far each agent is; the newest report of each replaces the one before."""
+        with self._lock:
+            self._reports.update({one.agent: one for one in reports})
+
+    def wanted(self) -> frozenset[int]:
+        """Agents whose pictures are wanted now; empty when nobody watches."""
+        return self._wanted
+
+    def offer(self, agent: int, picture: bytes) -> None:
+        """A picture of a wanted agent; one that comes sooner than asked for is passed over."""
+        now = self._clock.monotonic()
+        if len(picture) != SCREEN_BYTES or agent not in self._wanted:
+            return
+        with self._lock:
+            if now - self._taken_at.get(agent, -1e9) < self._interval_s:
+                return
+            self._taken_at[agent] = now
+            report = self._reports.get(agent)
+            step, episode = (report.step, report.episode) if report else (0, 0)
+            self._pictures.append(Picture(agent, step, episode, round(now * 1000), picture))
+            while len(self._pictures) > MAX_PENDING:
+                del self._pictures[0]
+                self.dropped += 1
+
+    def close(self) -> None:
+        """Write what is left and end the thread; never waits longer than two seconds."""
+        self._stop.set()
+        self._thread.join(timeout=2.0)
+
+    def _work(self) -> None:
+        wait_s = 0.05
+        while not self._clock.wait(self._stop, wait_s):
+            wait_s = WRITE_EVERY_S if self._try(self._pass) else RETRY_S
+        self._try(self._write)
+
+    def _pass(self) -> None:
+        self._look()
+        every = WRITE_EVERY_S if self._wanted else IDLE_WRITE_EVERY_S
+        now = self._clock.monotonic()
+        if now - self._written_at >= every and self._write():
+            self._written_at = now
+
+    def _try(self, action: Callable[[], object]) -> bool:
+        try:
+            action()
+        except OSError:
+            self._give_way()
+            return False
+        return True
+
+    def _give_way(self) -> None:
+        """The folder refuses: forget what waits and ask training for nothing meanwhile."""
+        self.failures += 1
+        self._wanted = frozenset()
+        with self._lock:
+            self._pictures.clear()
+
+    def _look(self) -> None:
+        wishes = read_wishes(self._stream)
+        now = self._clock.monotonic()
+        if wishes is None:
+            self._wanted = frozenset()
+            return
+        if wishes.counter != self._watch[0]:
+            self._watch = (wishes.counter, now)
+        self._adopt(wishes, watched=now - self._watch[1] < WATCHED_FOR_S)
+
+    def _adopt(self, wishes: Wishes, *, watched: bool) -> None:
+        wanted = wishes.wanted.get(self._writer.peer, frozenset()) if watched else frozenset()
+        self._interval_s = 1.0 / wishes.fps
+        self._wanted = wanted
+
+    def _write(self) -> bool:
+        with self._lock:
+            reports = list(self._reports.values())
+            pictures, self._pictures = self._pictures, []
+        if not reports:
+            return False
+        sequence = self._spool.next_sequence()
+        sent_ms = round(self._clock.monotonic() * 1000)
+        self._spool.write(
+            sequence, pack_segment(sequence, self._writer, sent_ms, reports, pictures)
+        )
+        self.written += 1
+        return True

@@ -1,0 +1,188 @@
+"""The viewer at home: ``python -m Daddy.streaming.tunnel_server --port 9999``.
+
+Listens on the loopback end of ``ssh -R 9999:localhost:9999 user@login`` and shows the featured
+agents in a window, or with ``--headless`` (and where there is no display) one line per agent and
+second. Closing it never touches training.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.errors import UsageError, run_entry
+from Daddy.core.events import EventWriter
+from Daddy.core.machine import host_name
+from Daddy.core.names import to_peer
+from Daddy.streaming.messages import MAX_FPS, MAX_TOP_K, Wish
+from Daddy.streaming.receiver import Receiver
+from Daddy.streaming.scene import Panel, Scene
+from Daddy.streaming.tokens import copy_line, ensure_token, home_token, load_tokens
+
+_MIN_SIZE = (320, 240)
+_MAX_SIZE = (7680, 4320)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="tunnel_server",
+        description="Watch the best agents play. The other end of: ssh -R 9999:localhost:9999 …",
+    )
+    parser.add_argument("--port", type=int, default=9999, help="port to listen on (9999)")
+    parser.add_argument("--top-k", type=int, default=2, help="show the best agents (2)")
+    parser.add_argument("--width", type=int, default=800, help="window width (800)")
+    parser.add_argument("--height", type=int, default=600, help="window height (600)")
+    parser.add_argument("--headless", action="store_true", help="print lines, open no window")
+    parser.add_argument("--fps", type=float, default=MAX_FPS, help="pictures a second at most (60)")
+    parser.add_argument("--token", type=Path, help="token file (~/.config/daddy/stream.token)")
+    parser.add_argument("--login", default="", help="user@host, for the line to copy")
+    parser.add_argument("--screenshot", type=Path, help="keep a picture of the window here (PNG)")
+    parser.add_argument("--record-events", type=Path, help="folder for an event file of counts")
+    parser.add_argument("--seconds", type=float, help="end after so many seconds")
+    return parser
+
+
+def _checked(args: argparse.Namespace) -> argparse.Namespace:
+    if not 0 <= args.port <= 65535:  # noqa: PLR2004 - ports are 16 bits
+        raise UsageError(f"--port {args.port} is no port", "use 1 to 65535, such as 9999")
+    if not 1 <= args.top_k <= MAX_TOP_K:
+        raise UsageError(f"--top-k {args.top_k} cannot be shown", f"use 1 to {MAX_TOP_K}")
+    for flag, value, low, high in zip(
+        ("--width", "--height"), (args.width, args.height), _MIN_SIZE, _MAX_SIZE, strict=True
+    ):
+        if not low <= value <= high:
+            raise UsageError(f"{flag} {value} is no size for a window", f"use {low} to {high}")
+    return args
+
+
+@dataclass
+class Recorder:
+    """Writes how many frames of which agent came, once a second; lazily, so that the file names
+    the run that was really watched.
+    """
+
+    folder: Path | None
+    clock: Clock
+    _events: EventWriter | None = None
+    _before: Mapping[str, int] | None = None
+
+    def write(self, scene: Scene, *, drawn: Mapping[str, int] | None = None) -> None:
+        """Append the frames since the last call; nothing before anything came."""
+        if self.folder is None or not scene.statuses:
+            return
+        if self._events is None:
+            status, ident = scene.statuses[0], to_peer(host_name())
+            self._events = EventWriter(
+                self.folder, status.run, status.workload, "viewer", ident, self.clock
+            )
+        before = self._before or {}
+        self._before = dict(scene.frames)
+        data: dict[str, object] = {
+            "transport": scene.transport,
+            "frames": {name: n - before.get(name, 0) for name, n in scene.frames.items()},
+            "frames_total": sum(scene.frames.values()),
+            "agents_total": len(scene.frames),
+            "age_s": {one.name: round(one.age_s, 3) for one in scene.panels},
+            "bytes_per_frame": {one.name: round(one.bytes_per_frame) for one in scene.panels},
+        }
+        if drawn is not None:
+            data["drawn_total"] = sum(drawn.values())
+        self._events.write("metric", max((one.steps for one in scene.statuses), default=0), data)
+
+
+def line(panel: Panel, frames: int) -> str:
+    """One agent as one line of text."""
+    row = panel.row
+    state = f"{frames:2d} frames" if not panel.stale else f"stale {panel.silent_s:.0f} s"
+    return (
+        f"{panel.name:<12} score {row.score:3d} = {row.badges} badges + {row.story_flags} flags  "
+        f"{panel.map_name:<18} L{row.level:<3d} return {row.episode_return:8.1f}  "
+        f"step {row.step:9,d}  {state}  {panel.bytes_per_frame:4.0f} B/frame  "
+        f"age {panel.age_s:4.1f} s  {panel.peer.host} job {panel.peer.job or '-'}"
+    )
+
+
+def waiting_lines(port: int, login: str, trouble: str) -> list[str]:
+    """What a person without a picture needs to know, with the lines to copy."""
+    lines = [f"waiting for the tunnel on 127.0.0.1:{port}; in another terminal:"]
+    lines += [f"  ssh -R 9999:localhost:{port} {login}"]
+    if "token" in trouble:
+        lines += [f"a relay was refused: {trouble}", "  once, on this machine:"]
+        lines += [f"  {copy_line(login)}"]
+    elif trouble:
+        lines += [f"last trouble: {trouble}"]
+    return lines
+
+
+def print_scenes(
+    receiver: Receiver, top_k: int, login: str, recorder: Recorder, stop: threading.Event
+) -> None:
+    """Headless: one line per agent and second; the waiting text whenever it changes."""
+    clock, before, told = recorder.clock, dict[str, int](), list[str]()
+    while not clock.wait(stop, 1.0):
+        scene = receiver.scene(top_k)
+        recorder.write(scene)
+        if not scene.panels:
+            text = waiting_lines(receiver.port, login, scene.trouble)
+            if text != told:
+                print("\n".join(text), flush=True)
+            told = text
+        for panel in scene.panels:
+            print(
+                line(panel, scene.frames.get(panel.name, 0) - before.get(panel.name, 0)), flush=True
+            )
+        before = dict(scene.frames)
+
+
+def _default_login(environ: Mapping[str, str]) -> str:
+    user, host = environ.get("SYNC_CLUSTER_USER"), environ.get("SYNC_CLUSTER_HOST")
+    return f"{user}@{host}" if user and host else "USER@LOGIN-NODE"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry: show until the window is closed, Ctrl-C or SIGTERM."""
+    args = _checked(_parser().parse_args(argv))
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    if args.seconds:
+        timer = threading.Timer(args.seconds, stop.set)
+        timer.daemon = True
+        timer.start()
+    clock = SystemClock()
+    token = args.token or home_token(Path.home())
+    ensure_token(token, host_name())
+    load_tokens([token])
+    login = args.login or _default_login(os.environ)
+    receiver = Receiver(args.port, lambda: load_tokens([token]), Wish(args.top_k, args.fps), clock)
+    try:
+        _show(args, receiver, login, Recorder(args.record_events, clock), stop)
+    finally:
+        receiver.close()
+    return 0
+
+
+def _show(
+    args: argparse.Namespace,
+    receiver: Receiver,
+    login: str,
+    recorder: Recorder,
+    stop: threading.Event,
+) -> None:
+    print_scenes(receiver, args.top_k, login, recorder, stop)
+
+
+def cli() -> None:
+    """Installed command."""
+    sys.exit(run_entry(main))
+
+
+if __name__ == "__main__":
+    cli()
