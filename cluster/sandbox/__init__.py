@@ -1,0 +1,19 @@
+"""A real Slurm cluster and its login node on this one host, for tests, demos and the curious.
+
+Standard library only, no import of Daddy: it must run on a bare machine before anything is
+installed. The doors are the executables ``up``, ``down``, ``status`` and ``install`` beside this
+file; ``python3 cluster/sandbox …`` is the same.
+
+    cli          the four commands and what they print
+    launch       from nothing to a cluster that answers, and back
+    layout       every path of the sandbox's folder, and its state file
+    texts        Pure: settings → slurm.conf, sshd_config, ssh_config, env.sh, …
+    packages     programs: the system's, or Debian packages unpacked beside the run folder
+    supervisor   the one process that owns all others and takes them with it when it goes
+    namespaces   the login node's own network, mounts, host name and users (root only)
+    netlink      Door to the kernel's network settings: veth pairs and addresses, without iproute2
+    processes    who is alive, who descends from whom, who is left over, and how they end
+    shaper       a slow or broken link between ssh and the login node, where the kernel has no netem
+    commands     short children with a timeout
+    say          one line per step, and a sign of life every two seconds of waiting
+"""

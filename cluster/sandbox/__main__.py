@@ -1,0 +1,13 @@
+"""``python3 cluster/sandbox COMMAND``: makes the package importable, whatever the folder is."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+if __name__ == "__main__":
+    from cluster.sandbox.cli import main
+
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,181 @@
+"""The one process that owns a sandbox: it starts all daemons and takes everything with it.
+
+It adopts what detaches (child subreaper), reaps, starts missing daemons again on HUP, and on TERM
+ends every process below it. Its daemons die with it, however it dies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import namespaces, processes
+from .layout import write_text
+
+GRACE_S = 2.0
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """A long-running program: how it is started, and what must exist before the next one."""
+
+    name: str
+    argv: tuple[str, ...]
+    socket: str = ""
+    at_login: bool = False
+
+
+@dataclass
+class Supervisor:
+    """Runs in a process of its own; ``serve`` returns when everything has ended."""
+
+    daemons: Sequence[Daemon]
+    environment: Mapping[str, str]
+    record: Path
+    logs: Path
+    login: namespaces.LoginNode | None = None
+    running: dict[str, processes.Process] = field(default_factory=dict)
+    stop: bool = False
+    repair: bool = True
+
+    def serve(self) -> None:
+        """Start, watch, stop."""
+        signal.signal(signal.SIGTERM, self._on_term)
+        signal.signal(signal.SIGHUP, self._on_hup)
+        while not self.stop:
+            if self.repair:
+                self.repair = False
+                self._start_missing()
+            self._reap()
+            time.sleep(0.1)
+        self._end_all()
+
+    def _on_term(self, *_: object) -> None:
+        self.stop = True
+
+    def _on_hup(self, *_: object) -> None:
+        self.repair = True
+
+    def _start_missing(self) -> None:
+        for daemon in self.daemons:
+            known = self.running.get(daemon.name)
+            if self.stop or (known and processes.alive(known)):
+                continue
+            if daemon.socket:
+                Path(daemon.socket).unlink(missing_ok=True)
+            self.running[daemon.name] = self._start(daemon)
+            self._write_record()
+            self._await_socket(daemon)
+
+    def _start(self, daemon: Daemon) -> processes.Process:
+        with (self.logs / f"{daemon.name}.out").open("ab") as output:
+            child = subprocess.Popen(
+                daemon.argv,
+                env=dict(self.environment),
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                preexec_fn=self._before(daemon),  # noqa: PLW1509 - this process has one thread
+            )
+        child.returncode = 0  # reaped below, not by subprocess
+        found = processes.identify(child.pid)
+        return found or processes.Process(child.pid, 0)
+
+    def _before(self, daemon: Daemon) -> Callable[[], None]:
+        def prepare() -> None:
+            if daemon.at_login and self.login:
+                self.login.enter()
+            os.setsid()
+            namespaces.die_with_parent(signal.SIGKILL)
+
+        return prepare
+
+    def _await_socket(self, daemon: Daemon) -> None:
+        deadline = time.monotonic() + 10
+        while daemon.socket and not Path(daemon.socket).exists() and time.monotonic() < deadline:
+            self._reap()
+            time.sleep(0.01)
+
+    def _write_record(self) -> None:
+        rows = {name: [one.pid, one.start] for name, one in self.running.items()}
+        write_text(self.record, json.dumps(rows) + "\n")
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+    def _end_all(self) -> None:
+        """Daemons first, so that nothing new starts; then jobs and sessions; munged last."""
+        last = self.running.get("munged")
+        deadline = time.monotonic() + 15
+        grace = GRACE_S
+        while time.monotonic() < deadline:
+            others = [one for one in processes.descendants(os.getpid()) if one != last]
+            if not others:
+                break
+            self._end(others, grace)
+            grace = 0.0
+        if last:
+            self._end([last], 1.0)
+
+    def _end(self, targets: Sequence[processes.Process], grace_s: float) -> None:
+        for number, patience in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 2.0)):
+            for one in targets:
+                processes.send(one, number)
+            deadline = time.monotonic() + patience
+            while time.monotonic() < deadline and any(map(processes.alive, targets)):
+                self._reap()
+                time.sleep(0.02)
+            self._reap()
+
+
+def detach(work: Callable[[], None], log: Path) -> processes.Process:
+    """Run ``work`` in a process that outlives this one; its identity."""
+    read, write = os.pipe()
+    first = os.fork()
+    if first == 0:
+        os.setsid()
+        second = os.fork()
+        if second:
+            os.write(write, str(second).encode())
+            os._exit(0)
+        os.close(read)
+        os.close(write)
+        _run_detached(work, log)
+    os.close(write)
+    os.waitpid(first, 0)
+    pid = int(os.read(read, 20) or b"0")
+    os.close(read)
+    found = processes.identify(pid)
+    return found or processes.Process(pid, 0)
+
+
+def _run_detached(work: Callable[[], None], log: Path) -> None:
+    """Never returns."""
+    code = 1
+    try:
+        os.umask(0o022)
+        os.chdir("/")
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.closerange(3, 256)
+        namespaces.become_subreaper()
+        work()
+        code = 0
+    except BaseException:  # noqa: BLE001 - the last frame of a process: the log gets everything
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(code)
