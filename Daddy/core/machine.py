@@ -160,3 +160,11 @@ def socket_owner(local_port: int, remote_port: int) -> str | None:
     except (psutil.Error, OSError):
         return None
     return None
+
+
+def lower_priority(niceness: int) -> None:
+    """Let whatever the person does go first; children started later inherit it."""
+    with contextlib.suppress(OSError, psutil.Error):
+        process = psutil.Process()
+        if int(process.nice() or 0) < niceness:
+            process.nice(niceness)

@@ -1,0 +1,183 @@
+"""What the two commands of a laptop share: their flags, the machine's facts, and one measurement.
+
+Stands above the packages and below `run_actors_only` and `autotune`, which never import each other.
+One core is left to the person, and everything here runs at low priority.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from Daddy.core import config as configuration
+from Daddy.core import machine
+from Daddy.core.clock import Clock
+from Daddy.core.errors import UsageError
+from Daddy.core.names import to_peer
+from Daddy.core.settings import Config
+from Daddy.hardware import benchmark, recommend
+from Daddy.hardware.profile import Profile, default_folder
+from Daddy.hardware.recommend import CORES_FOR_THE_PERSON, GIB, Facts, Measurement
+from Daddy.pokemon.cartridge.build import cartridge_path
+from Daddy.workloads import WORKLOADS
+
+if TYPE_CHECKING:
+    from Daddy.learning.ports import VectorEnv
+
+HORIZON = 16
+"""Steps per environment between two looks at the clock while measuring."""
+NICENESS = 10
+SECONDS_PER_COUNT = 3.0
+QUICK_SECONDS_PER_COUNT = 0.6
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Flags that say whose machine this is, what is played and on what."""
+    parser.add_argument(
+        "--user-id",
+        default="",
+        help="your name among the peers, such as $(hostname) (default: this host's name)",
+    )
+    parser.add_argument(
+        "--profile-dir",
+        type=Path,
+        help="where measured profiles are kept (default: ~/.config/daddy/profiles)",
+    )
+    parser.add_argument("--rom", help="your PokemonRed.gb (default: DADDY_ROM, else the cartridge)")
+    parser.add_argument("--cartridge", action="store_true", help="play the free cartridge")
+    parser.add_argument(
+        "--allow-unknown-rom", action="store_true", help="play a ROM whose SHA-1 is not known"
+    )
+    parser.add_argument(
+        "--device",
+        default="auto",
+        choices=("auto", "cpu", "cuda", "mps"),
+        help="where the network runs (auto)",
+    )
+
+
+def user_name(text: str) -> str:
+    """The peer name for a user id, said aloud where it had to be changed; UsageError if none."""
+    given = text or machine.host_name()
+    name = to_peer(given)
+    if text and name != text:
+        print(f"user id {text!r} is written {name!r}: peers use a-z, 0-9 and - only")
+    return name
+
+
+def profile_folder(args: argparse.Namespace) -> Path:
+    """Where the profiles of this command line lie."""
+    chosen: Path | None = args.profile_dir
+    return chosen.expanduser() if chosen else default_folder(os.environ, Path.home())
+
+
+def game_config(args: argparse.Namespace, workload: str) -> Config:
+    """The shipped configuration with what the command line says; ConfigError where it is wrong."""
+    if args.cartridge and args.rom:
+        raise UsageError("--cartridge and --rom exclude each other", "give one of them")
+    if workload not in WORKLOADS:
+        raise UsageError(f"unknown workload {workload!r}", f"one of: {', '.join(WORKLOADS)}")
+    overrides = {
+        "training.workload": workload,
+        "training.device": args.device,
+        "training.rom": _rom(args),
+        "training.allow_unknown_rom": args.allow_unknown_rom or None,
+    }
+    return configuration.load(None, overrides, os.environ)
+
+
+def _rom(args: argparse.Namespace) -> str | None:
+    """An absolute path: a person means the folder they stand in, not the config file's."""
+    given = cartridge_path() if args.cartridge else args.rom or os.environ.get("DADDY_ROM")
+    return str(Path(given).expanduser().resolve()) if given else None
+
+
+def machine_facts() -> Facts:
+    """What this machine is, before we step back on it."""
+    import torch
+
+    return Facts(machine.usable_cores(), machine.memory_bytes()[0], torch.cuda.is_available())
+
+
+def cores_for_us() -> int:
+    """Cores that environments and network may use: all but the person's."""
+    return max(1, machine.usable_cores() - CORES_FOR_THE_PERSON)
+
+
+def step_back() -> None:
+    """Give way to whatever the person does; children inherit it."""
+    machine.lower_priority(NICENESS)
+
+
+@contextmanager
+def open_vector(config: Config, count: int) -> Iterator[VectorEnv]:
+    """`count` environments on the cores that are ours; closed at the end."""
+    from Daddy.learning.vector import make_vector
+
+    training = config.training
+    make_env = WORKLOADS[training.workload].make_env(config)
+    vector = make_vector(make_env, count, training.vector_backend, cores_for_us())
+    try:
+        yield vector
+    finally:
+        vector.close()
+
+
+@contextmanager
+def open_player(config: Config, count: int) -> Iterator[Callable[[], int]]:
+    """A fresh network that plays `count` environments; each call is one short horizon."""
+    from Daddy.learning import device
+    from Daddy.learning.player import Player
+    from Daddy.learning.settings import resolve
+
+    where = device.resolve(config.training.device)
+    training = config.training.model_copy(update={"num_envs": count, "horizon": HORIZON})
+    with open_vector(config, count) as vector:
+        workload = WORKLOADS[training.workload]
+        policy = workload.make_policy(vector.observation_space, vector.action_space)
+        settings = resolve(training, where.type)
+        yield Player(vector, policy, settings, where, training.seed).step
+
+
+def measure(config: Config, user_id: str, seconds: float, clock: Clock) -> Profile:
+    """Sweep environment counts with the real thing; each result is printed as it comes."""
+    from Daddy.learning.device import limit_threads
+
+    facts = machine_facts()
+    step_back()
+    limit_threads(1)
+    _say(f"measuring {config.training.workload} on {facts.cores} cores, one of them left to you,")
+    _say(f"  {facts.memory_bytes / GIB:.1f} GiB of memory, 4 of them left to you")
+    _say("  environments    steps/s   memory")
+    rows = benchmark.sweep(
+        recommend.counts_to_try(facts),
+        lambda count: open_player(config, count),
+        lambda: machine.resident_bytes(os.getpid()),
+        clock,
+        seconds,
+        _tell,
+    )
+    advice = recommend.recommend_measured(facts, rows)
+    return Profile(
+        user_id=user_id,
+        facts=facts,
+        workload=config.training.workload,
+        backend=config.training.vector_backend,
+        measured_at=round(clock.now(), 3),
+        rows=tuple(rows),
+        envs=advice.envs,
+        reasons=advice.reasons,
+    )
+
+
+def _tell(row: Measurement) -> None:
+    _say(f"  {row.envs:12d} {row.steps_per_s:10.0f} {row.resident_bytes / GIB:6.2f} GiB")
+
+
+def _say(text: str) -> None:
+    print(text, flush=True, file=sys.stdout)
