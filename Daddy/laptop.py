@@ -110,7 +110,8 @@ def cores_for_us() -> int:
 
 
 def step_back() -> None:
-    """Give way to whatever the person does; children inherit it."""
+    """Give way to whatever the person does; children inherit it. Call before torch is loaded."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's idle threads starve emulators
     machine.lower_priority(NICENESS)
 
 
@@ -149,7 +150,6 @@ def measure(config: Config, user_id: str, seconds: float, clock: Clock) -> Profi
     from Daddy.learning.device import limit_threads
 
     facts = machine_facts()
-    step_back()
     limit_threads(1)
     _say(f"measuring {config.training.workload} on {facts.cores} cores, one of them left to you,")
     _say(f"  {facts.memory_bytes / GIB:.1f} GiB of memory, 4 of them left to you")
