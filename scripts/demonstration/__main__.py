@@ -1,0 +1,136 @@
+"""``scripts/demo``: the whole system on this machine, a live dashboard, a summary, a picture."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import socket
+import threading
+from collections.abc import Sequence
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.config import load, run_paths
+from Daddy.core.duration import format_duration
+from Daddy.core.errors import run_entry
+from Daddy.core.files import write_json
+from Daddy.core.paths import RunPaths, SharedPaths
+from Daddy.dashboard import RunView, render
+from scripts.demonstration.picture import draw
+from scripts.demonstration.random_play import play_at_random
+from scripts.demonstration.stage import Stage
+from scripts.demonstration.summary import read_run, read_versions, summarise
+
+ENOUGH_STEPS = 80_000
+ENOUGH_HANDOVERS = 8
+LONGEST_S = 1800.0
+"""However slow the machine: a demo that has not finished by then says so and ends."""
+RANDOM_EPISODES = 64
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Start everything, show it live, end everything, then tell what the run directory says."""
+    args = _parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    site = "demo-slurm" if args.slurm else "demo"
+    config = load(None, {}, {}, site)
+    run, clock, console = run_paths(config), SystemClock(), Console()
+    shutil.rmtree(run.root, ignore_errors=True)
+    run.events.mkdir(parents=True)
+    with Stage(run, site, args.slurm, not args.window) as stage:
+        console.print("[b]1[/b] a login node" + (" and a Slurm cluster" if args.slurm else ""))
+        stage.raise_login_node()
+        console.print(f"[b]2[/b] {RANDOM_EPISODES} episodes of random play, to compare with")
+        play_at_random(config, run.events, RANDOM_EPISODES, clock)
+        console.print("[b]3[/b] viewer, tunnel, controller, laptop")
+        port = _free_port(config.training.stream_port)
+        stage.start_viewer(port)
+        stage.open_tunnel(port)
+        stage.start_controller(port)
+        stage.start_laptop()
+        _watch(run, clock, console, args.seconds or (300.0 if args.slurm else 180.0))
+        console.print("[b]4[/b] stopping: jobs write a checkpoint and leave")
+        console.print(stage.stop_controller().rstrip())
+    return _tell(run, console)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__)
+    parser.add_argument("--slurm", action="store_true", help="jobs under a real Slurm cluster")
+    parser.add_argument("--seconds", type=float, help="shortest duration of the live part")
+    parser.add_argument(
+        "--window",
+        action=argparse.BooleanOptionalAction,
+        default=bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")),
+        help="open the viewer's window (default: if there is a display)",
+    )
+    return parser
+
+
+def _free_port(preferred: int) -> int:
+    """``preferred``, or any free port when somebody uses it."""
+    for port in (preferred, 0):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    return preferred
+
+
+def _watch(run: RunPaths, clock: Clock, console: Console, seconds: float) -> None:
+    """Show the dashboard until time, steps and hand-overs suffice."""
+    view, begin, stop = RunView(run, (run.root / "laptop" / "events",)), clock.monotonic(), None
+    never = threading.Event()
+    with Live(console=console, refresh_per_second=2, transient=not console.is_terminal) as live:
+        while stop is None:
+            clock.wait(never, 1.0)
+            elapsed = clock.monotonic() - begin
+            view.refresh()
+            stop = _enough(view, elapsed, seconds)
+            progress = Text(_progress(view, elapsed, seconds), style="bold")
+            live.update(Group(progress, render(view, clock.now())))
+            if not console.is_terminal and int(elapsed) % 15 == 0:
+                console.print(progress)
+    console.print(stop)
+
+
+def _enough(view: RunView, elapsed: float, seconds: float) -> str | None:
+    """Why the live part may end, or None."""
+    if elapsed >= LONGEST_S:
+        return f"this machine is slow: ending after {format_duration(elapsed)}"
+    steps, passed = int(view.head.get("fleet_steps", 0)), len(view.fleet.handovers())
+    if elapsed >= seconds and steps >= ENOUGH_STEPS and passed >= ENOUGH_HANDOVERS:
+        return f"enough seen after {format_duration(elapsed)}"
+    return None
+
+
+def _progress(view: RunView, elapsed: float, seconds: float) -> str:
+    steps, passed = int(view.head.get("fleet_steps", 0)), len(view.fleet.handovers())
+    return (
+        f"{format_duration(elapsed)} of {format_duration(seconds)} · "
+        f"{steps:,} of {ENOUGH_STEPS:,} steps · {passed} of {ENOUGH_HANDOVERS} hand-overs · "
+        f"{view.fleet.viewer.total} frames shown"
+    )
+
+
+def _tell(run: RunPaths, console: Console) -> int:
+    """Summary and picture, read back from the run directory."""
+    laptop = run.root / "laptop" / "events"
+    summary = summarise(run, laptop)
+    write_json(run.summary, summary)
+    draw(run.report, read_run(run, laptop), read_versions(SharedPaths(run.shared_weights)), [])
+    console.print_json(json.dumps(summary))
+    console.print(f"picture: {run.report}\nsummary: {run.summary}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(run_entry(main))

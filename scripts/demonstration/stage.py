@@ -1,0 +1,128 @@
+"""Every part of the system on one machine, started by the commands a person would type.
+
+Whatever is started is ended when the stage closes, also after Ctrl-C in the middle of anything.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from Daddy.core import machine, process
+from Daddy.core.config import CHECKOUT, SITES
+from Daddy.core.errors import SchedulerError
+from Daddy.core.paths import RunPaths
+from scripts.demonstration.login_node import LoginNode, lower_login_node, raise_login_node
+
+_GRACE_S = 5.0
+_CONTROLLER = [sys.executable, "-m", "Daddy.cluster.orchestrator.run_controller"]
+_PULL_EVERY_S = 2
+
+
+@dataclass(slots=True)
+class Stage:
+    """The running system; use as a context manager."""
+
+    run: RunPaths
+    site: str
+    slurm: bool
+    headless: bool
+    node: LoginNode = field(init=False)
+    _exit: ExitStack = field(default_factory=ExitStack)
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._exit.close()
+
+    @property
+    def laptop(self) -> Path:
+        """The laptop's own folder: its weights, its events."""
+        return self.run.root / "laptop"
+
+    @property
+    def token(self) -> Path:
+        """The stream's token of this run."""
+        return self.run.stream / "token"
+
+    def raise_login_node(self) -> None:
+        """An sshd on loopback, and with ``slurm`` the cluster behind it."""
+        folder = self.run.root.parent / "demo-login"
+        self._exit.callback(lower_login_node, LoginNode(folder))
+        self.node = raise_login_node(folder, slurm=self.slurm)
+
+    def start_viewer(self, port: int) -> None:
+        """``tunnel_server``, as at home; a window when there is a display."""
+        argv = [sys.executable, "-m", "Daddy.streaming.tunnel_server", "--port", str(port)]
+        argv += ["--token", str(self.token), "--record-events", str(self.run.events)]
+        argv += ["--screenshot", str(self.run.root / "viewer.png")]
+        self._start("viewer", [*argv, "--headless"] if self.headless else argv)
+
+    def open_tunnel(self, port: int) -> None:
+        """``ssh -R``: the login node's port leads to the viewer's."""
+        if self.node.by_ssh:
+            forward = f"{self.node.remote_port}:localhost:{port}"
+            options = ("-N", "-o", "BatchMode=yes", "-o", "ExitOnForwardFailure=yes")
+            self._start("tunnel", self.node.ssh(*options, "-R", forward))
+
+    def start_controller(self, port: int) -> None:
+        """``run_controller start`` on the login node; it returns while the daemon goes on."""
+        self._exit.callback(self._stop_controller, "--now")
+        target = self.node.remote_port if self.node.by_ssh else port
+        done = self._controller("start", "--ddp-world-size", "4", stream_port=target)
+        print(done.stdout, end="")
+        if done.returncode:
+            raise SchedulerError(
+                f"the controller did not start: {done.stderr.strip()}", "see the message above"
+            )
+
+    def stop_controller(self) -> str:
+        """``run_controller stop``: jobs write a checkpoint and leave; what it said."""
+        return self._stop_controller()
+
+    def start_laptop(self) -> None:
+        """``sync_weights.sh pull`` every few seconds, and ``run_actors_only`` on what it pulled."""
+        shared = self.run.shared_weights
+        if self.node.by_ssh:
+            weights = self.laptop / "shared_weights"
+            script = str(CHECKOUT / "Daddy" / "cluster" / "sync_weights.sh")
+            argv = [script, "pull", "", str(weights), str(_PULL_EVERY_S)]
+            self._start("sync", argv, SYNC_EVENTS_DIR=str(self.run.events), **self._sync(shared))
+        else:
+            weights = shared
+        argv = [sys.executable, "-m", "Daddy.run_actors_only", "--shared-dir", str(weights)]
+        argv += ["--num-envs", "1", "--device", "cpu", "--user-id", "laptop", "--cartridge"]
+        argv += ["--run-dir", str(self.laptop), "--wait-seconds", "120"]
+        self._start("laptop", argv)
+
+    def _sync(self, shared: Path) -> dict[str, str]:
+        return {
+            "SYNC_CLUSTER_HOST": "login",
+            "SYNC_CLUSTER_USER": str(self.node.facts["user"]),
+            "SYNC_SSH_CONFIG": self.node.ssh_config,
+            "SYNC_REMOTE_DIR": str(shared),
+        }
+
+    def _start(self, name: str, argv: Sequence[str], **env: str) -> None:
+        log = self.run.logs / f"{name}.log"
+        path = f"{self.node.programs}:{os.environ['PATH']}".strip(":")
+        settings = {**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1", **env}
+        who = process.start(argv, log_path=log, env=settings, cwd=CHECKOUT)
+        self._exit.callback(machine.end_tree, who, _GRACE_S)
+
+    def _controller(
+        self, command: str, *options: str, stream_port: int | None = None
+    ) -> process.Completed:
+        site = ["--site", self.site] if (SITES / f"{self.site}.json").exists() else []
+        env = {"DADDY_TRAINING__STREAM_PORT": str(stream_port)} if stream_port else {}
+        return self.node.run([*_CONTROLLER, command, *site, *options], 180.0, env)
+
+    def _stop_controller(self, *options: str) -> str:
+        if not self.run.controller.is_dir():
+            return ""
+        return self._controller("stop", *options).stdout
