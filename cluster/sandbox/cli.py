@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import launch, packages
+from . import launch, packages, probe
+from .decide import Wishes
 from .layout import State, load_state, open_layout
 from .say import SandboxError, say
 
@@ -78,7 +79,7 @@ def do_up(options: argparse.Namespace) -> int:
     """``up``."""
     base = folder(options.dir)
     state = launch.up(
-        launch.Wishes(
+        Wishes(
             base=base,
             packages=folder(options.packages),
             slurm=not options.login_only,
@@ -106,9 +107,9 @@ def do_status(options: argparse.Namespace) -> int:
         show({"state": "down", "dir": str(base)}, as_json=options.json)
         return DOWN
     problem = "supervisor"
-    if launch.supervised(state):
-        problem = launch.not_ready(open_layout(base), state)
-    found = describe(base, state, launch.nodes(state) if state.slurm else [])
+    if probe.supervised(state):
+        problem = probe.not_ready(open_layout(base), state)
+    found = describe(base, state, probe.node_states(state) if state.slurm else [])
     found["state"] = "degraded" if problem else "up"
     if problem:
         found["does_not_answer"] = problem
@@ -167,9 +168,7 @@ def show(found: dict[str, Any], *, as_json: bool) -> None:
 def lines(found: dict[str, Any]) -> list[tuple[str, str]]:
     """Label and text of every line for people."""
     alone = found["mode"] == "namespace"
-    place = (
-        "own network, own users" if alone else f"on this host's loopback ({found['mode_reason']})"
-    )
+    place = "a machine of its own" if alone else f"on this host's loopback ({found['mode_reason']})"
     rows = [("login node", f"{found['user']}@{found['host']} port {found['port']}, {place}")]
     if found.get("does_not_answer"):
         rows.append(("silent", found["does_not_answer"]))

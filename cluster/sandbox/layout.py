@@ -87,16 +87,13 @@ class State:
     """Where ``ssh -R`` should listen on the login node."""
     friend: str
     """Second user of the login node, empty where there is none."""
-    interface: str
-    """Our end of the cable to the login node, empty in loopback mode."""
-    controller_host: str
+    network: int
+    """Number of the network of its own, 0 in loopback mode."""
     ports: list[int]
     """slurmctld, then one per node."""
     max_jobs: int
-    prefix: str
-    """Unpacked packages, empty where all programs are the system's."""
     path: str
-    """What goes in front of PATH."""
+    """What goes in front of PATH; empty where all programs are the system's."""
     slurm_version: str
     boot: str
     reason: str
@@ -117,7 +114,7 @@ def choose_root(base: Path) -> Path:
     """``base`` itself, or a short link to it in the temporary folder."""
     if len(str(base)) <= LONGEST_ROOT and _PLAIN.fullmatch(str(base)):
         return base
-    folder = Path(tempfile.mkdtemp(prefix="daddy-sandbox-", dir="/tmp"))  # noqa: S108 - short by purpose
+    folder = Path(tempfile.mkdtemp(prefix="daddy-sandbox-", dir="/tmp"))
     folder.chmod(0o755)
     link = folder / "s"
     link.symlink_to(base)

@@ -1,4 +1,4 @@
-"""Door to the kernel's network settings: veth pairs and addresses, without iproute2.
+"""Door to the kernel's network settings: veth pairs, a bridge, addresses, without iproute2.
 
 The few rtnetlink messages a login node needs, written by hand because a bare machine has no ``ip``.
 Layouts: rtnetlink(7), netlink(7), linux/if_link.h.
@@ -13,7 +13,7 @@ import struct
 
 _NEWLINK, _DELLINK, _NEWADDR = 16, 17, 20
 _REQUEST, _ACK, _CREATE, _EXCL = 0x1, 0x4, 0x400, 0x200
-_IFLA_IFNAME, _IFLA_LINKINFO, _IFLA_NET_NS_PID = 3, 18, 19
+_IFLA_IFNAME, _IFLA_MASTER, _IFLA_LINKINFO, _IFLA_NET_NS_PID = 3, 10, 18, 19
 _INFO_KIND, _INFO_DATA, _VETH_PEER = 1, 2, 1
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 _IFF_UP = 1
@@ -29,6 +29,19 @@ def create_cable(name: str, far_name: str, far_pid: int) -> None:
     kind = _text(_INFO_KIND, "veth") + _attribute(_INFO_DATA, _attribute(_VETH_PEER, peer))
     body = _link_header() + _text(_IFLA_IFNAME, name) + _attribute(_IFLA_LINKINFO, kind)
     _ask(_NEWLINK, _CREATE | _EXCL, body)
+
+
+def create_bridge(name: str) -> None:
+    """A switch that cables can be plugged into."""
+    kind = _text(_INFO_KIND, "bridge")
+    body = _link_header() + _text(_IFLA_IFNAME, name) + _attribute(_IFLA_LINKINFO, kind)
+    _ask(_NEWLINK, _CREATE | _EXCL, body)
+
+
+def plug_into(name: str, bridge: str) -> None:
+    """Make an interface a port of a bridge."""
+    header = _link_header(socket.if_nametoindex(name))
+    _ask(_NEWLINK, 0, header + _number(_IFLA_MASTER, socket.if_nametoindex(bridge)))
 
 
 def set_up(name: str) -> None:

@@ -16,8 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import namespaces, processes
+from . import processes, syscalls
 from .layout import write_text
+from .machines import Machine
 
 GRACE_S = 2.0
 
@@ -29,7 +30,8 @@ class Daemon:
     name: str
     argv: tuple[str, ...]
     socket: str = ""
-    at_login: bool = False
+    machine: str = ""
+    """Host name of the machine it runs on; this host where that does not exist."""
 
 
 @dataclass
@@ -40,7 +42,7 @@ class Supervisor:
     environment: Mapping[str, str]
     record: Path
     logs: Path
-    login: namespaces.LoginNode | None = None
+    machines: Mapping[str, Machine] = field(default_factory=dict)
     running: dict[str, processes.Process] = field(default_factory=dict)
     stop: bool = False
     repair: bool = True
@@ -91,10 +93,10 @@ class Supervisor:
 
     def _before(self, daemon: Daemon) -> Callable[[], None]:
         def prepare() -> None:
-            if daemon.at_login and self.login:
-                self.login.enter()
+            if daemon.machine in self.machines:
+                self.machines[daemon.machine].enter()
             os.setsid()
-            namespaces.die_with_parent(signal.SIGKILL)
+            syscalls.die_with_parent(signal.SIGKILL)
 
         return prepare
 
@@ -170,7 +172,7 @@ def _run_detached(work: Callable[[], None], log: Path) -> None:
         os.dup2(output, 1)
         os.dup2(output, 2)
         os.closerange(3, 256)
-        namespaces.become_subreaper()
+        syscalls.become_subreaper()
         work()
         code = 0
     except BaseException:  # noqa: BLE001 - the last frame of a process: the log gets everything

@@ -1,0 +1,146 @@
+"""Pure: settings of a sandbox → the text of every file that sshd, ssh and shells read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SSH_PORT = 22
+
+
+@dataclass(frozen=True)
+class LoginPlan:
+    """What the login node's texts depend on."""
+
+    base: str
+    root: str
+    host: str
+    port: int
+    user: str
+    friend: str
+    path: str
+    sftp_server: str
+    slurm: bool
+
+
+def sshd_config(plan: LoginPlan) -> str:
+    """The login node's sshd: keys only, loopback or its own address only, forwarding allowed."""
+    folder = f"{plan.root}/ssh"
+    settings = [f"DADDY_SANDBOX_NODE={plan.root}", f"PATH={plan.path}"]
+    if plan.slurm:
+        settings.append(f"SLURM_CONF={plan.root}/etc/slurm.conf")
+    return f"""Port {plan.port}
+ListenAddress {plan.host}
+HostKey {folder}/host_key
+PidFile {plan.root}/run/sshd.pid
+AuthorizedKeysFile {folder}/authorized_%u
+StrictModes no
+UsePAM no
+UseDNS no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+AllowUsers {plan.user} {plan.friend}
+AllowTcpForwarding yes
+GatewayPorts no
+X11Forwarding no
+PrintMotd no
+PrintLastLog no
+ClientAliveInterval 5
+ClientAliveCountMax 3
+MaxStartups 100
+MaxSessions 100
+SetEnv {" ".join(settings)}
+ForceCommand {plan.root}/etc/login
+Subsystem sftp {plan.sftp_server}
+"""
+
+
+def login_script(plan: LoginPlan) -> str:
+    """What sshd runs for every session: the site's start files may not take Slurm off the PATH."""
+    return f"""#!/bin/sh
+command=${{SSH_ORIGINAL_COMMAND:-}}
+unset SSH_ORIGINAL_COMMAND
+[ -z "$command" ] || exec "${{SHELL:-/bin/sh}}" -c "$command"
+case "${{SHELL:-}}" in
+  */bash) exec "$SHELL" --rcfile {plan.root}/etc/bashrc -i ;;
+  *) exec "${{SHELL:-/bin/sh}}" -i ;;
+esac
+"""
+
+
+def bashrc(plan: LoginPlan) -> str:
+    """An interactive shell: the usual start files, then the PATH again (they reset it)."""
+    return f"""for file in /etc/profile ~/.bash_profile ~/.bash_login ~/.profile; do
+  [ -r "$file" ] && . "$file"
+done
+PATH={plan.path}:$PATH
+"""
+
+
+def ssh_config(plan: LoginPlan) -> str:
+    """For ``ssh -F``: aliases ``login`` and, where there is a second user, ``friend``."""
+    text = _host(f"login {plan.host}", plan, plan.user)
+    return text + (_host("friend", plan, plan.friend) if plan.friend else "")
+
+
+def _host(names: str, plan: LoginPlan, user: str) -> str:
+    return f"""Host {names}
+  HostName {plan.host}
+  Port {plan.port}
+  User {user}
+  IdentityFile "{plan.base}/ssh/key_{user}"
+  IdentitiesOnly yes
+  IdentityAgent none
+  UserKnownHostsFile "{plan.base}/ssh/known_hosts"
+  GlobalKnownHostsFile /dev/null
+  StrictHostKeyChecking yes
+  UpdateHostKeys no
+  BatchMode yes
+  ExitOnForwardFailure yes
+  ConnectTimeout 10
+  ServerAliveInterval 5
+  ServerAliveCountMax 3
+"""
+
+
+def known_hosts(plan: LoginPlan, host_key: str) -> str:
+    """One line: the login node's address and its public key."""
+    name = plan.host if plan.port == SSH_PORT else f"[{plan.host}]:{plan.port}"
+    return f"{name} {' '.join(host_key.split()[:2])}\n"
+
+
+def env_sh(plan: LoginPlan, own_bin: str) -> str:
+    """For ``source``: makes this shell a user of the sandbox."""
+    lines = ["# source this file to use the sandbox from a shell"]
+    if plan.slurm:
+        lines += [
+            "unset $(env | sed -n 's/^\\(\\(SLURM\\|SBATCH\\|SQUEUE\\|SINFO\\)_[A-Z_0-9]*\\)=.*/\\1/p')",
+            f"export SLURM_CONF='{plan.root}/etc/slurm.conf'",
+            "export DADDY_SITE=sandbox",
+        ]
+    if own_bin:
+        lines.append(f"export PATH='{own_bin}':\"$PATH\"")
+    lines.append(f"export DADDY_SANDBOX='{plan.base}'")
+    return "\n".join(lines) + "\n"
+
+
+def passwd(lines: str, friend: str, home: str, friend_id: int) -> str:
+    """The host's users, the one sshd needs, and the second person."""
+    names = {line.split(":")[0] for line in lines.splitlines()}
+    extra = [] if "sshd" in names else ["sshd:x:65533:65534::/run/sshd:/usr/sbin/nologin"]
+    if friend:
+        extra.append(f"{friend}:x:{friend_id}:{friend_id}::{home}:/bin/bash")
+    return lines.rstrip("\n") + "\n" + "".join(f"{line}\n" for line in extra)
+
+
+def shadow(passwd_text: str) -> str:
+    """No password for anyone: the login node knows keys only, and no real hash is copied."""
+    return "".join(
+        f"{line.split(':')[0]}:*:19000:0:99999:7:::\n" for line in passwd_text.splitlines()
+    )
+
+
+def hosts(lines: str, machines: dict[str, str]) -> str:
+    """The host's own names and one line for every machine of the sandbox."""
+    extra = "".join(f"{address} {name}\n" for name, address in machines.items())
+    return lines.rstrip("\n") + "\n" + extra
