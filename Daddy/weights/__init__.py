@@ -1,7 +1,8 @@
 """Everything under ``shared_weights/``: how jobs share one policy and how it reaches laptops.
 
+strict      JSON read strictly into dataclasses (pure)
 manifest    the records on disk, strict and canonical (pure)
-admission   the gate: which contributions count, each refusal with its reason (pure)
+admission   the gate's rules: which contributions count, each refusal with its reason (pure)
 weighting   how far each moves the shared weights, and when to merge (pure)
 polyak      arithmetic on state dicts (pure; torch)
 settings    the numbers a config may set (pure)

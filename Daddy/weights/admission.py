@@ -115,11 +115,11 @@ def judge_file(offer: Contribution, size: int, sha256: str) -> Verdict:
 
 
 def judge_values(
-    norm: float, optimizer_steps: int, history: Sequence[Sequence[float]], *, strict: bool
+    norm: float, optimizer_steps: int, history: Sequence[tuple[float, float]], *, strict: bool
 ) -> Verdict:
     """Third stage: finite and of a usual size. ``norm`` is the delta's, NaN when any value is.
 
-    ``history`` holds [norm, optimizer steps] of accepted deltas. More steps than usual may go
+    ``history`` holds (norm, optimizer steps) of accepted deltas. More steps than usual may go
     further, in proportion; fewer may go as far as usual. ``strict`` is for laptops.
     """
     if not math.isfinite(norm):
@@ -139,8 +139,8 @@ def judge_values(
 
 
 def remember(
-    history: Sequence[Sequence[float]], accepted: Sequence[tuple[float, int]]
-) -> list[list[float]]:
+    history: Sequence[tuple[float, float]], accepted: Sequence[tuple[float, float]]
+) -> tuple[tuple[float, float], ...]:
     """The history with newly accepted (norm, optimizer steps) added, the oldest dropped."""
-    added = [[float(norm), float(steps)] for norm, steps in accepted]
-    return [*([list(one) for one in history]), *added][-NORM_HISTORY:]
+    added = [(float(norm), float(steps)) for norm, steps in accepted]
+    return tuple([*history, *added][-NORM_HISTORY:])

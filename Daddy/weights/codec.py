@@ -106,6 +106,4 @@ def _header(data: bytes) -> dict[str, Any]:
 
 
 def _damaged(detail: str) -> WeightsError:
-    return WeightsError(
-        f"the file is no complete safetensors: {detail}", "fetch or write it again"
-    )
+    return WeightsError(f"the file is no complete safetensors: {detail}", "fetch or write it again")

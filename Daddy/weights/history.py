@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex
 from Daddy.core.paths import SharedPaths
-from Daddy.weights.manifest import LIMIT, Version, parse
+from Daddy.weights.manifest import Version, parse
+from Daddy.weights.strict import LIMIT
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex
-from Daddy.weights.manifest import LIMIT, Keyframe, parse
+from Daddy.weights.manifest import Keyframe, parse
+from Daddy.weights.strict import LIMIT
 
 PREVIOUS = "HEAD.previous.json"
 """The head before the newest: what is used when the newest file turns out to be damaged."""

@@ -1,30 +1,19 @@
-"""Pure: the records of ``shared_weights``: run card, contribution, commit record, head, receipt.
+"""Pure: the records of ``shared_weights``: run card, contribution, commit record, heads, receipt.
 
-Every record is one JSON object with a format number. Reading is strict (size, duplicate keys, types,
-unknown major format) and keeps no unknown field; writing is canonical, so equal records have equal
-bytes and equal hashes. The layout they lie in is described in ``Daddy.core.paths.SharedPaths``.
+Every record is one JSON object with a format number. Reading is strict (``strict``); writing is
+canonical, so equal records have equal bytes and equal hashes. Where each lies is said in
+``Daddy.core.paths.SharedPaths``.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import math
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeVar, get_type_hints
+from dataclasses import dataclass
+from typing import TypeVar
 
 from Daddy.core.errors import WeightsError
-from Daddy.core.names import PEER
-
-FORMAT = 1
-LIMIT = 64 * 1024
-"""Bytes of a record: the largest, a commit record, stays below a tenth of it."""
-
-HASH = re.compile(r"[0-9a-f]{64}")
-INCARNATION = re.compile(r"[0-9a-f]{8}")
-KEYFRAME = re.compile(r"kf-[0-9]{8}-[0-9a-f]{12}\.st")
+from Daddy.weights.strict import FORMAT, build, read_object
 
 Record = TypeVar("Record", bound="Written")
 
@@ -126,12 +115,37 @@ class Version(Written):
     denominator: float
     inputs: tuple[Input, ...]
     refused: tuple[Refusal, ...]
-    consumed: dict[str, list[int]]
+    consumed: dict[str, tuple[int, int]]
     contributors: dict[str, int]
-    norms: list[list[float]]
+    norms: tuple[tuple[float, float], ...]
     fleet_steps: int
     merger: str
     ts: float
+
+    @classmethod
+    def first(
+        cls, *, run_id: str, schema: str, state: str, size: int, rule: str, merger: str, ts: float
+    ) -> Version:
+        """Version 0: the common initialisation, without parent and inputs."""
+        return cls(
+            version=0,
+            run_id=run_id,
+            schema=schema,
+            parent="",
+            base=0,
+            state=state,
+            size=size,
+            rule=rule,
+            denominator=0.0,
+            inputs=(),
+            refused=(),
+            consumed={},
+            contributors={},
+            norms=(),
+            fleet_steps=0,
+            merger=merger,
+            ts=ts,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +158,7 @@ class Head(Written):
     run_id: str
     fleet_steps: int
     ts: float
-    contributors: dict[str, int] = field(default_factory=dict)
+    contributors: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,128 +191,41 @@ class Receipt(Written):
     fault: str
     reason: str
 
+    @classmethod
+    def accept(cls, one: Input, version: int, reason: str) -> Receipt:
+        """It is part of ``version``."""
+        return cls(
+            peer=one.peer,
+            incarnation=one.incarnation,
+            sequence=one.sequence,
+            accepted=True,
+            version=version,
+            share=one.share,
+            fault="",
+            reason=reason,
+        )
+
+    @classmethod
+    def refuse(cls, one: Refusal, version: int) -> Receipt:
+        """It was judged with ``version`` and did not count."""
+        return cls(
+            peer=one.peer,
+            incarnation=one.incarnation,
+            sequence=one.sequence,
+            accepted=False,
+            version=version,
+            share=0.0,
+            fault=one.fault,
+            reason=one.reason,
+        )
+
 
 def parse(kind: type[Record], data: bytes, name: str) -> Record:
     """The record in ``data``; WeightsError naming ``name`` and the fault when it is not one."""
     try:
-        return _build(kind, _read_object(data))
+        return build(kind, read_object(data))
     except (ValueError, RecursionError) as error:
         raise WeightsError(
             f"{name} is no valid {kind.__name__} record: {error}",
             "if one of our programs wrote it, the disk damaged it; it is passed over",
         ) from error
-
-
-def _read_object(data: bytes) -> dict[str, Any]:
-    if len(data) > LIMIT:
-        raise ValueError(f"{len(data)} bytes are more than {LIMIT}")
-    value = json.loads(data, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
-    if not isinstance(value, dict):
-        raise ValueError("it is not an object")  # noqa: TRY004 - one kind of error for all faults
-    if value.get("format") != FORMAT:
-        raise ValueError(f"format {value.get('format')!r} is not {FORMAT}")
-    return value
-
-
-def _no_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    value = dict(pairs)
-    if len(value) != len(pairs):
-        raise ValueError("a key stands twice")
-    return value
-
-
-def _no_constant(text: str) -> float:
-    raise ValueError(f"{text} is no JSON number")
-
-
-def _build(kind: type[Record], value: Mapping[str, Any]) -> Record:
-    hints = get_type_hints(kind)
-    given = {}
-    for one in dataclasses.fields(kind):
-        if one.name in value:
-            given[one.name] = _check(one.name, hints[one.name], value[one.name])
-        elif one.default_factory is dataclasses.MISSING and one.default is dataclasses.MISSING:
-            raise ValueError(f"{one.name!r} is missing")
-    return kind(**given)
-
-
-def _check(name: str, hint: Any, value: Any) -> Any:
-    """``value`` when it has the type and the form that the field ``name`` demands."""
-    if hint is int:
-        return _whole(name, value)
-    if hint is float:
-        return _number(name, value)
-    if hint in (str, bool):
-        if not isinstance(value, hint):
-            raise ValueError(f"{name} is no {hint.__name__}")
-        return _form(name, value)
-    return _COLLECTIONS[name](name, value)
-
-
-def _whole(name: str, value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**53:
-        raise ValueError(f"{name} is no whole number from 0 to 2^53")
-    return value
-
-
-def _number(name: str, value: Any) -> float:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
-        raise ValueError(f"{name} is no finite number")
-    return float(value)
-
-
-_FORMS = {
-    "peer": PEER,
-    "incarnation": INCARNATION,
-    "blob": HASH,
-    "state": HASH,
-    "base_state": HASH,
-    "schema": HASH,
-    "sha256": HASH,
-    "record": HASH,
-    "parent": re.compile(r"|[0-9a-f]{64}"),
-    "name": KEYFRAME,
-}
-
-
-def _form(name: str, value: Any) -> Any:
-    form = _FORMS.get(name)
-    if form is not None and form.fullmatch(value) is None:
-        raise ValueError(f"{name} {value[:80]!r} has not the right form")
-    return value
-
-
-def _nested(kind: type[Written]) -> Any:
-    def build(name: str, value: Any) -> tuple[Written, ...]:
-        if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-            raise ValueError(f"{name} is no list of records")
-        return tuple(_build(kind, one) for one in value)
-
-    return build
-
-
-def _totals(name: str, value: Any) -> dict[str, int]:
-    if not isinstance(value, dict):
-        raise ValueError(f"{name} is no object")
-    return {key: _whole(f"{name}.{key}", one) for key, one in value.items()}
-
-
-def _consumed(name: str, value: Any) -> dict[str, list[int]]:
-    if not isinstance(value, dict):
-        raise ValueError(f"{name} is no object")
-    return {key: [_whole(name, one) for one in pair] for key, pair in value.items()}
-
-
-def _norms(name: str, value: Any) -> list[list[float]]:
-    if not isinstance(value, list):
-        raise ValueError(f"{name} is no list")
-    return [[_number(name, one) for one in pair] for pair in value]
-
-
-_COLLECTIONS: Mapping[str, Any] = {
-    "inputs": _nested(Input),
-    "refused": _nested(Refusal),
-    "contributors": _totals,
-    "consumed": _consumed,
-    "norms": _norms,
-}

@@ -18,8 +18,9 @@ from pathlib import Path
 from Daddy.core.errors import DaddyError, FileError, WeightsError
 from Daddy.core.files import read_bounded, read_json, to_json
 from Daddy.core.names import PEER
-from Daddy.weights.manifest import INCARNATION, LIMIT, Contribution, Receipt, parse
+from Daddy.weights.manifest import Contribution, Receipt, parse
 from Daddy.weights.store import BLOB_LIMIT, Store
+from Daddy.weights.strict import INCARNATION, LIMIT
 
 SLOT = re.compile(r"slot-\d+")
 BOX_LIMIT = 64
@@ -65,7 +66,9 @@ def publish(store: Store, offer: Contribution) -> None:
     folder = store.paths.peer(offer.peer, offer.incarnation)
     path = folder / f"{offer.sequence:06d}.json"
     if not store.durable.create(path, offer.to_bytes(), "contribution", mode=0o444):
-        raise FileError(f"{path} exists already", "two processes share one incarnation: restart one")
+        raise FileError(
+            f"{path} exists already", "two processes share one incarnation: restart one"
+        )
 
 
 def beat(store: Store, pulse: Pulse, notes: Mapping[str, object]) -> None:
@@ -82,9 +85,7 @@ def beat(store: Store, pulse: Pulse, notes: Mapping[str, object]) -> None:
 
 def pulses(store: Store) -> list[Pulse]:
     """Every readable heartbeat."""
-    return [
-        pulse for folder in _incarnations(store) if (pulse := _read_pulse(folder)) is not None
-    ]
+    return [pulse for folder in _incarnations(store) if (pulse := _read_pulse(folder)) is not None]
 
 
 def _read_pulse(folder: Path) -> Pulse | None:
@@ -155,6 +156,21 @@ def sequences(folder: Path) -> list[tuple[int, Path]]:
         matches = ((_JOB_NAME.fullmatch(path.name), path) for path in folder.iterdir())
         return sorted((int(match.group(1)), path) for match, path in matches if match)
     return []
+
+
+def offered_by(store: Store, peer: str, incarnation: str, since: int) -> dict[int, int]:
+    """New steps by sequence that one process offered after version ``since``: judged or pending."""
+    newest = store.newest() or 0
+    steps = {}
+    for number in range(max(since + 1, newest - 255), newest + 1):
+        for one in store.version(number).inputs:
+            if (one.peer, one.incarnation) == (peer, incarnation):
+                steps[one.sequence] = one.new_steps
+    for number, path in sequences(store.paths.peer(peer, incarnation)):
+        offer = _read_offer(path)
+        if offer is not None:
+            steps[number] = offer.new_steps
+    return steps
 
 
 def _read_offer(path: Path) -> Contribution | None:

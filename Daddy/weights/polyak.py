@@ -16,7 +16,7 @@ StateDict = dict[str, torch.Tensor]
 
 
 def move(base: StateDict, deltas: Sequence[StateDict], factors: Sequence[float]) -> StateDict:
-    """base + sum of factor x delta, accumulated in float64 in the order given, stored as base is."""
+    """Base + sum of factor x delta, accumulated in float64 in the order given, stored as base is."""
     return {name: _move_one(name, one, deltas, factors) for name, one in base.items()}
 
 
@@ -44,12 +44,12 @@ def polyak(shared: StateDict, own: StateDict, share: float) -> StateDict:
 
 
 def difference(after: StateDict, before: StateDict) -> StateDict:
-    """after - before, tensor by tensor (counters too)."""
+    """After - before, tensor by tensor (counters too)."""
     return {name: one - before[name] for name, one in after.items()}
 
 
 def add(base: StateDict, *deltas: StateDict) -> StateDict:
-    """base + every delta in full: rebasing own progress on a new version."""
+    """Base + every delta in full: rebasing own progress on a new version."""
     return move(base, deltas, [1.0] * len(deltas))
 
 

@@ -6,6 +6,8 @@ used.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from Daddy.core.errors import WeightsError
 from Daddy.core.files import sha256_hex
 from Daddy.weights.codec import decode, encode
@@ -24,17 +26,32 @@ def replay(store: Store, record: Version) -> bytes:
     for one in record.inputs:
         delta = decode(store.get_blob(one.blob), record.schema)
         pulls.append(pull(store, record.rule, delta, one.base_version, base))
-    return encode(move(base, pulls, [one.share * one.clip for one in record.inputs]))
+    shares, clips = [one.share for one in record.inputs], [one.clip for one in record.inputs]
+    return encode(move(base, pulls, factors(record.rule, shares, clips)))
 
 
 def pull(
     store: Store, rule: str, delta: StateDict, base_version: int, shared: StateDict
 ) -> StateDict:
-    """What moves the shared weights: the delta itself or, for the absolute rule, own - shared."""
+    """What moves the shared weights: the delta itself or, under "polyak", own - shared."""
     if rule == "delta":
         return delta
     base = decode(store.get_blob(store.version(base_version).state))
     return difference(add(base, delta), shared)
+
+
+def factors(rule: str, shares: Sequence[float], clips: Sequence[float]) -> list[float]:
+    """How far each pull moves the shared weights.
+
+    Under "polyak" S <- (1 - t) S + t W is applied one after the other: later ones shrink earlier ones.
+    """
+    if rule == "delta":
+        return [share * clip for share, clip in zip(shares, clips, strict=True)]
+    left, found = 1.0, []
+    for share, clip in zip(reversed(shares), reversed(clips), strict=True):
+        found.append(left * share * clip)
+        left *= 1.0 - share
+    return found[::-1]
 
 
 def repair(store: Store, record: Version) -> bytes:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from Daddy.core.settings import Config
 from Daddy.weights.weighting import Limits
-
-RULES = ("delta", "polyak", "elastic")
-ELASTIC = 0.9
-"""Elastic averaging: the sum of all jobs' pulls on the shared weights, K x a, stays below one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,19 +13,39 @@ class ExchangeSettings:
     """How one peer takes part.
 
     ``rule``: "delta" adds progress since the base; "polyak" averages absolute weights and so undoes
-    others' work when a writer is stale; "elastic" pulls job and shared weights towards each other.
-    ``period_s`` is the longest a contribution waits for others. ``silence_s`` is how long a heartbeat
-    may stand still. Staleness is counted in versions. ``keep_versions`` states stay on disk.
-    ``wan`` offers versions to laptops.
+    others' work when a writer is stale, each contribution with the share ``alpha``. ``period_s`` is
+    the longest a contribution waits for others, ``wait_s`` the longest a job waits for a version that
+    is about to come, ``silence_s`` how long a heartbeat may stand still. Staleness is counted in versions. ``keep_versions`` states stay on disk.
+    ``wan`` offers versions to laptops, of which ``allowed`` may contribute (empty: all).
     """
 
     run: str
     workload: str
     rule: str = "delta"
-    period_s: float = 10.0
+    alpha: float = 0.5
+    period_s: float = 60.0
+    wait_s: float = 0.0
     silence_s: float = 60.0
     max_staleness: int = 4
     laptop_max_staleness: int = 8
     limits: Limits = field(default_factory=Limits)
     keep_versions: int = 8
     wan: bool = True
+    allowed: frozenset[str] = frozenset()
+
+
+def from_config(config: Config, workload: str) -> ExchangeSettings:
+    """The exchange's settings in a run's configuration."""
+    chosen = config.collaboration
+    return ExchangeSettings(
+        run=config.run_name,
+        workload=workload,
+        rule=chosen.rule,
+        alpha=chosen.polyak_alpha,
+        period_s=chosen.sync_seconds,
+        wait_s=chosen.wait_seconds,
+        max_staleness=chosen.max_staleness,
+        laptop_max_staleness=chosen.laptop_staleness,
+        keep_versions=chosen.keep_versions,
+        allowed=frozenset(chosen.allowed_user_ids),
+    )

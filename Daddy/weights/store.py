@@ -11,18 +11,21 @@ import contextlib
 import re
 import uuid
 from pathlib import Path
+from typing import TypeVar
 
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex
 from Daddy.core.names import new_token
 from Daddy.core.paths import SharedPaths
 from Daddy.weights.durable import Durable, Hook, no_hook
-from Daddy.weights.manifest import LIMIT, Head, Keyframe, RunCard, Version, parse
+from Daddy.weights.manifest import Head, Keyframe, RunCard, Version, parse
+from Daddy.weights.strict import LIMIT
 
 BLOB_LIMIT = 1 << 30
 """Bytes of the largest blob that is read: a policy a hundred times ours."""
 
 KEEP_KEYFRAMES = 8
+Hint = TypeVar("Hint", Head, Keyframe)
 _VERSION = re.compile(r"v(\d{8})\.json")
 
 
@@ -202,7 +205,7 @@ class Store:
             old.unlink(missing_ok=True)
 
 
-def _read_hint(kind: type[Head] | type[Keyframe], path: Path):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _read_hint(kind: type[Hint], path: Path) -> Hint | None:
     try:
         return parse(kind, read_bounded(path, LIMIT), str(path))
     except (FileNotFoundError, FileError, WeightsError):

@@ -1,17 +1,17 @@
 """Pure: how far each contribution moves the shared weights, and when it is time to merge.
 
-The rule is Polyak averaging without the term that undoes others' work. A fresh writer B = S with
-share t moves S by t (W - B) = (1 - t) S + t W - S: exactly Polyak's step. A stale one moves S by the
-same t (W - B) instead of also dragging it back by t (S - B).
+The rule is Polyak averaging without the term that undoes others' work. A fresh writer (base B = S)
+with share t moves S by t (W - B), which is to (1 - t) S + t W: exactly Polyak's step. A stale one
+moves S by the same t (W - B) instead of also dragging it back by t (S - B).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 STALENESS_DISCOUNT = 0.25
-"""A version of lag costs a fifth of the weight: 1 / (1 + 0.25 s); stronger discounts did not help."""
+"""One version of lag costs a fifth of the weight, 1 / (1 + 0.25 s); stronger ones did not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def complete_set(offers: Sequence[Offer], live_jobs: int, previous: float) -> fl
     """The weight that all live jobs would have together: the mean job's, times their number.
 
     A single early contributor is divided by it and so moves the weights by its share, not by its
-    whole delta; the sum over a round then equals the mean. With laptops alone the previous one holds.
+    whole delta; the sum over a round then equals the mean. With laptops alone ``previous`` holds.
     """
     jobs = _per_peer([offer for offer in offers if not offer.laptop], 1.0)
     if not jobs:
@@ -60,7 +60,7 @@ def complete_set(offers: Sequence[Offer], live_jobs: int, previous: float) -> fl
 
 
 def _per_peer(offers: Sequence[Offer], trust: float) -> list[float]:
-    """The mean weight of each peer's offers: two from one peer are two rounds, not a double share."""
+    """The mean weight of each peer's offers: two of one peer are two rounds, no double share."""
     by_peer: dict[str, list[float]] = {}
     for offer in offers:
         by_peer.setdefault(offer.peer, []).append(weigh(offer, trust))
@@ -68,7 +68,7 @@ def _per_peer(offers: Sequence[Offer], trust: float) -> list[float]:
 
 
 def share_out(offers: Sequence[Offer], full: float, limits: Limits) -> Shares:
-    """Each offer's share of the step: its weight over max(one round's sum, ``full``), laptops capped."""
+    """Each offer's share: its weight over max(one round's sum, ``full``), laptops capped."""
     denominator = max(sum(_per_peer(offers, limits.trust)), full)
     if denominator <= 0.0:
         return Shares(tuple(0.0 for _ in offers), 0.0)
@@ -99,19 +99,17 @@ class Due:
     reason: str
 
 
-def is_due(
-    published: Mapping[str, int], live_jobs: int, oldest_s: float, period_s: float, laptops: int
-) -> Due:
+def is_due(published: int, live_jobs: int, oldest_s: float, period_s: float, laptops: int) -> Due:
     """Merge when all live jobs but one have published, or the oldest offer is a period old.
 
-    ``published`` maps a job to its pending contributions, ``laptops`` counts theirs, ``oldest_s`` is
-    how long the oldest has been seen pending (on the judge's own clock).
+    ``published`` counts jobs with a pending contribution, ``laptops`` contributions of laptops;
+    ``oldest_s`` is how long the oldest has been seen pending (on the judge's own clock).
     """
     if not published and not laptops:
         return Due(now=False, reason="nothing is pending")
-    needed = max(1, live_jobs - 1)
-    if len(published) >= needed:
-        return Due(now=True, reason=f"{len(published)} of {live_jobs} live jobs have published")
+    said = f"{published} of {live_jobs} live jobs have published"
+    if published >= max(1, live_jobs - 1):
+        return Due(now=True, reason=said)
     if oldest_s >= period_s:
         return Due(now=True, reason=f"the oldest contribution has waited {oldest_s:.1f} s")
-    return Due(now=False, reason=f"{len(published)} of {live_jobs} live jobs have published")
+    return Due(now=False, reason=said)

@@ -1,0 +1,149 @@
+"""The gate at work: reads what was offered and asks ``admission`` about each, cheapest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from Daddy.core.errors import WeightsError
+from Daddy.core.files import sha256_hex
+from Daddy.weights import offers
+from Daddy.weights.admission import (
+    ADMITTED,
+    Fault,
+    Standing,
+    Verdict,
+    judge_file,
+    judge_record,
+    judge_values,
+)
+from Daddy.weights.codec import decode
+from Daddy.weights.manifest import Input, Refusal, Version
+from Daddy.weights.offers import Found
+from Daddy.weights.polyak import StateDict, norm
+from Daddy.weights.settings import ExchangeSettings
+from Daddy.weights.store import Store
+from Daddy.weights.watch import Watch
+from Daddy.weights.weighting import Offer
+
+BLOB_PATIENCE_S = 90.0
+"""A file may be invisible for 60 s after its record on NFS; later it will not come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A contribution with its verdict and, when admitted, its delta and the delta's norm."""
+
+    found: Found
+    verdict: Verdict
+    delta: StateDict | None = None
+    norm: float = 0.0
+
+    def as_offer(self, newest: int) -> Offer:
+        """What the weighting sees."""
+        offer = self.found.offer
+        return Offer(offer.peer, offer.env_steps, newest - offer.base_version, self.found.laptop)
+
+    def as_input(self, newest: int, share: float) -> Input:
+        """What the commit record says of it when admitted."""
+        offer = self.found.offer
+        return Input(
+            peer=offer.peer,
+            incarnation=offer.incarnation,
+            sequence=offer.sequence,
+            blob=offer.blob,
+            base_version=offer.base_version,
+            staleness=newest - offer.base_version,
+            share=share,
+            clip=self.verdict.scale,
+            norm=self.norm,
+            env_steps=offer.env_steps,
+            new_steps=offer.new_steps,
+            optimizer_steps=offer.optimizer_steps,
+        )
+
+    def as_refusal(self) -> Refusal:
+        """What the commit record says of it when refused."""
+        offer = self.found.offer
+        return Refusal(
+            peer=offer.peer,
+            incarnation=offer.incarnation,
+            sequence=offer.sequence,
+            fault=self.verdict.fault.value,
+            reason=self.verdict.reason[:300],
+        )
+
+
+class Judge:
+    """Judges on behalf of one merger, whose watch tells how long a file has been awaited."""
+
+    def __init__(self, store: Store, settings: ExchangeSettings, watch: Watch) -> None:
+        self._store = store
+        self._settings = settings
+        self._watch = watch
+
+    def judge_all(self, head: Version, found: Sequence[Found]) -> list[Judged]:
+        """A verdict on each, in order; what is still awaited (and its author's later ones) is left out."""
+        judged: list[Judged] = []
+        waiting: set[str] = set()
+        for one in found:
+            if one.offer.author in waiting:
+                continue
+            result = self._judge(head, one)
+            if result.verdict.wait:
+                waiting.add(one.offer.author)
+            else:
+                judged.append(result)
+        return judged
+
+    def _judge(self, head: Version, one: Found) -> Judged:
+        verdict = self._judge_author(one)
+        if verdict.admitted:
+            verdict = judge_record(one.offer, self._standing(head, one))
+        if not verdict.admitted:
+            return Judged(one, verdict)
+        try:
+            data = offers.read_blob(one)
+            verdict = judge_file(one.offer, len(data), sha256_hex(data))
+            if not verdict.admitted:
+                return Judged(one, verdict)
+            delta = decode(data, head.schema)
+        except FileNotFoundError:
+            return Judged(one, self._patience(one))
+        except WeightsError as error:
+            return Judged(one, Verdict(admitted=False, reason=error.message, fault=Fault.VALUES))
+        size = norm(delta)
+        verdict = judge_values(size, one.offer.optimizer_steps, head.norms, strict=one.laptop)
+        return Judged(one, verdict, delta if verdict.admitted else None, size)
+
+    def _judge_author(self, one: Found) -> Verdict:
+        allowed = self._settings.allowed
+        if not one.laptop or not allowed or one.offer.peer in allowed:
+            return ADMITTED
+        return Verdict(
+            admitted=False,
+            reason=f"{one.offer.peer!r} is not among collaboration.allowed_user_ids",
+            fault=Fault.VALUES,
+        )
+
+    def _patience(self, one: Found) -> Verdict:
+        waited = self._watch.still_s(("blob", one.key))
+        return Verdict(
+            admitted=False,
+            reason=f"its file did not appear within {waited:.0f} s",
+            wait=waited < BLOB_PATIENCE_S,
+        )
+
+    def _standing(self, head: Version, one: Found) -> Standing:
+        settings = self._settings
+        limit = settings.laptop_max_staleness if one.laptop else settings.max_staleness
+        first = max(0, head.version - limit)
+        return Standing(
+            run_id=head.run_id,
+            schema=head.schema,
+            newest=head.version,
+            states={n: self._store.version(n).state for n in range(first, head.version + 1)},
+            consumed={author: pair[0] for author, pair in head.consumed.items()},
+            sizes=(head.size // 3, head.size + head.size // 2),
+            max_staleness=limit,
+        )

@@ -1,0 +1,111 @@
+"""Where one peer stands relative to the shared weights, and what that makes of its own weights.
+
+In one line: own weights = base + deltas offered but not yet merged + progress since. ``anchor`` is
+the first two; an offer is own - anchor, so every bit of progress is offered exactly once, and on
+adoption what has not been merged is carried over to the new version instead of being dropped.
+
+Under the rule "polyak" an offer is own - base (absolute weights), and only progress since is carried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from Daddy.weights.polyak import StateDict, add, copy, difference, is_finite
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """A version taken over: its number, the weights to go on with, and why."""
+
+    version: int
+    weights: StateDict
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A version to stand on: its number, the hash of its state, its weights."""
+
+    version: int
+    state: str
+    weights: StateDict
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of own offers: highest sequence judged, and [fault, reason] of those refused."""
+
+    judged: int
+    refused: Mapping[int, tuple[str, str]]
+
+
+@dataclass(slots=True)
+class Progress:
+    """One process's book-keeping. Totals are the peer's since its run began; -1: not known yet."""
+
+    base: Base
+    anchor: StateDict
+    absolute: bool = False
+    sequence: int = 0
+    env_steps: int = 0
+    counted_steps: int = 0
+    optimizer_steps: int = 0
+    unmerged: dict[int, StateDict] = field(default_factory=dict)
+    blobs: dict[int, str] = field(default_factory=dict)
+
+    @classmethod
+    def start(cls, base: Base, *, absolute: bool = False) -> Progress:
+        """Standing on ``base`` with no progress of one's own."""
+        return cls(base=base, anchor=base.weights, absolute=absolute)
+
+    def to_offer(self, own: StateDict) -> StateDict:
+        """The delta that an offer of ``own`` consists of."""
+        return difference(own, self.base.weights if self.absolute else self.anchor)
+
+    def offered(self, own: StateDict, delta: StateDict, blob: str) -> None:
+        """Note that ``delta`` was offered when the weights were ``own``."""
+        self.sequence += 1
+        self.unmerged[self.sequence], self.blobs[self.sequence] = delta, blob
+        self.anchor = own
+
+    def count(self, env_steps: int, optimizer_steps: int) -> None:
+        """Note the totals up to which steps have been offered."""
+        self.env_steps, self.optimizer_steps = env_steps, optimizer_steps
+        self.counted_steps = max(self.counted_steps, env_steps)
+
+    def rebase(self, base: Base, own: StateDict, fate: Fate) -> Adoption:
+        """Move to ``base``; return the weights to go on with.
+
+        Offers not judged yet stay on top, late ones become progress again, and a refusal for values
+        (or progress that is not finite) drops all progress: the new version is taken as it is.
+        """
+        since = difference(own, self.anchor)
+        bad = [self._why(fate, n) for n in self.unmerged if self._fault(fate, n) == "values"]
+        late = [delta for n, delta in self.unmerged.items() if self._fault(fate, n) == "late"]
+        kept = {n: delta for n, delta in self.unmerged.items() if n > fate.judged}
+        self.unmerged, self.blobs = kept, {n: self.blobs[n] for n in kept}
+        self.base = base
+        self.anchor = base.weights if self.absolute else add(base.weights, *kept.values())
+        if bad:
+            self.drop_all()
+            return Adoption(base.version, copy(base.weights), f"took v{base.version}: {bad[0]}")
+        if not is_finite(since):
+            return Adoption(base.version, copy(self.anchor), f"took v{base.version}: own weights "
+                            "are not finite")  # fmt: skip
+        carried = [] if self.absolute else late
+        weights = add(self.anchor, since, *carried)
+        return Adoption(base.version, weights, f"adopted v{base.version}, rebased")
+
+    def drop_all(self) -> None:
+        """Forget everything on top of the base."""
+        self.unmerged, self.blobs, self.anchor = {}, {}, self.base.weights
+
+    @staticmethod
+    def _fault(fate: Fate, number: int) -> str:
+        return fate.refused.get(number, ("", ""))[0]
+
+    @staticmethod
+    def _why(fate: Fate, number: int) -> str:
+        return f"contribution {number} was refused: {fate.refused[number][1]}"

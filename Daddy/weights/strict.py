@@ -1,0 +1,123 @@
+"""Pure: JSON read strictly into dataclasses: bounded, no duplicate keys, right types and forms.
+
+A field's type comes from its annotation, its form (a hash, a peer's name) from its name. What does not
+fit raises ValueError with the field; the caller says in which file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+
+from Daddy.core.names import PEER
+
+FORMAT = 1
+LIMIT = 64 * 1024
+"""Bytes of a record: the largest, a commit record, stays well below."""
+
+HASH = re.compile(r"[0-9a-f]{64}")
+INCARNATION = re.compile(r"[0-9a-f]{8}")
+KEYFRAME = re.compile(r"kf-[0-9]{8}-[0-9a-f]{12}\.st")
+
+FORMS: Mapping[str, re.Pattern[str]] = {
+    "peer": PEER,
+    "incarnation": INCARNATION,
+    "blob": HASH,
+    "state": HASH,
+    "base_state": HASH,
+    "schema": HASH,
+    "sha256": HASH,
+    "record": HASH,
+    "parent": re.compile(r"|[0-9a-f]{64}"),
+    "name": KEYFRAME,
+}
+"""Fields whose text becomes part of a path or is compared with a hash."""
+
+Record = TypeVar("Record")
+
+
+def read_object(data: bytes) -> dict[str, Any]:
+    """The object in ``data``, of our format; ValueError otherwise."""
+    if len(data) > LIMIT:
+        raise ValueError(f"{len(data)} bytes are more than {LIMIT}")
+    value = json.loads(data, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+    if not isinstance(value, dict):
+        raise ValueError("it is not an object")  # noqa: TRY004 - one kind of error for all faults
+    if value.get("format") != FORMAT:
+        raise ValueError(f"format {value.get('format')!r} is not {FORMAT}")
+    return value
+
+
+def _no_duplicates(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a key stands twice")
+    return value
+
+
+def _no_constant(text: str) -> float:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def build(kind: type[Record], value: Any) -> Record:
+    """``kind`` from an object; unknown fields are passed over, missing ones are an error."""
+    if not isinstance(value, dict):
+        raise ValueError(f"a {kind.__name__} is no object")  # noqa: TRY004
+    hints = get_type_hints(kind)
+    given = {}
+    for one in dataclasses.fields(kind):  # type: ignore[arg-type]
+        if one.name not in value:
+            raise ValueError(f"{one.name!r} is missing")
+        given[one.name] = _check(one.name, hints[one.name], value[one.name])
+    return kind(**given)
+
+
+def _check(name: str, hint: Any, value: Any) -> Any:
+    """``value`` when it has the type ``hint`` and the form that a field called ``name`` demands."""
+    if hint is int:
+        return _whole(name, value)
+    if hint is float:
+        return _number(name, value)
+    if hint is str or hint is bool:
+        return _plain(name, hint, value)
+    if dataclasses.is_dataclass(hint):
+        return build(hint, value)  # type: ignore[arg-type]
+    return _collection(name, hint, value)
+
+
+def _whole(name: str, value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**53:
+        raise ValueError(f"{name} is no whole number from 0 to 2^53")
+    return value
+
+
+def _number(name: str, value: Any) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+        raise ValueError(f"{name} is no finite number")
+    return float(value)
+
+
+def _plain(name: str, hint: type, value: Any) -> Any:
+    if not isinstance(value, hint):
+        raise ValueError(f"{name} is no {hint.__name__}")  # noqa: TRY004
+    form = FORMS.get(name)
+    if form is not None and form.fullmatch(value) is None:
+        raise ValueError(f"{name} {value[:80]!r} has not the right form")
+    return value
+
+
+def _collection(name: str, hint: Any, value: Any) -> Any:
+    """Tuples of records, pairs of numbers, and objects from text to either."""
+    origin, inner = get_origin(hint), get_args(hint)
+    if origin is dict and isinstance(value, dict):
+        return {key: _check(name, inner[1], one) for key, one in value.items()}
+    if origin is tuple and isinstance(value, list):
+        if len(inner) == 2 and inner[1] is Ellipsis:  # noqa: PLR2004
+            return tuple(_check(name, inner[0], one) for one in value)
+        if len(inner) == len(value):
+            return tuple(_check(name, *pair) for pair in zip(inner, value, strict=True))
+    raise ValueError(f"{name} is not of the right kind")
