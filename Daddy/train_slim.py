@@ -10,8 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,17 +19,15 @@ from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import load, load_effective, run_paths, shared_paths
 from Daddy.core.duration import parse_duration
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
-from Daddy.core.events import EventWriter
-from Daddy.core.machine import host_name, myself
 from Daddy.core.names import new_incarnation, new_token
-from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.wall import StopSignal, Wall
+from Daddy.learning.attempt import AnyOf, Attempt, Told
 from Daddy.learning.slot import Seat, claim
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
-    from Daddy.learning.assemble import Surroundings, Task
+    from Daddy.learning.assemble import Task
     from Daddy.learning.parts import Outcome
     from Daddy.learning.ports import FrameSink, WeightExchange
 
@@ -41,68 +38,6 @@ _EXIT_CODES = {
     "drained": ExitCode.DRAINED,
     "fenced": ExitCode.NOT_NEEDED,
 }
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One try to fill a slot: who we are before we have one."""
-
-    config: Config
-    run: RunPaths
-    token: str
-    job_id: str
-    by_hand: bool
-    slots: Sequence[int]
-    clock: Clock
-    started: float
-    signals: StopSignal
-
-    def events(self, ident: str) -> Told:
-        writer = EventWriter(
-            self.run.events,
-            self.config.run_name,
-            self.config.training.workload,
-            "learner",
-            ident,
-            self.clock,
-        )
-        return Told(writer, {"token": self.token, "job_id": self.job_id})
-
-    def holder(self) -> dict[str, object]:
-        """What the slot's lease says of us."""
-        me = myself()
-        return {
-            "token": self.token,
-            "job_id": self.job_id,
-            "host": host_name(),
-            "pid": me.pid,
-            "created": me.created,
-            "started_ts": round(self.started, 3),
-            "release": Path(__file__).resolve().parents[1].name,
-        }
-
-
-@dataclass(frozen=True)
-class Told:
-    """An event writer whose states name the attempt."""
-
-    writer: EventWriter
-    attempt: Mapping[str, object]
-
-    def write(self, event: str, step: int, data: Mapping[str, object]) -> None:
-        named = {**self.attempt, **data} if event in ("state", "error") else data
-        self.writer.write(event, step, named)
-
-
-@dataclass(frozen=True)
-class AnyOf:
-    """The first reason to leave: a signal, or the wall."""
-
-    signals: StopSignal
-    wall: Wall
-
-    def stop_reason(self) -> str | None:
-        return self.signals.stop_reason() or self.wall.stop_reason()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -45,13 +45,13 @@ class Workload:
 
     def make_policy(self, space: DictSpace, actions: Discrete) -> ActorCritic:
         """The workload's network with fresh weights."""
-        from Daddy.learning.policy import make_policy  # noqa: PLC0415 - loads torch
+        from Daddy.learning.policy import make_policy
 
         return make_policy(space, int(actions.n), self.features, self.memory)
 
 
 def _game(config: Config) -> EnvFactory:
-    from Daddy.pokemon.env import PokemonRedEnv  # noqa: PLC0415 - loads the emulator
+    from Daddy.pokemon.env import PokemonRedEnv
 
     training = config.training
     return partial(
@@ -63,7 +63,7 @@ def _game(config: Config) -> EnvFactory:
 
 
 def _cartpole(config: Config) -> EnvFactory:
-    from Daddy.learning.cartpole import CartPole  # noqa: PLC0415 - loads gymnasium
+    from Daddy.learning.cartpole import CartPole
 
     return partial(CartPole, config.training.episode_steps)
 

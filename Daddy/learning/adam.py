@@ -53,7 +53,7 @@ class FlatAdam:
     def _move(self, rate: float) -> None:
         root = (self.square / (1.0 - _BETA2**self.steps)).sqrt_().add_(_EPSILON)
         change = (self.mean / root).mul_(-rate / (1.0 - _BETA1**self.steps))
-        for parameter, part in zip(self._parameters, change.split(self._sizes), strict=True):
+        for parameter, part in zip(self._parameters, torch.split(change, self._sizes), strict=True):
             parameter.add_(part.view_as(parameter))
 
     def _flat_grad(self, parameter: nn.Parameter) -> torch.Tensor:

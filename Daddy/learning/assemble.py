@@ -62,15 +62,16 @@ class Task:
     reports: Callable[[VectorEnv], Sequence[AgentReport]]
 
 
-def assemble(config: Config, task: Task, around: Surroundings) -> Parts:
+def assemble(config: Config, task: Task, around: Surroundings, cores: int = 0) -> Parts:
     """Parts ready for `loop.train`. Whoever calls closes `parts.vector` and `parts.board`.
 
+    `cores` is how many the environments may use (0: all usable; a laptop leaves one free).
     ConfigError for a device that is not there; whatever the environment raises.
     """
     training = config.training
     device = resolve_device(training.device)
     limit_threads(training.torch_threads or usable_cores() // _LEARNERS_PER_MACHINE)
-    vector = make_vector(task.make_env, training.num_envs, training.vector_backend)
+    vector = make_vector(task.make_env, training.num_envs, training.vector_backend, cores)
     torch.manual_seed(seed_for(training.seed, "first weights"))
     return Parts(
         workload=task.name,

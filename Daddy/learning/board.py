@@ -24,8 +24,8 @@ class TensorBoard:
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """One point at `step` on the curve of every name."""
-        from tensorboard.compat.proto.event_pb2 import Event  # noqa: PLC0415
-        from tensorboard.compat.proto.summary_pb2 import Summary  # noqa: PLC0415
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
 
         if self._writer is None:
             self._writer = _open(self._folder)
@@ -39,7 +39,7 @@ class TensorBoard:
 
 
 def _open(folder: Path) -> Any:
-    from tensorboard.summary.writer.event_file_writer import EventFileWriter  # noqa: PLC0415
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
     return EventFileWriter(str(folder), flush_secs=_FLUSH_SECONDS)
 

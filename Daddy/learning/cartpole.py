@@ -12,6 +12,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.classic_control.cartpole import CartPoleEnv
+from numpy.typing import NDArray
 
 from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
 
@@ -22,13 +23,13 @@ _SCALE = np.array([2.4, 3.0, 0.21, 3.0], np.float32)
 _TRACK_Y, _PIXELS_PER_METRE = 110, 28
 
 
-class CartPole(gymnasium.Env[dict[str, np.ndarray], np.int64]):
+class CartPole(gymnasium.Env[dict[str, NDArray[np.float32]], np.int64]):
     """Balance a pole: observation {"state": (4,) float32}, two actions, one point a step."""
 
     telemetry_names = ("episode_return", "episode", "step")
 
     def __init__(self, episode_steps: int = _LIMIT) -> None:
-        self._game = CartPoleEnv()
+        self._game: Any = CartPoleEnv()
         self._limit = min(_LIMIT, episode_steps)
         limit = np.full(4, np.inf, np.float32)
         self.observation_space = spaces.Dict({"state": spaces.Box(-limit, limit)})
@@ -38,19 +39,19 @@ class CartPole(gymnasium.Env[dict[str, np.ndarray], np.int64]):
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    ) -> tuple[dict[str, NDArray[np.float32]], dict[str, Any]]:
         self._game.reset(seed=seed, options=options)
         self._steps, self._episode = 0, self._episode + 1
         return self._observe(), {}
 
     def step(
         self, action: np.int64 | int
-    ) -> tuple[dict[str, np.ndarray], float, bool, bool, dict[str, Any]]:
+    ) -> tuple[dict[str, NDArray[np.float32]], float, bool, bool, dict[str, Any]]:
         _, _, fell, _, _ = self._game.step(int(action))
         self._steps += 1
         return self._observe(), 1.0, bool(fell), not fell and self._steps >= self._limit, {}
 
-    def _observe(self) -> dict[str, np.ndarray]:
+    def _observe(self) -> dict[str, NDArray[np.float32]]:
         return {"state": np.asarray(self._game.state, np.float32) / _SCALE}
 
     def telemetry(self) -> tuple[float, ...]:
@@ -82,7 +83,7 @@ class CartPole(gymnasium.Env[dict[str, np.ndarray], np.int64]):
         }
         return json.dumps(record).encode()
 
-    def load_state(self, data: bytes) -> dict[str, np.ndarray]:
+    def load_state(self, data: bytes) -> dict[str, NDArray[np.float32]]:
         """Go on exactly where `save_state` was called."""
         record = json.loads(data)
         self._game.reset(seed=0)
@@ -93,7 +94,9 @@ class CartPole(gymnasium.Env[dict[str, np.ndarray], np.int64]):
         return self._observe()
 
 
-def _paint(shades: np.ndarray, top: int, left: int, height: int, width: int, shade: int) -> None:
+def _paint(
+    shades: NDArray[np.uint8], top: int, left: int, height: int, width: int, shade: int
+) -> None:
     """A filled rectangle, as far as it is on the screen."""
     rows = slice(max(0, top), max(0, top + height))
     shades[rows, max(0, left) : max(0, left + width)] = shade

@@ -96,7 +96,10 @@ def load(manifest_path: Path) -> Checkpoint:
             raise FileError(f"{manifest_path} has format {manifest.get('v')}, not {VERSION}")
         blob = _verified_blob(manifest_path.with_suffix(".safetensors"), manifest)
         return Checkpoint(
-            int(manifest["term"]), int(manifest["step"]), tensors_from_bytes(blob), manifest["facts"]
+            int(manifest["term"]),
+            int(manifest["step"]),
+            tensors_from_bytes(blob),
+            manifest["facts"],
         )
     except FileNotFoundError as error:
         raise FileError(f"{error.filename} is missing") from error

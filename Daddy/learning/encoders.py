@@ -46,7 +46,8 @@ class VectorEncoder(Encoder):
 
     def forward(self, observations: Mapping[str, Tensor]) -> Tensor:
         parts = [observations[key].flatten(1).float() for key in self._keys]
-        return self.layers(torch.cat(parts, 1))
+        encoded: Tensor = self.layers(torch.cat(parts, 1))
+        return encoded
 
 
 class PixelEncoder(Encoder):
@@ -55,7 +56,9 @@ class PixelEncoder(Encoder):
     def __init__(self, space: DictSpace, features: int) -> None:
         super().__init__()
         self.features = features
-        keys = {kind: [key for key in sorted(space) if kind_of(space[key]) == kind] for kind in KINDS}
+        keys = {
+            kind: [key for key in sorted(space) if kind_of(space[key]) == kind] for kind in KINDS
+        }
         self._pictures, self._bits, self._scalars = (keys[kind] for kind in KINDS)
         height, width = (space[self._pictures[0]].shape or ())[:2]
         channels = sum(_channels(space[key]) for key in self._pictures)

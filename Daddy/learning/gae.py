@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
 
 
 def advantages(
-    rewards: np.ndarray,
-    values: np.ndarray,
-    dones: np.ndarray,
-    last_values: np.ndarray,
+    rewards: Floats,
+    values: Floats,
+    dones: NDArray[np.bool_],
+    last_values: Floats,
     gamma: float,
     gae_lambda: float,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[Floats, Floats]:
     """Advantages and value targets of one rollout.
 
     rewards, values (T, N) float32; dones (T, N) bool, True where the step ended an episode;
@@ -31,7 +34,7 @@ def advantages(
     return result, result + values
 
 
-def explained_variance(values: np.ndarray, targets: np.ndarray) -> float:
+def explained_variance(values: Floats, targets: Floats) -> float:
     """1 − Var(targets − values) / Var(targets): 1 is a perfect critic, 0 a constant one."""
     spread = float(np.var(targets))
     return 1.0 - float(np.var(targets - values)) / spread if spread > 0.0 else 0.0

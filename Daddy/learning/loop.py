@@ -129,6 +129,7 @@ def publish(session: Session) -> None:
 
 
 def publish_if_due(session: Session) -> None:
+    """Publish every `sync_interval` steps."""
     since = session.counters.env_steps - session.due["publish_steps"]
     if since >= session.parts.pace.sync_interval and session.parts.place.held():
         publish(session)
@@ -146,12 +147,13 @@ def checkpoint(session: Session) -> None:
 
 
 def checkpoint_if_due(session: Session) -> None:
+    """Checkpoint every `checkpoint_interval` steps, but not too often for the disk."""
     pace = session.parts.pace
     since = session.counters.env_steps - session.due["checkpoint_steps"]
-    enough = since >= pace.checkpoint_interval
-    if enough and session.is_due("checkpoint", pace.checkpoint_seconds):
-        if session.parts.place.held():
-            checkpoint(session)
+    due = since >= pace.checkpoint_interval
+    due = due and session.is_due("checkpoint", pace.checkpoint_seconds)
+    if due and session.parts.place.held():
+        checkpoint(session)
 
 
 def leave(session: Session, kind: str, reason: str) -> Outcome:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 _EPSILON = 1e-8
 
@@ -30,7 +31,9 @@ class RewardNormaliser:
         """What rewards are divided by now; 1 until two samples were seen."""
         return float(np.sqrt(self._m2 / self._count + _EPSILON)) if self._count > 1.0 else 1.0
 
-    def __call__(self, rewards: np.ndarray, dones: np.ndarray) -> np.ndarray:
+    def __call__(
+        self, rewards: NDArray[np.float32], dones: NDArray[np.bool_]
+    ) -> NDArray[np.float32]:
         """Rewards (N,) of one step, and whether it ended an episode (N,) → (N,) float32."""
         self._returns = self._returns * self._gamma + rewards
         self._absorb(self._returns)
@@ -38,7 +41,7 @@ class RewardNormaliser:
         scaled = rewards / self.deviation
         return np.clip(scaled, -self._limit, self._limit).astype(np.float32)
 
-    def _absorb(self, batch: np.ndarray) -> None:
+    def _absorb(self, batch: NDArray[np.float64]) -> None:
         """Chan et al.'s parallel update of count, mean and sum of squared differences."""
         size, mean = float(len(batch)), float(np.mean(batch))
         total, shift = self._count + size, mean - self._mean

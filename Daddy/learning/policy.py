@@ -7,6 +7,7 @@ checkpoint see all of them. The LSTM's state is forgotten where an episode start
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from math import prod, sqrt
 
 import torch
@@ -34,6 +35,7 @@ class ActorCritic(nn.Module):
         _initialise(self)
 
     def initial_state(self, num_envs: int) -> Tensor:
+        """An empty memory (2, num_envs, memory) on the policy's device."""
         return torch.zeros(2, num_envs, self.memory, device=self.actor.weight.device)
 
     def step(
@@ -67,7 +69,7 @@ class ActorCritic(nn.Module):
         cuts = starts.any(1).nonzero().flatten().tolist()
         edges = sorted({0, *cuts, len(starts)})
         parts = []
-        for first, last in zip(edges, edges[1:], strict=False):
+        for first, last in pairwise(edges):
             kept = state * ~starts[first].view(1, -1, 1)
             part, (hidden, cell) = self.lstm(features[first:last], (kept[:1], kept[1:]))
             state = torch.cat([hidden, cell]).float()
@@ -94,4 +96,5 @@ def make_policy(space: DictSpace, actions: int, features: int, memory: int) -> A
 
 
 def parameter_count(policy: nn.Module) -> int:
+    """How many numbers are learnt."""
     return sum(prod(parameter.shape) for parameter in policy.parameters())

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
     from gymnasium.spaces import Dict as DictSpace
     from gymnasium.spaces import Discrete
+    from numpy.typing import NDArray
 
     from Daddy.core.vocabulary import AgentReport
 
     StateDict = dict[str, torch.Tensor]
     """Tensors on the CPU, contiguous, float32 unless an integer counter."""
 
-    Observations = dict[str, np.ndarray]
+    Observations = dict[str, NDArray[Any]]
     """One array (N, *shape) per key of the single environment's observation space."""
 
 
@@ -112,9 +113,9 @@ class Transition:
     """
 
     observations: Observations
-    rewards: np.ndarray
-    terminated: np.ndarray
-    truncated: np.ndarray
+    rewards: NDArray[np.float32]
+    terminated: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
     episodes: list[EpisodeEnd]
 
 
@@ -136,11 +137,11 @@ class VectorEnv(Protocol):
     @property
     def telemetry_names(self) -> tuple[str, ...]: ...
     def reset(self, seeds: Sequence[int]) -> Observations: ...
-    def step(self, actions: np.ndarray) -> Transition:
+    def step(self, actions: NDArray[np.int64]) -> Transition:
         """Actions (N,) int64."""
         ...
 
-    def telemetry(self) -> np.ndarray:
+    def telemetry(self) -> NDArray[np.float32]:
         """(N, len(telemetry_names)) float32, the newest of each environment."""
         ...
 

@@ -15,6 +15,7 @@ import torch
 
 
 def seed_everything(seed: int) -> None:
+    """Seed all three."""
     torch.manual_seed(seed)
     np.random.seed(seed)  # noqa: NPY002 - the global generator is the point
     random.seed(seed)

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from Daddy.learning.normalise import RewardNormaliser
 from Daddy.learning.policy import ActorCritic
 from Daddy.learning.ports import EpisodeEnd, Transition, VectorEnv
-from Daddy.learning.storage import ObservationStore
 from Daddy.learning.settings import PpoSettings
+from Daddy.learning.storage import ObservationStore
 
 if TYPE_CHECKING:
     from Daddy.learning.ports import Observations
@@ -61,7 +62,7 @@ class Rollout:
     def minibatches(self, generator: torch.Generator, device: torch.device) -> Iterator[Minibatch]:
         """Every sequence once, in random order."""
         order = torch.randperm(self.states.shape[0] * self.starts.shape[1], generator=generator)
-        for chosen in order.split(self.cut.per_batch):
+        for chosen in torch.split(order, self.cut.per_batch):
             yield self._gather(chosen.numpy(), device)
 
     def last_sequence(self, device: torch.device) -> Minibatch:
@@ -70,12 +71,12 @@ class Rollout:
         first = (self.states.shape[0] - 1) * envs
         return self._gather(np.arange(first, first + envs), device)
 
-    def _gather(self, chosen: np.ndarray, device: torch.device) -> Minibatch:
+    def _gather(self, chosen: NDArray[np.int64], device: torch.device) -> Minibatch:
         """Sequence number s · N + n is part s of environment n."""
         part, env = np.divmod(chosen, self.starts.shape[1])
         steps = part[None, :] * self.cut.length + np.arange(self.cut.length)[:, None]
 
-        def take(array: np.ndarray) -> Tensor:
+        def take(array: NDArray[Any]) -> Tensor:
             return torch.from_numpy(array[steps, env[None, :]]).to(device)
 
         return Minibatch(
@@ -100,7 +101,7 @@ class Collector:
     gamma: float
     observations: Observations
     state: Tensor
-    starts: np.ndarray
+    starts: NDArray[np.bool_]
     after_step: Callable[[], None] = field(default=lambda: None)
 
     @torch.inference_mode()
@@ -132,8 +133,11 @@ class Collector:
         self._record(rollout, t, self.vector.step(rollout.actions[t]))
 
     def _record(self, rollout: Rollout, t: int, transition: Transition) -> None:
-        """Store the outcome. A cut-off episode goes on in the critic's eyes: its last reward gets
-        the discounted value, taken one step early because the final observation is not kept."""
+        """Store the outcome.
+
+        A cut-off episode goes on in the critic's eyes: its last reward gets the discounted value,
+        taken one step early because the final observation is not kept.
+        """
         dones = transition.terminated | transition.truncated
         cut_off = transition.truncated & ~transition.terminated
         rewards = self.normaliser(transition.rewards, dones)
@@ -149,7 +153,9 @@ class Collector:
         return self.policy.step(seen, self.state, torch.from_numpy(self.starts).to(device))
 
 
-def sample(logits: Tensor, generator: torch.Generator) -> tuple[np.ndarray, np.ndarray]:
+def sample(
+    logits: Tensor, generator: torch.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Draw an action (N,) int64 from each row of logits (N, A), with its log-probability (N,)."""
     log_probs = torch.log_softmax(logits, -1)
     actions = torch.multinomial(log_probs.exp(), 1, generator=generator)

@@ -26,13 +26,13 @@ class OwnWeights:
 class NoExchange:
     """Shares with nobody; the fleet is this learner."""
 
-    def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> OwnWeights:
+    def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> OwnWeights:  # noqa: ARG002
         return OwnWeights(0, initial(), "own weights: collaboration is off")
 
-    def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
+    def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:  # noqa: ARG002
         return "nothing published: collaboration is off"
 
-    def adopt(self, weights: StateDict) -> OwnWeights | None:
+    def adopt(self, weights: StateDict) -> OwnWeights | None:  # noqa: ARG002
         return None
 
     def fleet_steps(self) -> int:

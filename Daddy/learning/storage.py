@@ -6,9 +6,12 @@ with any other value than the four shades is kept as it is.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 from gymnasium.spaces import Space
+from numpy.typing import NDArray
 from torch import Tensor
 
 _SHADES = (0, 85, 153, 255)
@@ -31,13 +34,15 @@ class ObservationStore:
             else np.zeros((*shape, *self._shape), self._dtype)
         )
 
-    def put(self, t: int, values: np.ndarray) -> None:
+    def put(self, t: int, values: NDArray[Any]) -> None:
         """Store step `t` of every environment: values (N, *shape)."""
         if self.packed and not _four_shades(values):
             self._unpack_all()
         self._array[t] = pack(values.reshape(len(values), -1)) if self.packed else values
 
-    def take(self, steps: np.ndarray, envs: np.ndarray, device: torch.device) -> Tensor:
+    def take(
+        self, steps: NDArray[np.int64], envs: NDArray[np.int64], device: torch.device
+    ) -> Tensor:
         """The entries at steps (T', B) of environments (B,) as a tensor (T', B, *shape)."""
         chosen = torch.from_numpy(self._array[steps, envs[None, :]]).to(device)
         return unpack(chosen).view(*steps.shape, *self._shape) if self.packed else chosen
@@ -49,14 +54,17 @@ class ObservationStore:
         self.packed = False
 
 
-def _four_shades(values: np.ndarray) -> bool:
+def _four_shades(values: NDArray[np.uint8]) -> bool:
     return bool(np.array_equal(values, np.array(_SHADES, np.uint8)[values >> 6]))
 
 
-def pack(pixels: np.ndarray) -> np.ndarray:
+def pack(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Shades (..., 4n) uint8 → their numbers (..., n) uint8, leftmost in the high bits."""
-    two = pixels >> 6
-    return (two[..., 0::4] << 6) | (two[..., 1::4] << 4) | (two[..., 2::4] << 2) | two[..., 3::4]
+    two: Any = pixels >> 6
+    packed: NDArray[np.uint8] = (
+        (two[..., 0::4] << 6) | (two[..., 1::4] << 4) | (two[..., 2::4] << 2) | two[..., 3::4]
+    )
+    return packed
 
 
 def unpack(packed: Tensor) -> Tensor:

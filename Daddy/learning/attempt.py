@@ -1,0 +1,82 @@
+"""One try to fill a slot: who is trying, what it writes, when it must leave.
+
+No torch here: an attempt that finds no slot leaves before it costs anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from Daddy.core.clock import Clock
+from Daddy.core.events import EventWriter
+from Daddy.core.machine import host_name, myself
+from Daddy.core.paths import RunPaths
+from Daddy.core.settings import Config
+from Daddy.core.wall import StopSignal, Wall
+
+
+@dataclass(frozen=True)
+class Told:
+    """An event writer whose states name the attempt."""
+
+    writer: EventWriter
+    attempt: Mapping[str, object]
+
+    def write(self, event: str, step: int, data: Mapping[str, object]) -> None:
+        """Append one event."""
+        named = {**self.attempt, **data} if event in ("state", "error") else data
+        self.writer.write(event, step, named)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One try to fill a slot: who we are before we have one."""
+
+    config: Config
+    run: RunPaths
+    token: str
+    job_id: str
+    by_hand: bool
+    slots: Sequence[int]
+    clock: Clock
+    started: float
+    signals: StopSignal
+
+    def events(self, ident: str) -> Told:
+        """A writer of events in the name of `ident`."""
+        writer = EventWriter(
+            self.run.events,
+            self.config.run_name,
+            self.config.training.workload,
+            "learner",
+            ident,
+            self.clock,
+        )
+        return Told(writer, {"token": self.token, "job_id": self.job_id})
+
+    def holder(self) -> dict[str, object]:
+        """What the slot's lease says of us."""
+        me = myself()
+        return {
+            "token": self.token,
+            "job_id": self.job_id,
+            "host": host_name(),
+            "pid": me.pid,
+            "created": me.created,
+            "started_ts": round(self.started, 3),
+            "release": Path(__file__).resolve().parents[2].name,
+        }
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """The first reason to leave: a signal, or the wall."""
+
+    signals: StopSignal
+    wall: Wall
+
+    def stop_reason(self) -> str | None:
+        """Why to leave; None to go on."""
+        return self.signals.stop_reason() or self.wall.stop_reason()

@@ -1,0 +1,108 @@
+import json
+
+import pytest
+import torch
+
+from Daddy.core.errors import FileError
+from Daddy.learning.checkpoint import (
+    Checkpoint,
+    bytes_of,
+    load_newest,
+    manifests,
+    save,
+    tensor_of,
+)
+
+
+def checkpoint(step, term=1):
+    tensors = {"policy.w": torch.full((3, 2), float(step)), "random": torch.arange(4)}
+    return Checkpoint(term, step, tensors, {"env_steps": step, "ratio": 0.1 + 0.2})
+
+
+def test_what_is_loaded_is_what_was_saved(tmp_path):
+    save(tmp_path, checkpoint(5), 3)
+    found = load_newest(tmp_path)
+    assert found.checkpoint.step == 5
+    assert found.checkpoint.facts == {"env_steps": 5, "ratio": 0.1 + 0.2}
+    assert torch.equal(found.checkpoint.tensors["policy.w"], torch.full((3, 2), 5.0))
+    assert found.checkpoint.tensors["random"].dtype == torch.int64
+    assert found.refused == ()
+
+
+def test_a_slot_without_checkpoints_begins_anew(tmp_path):
+    assert load_newest(tmp_path) is None
+    assert load_newest(tmp_path / "never made") is None
+
+
+def test_the_newest_is_of_the_newest_term_whatever_a_zombie_writes(tmp_path):
+    save(tmp_path, checkpoint(100, term=2), 9)
+    save(tmp_path, checkpoint(900, term=1), 9)
+    assert load_newest(tmp_path).checkpoint.step == 100
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "missing", "manifest"])
+def test_a_damaged_checkpoint_falls_back_to_the_one_before_and_says_so(tmp_path, damage):
+    save(tmp_path, checkpoint(1), 9)
+    manifest = save(tmp_path, checkpoint(2), 9)
+    blob = manifest.with_suffix(".safetensors")
+    data = blob.read_bytes()
+    if damage == "truncated":
+        blob.write_bytes(data[:-7])
+    elif damage == "flipped":
+        blob.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    elif damage == "missing":
+        blob.unlink()
+    else:
+        manifest.write_bytes(manifest.read_bytes()[:20])
+    found = load_newest(tmp_path)
+    assert found.checkpoint.step == 1
+    assert len(found.refused) == 1
+    assert "s000000000002" in found.refused[0]
+
+
+def test_a_damaged_checkpoint_is_kept_for_a_look_and_judged_once(tmp_path):
+    save(tmp_path, checkpoint(1), 9)
+    manifest = save(tmp_path, checkpoint(2), 9)
+    manifest.with_suffix(".safetensors").write_bytes(b"short")
+    load_newest(tmp_path)
+    assert manifest.with_suffix(".json.broken").exists()
+    assert manifest.with_suffix(".safetensors").read_bytes() == b"short"
+    assert load_newest(tmp_path).refused == ()
+
+
+def test_when_all_are_damaged_nothing_is_touched_and_the_error_says_what_to_do(tmp_path):
+    for step in (1, 2):
+        save(tmp_path, checkpoint(step), 9).with_suffix(".safetensors").write_bytes(b"")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    with pytest.raises(FileError, match="none of the 2 checkpoints") as caught:
+        load_newest(tmp_path)
+    assert caught.value.exit_code == 9
+    assert "backup" in caught.value.fix
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+def test_a_newer_format_is_refused_by_name(tmp_path):
+    manifest = save(tmp_path, checkpoint(1), 9)
+    record = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps({**record, "v": 2}))
+    with pytest.raises(FileError, match="format 2"):
+        load_newest(tmp_path)
+
+
+def test_a_blob_without_manifest_was_never_committed(tmp_path):
+    save(tmp_path, checkpoint(1), 9)
+    (tmp_path / "t000001-s000000000002.safetensors").write_bytes(b"torn by a kill")
+    assert load_newest(tmp_path).checkpoint.step == 1
+
+
+def test_the_newest_are_kept_and_the_rest_goes(tmp_path):
+    for step in range(1, 8):
+        save(tmp_path, checkpoint(step), 3)
+    assert [path.name[-6:] for path in manifests(tmp_path)] == ["7.json", "6.json", "5.json"]
+    assert len(list(tmp_path.glob("*.safetensors"))) == 3
+    assert load_newest(tmp_path).checkpoint.step == 7
+
+
+def test_bytes_survive_as_tensors():
+    for data in (b"", b"\x00", bytes(range(256))):
+        assert bytes_of(tensor_of(data)) == data
