@@ -121,8 +121,10 @@ class Playout:
     The spool delivers in lumps; shown as they come, they would be a slide show.
     """
 
-    def __init__(self, longest_s: float = 3.0) -> None:
+    def __init__(self, longest_s: float = 3.0, usual_s: float = 1.2) -> None:
+        """``usual_s`` of play may wait; above that it is played a fifth faster."""
         self._longest_s = longest_s
+        self._usual_s = usual_s
         self._queue: list[tuple[float, Picture]] = []
 
     def __len__(self) -> int:
@@ -141,7 +143,8 @@ class Playout:
     def _after(self, picture: Picture, now: float) -> float:
         due, before = self._queue[-1]
         gap_ms = (picture.captured_ms - before.captured_ms) % 2**32
-        return max(now, due + min(gap_ms / 1000, 1.0))
+        pace = 0.8 if due - now > self._usual_s else 1.0
+        return max(now, due + pace * min(gap_ms / 1000, 1.0))
 
     def due(self, now: float) -> list[tuple[float, Picture]]:
         """Pictures whose time has come, with it, oldest first."""

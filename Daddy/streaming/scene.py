@@ -119,9 +119,7 @@ class Source:
         elif message.kind == Kind.NOTE:
             return [], clean(message.body.decode(errors="replace"), BODY_LIMIT[Kind.NOTE])
         elif message.kind == Kind.BYE:
-            raise ProtocolError(
-                "the relay has ended (it comes back with the controller)", Reason.DONE
-            )
+            raise ProtocolError("the relay has ended", Reason.DONE)
         elif message.kind in (Kind.HELLO, Kind.AUTH, Kind.ACK, Kind.NEED_KEY, Kind.SUBSCRIBE):
             raise ProtocolError(f"a relay does not send kind {message.kind}")
         return [], ""

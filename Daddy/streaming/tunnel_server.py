@@ -12,19 +12,24 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import UsageError, run_entry
+from Daddy.core.errors import DaddyError, UsageError, run_entry
 from Daddy.core.events import EventWriter
 from Daddy.core.machine import host_name
 from Daddy.core.names import to_peer
+from Daddy.streaming.drawing import Waiting
 from Daddy.streaming.messages import MAX_FPS, MAX_TOP_K, Wish
 from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.scene import Panel, Scene
 from Daddy.streaming.tokens import copy_line, ensure_token, home_token, load_tokens
+
+if TYPE_CHECKING:
+    from Daddy.streaming.viewer import Window
 
 _MIN_SIZE = (320, 240)
 _MAX_SIZE = (7680, 4320)
@@ -109,28 +114,33 @@ def line(panel: Panel, frames: int) -> str:
     )
 
 
-def waiting_lines(port: int, login: str, trouble: str) -> list[str]:
+def waiting_lines(waiting: Waiting, trouble: str) -> list[str]:
     """What a person without a picture needs to know, with the lines to copy."""
-    lines = [f"waiting for the tunnel on 127.0.0.1:{port}; in another terminal:"]
-    lines += [f"  ssh -R 9999:localhost:{port} {login}"]
+    lines = [f"waiting for the tunnel on 127.0.0.1:{waiting.port}; in another terminal:"]
+    lines += [f"  {waiting.ssh_line}"]
     if "token" in trouble:
         lines += [f"a relay was refused: {trouble}", "  once, on this machine:"]
-        lines += [f"  {copy_line(login)}"]
+        lines += [f"  {copy_line(waiting.login)}"]
     elif trouble:
         lines += [f"last trouble: {trouble}"]
     return lines
 
 
 def print_scenes(
-    receiver: Receiver, top_k: int, login: str, recorder: Recorder, stop: threading.Event
+    receiver: Receiver,
+    top_k: int,
+    waiting: Waiting,
+    each_second: Callable[[Scene], None],
+    clock: Clock,
+    stop: threading.Event,
 ) -> None:
     """Headless: one line per agent and second; the waiting text whenever it changes."""
-    clock, before, told = recorder.clock, dict[str, int](), list[str]()
+    before, told = dict[str, int](), list[str]()
     while not clock.wait(stop, 1.0):
         scene = receiver.scene(top_k)
-        recorder.write(scene)
+        each_second(scene)
         if not scene.panels:
-            text = waiting_lines(receiver.port, login, scene.trouble)
+            text = waiting_lines(waiting, scene.trouble)
             if text != told:
                 print("\n".join(text), flush=True)
             told = text
@@ -160,10 +170,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     token = args.token or home_token(Path.home())
     ensure_token(token, host_name())
     load_tokens([token])
-    login = args.login or _default_login(os.environ)
-    receiver = Receiver(args.port, lambda: load_tokens([token]), Wish(args.top_k, args.fps), clock)
+    wish = Wish(args.top_k, args.fps)
+    receiver = Receiver(args.port, lambda: load_tokens([token]), wish, clock)
+    waiting = Waiting(receiver.port, args.login or _default_login(os.environ))
     try:
-        _show(args, receiver, login, Recorder(args.record_events, clock), stop)
+        _show(args, receiver, waiting, clock, stop)
     finally:
         receiver.close()
     return 0
@@ -172,11 +183,53 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _show(
     args: argparse.Namespace,
     receiver: Receiver,
-    login: str,
-    recorder: Recorder,
+    waiting: Waiting,
+    clock: Clock,
     stop: threading.Event,
 ) -> None:
-    print_scenes(receiver, args.top_k, login, recorder, stop)
+    """In a window, or in lines when asked to or where no window can be opened."""
+    recorder = Recorder(args.record_events, clock)
+    window = None if args.headless else _open_window(args, waiting, clock)
+    if window is not None:
+        window.run(
+            receiver.scene,
+            lambda top_k: receiver.subscribe(Wish(top_k, args.fps)),
+            recorder.write,
+            stop,
+        )
+        return
+    keeper = _screenshot_keeper(args, waiting) if args.screenshot else None
+
+    def each_second(scene: Scene) -> None:
+        recorder.write(scene)
+        if keeper:
+            keeper(scene)
+
+    print_scenes(receiver, args.top_k, waiting, each_second, clock, stop)
+
+
+def _open_window(args: argparse.Namespace, waiting: Waiting, clock: Clock) -> Window | None:
+    """The window, or None with a hint when pygame or a display is missing."""
+    try:
+        from Daddy.streaming.viewer import open_window
+
+        return open_window((args.width, args.height), args.top_k, waiting, clock, args.screenshot)
+    except ImportError as error:
+        print(f"no window: {error}; lines instead (install pygame for a window)", file=sys.stderr)
+    except DaddyError as error:
+        print(f"no window: {error.message}; lines instead", file=sys.stderr)
+    return None
+
+
+def _screenshot_keeper(args: argparse.Namespace, waiting: Waiting) -> Callable[[Scene], None]:
+    """Paints the window into a file although none is open, whenever there is play to see."""
+    from Daddy.streaming.viewer import save_picture
+
+    def keep(scene: Scene) -> None:
+        if any(panel.pixels for panel in scene.panels):
+            save_picture(args.screenshot, scene, (args.width, args.height), waiting)
+
+    return keep
 
 
 def cli() -> None:

@@ -1,0 +1,258 @@
+"""Door to pygame: paints what ``drawing.py`` lists, in a window or into a PNG file.
+
+The window belongs to the main thread; the network has its own. It is painted only when something
+changed, at most 30 times a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from Daddy.core.clock import Clock
+from Daddy.core.errors import NetworkError
+from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
+from Daddy.streaming.drawing import (
+    THEMES,
+    Box,
+    Colour,
+    Curve,
+    Draw,
+    Picture,
+    Text,
+    Theme,
+    Waiting,
+    draw,
+)
+from Daddy.streaming.font import GAP, glyph
+from Daddy.streaming.messages import MAX_TOP_K
+from Daddy.streaming.scene import Scene
+
+os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+import pygame
+
+FPS = 30
+_TOAST_S = 3.0
+_SHOT_EVERY_S = 5.0
+_LETTERS_KEPT = 4096
+_FOUR = [bytes((v >> 6, v >> 4 & 3, v >> 2 & 3, v & 3)) for v in range(256)]
+"""The four pixels of each byte."""
+
+
+class Painter:
+    """Puts drawings onto a surface; remembers letters and pictures that it has painted."""
+
+    def __init__(self) -> None:
+        self._letters: dict[tuple[str, Colour, int], Any] = {}
+
+    def paint(self, surface: Any, things: Sequence[Draw]) -> None:
+        """Paint ``things`` in their order."""
+        for thing in things:
+            if isinstance(thing, Box):
+                pygame.draw.rect(surface, thing.fill, thing.rect)
+                pygame.draw.rect(surface, thing.border, thing.rect, width=1)
+            elif isinstance(thing, Text):
+                self._text(surface, thing)
+            elif isinstance(thing, Picture):
+                surface.blit(_picture(thing), thing.rect[:2])
+            else:
+                self._curve(surface, thing)
+
+    def _text(self, surface: Any, what: Text) -> None:
+        x = what.x
+        for char in what.text:
+            letter = self._letter(char, what.colour, what.scale)
+            surface.blit(letter, (x, what.y))
+            x += letter.get_width() + GAP * what.scale
+
+    def _letter(self, char: str, colour: Colour, scale: int) -> Any:
+        key = (char, colour, scale)
+        if key not in self._letters:
+            if len(self._letters) >= _LETTERS_KEPT:
+                self._letters.clear()
+            self._letters[key] = _letter(char, colour, scale)
+        return self._letters[key]
+
+    @staticmethod
+    def _curve(surface: Any, what: Curve) -> None:
+        pygame.draw.lines(surface, what.colour, False, what.points, what.width)
+
+
+def _letter(char: str, colour: Colour, scale: int) -> Any:
+    rows = glyph(char)
+    size = (len(rows[0]) * scale, len(rows) * scale)
+    surface = pygame.Surface(size, pygame.SRCALPHA)
+    for y, row in enumerate(rows):
+        for x, ink in enumerate(row):
+            if ink == "#":
+                surface.fill(colour, (x * scale, y * scale, scale, scale))
+    return surface
+
+
+def _picture(what: Picture) -> Any:
+    pixels = b"".join([_FOUR[byte] for byte in what.pixels])
+    surface = pygame.image.frombuffer(pixels, (SCREEN_WIDTH, SCREEN_HEIGHT), "P")
+    surface.set_palette([*what.shades, *[(0, 0, 0)] * (256 - len(what.shades))])
+    return pygame.transform.scale(surface, what.rect[2:])
+
+
+def save_picture(
+    path: Path, scene: Scene, size: tuple[int, int], waiting: Waiting, theme: Theme = THEMES[0]
+) -> None:
+    """Paint ``scene`` into a PNG file; needs no display. Replaces the file whole."""
+    surface = pygame.Surface(size)
+    Painter().paint(surface, draw(scene, size, theme, waiting))
+    _save(surface, path)
+
+
+def _save(surface: Any, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temp = path.with_name(f".tmp-{path.stem}.png")
+    pygame.image.save(surface, str(temp))
+    temp.replace(path)
+
+
+@dataclass
+class Keys:
+    """What keys have changed."""
+
+    top_k: int
+    theme: int = 0
+    toast: str = ""
+    toast_until: float = 0.0
+    leave: bool = False
+    shots: int = 0
+
+
+class Window:
+    """The viewer's window; :meth:`run` returns when it is closed."""
+
+    def __init__(
+        self,
+        size: tuple[int, int],
+        top_k: int,
+        waiting: Waiting,
+        clock: Clock,
+        screenshot: Path | None = None,
+    ) -> None:
+        """Open the window; ``pygame.error`` where there is no display."""
+        pygame.display.init()
+        pygame.display.set_caption("Daddy: the best agents, live")
+        self._surface = pygame.display.set_mode(size, pygame.RESIZABLE)
+        self._painter = Painter()
+        self._keys = Keys(top_k)
+        self._waiting = waiting
+        self._clock = clock
+        self._screenshot = screenshot
+        self._shot_at = 0.0
+        self._shown: list[Draw] = []
+
+    def run(
+        self,
+        scene_of: Callable[[int], Scene],
+        wish: Callable[[int], None],
+        each_second: Callable[[Scene], None],
+        stop: threading.Event,
+    ) -> None:
+        """Show ``scene_of(top_k)`` until the window is closed or ``stop`` is set.
+
+        ``wish`` is told when the person wants another number of agents.
+        """
+        next_second, asked = 0.0, self._keys.top_k
+        try:
+            while not self._keys.leave and not self._clock.wait(stop, 1 / FPS):
+                self._listen()
+                if self._keys.top_k != asked:
+                    asked = self._keys.top_k
+                    wish(asked)
+                scene = scene_of(asked)
+                self._show(scene)
+                if self._clock.monotonic() >= next_second:
+                    next_second = self._clock.monotonic() + 1.0
+                    each_second(scene)
+                    self._keep_screenshot(scene)
+        finally:
+            if self._screenshot and self._shot_at:
+                _save(self._surface, self._screenshot)
+            pygame.display.quit()
+
+    def _show(self, scene: Scene) -> None:
+        now = self._clock.monotonic()
+        toast = self._keys.toast if now < self._keys.toast_until else ""
+        size = self._surface.get_size()
+        things = draw(scene, size, THEMES[self._keys.theme], self._waiting, toast)
+        if things != self._shown:
+            self._shown = things
+            self._painter.paint(self._surface, things)
+            pygame.display.flip()
+
+    def _keep_screenshot(self, scene: Scene) -> None:
+        now = self._clock.monotonic()
+        playing = any(panel.pixels for panel in scene.panels)
+        if self._screenshot and playing and now - self._shot_at >= _SHOT_EVERY_S:
+            self._shot_at = now
+            _save(self._surface, self._screenshot)
+
+    def _listen(self) -> None:
+        for event in pygame.event.get():
+            if event.type == pygame.QUIT:
+                self._keys.leave = True
+            elif event.type == pygame.KEYDOWN:
+                self._press(event.key)
+            elif event.type in (pygame.VIDEORESIZE, pygame.VIDEOEXPOSE):
+                self._surface = pygame.display.get_surface()
+                self._shown = []
+
+    def _press(self, key: int) -> None:
+        keys = self._keys
+        if key in (pygame.K_q, pygame.K_ESCAPE):
+            keys.leave = True
+        elif key == pygame.K_p:
+            keys.theme = (keys.theme + 1) % len(THEMES)
+            self._say(f"palette: {THEMES[keys.theme].name}")
+        elif key in (pygame.K_PLUS, pygame.K_KP_PLUS, pygame.K_EQUALS):
+            self._want(keys.top_k + 1)
+        elif key in (pygame.K_MINUS, pygame.K_KP_MINUS):
+            self._want(keys.top_k - 1)
+        elif key == pygame.K_c:
+            self._copy()
+        elif key == pygame.K_F12:
+            self._snap()
+        elif key == pygame.K_h:
+            self._say("+/- agents · P palette · C copy ssh line · F12 picture · Q quit")
+
+    def _want(self, top_k: int) -> None:
+        self._keys.top_k = max(1, min(MAX_TOP_K, top_k))
+        self._say(f"the best {self._keys.top_k}")
+
+    def _copy(self) -> None:
+        with contextlib.suppress(pygame.error):
+            pygame.scrap.init()
+            pygame.scrap.put(pygame.SCRAP_TEXT, self._waiting.ssh_line.encode())
+        print(self._waiting.ssh_line, flush=True)
+        self._say("copied, and printed to the terminal")
+
+    def _snap(self) -> None:
+        self._keys.shots += 1
+        path = Path(f"daddy-{round(self._clock.now())}-{self._keys.shots}.png")
+        _save(self._surface, path)
+        self._say(f"saved {path.resolve()}")
+
+    def _say(self, text: str) -> None:
+        self._keys.toast = text
+        self._keys.toast_until = self._clock.monotonic() + _TOAST_S
+
+
+def open_window(
+    size: tuple[int, int], top_k: int, waiting: Waiting, clock: Clock, screenshot: Path | None
+) -> Window:
+    """A window, or DaddyError where there is no display to open it on."""
+    try:
+        return Window(size, top_k, waiting, clock, screenshot)
+    except pygame.error as error:
+        raise NetworkError(f"no display ({error})", "use --headless") from error
