@@ -19,9 +19,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 from gymnasium.spaces import Box, MultiDiscrete
+from numpy.typing import NDArray
 from pufferlib.environment import PufferEnv
 from pufferlib.vector import CLOSE, INFO, MAIN, RESET, STEP
 
+from Daddy.core.files import write_atomic
 from Daddy.core.machine import die_with_parent
 from Daddy.learning.ports import EpisodeEnd
 from Daddy.learning.vector_rows import EnvFactory, EnvRow, Layout, Rows
@@ -75,7 +77,7 @@ class EnvGroup(PufferEnv):  # type: ignore[misc]
             if command == "seeds":
                 env.reset(value[i])
             elif command == "save":
-                state_path(value, self._first + i).write_bytes(env.save())
+                write_atomic(state_path(value, self._first + i), env.save())
             elif command == "load":
                 env.load(state_path(value, self._first + i).read_bytes())
         return self.observations, []
@@ -131,7 +133,7 @@ def env_process(
     view = _Shared(shared, (processes, rows), index)
     actions = view.of("actions", action_type, action_shape)
     buffer = view.buffer(observation_type, observation_shape, actions)
-    flags = np.ndarray(processes, np.uint8, shared.semaphores)
+    flags: NDArray[np.uint8] = np.ndarray(processes, np.uint8, shared.semaphores)
     env_fn, seat = arguments[0]
     group: EnvGroup | None = None
     while _woken(seat, driver) and flags[index] != CLOSE:

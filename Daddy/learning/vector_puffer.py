@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import atexit
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing import Semaphore
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from pufferlib import vector as pufferlib_vector
 
 from Daddy.core.errors import DaddyError
+from Daddy.core.files import write_atomic
 from Daddy.learning.ports import EpisodeEnd, Transition
 from Daddy.learning.vector_process import EnvGroup, Seat, env_process, state_path
 from Daddy.learning.vector_rows import EnvFactory, Rows, layout_of
@@ -46,32 +48,24 @@ class SleepingMultiprocessing(pufferlib_vector.Multiprocessing):  # type: ignore
         """Start one env process for each seat."""
         self._seats = seats
         arguments = [(env_fn, seat) for seat in seats]
-        stock = pufferlib_vector._worker_process
-        pufferlib_vector._worker_process = env_process
-        try:
+        with _own_env_process():
             super().__init__(
                 *([EnvGroup] * len(seats), arguments, [{}] * len(seats)),
                 num_envs=len(seats),
                 num_workers=len(seats),
                 overwork=True,
             )
-        finally:
-            pufferlib_vector._worker_process = stock
 
-    def ask(self, messages: Sequence[Any]) -> list[Any]:
+    def ask(self, messages: Sequence[Any]) -> None:
         """Send each env process a message (see `EnvGroup.reset`) and wait for all of them."""
-        self.async_reset()
-        for pipe, message in zip(self.send_pipes, messages, strict=True):
-            pipe.send(message)
-        return self.answer()[4]
-
-    def async_reset(self, seed: int = 0) -> None:
-        """Pufferlib's own, without its seeds: ours travel in the message."""
         self.flag = pufferlib_vector.RECV
         self.ready_workers: list[int] = []
         self.waiting_workers = list(range(self.num_workers))
         self.infos: list[list[Any]] = [[] for _ in self._seats]
         self.buf.semaphores[:] = pufferlib_vector.RESET
+        for pipe, message in zip(self.send_pipes, messages, strict=True):
+            pipe.send(message)
+        self.answer()
 
     def answer(self) -> tuple[Any, ...]:
         """Wake the env processes, sleep until all are done, and take what pufferlib collected."""
@@ -111,12 +105,27 @@ class SleepingMultiprocessing(pufferlib_vector.Multiprocessing):  # type: ignore
                 process.join()
 
 
+@contextmanager
+def _own_env_process() -> Iterator[None]:
+    """While pufferlib starts its processes, they are to run our loop instead of its spinning one.
+
+    pufferlib 2.0.2, the only release with wheels, has no option for it; `env_process` follows its
+    arguments and its flags in shared memory.
+    """
+    module: Any = pufferlib_vector
+    stock, module._worker_process = module._worker_process, env_process  # noqa: SLF001
+    try:
+        yield
+    finally:
+        module._worker_process = stock  # noqa: SLF001
+
+
 class PufferVector:
     """N environments spread evenly over `processes` env processes. Implements `ports.VectorEnv`."""
 
     def __init__(self, env_fn: EnvFactory, num_envs: int, processes: int) -> None:
         """Make one environment here to learn the spaces, and `num_envs` in the env processes."""
-        probe = env_fn()
+        probe: Any = env_fn()
         self._layout = layout_of(probe)
         probe.close()
         self._num_envs = num_envs
@@ -202,7 +211,7 @@ class PufferVector:
         """Go on exactly from `save_states`."""
         with tempfile.TemporaryDirectory(prefix="daddy-states-") as folder:
             for i, state in enumerate(states):
-                state_path(folder, i).write_bytes(state)
+                write_atomic(state_path(folder, i), state)
             self._puffer.ask([("load", folder)] * len(self._seats))
         return self._observations()
 

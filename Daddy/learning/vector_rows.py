@@ -1,4 +1,4 @@
-"""Pure apart from the environments it holds: one environment as one row of shared arrays.
+"""One environment as one row of shared arrays.
 
 Owns what every backend does alike, so that they cannot differ: where an environment's numbers
 stand, how it is stepped, restarted, counted, saved and loaded. The backends only decide who calls.
@@ -97,7 +97,8 @@ class EnvRow:
 
     def __init__(self, env: gymnasium.Env[Any, Any], rows: Rows, place: int, number: int) -> None:
         """`place` is the index in `rows`, `number` the environment's index in the whole vector."""
-        self._env, self._rows, self._place, self._number = env, rows, place, number
+        self._env: Any = env
+        self._rows, self._place, self._number = rows, place, number
         self._return, self._length = 0.0, 0
         self._telemetry: Callable[[], Sequence[float]] | None
         self._telemetry = getattr(env.unwrapped, "telemetry", None)

@@ -6,6 +6,7 @@ Both promise the same trajectories: an environment is only ever stepped by one t
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from threading import Thread
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _Job = tuple[Callable[[int], Any], int]
 _Result = tuple[int, Any, BaseException | None]
+
+_SWITCH_INTERVAL_S = 0.0002
+"""Python's 5 ms are fifteen steps of an emulator: what waits for the interpreter waits that long
+behind a save state being loaded. Measured with 8 games on 2 cores: a fifth more steps."""
 
 
 class SerialVector:
@@ -117,6 +122,8 @@ class ThreadVector(SerialVector):
     def __init__(self, env_fn: EnvFactory, num_envs: int, threads: int) -> None:
         """Make `num_envs` environments and start the threads."""
         super().__init__(env_fn, num_envs)
+        self._switch_interval_s = sys.getswitchinterval()
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._results: SimpleQueue[_Result] = SimpleQueue()
         self._threads = [
@@ -133,6 +140,7 @@ class ThreadVector(SerialVector):
         for thread in self._threads:
             thread.join()
         self._threads = []
+        sys.setswitchinterval(self._switch_interval_s)
         super().close()
 
     def _each(self, call: Callable[[int], T]) -> list[T]:

@@ -56,6 +56,7 @@ def _clicked_through(rom: bytes, real: bool) -> bytes:
         for _, button in zip(range(_CLICK_LIMIT), cycle(("a", "start")), strict=False):
             emulator.wait(_PAUSE_FRAMES)
             if _begun(emulator, real):
+                emulator.wait(_PAUSE_FRAMES)
                 return emulator.save_state()
             emulator.press(button)
     finally:

@@ -27,6 +27,9 @@ BUTTONS: Final = ("down", "left", "right", "up", "a", "b", "start")
 FRAMES_PER_STEP: Final = 24
 """A walk of one cell takes 16 frames and the game looks at the keys once a frame."""
 _HELD_FRAMES: Final = 8
+_PRIMING_FRAMES: Final = 16
+"""Frames after power-on until one was drawn whole. Only then does pyboy 2.7.0 know which line of
+the window comes first, which its save states lack: a state's first picture would differ."""
 PYBOY_VERSION: Final = version("pyboy")
 """Save states are readable by the very version that wrote them only."""
 
@@ -39,6 +42,7 @@ class Emulator:
         self._boy = PyBoy(
             io.BytesIO(rom), window="null", sound_emulated=False, no_input=True, log_level="ERROR"
         )
+        self.wait(_PRIMING_FRAMES)
         self._screen: NDArray[np.uint8] = self._boy.screen.ndarray
         self._ram = bytearray(ram.RAM_SIZE)
 
@@ -79,7 +83,7 @@ class Emulator:
         return packed.tobytes()
 
     def save_state(self) -> bytes:
-        """Everything the console remembers, about 150 kB. Save between steps: no key is down."""
+        """Everything the console remembers, about 170 kB. Save between steps: no key is down."""
         buffer = io.BytesIO()
         self._boy.save_state(buffer)
         return buffer.getvalue()

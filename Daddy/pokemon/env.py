@@ -32,7 +32,7 @@ _START_FRAMES = 60
 
 TELEMETRY = (
     *("badges", "story_flags", "episode_return", "episode", "map_id", "level", "step"),
-    *("cells", "maps", "events", "x", "y"),
+    *("cells", "maps", "events", "x", "y", "real_game"),
 )
 
 
@@ -153,6 +153,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             "events": records.events.bit_count(),
             "x": progress.x,
             "y": progress.y,
+            "real_game": float(self.rom.real),
         }
 
     def telemetry(self) -> tuple[float, ...]:

@@ -95,7 +95,7 @@ def scalars(progress: Progress) -> NDArray[np.float32]:
             progress.text_box,
             min(progress.enemy_level / ram.MAX_LEVEL, 1.0),
             progress.enemy_hp,
-            len(str(progress.money)) / _MONEY_DIGITS if progress.money else 0.0,
+            min(len(str(progress.money)) / _MONEY_DIGITS, 1.0) if progress.money else 0.0,
             progress.items / ram.BAG_SIZE,
         ],
         np.float32,

@@ -111,7 +111,7 @@ def rewardable(events: int) -> int:
 
 
 def packed_decimal(data: bytes | bytearray) -> int:
-    """Two decimal digits a byte, most significant first: b"\\x12\\x34" is 1234."""
+    """Two decimal digits a byte, most significant first: the bytes 0x12 0x34 are 1234."""
     value = 0
     for byte in data:
         value = value * 100 + (byte >> 4) * 10 + (byte & 15)

@@ -70,9 +70,9 @@ def generator_from(state: Mapping[str, Any]) -> np.random.Generator:
     """A numpy generator that goes on from `state`; ValueError for an unknown kind."""
     if state["bit_generator"] != "PCG64":
         raise ValueError(f"unknown random generator {state['bit_generator']}")
-    bits = np.random.PCG64()
-    bits.state = dict(state)
-    return np.random.Generator(bits)
+    generator = np.random.Generator(np.random.PCG64())
+    generator.bit_generator.state = state
+    return generator
 
 
 def _parts(data: bytes) -> tuple[bytes, bytes, bytes]:

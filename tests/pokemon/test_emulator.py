@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from Daddy.core.errors import RomError
+from Daddy.core.vocabulary import SCREEN_BYTES
+from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon.boot import start_state
+from Daddy.pokemon.emulator import BUTTONS, Emulator
+from Daddy.pokemon.progress import read_progress
+from Daddy.pokemon.rom import find_rom, load_rom
+
+KEYS = ["down", "left", "a", "up", "right", "b", "start", "a"] * 6
+ROM = load_rom(find_rom(None, environ={}))
+
+
+@pytest.fixture
+def emulator() -> Iterator[Emulator]:
+    emulator = Emulator(ROM.data)
+    emulator.load_state(start_state(ROM))
+    yield emulator
+    emulator.close()
+
+
+def run(emulator: Emulator, keys: list[str]) -> list[tuple[bytes, bytes]]:
+    moments = []
+    for key in keys:
+        emulator.press(key)
+        moments.append((bytes(emulator.ram()), emulator.picture()))
+    return moments
+
+
+def test_the_start_state_is_a_game_in_which_the_player_can_walk(emulator: Emulator) -> None:
+    before = read_progress(emulator.ram())
+    assert before.placed
+    places = set()
+    for key in BUTTONS[:4] * 2:
+        emulator.press(key)
+        now = read_progress(emulator.ram())
+        places.add((now.map_id, now.y, now.x))
+    assert len(places) > 1
+
+
+def test_equal_keys_give_equal_games(emulator: Emulator) -> None:
+    other = Emulator(ROM.data)
+    other.load_state(start_state(ROM))
+    assert run(emulator, KEYS) == run(other, KEYS)
+    other.close()
+
+
+def test_a_save_state_goes_on_exactly_in_another_emulator(emulator: Emulator) -> None:
+    run(emulator, KEYS)
+    state, picture = emulator.save_state(), emulator.picture()
+    expected = run(emulator, KEYS)
+    other = Emulator(ROM.data)
+    other.load_state(state)
+    assert other.picture() == picture
+    assert run(other, KEYS) == expected
+    other.close()
+
+
+def test_a_picture_packs_four_pixels_a_byte_the_leftmost_highest_and_white_is_zero(
+    emulator: Emulator,
+) -> None:
+    packed = np.frombuffer(emulator.picture(), np.uint8)
+    grey = emulator.full_screen()
+    assert len(packed) == SCREEN_BYTES
+    assert len(np.unique(grey)) > 1
+    pixels = np.stack([packed >> shift & 3 for shift in (6, 4, 2, 0)], axis=1).reshape(144, 160)
+    assert np.array_equal(np.array([255, 153, 85, 0], np.uint8)[pixels], grey)
+
+
+def test_the_half_screen_is_every_second_pixel(emulator: Emulator) -> None:
+    assert np.array_equal(emulator.half_screen(), emulator.full_screen()[::2, ::2])
+
+
+def test_a_step_plays_24_frames(emulator: Emulator) -> None:
+    """The game's own clock counts frames."""
+
+    def frames() -> int:
+        image = emulator.ram()
+        _, _, minutes, seconds, frames = image[ram.PLAY_TIME - ram.RAM_START :][:5]
+        return int((minutes * 60 + seconds) * 60 + frames)
+
+    start = frames()
+    for _ in range(10):
+        emulator.press("b")
+    assert frames() - start == 240
+
+
+def test_a_state_that_is_none_is_refused(emulator: Emulator) -> None:
+    with pytest.raises(RomError, match="cannot read this save state"):
+        emulator.load_state(b"\x0f" + bytes(100))

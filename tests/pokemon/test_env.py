@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from Daddy.core.errors import RomError
+from Daddy.core.vocabulary import SCREEN_BYTES
+from Daddy.pokemon.env import PokemonRedEnv
+from Daddy.pokemon.reward import RewardWeights
+
+Make = Callable[..., PokemonRedEnv]
+
+
+@pytest.fixture
+def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    monkeypatch.delenv("DADDY_ROM", raising=False)
+    made: list[PokemonRedEnv] = []
+
+    def make(**options: Any) -> PokemonRedEnv:
+        made.append(PokemonRedEnv(**options))
+        return made[-1]
+
+    yield make
+    for env in made:
+        env.close()
+
+
+def actions(seed: int, count: int) -> list[int]:
+    return np.random.default_rng(seed).integers(7, size=count).tolist()
+
+
+def play(env: PokemonRedEnv, chosen: list[int]) -> list[Any]:
+    """All that an environment says while it plays, over episode ends."""
+    said: list[Any] = []
+    for action in chosen:
+        observation, reward, terminated, truncated, info = env.step(action)
+        said.append((frozen(observation), reward, terminated, truncated, info, env.telemetry()))
+        if terminated or truncated:
+            said.append(frozen(env.reset()[0]))
+    return said
+
+
+def frozen(observation: dict[str, Any]) -> dict[str, bytes]:
+    return {key: value.tobytes() for key, value in observation.items()}
+
+
+def test_gymnasiums_checker_has_nothing_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DADDY_ROM", raising=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        env = gymnasium.make("Daddy/PokemonRed-v0")
+        check_env(env.unwrapped)
+        env.close()
+
+
+def test_the_same_seed_and_actions_give_the_same_episodes(make: Make) -> None:
+    first, second = make(episode_steps=40), make(episode_steps=40)
+    assert frozen(first.reset(seed=5)[0]) == frozen(second.reset(seed=5)[0])
+    chosen = actions(0, 100)
+    assert play(first, chosen) == play(second, chosen)
+
+
+def test_another_seed_and_the_next_episode_roll_other_dice(make: Make) -> None:
+    env = make()
+    dice = set()
+    for seed in (1, 2, None, 1):
+        env.reset(seed=seed)
+        dice.add(env._emulator.save_state())
+    assert len(dice) == 3
+
+
+def test_an_episode_is_truncated_after_its_steps_and_tells_its_summary(make: Make) -> None:
+    env = make(episode_steps=30)
+    env.reset(seed=0)
+    said = [env.step(action) for action in actions(0, 30)]
+    assert [step[3] for step in said] == [False] * 29 + [True]
+    info = said[-1][4]
+    assert info["step"] == 30
+    assert info["episode_return"] == pytest.approx(sum(float(step[1]) for step in said))
+    assert sum(info["return_parts"].values()) == pytest.approx(info["episode_return"])
+
+
+def test_the_reward_is_the_sum_of_its_named_parts(make: Make) -> None:
+    env = make(weights=RewardWeights(cell=0.25))
+    env.reset(seed=0)
+    said = [env.step(action) for action in actions(3, 60)]
+    for _, reward, _, _, info in said:
+        assert reward == pytest.approx(sum(info["reward_parts"].values()))
+    assert any(info["reward_parts"]["cell"] == 0.25 for *_, info in said)
+
+
+def test_a_saved_environment_goes_on_exactly_over_episode_ends(make: Make) -> None:
+    env = make(episode_steps=50)
+    env.reset(seed=9)
+    play(env, actions(0, 70))
+    state = env.save_state()
+    expected = play(env, actions(1, 120))
+    fresh = make(episode_steps=50)
+    fresh.load_state(state)
+    assert play(fresh, actions(1, 120)) == expected
+
+
+def test_loading_a_state_shows_the_observation_of_that_moment(make: Make) -> None:
+    env = make()
+    env.reset(seed=3)
+    observation = play(env, actions(2, 25))[-1][0]
+    state = env.save_state()
+    play(env, actions(3, 25))
+    assert frozen(env.load_state(state)) == observation
+
+
+@pytest.mark.parametrize("damage", [lambda s: s[:-9], lambda s: b"x" + s[1:], lambda _: b""])
+def test_a_damaged_state_is_refused(make: Make, damage: Callable[[bytes], bytes]) -> None:
+    env = make()
+    env.reset(seed=0)
+    with pytest.raises(RomError, match="damaged"):
+        env.load_state(damage(env.save_state()))
+
+
+def test_a_state_of_another_game_or_pyboy_is_refused_by_name(make: Make) -> None:
+    env = make()
+    env.reset(seed=0)
+    state = env.save_state()
+    assert env.rom.sha1.encode() in state
+    with pytest.raises(RomError, match="rom_sha1"):
+        env.load_state(state.replace(env.rom.sha1.encode(), b"0" * 40))
+    with pytest.raises(RomError, match="pyboy"):
+        env.load_state(state.replace(b'"pyboy": "2', b'"pyboy": "1'))
+
+
+def test_telemetry_has_a_number_for_each_name(make: Make) -> None:
+    env = make()
+    env.reset(seed=0)
+    env.step(0)
+    facts = dict(zip(env.telemetry_names, env.telemetry(), strict=True))
+    assert facts["step"] == 1
+    assert facts["real_game"] == 0
+    assert {"badges", "story_flags", "episode_return", "episode", "map_id", "level"} <= set(facts)
+
+
+def test_episodes_are_numbered_from_the_seed(make: Make) -> None:
+    env = make()
+    numbers = []
+    for seed in (4, None, None, 4):
+        env.reset(seed=seed)
+        numbers.append(dict(zip(env.telemetry_names, env.telemetry(), strict=True))["episode"])
+    assert numbers == [0, 1, 2, 0]
+
+
+def test_the_picture_and_the_rendered_screen_show_the_same(make: Make) -> None:
+    env = make(render_mode="rgb_array")
+    env.reset(seed=0)
+    rendered = env.render()
+    assert rendered is not None
+    assert rendered.shape == (144, 160, 3)
+    picture = np.frombuffer(env.picture(), np.uint8)
+    assert len(picture) == SCREEN_BYTES
+    assert np.array_equal(picture >> 6, 3 - (rendered[:, ::4, 0] >> 6).reshape(-1))
+
+
+def test_episodes_begin_from_a_given_save_state(make: Make, tmp_path: Path) -> None:
+    env = make()
+    env.reset(seed=0)
+    play(env, actions(5, 120))
+    (tmp_path / "later.state").write_bytes(env._emulator.save_state())
+    later = make(init_state="later.state", base=tmp_path)
+    later.reset(seed=1)
+    begun = dict(zip(later.telemetry_names, later.telemetry(), strict=True))
+    left = dict(zip(env.telemetry_names, env.telemetry(), strict=True))
+    assert (begun["map_id"], begun["events"], begun["cells"]) == (
+        left["map_id"],
+        left["events"],
+        1,
+    )
+
+
+def test_a_missing_start_state_names_its_path(tmp_path: Path) -> None:
+    with pytest.raises(RomError, match=r"gone\.state"):
+        PokemonRedEnv(init_state="gone.state", base=tmp_path)
