@@ -1,0 +1,253 @@
+from collections import deque
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from Daddy.core.errors import ConfigError
+from Daddy.core.metrics import METRICS
+from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
+from Daddy.learning.checkpoint import load_newest, manifests
+from Daddy.learning.loop import begin, train
+from Daddy.learning.session import assert_complete
+from Daddy.learning.solo import NoExchange, NoFrames, OwnWeights
+
+from tests.learning.helpers import PACE, SETTINGS, Place, StopAfter, cartpole_parts
+
+SHORT = replace(PACE, total_steps=8 * 32 * 3)
+
+
+def test_cartpole_is_learnt_within_forty_thousand_steps(tmp_path):
+    parts = cartpole_parts(tmp_path, pace=replace(PACE, total_steps=40_000))
+    outcome = train(parts)
+    returns = parts.events.returns()
+    assert outcome.kind == "done"
+    assert np.mean(returns[:20]) < 60.0
+    assert np.mean(returns[-20:]) > 150.0
+
+
+def test_total_steps_end_the_run_as_done_with_a_checkpoint(tmp_path):
+    outcome = train(cartpole_parts(tmp_path, pace=SHORT))
+    assert (outcome.kind, outcome.step) == ("done", 768)
+    assert load_newest(tmp_path).checkpoint.step == 768
+
+
+def test_asked_to_leave_it_drains_with_a_checkpoint(tmp_path):
+    outcome = train(cartpole_parts(tmp_path, stopper=StopAfter(7)))
+    assert (outcome.kind, outcome.reason) == ("drained", "asked to")
+    assert load_newest(tmp_path).checkpoint.step == outcome.step > 0
+
+
+def test_asked_to_leave_at_once_it_still_leaves_a_checkpoint(tmp_path):
+    outcome = train(cartpole_parts(tmp_path, stopper=StopAfter(0)))
+    assert (outcome.kind, outcome.step) == ("drained", 0)
+    assert load_newest(tmp_path).checkpoint.step == 0
+
+
+def test_checkpoints_come_at_the_interval_and_their_steps_only_grow(tmp_path):
+    pace = replace(PACE, total_steps=256 * 8, checkpoint_interval=512, max_keep=2)
+    parts = cartpole_parts(tmp_path, pace=pace)
+    train(parts)
+    steps = [step for step, _ in parts.events.states("checkpointed")]
+    assert steps == [512, 1024, 1536, 2048]
+    assert len(manifests(tmp_path)) == 2
+
+
+def test_checkpoints_are_not_more_frequent_than_the_disk_likes(tmp_path):
+    pace = replace(PACE, total_steps=256 * 8, checkpoint_interval=1, checkpoint_seconds=3600.0)
+    parts = cartpole_parts(tmp_path, pace=pace)
+    train(parts)
+    assert len(parts.events.states("checkpointed")) == 1
+
+
+class LosesItsPlace(Place):
+    def beat(self, data):
+        super().beat(data)
+        self.ours = len(self.beats) < 2
+
+
+def test_a_learner_that_lost_its_place_writes_nothing_any_more(tmp_path):
+    exchange = Partner()
+    pace = replace(PACE, checkpoint_interval=512, sync_interval=512)
+    parts = cartpole_parts(tmp_path, place=LosesItsPlace(), pace=pace, exchange=exchange)
+    outcome = train(parts)
+    assert outcome.kind == "fenced"
+    assert [step for step, _ in parts.events.states("checkpointed")] == [512]
+    assert exchange.published == [512]
+
+
+@pytest.mark.parametrize("memory", [0, 16])
+def test_a_resumed_learner_goes_on_bit_for_bit(tmp_path, memory):
+    long = replace(PACE, total_steps=8 * 32 * 6)
+    half = replace(PACE, total_steps=8 * 32 * 3)
+    train(cartpole_parts(tmp_path / "straight", memory=memory, pace=long))
+    train(cartpole_parts(tmp_path / "halves", memory=memory, pace=half))
+    torch.manual_seed(999)  # a new process begins with other weights and generators
+    parts = cartpole_parts(tmp_path / "halves", memory=memory, pace=long)
+    train(replace(parts, place=Place(term=2)))
+    straight = load_newest(tmp_path / "straight").checkpoint
+    halves = load_newest(tmp_path / "halves").checkpoint
+    assert halves.step == straight.step == 1536
+    different = [
+        name
+        for name, value in straight.tensors.items()
+        if not torch.equal(value, halves.tensors[name])
+    ]
+    assert different == []
+    assert halves.facts == straight.facts
+
+
+def test_the_resumed_learner_says_where_it_goes_on_and_what_it_passed_over(tmp_path):
+    pace = replace(PACE, total_steps=1024, checkpoint_interval=512)
+    train(cartpole_parts(tmp_path, pace=pace))
+    manifests(tmp_path)[0].with_suffix(".safetensors").write_bytes(b"torn")
+    parts = cartpole_parts(tmp_path, pace=pace, place=Place(term=2))
+    train(parts)
+    ((step, data),) = parts.events.states("resumed")
+    assert (step, data["checkpoint_step"]) == (512, 512)
+    assert "truncated" in data["refused"][0]
+
+
+def test_another_number_of_environments_keeps_what_was_learnt(tmp_path):
+    train(cartpole_parts(tmp_path, pace=SHORT))
+    kept = load_newest(tmp_path).checkpoint
+    parts = cartpole_parts(tmp_path, settings=replace(SETTINGS, num_envs=3), seed=5)
+    session = begin(replace(parts, place=Place(term=2)))
+    assert session.counters.env_steps == 768
+    assert session.collector.observations["state"].shape == (3, 4)
+    for name, value in session.weights().items():
+        assert torch.equal(value, kept.tensors[f"policy.{name}"])
+
+
+def test_a_checkpoint_of_another_network_is_refused_by_name(tmp_path):
+    train(cartpole_parts(tmp_path, pace=SHORT))
+    with pytest.raises(ConfigError, match="another shape"):
+        train(cartpole_parts(tmp_path, memory=16))
+    with pytest.raises(ConfigError, match="'cartpole'"):
+        train(replace(cartpole_parts(tmp_path), workload="pokemon_red"))
+
+
+def test_a_parameter_outside_the_optimizer_is_found_at_the_start(tmp_path):
+    session = begin(cartpole_parts(tmp_path))
+    session.parts.policy.late = torch.nn.Linear(3, 3)
+    with pytest.raises(RuntimeError, match=r"late\.weight"):
+        assert_complete(session)
+
+
+def test_metrics_have_the_names_of_the_table_and_a_row_per_iteration(tmp_path):
+    parts = cartpole_parts(tmp_path, pace=SHORT)
+    train(parts)
+    rows = [data for event, _, data in parts.events.rows if event == "metric"]
+    assert len(rows) == 3
+    assert set(rows[-1]) <= set(METRICS)
+    assert {"steps_per_second", "entropy", "collect_seconds", "update_seconds"} <= set(rows[-1])
+    assert len(parts.events.states("first_update")) == 1
+
+
+def test_every_finished_episode_is_told_once(tmp_path):
+    parts = cartpole_parts(tmp_path, pace=SHORT)
+    train(parts)
+    told = parts.events.returns()
+    kept = load_newest(tmp_path).checkpoint.facts["episodes"]
+    assert len(told) == kept > 10
+    assert sum(told) <= 768
+
+
+def test_the_beat_carries_what_status_shows(tmp_path):
+    parts = cartpole_parts(tmp_path, pace=SHORT)
+    train(parts)
+    assert parts.place.beats[-1]["env_steps"] == 768
+    assert parts.place.beats[-1]["steps_per_second"] > 0
+
+
+class Partner(NoExchange):
+    """An exchange that hands out a version when told to, and keeps what it was given."""
+
+    def __init__(self):
+        self.offers = deque()
+        self.published = []
+        self.resumed = "never asked"
+        self.steps = 0
+
+    def begin(self, initial, resumed):
+        self.resumed = resumed
+        return OwnWeights(7, initial(), "newest")
+
+    def adopt(self, weights):
+        return self.offers.popleft() if self.offers else None
+
+    def publish(self, weights, env_steps, optimizer_steps):
+        self.published.append(env_steps)
+        return "published"
+
+    def fleet_steps(self):
+        return self.steps
+
+    def bookkeeping(self):
+        return b"base v7"
+
+
+def test_an_adopted_version_is_what_is_played_next(tmp_path):
+    partner = Partner()
+    parts = cartpole_parts(tmp_path, memory=16, exchange=partner)
+    session = begin(parts)
+    new = {name: torch.ones_like(value) for name, value in session.weights().items()}
+    partner.offers.append(OwnWeights(8, new, "newer"))
+    from Daddy.learning.loop import adopt_newer, collect
+
+    assert collect(session)
+    session.counters.iterations = 1
+    session.due["adopt"] = float("-inf")
+    old_state = session.collector.state.clone()
+    adopt_newer(session)
+    assert session.version == 8
+    assert all(torch.equal(value, new[name]) for name, value in session.weights().items())
+    assert not torch.equal(session.collector.state, old_state)
+
+
+def test_progress_is_published_at_the_interval_and_at_the_end(tmp_path):
+    partner = Partner()
+    pace = replace(PACE, total_steps=256 * 5, sync_interval=512)
+    train(cartpole_parts(tmp_path, exchange=partner, pace=pace))
+    assert partner.published == [512, 1024, 1280]
+
+
+def test_the_exchange_gets_its_bookkeeping_back_after_a_restart(tmp_path):
+    first, second = Partner(), Partner()
+    train(cartpole_parts(tmp_path, exchange=first, pace=SHORT))
+    train(cartpole_parts(tmp_path, exchange=second, pace=SHORT, place=Place(term=2)))
+    assert first.resumed is None
+    assert second.resumed == b"base v7"
+
+
+def test_the_fleets_steps_end_the_run_not_only_our_own(tmp_path):
+    partner = Partner()
+    partner.steps = 10**9
+    outcome = train(cartpole_parts(tmp_path, exchange=partner, pace=SHORT))
+    assert (outcome.kind, outcome.step) == ("done", 0)
+
+
+class Watcher(NoFrames):
+    def __init__(self):
+        self.reports, self.pictures = [], []
+
+    def report(self, reports):
+        self.reports.append(list(reports))
+
+    def wanted(self):
+        return frozenset({1})
+
+    def offer(self, agent, picture):
+        self.pictures.append((agent, picture))
+
+
+def test_a_watched_agents_pictures_are_offered_and_nobody_elses(tmp_path):
+    watcher = Watcher()
+    pace = replace(SHORT, frame_seconds=0.0)
+    report = AgentReport(0, 0, 0, 0.0, 0, 0, "", 0, 0)
+    train(cartpole_parts(tmp_path, frames=watcher, pace=pace, reports=lambda vector: [report]))
+    assert watcher.reports[0] == [report]
+    assert {agent for agent, _ in watcher.pictures} == {1}
+    assert {len(picture) for _, picture in watcher.pictures} == {SCREEN_BYTES}
+    assert len({picture for _, picture in watcher.pictures}) > 10
