@@ -1,0 +1,78 @@
+"""Puts a controller together for one term: ledger, queue, hands, rules, companions."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+from Daddy.cluster.orchestrator.companions import Companions
+from Daddy.cluster.orchestrator.controller import Controller, Parts
+from Daddy.cluster.orchestrator.effects import Effects
+from Daddy.cluster.orchestrator.ledger import LedgerFile
+from Daddy.cluster.orchestrator.wiring import (
+    SpecMaker,
+    look_seconds,
+    make_policy,
+    make_scheduler,
+)
+from Daddy.core.clock import Clock
+from Daddy.core.config import run_paths, shared_paths
+from Daddy.core.errors import FileError
+from Daddy.core.events import EventWriter
+from Daddy.core.files import read_json
+from Daddy.core.lease import Lease
+from Daddy.core.machine import host_name
+from Daddy.core.release import Release
+from Daddy.core.settings import Config
+
+
+def assemble(
+    config: Config, release: Release, lease: Lease, clock: Clock, *, companions: bool
+) -> Controller:
+    """The controller of ``config``'s run under ``lease``, with the relay beside it if wanted."""
+    run, executor = run_paths(config), config.controller.executor
+    ledger = LedgerFile(run.ledger, lease.term)
+    scheduler = make_scheduler(executor, config, run, clock)
+    events = EventWriter(
+        run.events, config.run_name, config.training.workload, "controller", host_name(), clock
+    )
+    make_spec = SpecMaker(config, run, release)
+    environment = {**os.environ, "PYTHONPATH": str(release.path)}
+    programs = _programs(config) if companions else {}
+    parts = Parts(
+        run=run,
+        lease=lease,
+        scheduler=scheduler,
+        ledger=ledger,
+        effects=Effects(run, lease, ledger, scheduler, make_spec, events, clock),
+        policy=make_policy(config, executor),
+        companions=Companions(programs, run.logs, environment, clock),
+        steps=_steps(config),
+        clock=clock,
+        look_s=look_seconds(config, executor),
+    )
+    return Controller(parts)
+
+
+def _programs(config: Config) -> dict[str, list[str]]:
+    """What runs beside the controller: the relay that holds the login node's end of the tunnel."""
+    training = config.training
+    if not (config.controller.relay and training.stream):
+        return {}
+    relay = [sys.executable, "-m", "Daddy.streaming.relay", "--run-dir", config.run_dir]
+    relay += ["--port", str(training.stream_port), "--top-k", str(training.stream_top_k)]
+    return {"relay": [*relay, "--die-with-parent"]}
+
+
+def _steps(config: Config) -> Callable[[], tuple[int, int]]:
+    """(steps of all contributors in the newest version, steps that end the run)."""
+    head, total = shared_paths(config).head, config.training.total_steps
+
+    def read() -> tuple[int, int]:
+        try:
+            return int(read_json(head).get("fleet_steps", 0)), total
+        except (FileNotFoundError, NotADirectoryError, FileError, TypeError, ValueError):
+            return 0, total
+
+    return read

@@ -1,0 +1,79 @@
+"""Programs that run beside the controller for as long as it lives, such as the stream's relay.
+
+They are given as argument lists, started again when they end (later and later while they fail at
+once), and end with the controller: they watch their parent themselves and are ended when it leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from Daddy.core.clock import Clock
+from Daddy.core.machine import ProcessId, end_tree, is_alive
+from Daddy.core.process import reap, start
+
+_FIRST_DELAY_S = 1.0
+_LONGEST_DELAY_S = 300.0
+_STEADY_S = 60.0
+"""Seconds a companion must live for its failures to be forgotten."""
+
+
+@dataclass(slots=True)
+class _State:
+    process: ProcessId | None = None
+    started: float = 0.0
+    due: float = 0.0
+    delay_s: float = _FIRST_DELAY_S
+
+
+class Companions:
+    """Keeps named programs alive."""
+
+    def __init__(
+        self,
+        programs: Mapping[str, Sequence[str]],
+        logs: Path,
+        env: Mapping[str, str],
+        clock: Clock,
+    ) -> None:
+        self._programs = {name: list(argv) for name, argv in programs.items()}
+        self._states = {name: _State() for name in programs}
+        self._logs = logs
+        self._env = dict(env)
+        self._clock = clock
+
+    def tend(self) -> None:
+        """Start what should run and does not."""
+        reap()
+        now = self._clock.monotonic()
+        for name, state in self._states.items():
+            if state.process is not None and is_alive(state.process):
+                continue
+            if state.process is not None:
+                self._mourn(state, now)
+            if now >= state.due:
+                log = self._logs / f"{name}.log"
+                state.process = start(self._programs[name], log_path=log, env=self._env)
+                state.started = now
+
+    def _mourn(self, state: _State, now: float) -> None:
+        steady = now - state.started >= _STEADY_S
+        state.delay_s = _FIRST_DELAY_S if steady else min(_LONGEST_DELAY_S, state.delay_s * 2)
+        state.due = now + state.delay_s
+        state.process = None
+
+    def alive(self) -> dict[str, int | None]:
+        """Pid of each companion; None while it is down."""
+        return {
+            name: state.process.pid if state.process and is_alive(state.process) else None
+            for name, state in self._states.items()
+        }
+
+    def end(self, grace_s: float = 5.0) -> None:
+        """End all of them."""
+        for state in self._states.values():
+            if state.process is not None:
+                end_tree(state.process, grace_s)
+        reap()

@@ -1,0 +1,178 @@
+"""The loop: look, write down, decide, act. All it knows is on disk, so it may die anywhere.
+
+Between passes it looks at a few small files only (the intent and the slots' leases): a goodbye
+leads to the next pass at once, without asking the scheduler meanwhile.
+"""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from Daddy.cluster.orchestrator.companions import Companions
+from Daddy.cluster.orchestrator.effects import Effects
+from Daddy.cluster.orchestrator.intent import read_intent, write_intent
+from Daddy.cluster.orchestrator.ledger import LedgerFile
+from Daddy.cluster.orchestrator.plan import plan
+from Daddy.cluster.orchestrator.reconcile import reconcile
+from Daddy.cluster.orchestrator.records import (
+    Desired,
+    Mode,
+    Observation,
+    Plan,
+    Policy,
+    SlotView,
+    Snapshot,
+    Unknown,
+)
+from Daddy.cluster.orchestrator.scheduler import Scheduler
+from Daddy.cluster.orchestrator.slots import read_slots
+from Daddy.cluster.orchestrator.summary import summarise
+from Daddy.core.clock import Clock
+from Daddy.core.errors import ControllerAliveError
+from Daddy.core.files import write_json
+from Daddy.core.lease import Lease
+from Daddy.core.paths import RunPaths
+
+_BEAT_S = 10.0
+"""Seconds between two proofs of life of the controller's lease."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a controller is made of."""
+
+    run: RunPaths
+    lease: Lease
+    scheduler: Scheduler
+    ledger: LedgerFile
+    effects: Effects
+    policy: Policy
+    companions: Companions
+    steps: Callable[[], tuple[int, int]]
+    """(fleet steps so far, steps that end the run or 0)."""
+    clock: Clock
+    look_s: float
+    """Seconds between two looks at the small files."""
+
+
+class Controller:
+    """Keeps one run as it is wanted, until it is stopped or done."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._beaten = float("-inf")
+        self._known: Snapshot | None = None
+
+    def run(self, stop: threading.Event) -> Mode | None:
+        """Passes until the run is over (its final mode) or ``stop`` is set (None: jobs go on)."""
+        parts = self._parts
+        try:
+            while not stop.is_set():
+                final, wake_at = self._guarded_pass()
+                if final is not None:
+                    return final
+                self._idle(stop, wake_at)
+            return None
+        finally:
+            parts.companions.end()
+
+    def _guarded_pass(self) -> tuple[Mode | None, float]:
+        """One pass; a bug or a full disk costs this pass and is told, the fleet is left alone."""
+        try:
+            return self.once()
+        except ControllerAliveError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the one place where the loop must survive
+            traceback.print_exc()
+            self._parts.effects.tell("error", text=f"a pass failed: {error!r}")
+            return None, self._parts.clock.now() + self._parts.policy.pass_s
+
+    def once(self) -> tuple[Mode | None, float]:
+        """Look, write down, decide, act. Returns the final mode, if any, and when to come again."""
+        parts = self._parts
+        self._beat()
+        desired = self._desired()
+        snapshot = parts.scheduler.snapshot()
+        slots = read_slots(parts.run, max(desired.slots, parts.policy.max_running))
+        now = parts.clock.now()
+        if isinstance(snapshot, Snapshot):
+            seen = reconcile(parts.ledger.view, snapshot, slots, parts.policy, now)
+            parts.effects.record(seen)
+        decided = plan(desired, parts.ledger.view, snapshot, parts.policy, now)
+        final = parts.effects.apply(decided.actions)
+        if final is not None:
+            self._conclude(final)
+        self._summarise(snapshot, slots, decided, now)
+        return final, decided.wake_at
+
+    def _desired(self) -> Desired:
+        """The intent; a run that has reached its steps is done, and that is written down first."""
+        parts = self._parts
+        intent = read_intent(parts.run)
+        if intent is None:
+            return Desired(Mode.STOPPED, parts.policy.max_running)
+        done, total = parts.steps()
+        if intent.mode is Mode.RUN and 0 < total <= done:
+            reason = f"{done:,} of {total:,} steps: raise training.total_steps and start to go on"
+            intent = replace(intent, mode=Mode.DONE, reason=reason)
+            write_intent(parts.run, intent, parts.clock.now())
+            parts.effects.tell("state", state="total_steps", text=f"the run is done: {reason}")
+        return intent.desired
+
+    def _conclude(self, final: Mode) -> None:
+        intent = read_intent(self._parts.run)
+        if intent is not None:
+            intent = replace(intent, mode=final)
+            write_intent(self._parts.run, intent, self._parts.clock.now())
+        self._parts.effects.tell("state", state="concluded", text=f"the run is {final.value}")
+
+    def _summarise(
+        self, snapshot: Observation, slots: tuple[SlotView, ...], decided: Plan, now: float
+    ) -> None:
+        parts = self._parts
+        if isinstance(snapshot, Snapshot):
+            self._known = snapshot
+        intent = read_intent(parts.run)
+        done, total = parts.steps()
+        last = snapshot if self._known is None else self._known
+        summary = summarise(intent, parts.ledger.view, last, slots, decided.reasons, now)
+        if isinstance(snapshot, Unknown):
+            summary["queue"] = {**summary["queue"], "known": False, "why": snapshot.why}
+        write_json(
+            parts.run.status,
+            {
+                **summary,
+                "term": parts.lease.term,
+                "steps": {"done": done, "total": total},
+                "companions": parts.companions.alive(),
+            },
+        )
+
+    def _beat(self) -> None:
+        now = self._parts.clock.monotonic()
+        if now - self._beaten >= _BEAT_S:
+            self._parts.effects.check_term()
+            self._parts.lease.beat()
+            self._beaten = now
+
+    def _idle(self, stop: threading.Event, wake_at: float) -> None:
+        """Wait until ``wake_at``, or until a small file says that something happened."""
+        parts = self._parts
+        before = self._look()
+        while parts.clock.now() < wake_at:
+            rest = max(0.0, wake_at - parts.clock.now())
+            if parts.clock.wait(stop, min(parts.look_s, rest)):
+                return
+            self._beat()
+            parts.companions.tend()
+            if self._look() != before:
+                return
+
+    def _look(self) -> tuple[object, ...]:
+        """The intent, and who holds each slot."""
+        run, policy = self._parts.run, self._parts.policy
+        slots = read_slots(run, policy.max_running)
+        return (read_intent(run), *((one.slot, one.term, one.goodbye) for one in slots))

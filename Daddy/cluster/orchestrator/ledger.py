@@ -1,0 +1,73 @@
+"""Door to the ledger on disk: one JSON line per fact, appended and fsynced before it is acted upon.
+
+A line torn by a crash is passed over when reading and closed with a newline before the next append,
+so that it can never swallow a later fact. Format: ``docs/formats.md``, version 1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from Daddy.cluster.orchestrator.history import Entry, fold, replay
+from Daddy.cluster.orchestrator.records import Ledger
+from Daddy.core.files import append_line
+
+VERSION = 1
+
+
+class LedgerFile:
+    """The ledger of one run, as held by the controller of one term."""
+
+    def __init__(self, path: Path, term: int) -> None:
+        self._path = path
+        self._term = term
+        self._close_torn_line()
+        self.view: Ledger = replay(read_entries(path))
+
+    def append(self, entry: Entry) -> None:
+        """Write one fact and wait for the disk; OSError when it cannot be kept."""
+        append_line(self._path, _to_line(entry, self._term), durable=True)
+        self.view = fold(self.view, entry)
+
+    def _close_torn_line(self) -> None:
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, size - 1))
+            torn = size > 0 and stream.read(1) != b"\n"
+        if torn:
+            append_line(self._path, "", durable=True)
+
+
+def _to_line(entry: Entry, term: int) -> str:
+    record = {"v": VERSION, "ts": round(entry.ts, 3), "term": term, "kind": entry.kind}
+    if entry.token:
+        record["token"] = entry.token
+    return json.dumps({**record, **entry.data}, separators=(",", ":"), allow_nan=False)
+
+
+def read_entries(path: Path) -> Iterator[Entry]:
+    """Every readable entry in the order written; none where there is no file."""
+    if not path.exists():
+        return
+    with path.open("rb") as stream:
+        for line in stream:
+            if (entry := _parse(line)) is not None:
+                yield entry
+
+
+def _parse(line: bytes) -> Entry | None:
+    try:
+        record: Any = json.loads(line)
+        if not isinstance(record, dict) or record.pop("v", None) != VERSION:
+            return None
+        record.pop("term", None)
+        kind, ts, token = record.pop("kind"), record.pop("ts"), record.pop("token", "")
+        return Entry(str(kind), float(ts), str(token), record)
+    except (ValueError, KeyError, TypeError):
+        return None

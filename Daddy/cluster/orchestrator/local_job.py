@@ -1,0 +1,179 @@
+"""The process beside each local job: it waits for a place, runs it, keeps its limit, tells its end.
+
+Started by submitit's local job (``local_scheduler``), so that it survives the controller; from
+then on the queue moves by itself: when a job ends, the next waiting one takes its place without
+anybody's help, as under Slurm. Signals mean what they mean there: SIGUSR1 goes to the job's
+program alone, the end is SIGTERM to all of the job's processes and, some seconds later, SIGKILL.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from Daddy.cluster.orchestrator.local_queue import LocalJobFiles, place_lock, turn_lock
+from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.job import JOB_END_TIME, JOB_ID
+from Daddy.core.machine import identify, myself
+from Daddy.core.process import Child, spawn
+
+_LOOK_S = 0.05
+"""Seconds between two looks for a free place: what a hand-over may wait at most."""
+
+
+class DismissedError(Exception):
+    """The job was cancelled."""
+
+
+class LocalJob:
+    """One job from its place in the queue to its end."""
+
+    def __init__(self, files: LocalJobFiles, spec: Mapping[str, Any], clock: Clock) -> None:
+        self._files = files
+        self._spec = spec
+        self._clock = clock
+        self._child: Child | None = None
+        self._never = threading.Event()
+
+    def run(self) -> None:
+        """Wait, run, and write how it ended, whatever happens."""
+        signal.signal(signal.SIGTERM, self._dismiss)
+        for number in (signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, self._warn)
+        who = myself()
+        self._files.write("process", {"pid": who.pid, "created": who.created})
+        word: str = "CANCELLED"
+        code: int | None = None
+        try:
+            with self._place() as descriptor:
+                word, code = self._run_child(descriptor)
+        except DismissedError:
+            code = self._end_child()
+        except OSError as error:
+            print(f"error: the job cannot be started: {error}", file=sys.stderr)
+            word, code = "FAILED", 127
+        finally:
+            end = {"word": word, "exit_code": code, "ended_ts": self._clock.now()}
+            self._files.write("end", end)
+
+    @contextlib.contextmanager
+    def _place(self) -> Iterator[int]:
+        """A place among those that may run, first come, first served."""
+        queue = self._files.folder.parent
+        with _locked(turn_lock(queue)):
+            descriptor = self._take_place(queue)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _take_place(self, queue: Path) -> int:
+        while True:
+            for number in range(int(self._spec["cap"])):
+                descriptor = _try_lock(place_lock(queue, number))
+                if descriptor is not None:
+                    return descriptor
+            self._clock.wait(self._never, _LOOK_S)
+
+    def _run_child(self, place: int) -> tuple[str, int | None]:
+        limit_s, warn_s = float(self._spec["time_limit_s"]), float(self._spec["warn_s"])
+        began = self._clock.monotonic()
+        child = self._start_child(place, self._clock.now() + limit_s)
+        if not child.wait(began + limit_s - warn_s - self._clock.monotonic()):
+            child.signal(signal.SIGUSR1)
+        if child.wait(began + limit_s - self._clock.monotonic()):
+            child.signal_all(signal.SIGKILL)  # what it left behind
+            return ("COMPLETED" if child.exit_code == 0 else "FAILED"), child.exit_code
+        return "TIMEOUT", self._end_child()
+
+    def _start_child(self, place: int, ends: float) -> Child:
+        logs, job_id = Path(self._spec["logs"]), self._files.job_id
+        own = {JOB_ID: str(job_id), JOB_END_TIME: f"{ends:.3f}"}
+        child = spawn(
+            self._spec["argv"],
+            stdout=logs / f"slurm-{job_id}.out",
+            stderr=logs / f"slurm-{job_id}.err",
+            env={**_environment(self._spec), **own},
+            cwd=Path(self._spec["work_dir"]),
+            keep=(place,),
+        )
+        self._child = child
+        who = identify(child.pid)
+        start = {
+            "pid": child.pid,
+            "created": 0.0 if who is None else who.created,
+            "started_ts": self._clock.now(),
+            "ends_ts": ends,
+        }
+        self._files.write("start", start)
+        return child
+
+    def _end_child(self) -> int | None:
+        """SIGTERM to all of the job, and SIGKILL after its grace; the program's exit code."""
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if self._child is None:
+            return None
+        self._child.signal_all(signal.SIGTERM)
+        self._child.wait(float(self._spec["kill_wait_s"]))
+        self._child.signal_all(signal.SIGKILL)
+        self._child.wait(None)
+        return self._child.exit_code
+
+    def _dismiss(self, _number: int, _frame: FrameType | None) -> None:
+        raise DismissedError
+
+    def _warn(self, _number: int, _frame: FrameType | None) -> None:
+        if self._child is not None:
+            self._child.signal(signal.SIGUSR1)
+
+
+def _environment(spec: Mapping[str, Any]) -> dict[str, str]:
+    """The submitter's environment without submitit's additions, which would hide the GPUs."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("SUBMITIT_")}
+    kept.pop("CUDA_VISIBLE_DEVICES", None)
+    if spec["visible_gpus"] is not None:
+        kept["CUDA_VISIBLE_DEVICES"] = spec["visible_gpus"]
+    return {**kept, **spec["environment"]}
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(path: Path) -> int | None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def main(argv: list[str]) -> int:
+    """``local_job FOLDER``: run the job described there."""
+    files = LocalJobFiles(Path(argv[0]))
+    spec = files.read("job")
+    if spec is None:
+        print(f"error: there is no job in {files.folder}", file=sys.stderr)
+        return 1
+    LocalJob(files, spec, SystemClock()).run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

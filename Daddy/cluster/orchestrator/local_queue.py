@@ -1,0 +1,89 @@
+"""The local queue's files: one folder per job, each file written once by one process.
+
+``job.json`` what is to run (the scheduler), ``process.json`` who looks after it, ``start.json``
+since when it runs, ``end.json`` how it ended (all ``local_job``). A folder without ``job.json``
+is a submission that never finished. ``place-<n>.lock`` are the places: a job runs while it holds
+one, and the kernel frees it with the last process of the job, whatever killed that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from Daddy.core.errors import FileError
+from Daddy.core.files import read_json, write_json
+from Daddy.core.machine import ProcessId
+
+ENDED = "ended"
+"""Folder that ended jobs are moved to."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalJobFiles:
+    """The folder of one job."""
+
+    folder: Path
+
+    @property
+    def job_id(self) -> int:
+        return int(self.folder.name)
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """``job``, ``process``, ``start`` or ``end``; None when that was not written."""
+        try:
+            return read_json(self.folder / f"{name}.json")
+        except (FileNotFoundError, NotADirectoryError, FileError):
+            return None
+
+    def write(self, name: str, value: dict[str, Any]) -> None:
+        write_json(self.folder / f"{name}.json", value)
+
+    def process(self, name: str) -> ProcessId | None:
+        """The process that ``process`` or ``start`` names."""
+        record = self.read(name)
+        return None if record is None else ProcessId(record["pid"], record["created"])
+
+
+def live_jobs(queue: Path) -> Iterator[LocalJobFiles]:
+    """Jobs that were not moved away, in the order submitted."""
+    if queue.is_dir():
+        folders = (path for path in queue.iterdir() if path.name.isdigit())
+        for folder in sorted(folders, key=lambda path: int(path.name)):
+            yield LocalJobFiles(folder)
+
+
+def new_job(queue: Path) -> LocalJobFiles:
+    """A folder under the next free number; two submitters never get the same."""
+    (queue / ENDED).mkdir(parents=True, exist_ok=True)
+    number = _highest(queue)
+    while True:
+        number += 1
+        folder = queue / f"{number:06d}"
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            continue
+        return LocalJobFiles(folder)
+
+
+def _highest(queue: Path) -> int:
+    names = [path.name for folder in (queue, queue / ENDED) for path in folder.iterdir()]
+    return max((int(name) for name in names if name.isdigit()), default=0)
+
+
+def put_away(files: LocalJobFiles) -> None:
+    """Move an ended job out of the listing."""
+    files.folder.rename(files.folder.parent / ENDED / files.folder.name)
+
+
+def place_lock(queue: Path, number: int) -> Path:
+    """The lock of one running place."""
+    return queue / f"place-{number}.lock"
+
+
+def turn_lock(queue: Path) -> Path:
+    """Held by the one waiting job that looks for a place."""
+    return queue / "turn.lock"

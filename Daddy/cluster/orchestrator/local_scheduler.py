@@ -1,0 +1,167 @@
+"""Door to submitit's local jobs, given what a queue has: waiting, a cap, limits, a listing.
+
+submitit starts a local job as a process that survives us; it starts at once, without a cap, and
+nothing finds it after a restart. So what it starts is ``local_job``, which waits for one of the
+places, and what we list are the files of ``local_queue``. Everything on one machine: processes
+are told apart by pid and creation time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from Daddy.cluster.orchestrator.local_queue import LocalJobFiles, live_jobs, new_job, put_away
+from Daddy.cluster.orchestrator.records import JobState, Observation, QueueJob, Snapshot
+from Daddy.cluster.orchestrator.scheduler import Answer, JobRef, JobSpec, Submitted
+from Daddy.core.clock import Clock
+from Daddy.core.config import CHECKOUT
+from Daddy.core.files import write_atomic
+from Daddy.core.machine import is_alive, signal_process
+
+_NEVER_MIN = 60.0 * 24 * 365
+"""submitit's own limit counts from the submission, waiting included: ours is in ``local_job``."""
+_BOOT_S = 60.0
+"""Seconds after which a job that nobody looks after counts as lost."""
+_REMEMBERED_S = 300.0
+"""Seconds an ended job stays in the listing (Slurm's MinJobAge)."""
+
+
+class LocalScheduler:
+    """A queue on this machine for the jobs of one run."""
+
+    name = "local"
+
+    def __init__(self, queue: Path, cap: int, clock: Clock, kill_wait_s: float = 10.0) -> None:
+        self._queue = queue
+        self._cap = cap
+        self._clock = clock
+        self._kill_wait_s = kill_wait_s
+        self._started: list[Any] = []
+
+    def submit(self, spec: JobSpec) -> Answer:
+        """Put the job in the queue; it runs as soon as one of the places is free."""
+        files = new_job(self._queue)
+        files.write("job", self._record(spec))
+        write_atomic(spec.script, _script(spec).encode())
+        self._launch(files, spec)
+        return Submitted(files.job_id)
+
+    def _record(self, spec: JobSpec) -> dict[str, Any]:
+        return {
+            "v": 1,
+            "token": spec.token,
+            "number": spec.number,
+            "argv": list(spec.argv),
+            "environment": dict(spec.environment),
+            "visible_gpus": os.environ.get("CUDA_VISIBLE_DEVICES"),
+            "work_dir": str(spec.work_dir),
+            "logs": str(spec.logs),
+            "time_limit_s": spec.time_limit_s,
+            "warn_s": spec.warn_s,
+            "kill_wait_s": self._kill_wait_s,
+            "cap": self._cap,
+            "submitted_ts": self._clock.now(),
+        }
+
+    def _launch(self, files: LocalJobFiles, spec: JobSpec) -> None:
+        from submitit.local import local
+
+        code = spec.environment.get("PYTHONPATH", str(CHECKOUT))
+        module = "Daddy.cluster.orchestrator.local_job"
+        argv = ["env", f"PYTHONPATH={code}", sys.executable, "-m", module, str(files.folder)]
+        logs = self._queue / "submitit"
+        logs.mkdir(exist_ok=True)
+        with _deaf_to_the_terminal():
+            process = local.start_controller(logs, shlex.join(argv), timeout_min=_NEVER_MIN)
+        self._started = [one for one in self._started if one.poll() is None]
+        self._started.append(process)
+
+    def snapshot(self) -> Observation:
+        """Every job of the queue, and those that ended within the last minutes."""
+        begun = self._clock.now()
+        for process in self._started:
+            process.poll()
+        jobs = [self._look(files, begun) for files in live_jobs(self._queue)]
+        return Snapshot(begun, tuple(job for job in jobs if job is not None))
+
+    def _look(self, files: LocalJobFiles, now: float) -> QueueJob | None:
+        spec = files.read("job")
+        if spec is None:
+            return None
+        start, end = files.read("start") or {}, files.read("end")
+        if end is not None:
+            if now - float(end["ended_ts"]) > _REMEMBERED_S:
+                put_away(files)
+                return None
+            state, word = JobState.ENDED, str(end["word"])
+        else:
+            state, word = self._state(files, spec, bool(start), now)
+        return QueueJob(
+            job_id=files.job_id,
+            token=spec["token"],
+            state=state,
+            word=word,
+            why="Places" if state is JobState.PENDING else "",
+            node="localhost" if start else "",
+            started_ts=start.get("started_ts"),
+            ends_ts=start.get("ends_ts"),
+            exit_code=None if end is None else end["exit_code"],
+        )
+
+    def _state(
+        self, files: LocalJobFiles, spec: dict[str, Any], started: bool, now: float
+    ) -> tuple[JobState, str]:
+        """A job whose keeper was killed runs on as long as its own process does."""
+        keeper, child = files.process("process"), files.process("start")
+        if keeper is None and now - float(spec["submitted_ts"]) < _BOOT_S:
+            return JobState.PENDING, "PENDING"
+        if any(who is not None and is_alive(who) for who in (keeper, child)):
+            running = (JobState.RUNNING, "RUNNING")
+            return running if started else (JobState.PENDING, "PENDING")
+        if files.read("end") is not None:  # it ended while we looked: the next look reads how
+            return JobState.RUNNING, "COMPLETING"
+        return JobState.ENDED, "LOST"
+
+    def signal(self, jobs: Sequence[JobRef]) -> None:
+        for job in jobs:
+            self._send(job, "start", signal.SIGUSR1)
+
+    def cancel(self, jobs: Sequence[JobRef]) -> None:
+        for job in jobs:
+            if not self._send(job, "process", signal.SIGTERM):
+                self._send(job, "start", signal.SIGKILL)
+
+    def _send(self, job: JobRef, name: str, number: int) -> bool:
+        files = LocalJobFiles(self._queue / f"{job.job_id:06d}")
+        spec, who = files.read("job"), files.process(name)
+        if spec is None or spec["token"] != job.token or who is None:
+            return False
+        return signal_process(who, number)
+
+
+def _script(spec: JobSpec) -> str:
+    """What runs, as a script that a person can read and start by hand."""
+    exports = [f"export {key}={shlex.quote(value)}" for key, value in spec.environment.items()]
+    change = f"cd {shlex.quote(str(spec.work_dir))}"
+    return "\n".join(["#!/bin/bash", *exports, change, f"exec {shlex.join(spec.argv)}", ""])
+
+
+@contextlib.contextmanager
+def _deaf_to_the_terminal() -> Iterator[None]:
+    """Ignored signals stay ignored in children: Ctrl-C and a closed window are not for the jobs."""
+    here = threading.current_thread() is threading.main_thread()
+    numbers = (signal.SIGINT, signal.SIGHUP) if here else ()
+    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)

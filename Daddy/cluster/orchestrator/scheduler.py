@@ -1,0 +1,94 @@
+"""What the controller needs of a scheduler, and the three answers a submission can have.
+
+Implementations: ``slurm_scheduler`` and ``local_scheduler``. They translate and nothing else; every
+decision is in ``plan``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from Daddy.cluster.orchestrator.records import Observation
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """Everything one job needs, whoever runs it. Times are seconds."""
+
+    token: str
+    number: int
+    run_id: str
+    """Name and place of the run in one word: tells the jobs of two runs of one person apart."""
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+    """What the job sees beyond the environment of the place."""
+    work_dir: Path
+    logs: Path
+    script: Path
+    """Where the text of what was submitted is kept."""
+    time_limit_s: int
+    warn_s: int
+    """Seconds before the limit at which SIGUSR1 reaches the job."""
+    after: int | None = None
+    setup: tuple[str, ...] = ()
+    """Shell lines that come first (Slurm only)."""
+    request: Mapping[str, str | int] = field(default_factory=dict)
+    """What is asked of Slurm, by long option name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """The job exists."""
+
+    job_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The job does not exist, by the scheduler's own word."""
+
+    why: str
+    for_good: bool = False
+    limit: bool = False
+    """The site counts waiting jobs, and the count is full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """The job may exist: only listings can tell."""
+
+    why: str
+
+
+Answer = Submitted | Refused | Unanswered
+
+
+@dataclass(frozen=True, slots=True)
+class JobRef:
+    """One job, by id *and* token: an id alone may have been given to somebody else since."""
+
+    job_id: int
+    token: str
+
+
+class Scheduler(Protocol):
+    """A queue with running and waiting jobs of one run."""
+
+    @property
+    def name(self) -> str:
+        """``slurm`` or ``local``."""
+
+    def submit(self, spec: JobSpec) -> Answer:
+        """Queue one job; never retries."""
+
+    def snapshot(self) -> Observation:
+        """Every job of this run in one look."""
+
+    def signal(self, jobs: Sequence[JobRef]) -> None:
+        """Ask running jobs to checkpoint and leave (SIGUSR1 to the job's program)."""
+
+    def cancel(self, jobs: Sequence[JobRef]) -> None:
+        """End jobs: SIGTERM, and SIGKILL after the scheduler's own patience."""

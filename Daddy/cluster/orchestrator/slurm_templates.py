@@ -1,0 +1,64 @@
+"""The only source of job scripts: a job's parameters as sbatch text, written below by submitit.
+
+submitit's renderer orders and shell-quotes the ``#SBATCH`` lines; its requeueing, its pickles and
+its ``srun`` stay unused. The last line is ``exec``, so that the learner *is* the batch process:
+under a plain batch shell neither SIGUSR1 nor SIGTERM would ever reach it. Job output is appended,
+because a site may requeue all the same. The renderer is a private name of submitit: it stays
+behind :func:`render`, whose text is tested.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+
+from Daddy.cluster.orchestrator.scheduler import JobSpec
+from Daddy.cluster.orchestrator.slurm_states import job_comment, job_name
+from Daddy.core.duration import format_duration
+from Daddy.core.job import JOB_END_TIME, JOB_ID
+
+_ASK_END = (
+    f'export {JOB_END_TIME}="$(SLURM_TIME_FORMAT=%s timeout 10 squeue --noheader '
+    '--jobs="$SLURM_JOB_ID" --format=%e 2>/dev/null)"'
+)
+"""Slurm 22.05 does not set the real end time in the job: it is asked once."""
+
+
+def render(spec: JobSpec) -> str:
+    """The whole job script of ``spec``, ready for ``sbatch``."""
+    from submitit.slurm import slurm
+
+    make: Callable[..., str] = slurm._make_sbatch_string  # noqa: SLF001 - none public gives text
+    return str(
+        make(
+            command="exec " + shlex.join(spec.argv),
+            folder=spec.logs,
+            job_name=job_name(spec.run_id, spec.token),
+            time=format_duration(spec.time_limit_s),
+            comment=job_comment(spec.run_id, spec.number, spec.token),
+            wckey=None,
+            use_srun=False,
+            setup=_setup(spec),
+            dependency=None if spec.after is None else f"afterany:{spec.after}",
+            additional_parameters=_parameters(spec),
+        )
+    )
+
+
+def _parameters(spec: JobSpec) -> dict[str, object]:
+    return {
+        **spec.request,
+        "chdir": spec.work_dir,
+        "error": spec.logs / "slurm-%j.err",
+        "export": "ALL",
+        "no-requeue": True,
+        "open-mode": "append",
+        "output": spec.logs / "slurm-%j.out",
+        "signal": f"B:USR1@{spec.warn_s}",
+    }
+
+
+def _setup(spec: JobSpec) -> list[str]:
+    """The site's lines first, ours last: a module system may overwrite PYTHONPATH."""
+    ours = [f"export {name}={shlex.quote(value)}" for name, value in spec.environment.items()]
+    return [*spec.setup, f'export {JOB_ID}="$SLURM_JOB_ID"', _ASK_END, *ours]
