@@ -44,12 +44,17 @@ class Picture(NamedTuple):
 
 
 class Curve(NamedTuple):
-    """A line through points."""
+    """A line through points, and the area below it down to ``floor``."""
 
     points: tuple[tuple[int, int], ...]
     colour: Colour
+    area: Colour
+    floor: int
     width: int
 
+
+_ROOMY = 120
+"""Letter pixels that a picture must be wide for the text to keep to its edges."""
 
 Draw = Box | Text | Picture | Curve
 
@@ -124,7 +129,7 @@ def draw(
         return things + list(_waiting(scene, layout, size, theme, waiting))
     for panel, place in zip(scene.panels, layout.panels, strict=True):
         things += _panel(panel, place, layout.text, theme)
-    return things + list(_news(scene.notes, layout, theme))
+    return things + list(_news(scene, layout, theme))
 
 
 def _between(
@@ -142,11 +147,12 @@ def _header(scene: Scene, layout: Layout, theme: Theme, toast: str) -> Iterator[
     pad = 4 * text
     inner = Rect(rect.x + 2 * pad, rect.y, rect.width - 4 * pad, rect.height)
     run = " + ".join(status.run for status in scene.statuses) or "Daddy"
-    yield from _between(inner, rect.y + pad, text, (run, theme.ink), _state(scene, theme))
+    top = rect.y + 6 * text
+    yield from _between(inner, top, text, (run, theme.ink), _state(scene, theme))
     facts = toast or _fleet(scene)
     yield Text(
         inner.x,
-        rect.y + pad + (LINE + 1) * text,
+        top + (LINE + 1) * text,
         fit(facts, inner.width, text),
         theme.accent if toast else theme.soft,
         text,
@@ -181,6 +187,8 @@ def _panel(panel: Panel, place: PanelLayout, text: int, theme: Theme) -> Iterato
     row, frame, picture = panel.row, place.frame, place.picture
     pad = 4 * text
     inner = Rect(frame.x + pad, frame.y, frame.width - 2 * pad, frame.height)
+    if picture.width >= _ROOMY * text:
+        inner = Rect(picture.x, frame.y, picture.width, frame.height)
     yield Box(frame, theme.panel, theme.faint)
     title = (panel.name, theme.ink), (f"score {row.score}", theme.accent)
     yield from _between(inner, frame.y + pad, text, *title)
@@ -206,14 +214,15 @@ def _screen(panel: Panel, rect: Rect, text: int, theme: Theme) -> Iterator[Draw]
     if panel.pixels is None:
         yield from _label("the first picture is on its way", rect, text, theme.soft, theme)
         return
-    shades = tuple(_dim(one, theme.panel) if panel.stale else one for one in theme.shades)
+    shades = tuple(_mix(one, theme.panel) if panel.stale else one for one in theme.shades)
     yield Picture(rect, panel.pixels, shades)
     if panel.stale:
         age = f"no new picture for {panel.silent_s:.0f} s"
         yield from _label(age, rect, text, theme.alarm, theme)
 
 
-def _dim(colour: Colour, towards: Colour) -> Colour:
+def _mix(colour: Colour, towards: Colour) -> Colour:
+    """A third of ``colour``, the rest ``towards``."""
     red, green, blue = ((one + 2 * other) // 3 for one, other in zip(colour, towards, strict=True))
     return red, green, blue
 
@@ -249,18 +258,24 @@ def _curve(values: Sequence[float], rect: Rect, theme: Theme) -> Iterator[Draw]:
         )
         for index, value in enumerate(values)
     )
-    yield Curve(((rect.x, rect.bottom), (rect.right, rect.bottom)), theme.faint, 1)
-    yield Curve(points, theme.soft, max(1, rect.height // 22))
+    area = _mix(theme.faint, theme.panel)
+    yield Curve(points, theme.soft, area, rect.bottom, max(1, rect.height // 22))
 
 
-def _news(notes: Sequence[str], layout: Layout, theme: Theme) -> Iterator[Draw]:
+def _news(scene: Scene, layout: Layout, theme: Theme) -> Iterator[Draw]:
+    """Who would be next, and what happened last, newest first, as far as there is room."""
     text, rect = layout.text, layout.footer
-    room = rect.height // (LINE * text)
-    for index, one in enumerate(reversed(notes[-room:] if room > 0 else ())):
-        x = rect.x + 4 * text
-        what = fit(one, rect.width - 8 * text, text)
-        colour = theme.soft if index == 0 else theme.faint
-        yield Text(x, rect.y + index * LINE * text, what, colour, text)
+    lines = [(one, theme.soft) for one in _next(scene)]
+    lines += [(one, theme.faint) for one in reversed(scene.notes)]
+    for index, (what, colour) in enumerate(lines[: max(0, rect.height // (LINE * text))]):
+        fitted = fit(what, rect.width - 8 * text, text)
+        yield Text(rect.x + 4 * text, rect.y + index * LINE * text, fitted, colour, text)
+
+
+def _next(scene: Scene) -> list[str]:
+    if not scene.next_up:
+        return []
+    return ["next  " + "  ·  ".join(f"{name} {score}" for name, score in scene.next_up)]
 
 
 def _waiting(

@@ -56,7 +56,7 @@ def arrange(width: int, height: int, count: int) -> Layout:
     """Lay ``count`` panels out in columns and rows so that their pictures are largest."""
     text = text_scale(width, height)
     pad = 4 * text
-    header = Rect(0, 0, width, 2 * LINE * text + 3 * pad)
+    header = Rect(0, 0, width, 2 * LINE * text + 4 * pad)
     room = Rect(pad, header.bottom, width - 2 * pad, height - header.height - pad)
     count = max(1, count)
     columns = max(range(1, count + 1), key=lambda one: (_scale(room, one, count, text), -one))

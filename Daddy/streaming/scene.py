@@ -24,6 +24,7 @@ from Daddy.streaming.protocol import BODY_LIMIT, Kind, Message, ProtocolError, R
 STALE_S = 5.0
 """A picture older than this is dimmed and says so."""
 MAX_STREAMS = 32
+_NEXT_UP = 6
 _RETURNS = 120
 _NEED_KEYS, _NEED_KEYS_S = 3, 10.0
 
@@ -72,6 +73,7 @@ class Scene:
     notes: tuple[str, ...]
     trouble: str
     frames: Mapping[str, int]
+    next_up: tuple[tuple[str, int], ...] = ()
 
     @property
     def connected(self) -> bool:
@@ -93,7 +95,6 @@ class Source:
         self.totals: dict[str, int] = {}
         self._need_keys: deque[float] = deque(maxlen=_NEED_KEYS)
         self._offset_ms: float | None = None
-        self.bytes = 0
 
     @property
     def transport(self) -> str:
@@ -111,8 +112,8 @@ class Source:
         if message.kind == Kind.FRAME:
             return self._frame(message, now), ""
         if message.kind == Kind.TELEM:
-            self._telemetry(read_rows(message.body))
-        elif message.kind == Kind.STATUS:
+            return [], self._telemetry(read_rows(message.body))
+        if message.kind == Kind.STATUS:
             self.status = read_status(message.body)
         elif message.kind == Kind.PING:
             return [self._pong(message.body, now)], ""
@@ -160,13 +161,32 @@ class Source:
             raise ProtocolError("three pictures in ten seconds could not be decoded")
         return Message(Kind.NEED_KEY, stream=number)
 
-    def _telemetry(self, rows: list[Row]) -> None:
+    def _telemetry(self, rows: list[Row]) -> str:
+        news = self._news(rows)
         self.rows = tuple(rows)
         live = {row.stream: row for row in rows if row.stream}
         for number in [one for one in self.streams if one not in live]:
             del self.streams[number]
         for number, row in live.items():
             self._stream(number).returns.append(row.episode_return)
+        return "  ·  ".join(news)
+
+    def _news(self, rows: list[Row]) -> list[str]:
+        """What featured agents have just achieved."""
+        before = {(one.peer, one.agent, one.episode): one for one in self.rows}
+        news = []
+        for row in rows:
+            old = before.get((row.peer, row.agent, row.episode))
+            if row.place and old and row.badges > old.badges:
+                news.append(f"{self.name(row)} won badge {row.badges}")
+            elif row.place and old and row.map_id != old.map_id:
+                news.append(f"{self.name(row)} came to {self.place(row)}")
+        return news
+
+    def place(self, row: Row) -> str:
+        """Name of the map that the agent is on."""
+        maps = self.status.maps if self.status else {}
+        return maps.get(row.map_id, f"map {row.map_id}")
 
     def name(self, row: Row) -> str:
         """``slot-0/3``: the agent's name on screen and in events."""
@@ -180,13 +200,12 @@ class Source:
     def panel(self, row: Row, now: float) -> Panel:
         """One featured agent, ready to draw."""
         stream = self.streams.get(row.stream) or Stream()
-        maps = self.status.maps if self.status else {}
         silent = now - stream.received if stream.pixels else 0.0
         return Panel(
             name=self.name(row),
             peer=self.peer(row),
             row=row,
-            map_name=maps.get(row.map_id, f"Map {row.map_id}"),
+            map_name=self.place(row),
             pixels=stream.pixels,
             frames=stream.frames,
             bytes_per_frame=stream.size / max(1, stream.frames),
@@ -226,4 +245,19 @@ def compose(
             frames[name] = frames.get(name, 0) + count
     transports = sorted({source.transport for source in sources})
     statuses = tuple(source.status for source in sources if source.status)
-    return Scene(tuple(panels[:top_k]), statuses, "+".join(transports), notes, trouble, frames)
+    return Scene(
+        panels=tuple(panels[:top_k]),
+        statuses=statuses,
+        transport="+".join(transports),
+        notes=notes,
+        trouble=trouble,
+        frames=frames,
+        next_up=_next_up(sources),
+    )
+
+
+def _next_up(sources: Sequence[Source]) -> tuple[tuple[str, int], ...]:
+    """The best agents that are not featured, with their scores."""
+    rest = [(source, row) for source in sources for row in source.rows if not row.place]
+    rest.sort(key=lambda one: (one[1].score, one[1].episode_return), reverse=True)
+    return tuple((source.name(row), row.score) for source, row in rest[:_NEXT_UP])

@@ -80,7 +80,10 @@ class Painter:
 
     @staticmethod
     def _curve(surface: Any, what: Curve) -> None:
-        pygame.draw.lines(surface, what.colour, False, what.points, what.width)
+        (left, _), (right, _) = what.points[0], what.points[-1]
+        area = [*what.points, (right, what.floor), (left, what.floor)]
+        pygame.draw.polygon(surface, what.area, area)
+        pygame.draw.lines(surface, what.colour, closed=False, points=what.points, width=what.width)
 
 
 def _letter(char: str, colour: Colour, scale: int) -> Any:
