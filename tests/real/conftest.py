@@ -1,0 +1,168 @@
+"""One real Slurm cluster with its login node, shared by every test of this folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+DOORS = CHECKOUT / "cluster" / "sandbox"
+_OF_OTHERS = ("SLURM_", "SBATCH_", "SQUEUE_", "SINFO_", "DADDY_")
+
+
+def door(command: str, *arguments: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
+    """Run cluster/sandbox/COMMAND as a person would."""
+    return subprocess.run(
+        [str(DOORS / command), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def until(true: Callable[[], object], timeout_s: float = 20, poll_s: float = 0.05) -> bool:
+    """Wait for something to become true; whether it did."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if true():
+            return True
+        time.sleep(poll_s)
+    return bool(true())
+
+
+@dataclass
+class Sandbox:
+    """A running sandbox and what its user needs."""
+
+    dir: Path
+    facts: Mapping[str, object]
+    jobs: list[str] = field(default_factory=list)
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Environment of a shell that sourced env.sh."""
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith(_OF_OTHERS)
+        }
+        path = ":".join(filter(None, (str(self.facts["path"]), kept["PATH"])))
+        return {**kept, "PATH": path, "SLURM_CONF": str(self.facts["slurm_conf"])}
+
+    @property
+    def ssh_config(self) -> Path:
+        """For ``ssh -F``; the alias is ``login``."""
+        return Path(str(self.facts["ssh_config"]))
+
+    @property
+    def host(self) -> str:
+        """Address of the login node."""
+        return str(self.facts["host"])
+
+    @property
+    def port(self) -> int:
+        """Port of its sshd."""
+        return int(str(self.facts["port"]))
+
+    @property
+    def user(self) -> str:
+        """Who logs in."""
+        return str(self.facts["user"])
+
+    @property
+    def remote_port(self) -> int:
+        """Where ``ssh -R`` listens on the login node."""
+        return int(str(self.facts["remote_port"]))
+
+    @property
+    def alone(self) -> bool:
+        """The login node is a machine of its own."""
+        return self.facts["mode"] == "namespace"
+
+    def run(self, *argv: str, timeout_s: float = 30) -> subprocess.CompletedProcess[str]:
+        """A command in the sandbox's environment on this host."""
+        return subprocess.run(
+            argv, env=self.env, capture_output=True, text=True, timeout=timeout_s, check=False
+        )
+
+    def out(self, *argv: str) -> str:
+        """Its output, stripped; fails the test when the command fails."""
+        done = self.run(*argv)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def ssh(self, command: str, *options: str) -> subprocess.CompletedProcess[str]:
+        """A command on the login node."""
+        return self.run("ssh", "-F", str(self.ssh_config), *options, "login", command)
+
+    def submit(self, script: str, *options: str) -> str:
+        """Submit a batch script; its job id. Cancelled at the end of the test."""
+        job = self.out("sbatch", "--parsable", "--time=5", *options, "--wrap", script)
+        self.jobs.append(job)
+        return job
+
+    def states(self) -> dict[str, str]:
+        """Job id → ``STATE REASON`` of everything the controller remembers."""
+        rows = self.out("squeue", "-h", "-r", "-t", "all", "-o", "%i %T %r").splitlines()
+        return {row.split()[0]: row.split(maxsplit=1)[1] for row in rows}
+
+    def cancel(self) -> None:
+        """End what this test submitted."""
+        if self.jobs:
+            self.run("scancel", "-s", "KILL", "-f", *self.jobs)
+            self.run("scancel", *self.jobs)
+        self.jobs.clear()
+
+
+def start(folder: Path, *options: str) -> Sandbox:
+    """``up`` in this folder, or a skip that names what is missing; never a skip in CI."""
+    folder.chmod(0o755)
+    done = door("up", "--dir", str(folder), "--json", *options)
+    if done.returncode:
+        lines: Sequence[str] = done.stderr.strip().splitlines()
+        why = next((line for line in lines if line.startswith("error:")), "no message")
+        if os.environ.get("CI") == "true" or "missing here" not in why:
+            pytest.fail(f"cluster/sandbox/up: {done.stderr}")
+        pytest.skip(f"real Slurm: {why}")
+    return Sandbox(folder, json.loads(done.stdout))
+
+
+@pytest.fixture(scope="session")
+def shared_sandbox() -> Iterator[Sandbox]:
+    """The one cluster; ask for ``sandbox`` instead."""
+    folder = Path(tempfile.mkdtemp(prefix="daddy-test-", dir="/tmp"))
+    try:
+        yield start(folder)
+    finally:
+        door("down", "--dir", str(folder), "--purge")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def sandbox(shared_sandbox: Sandbox) -> Iterator[Sandbox]:
+    """The one cluster; jobs that a test submitted through it are gone after the test."""
+    try:
+        yield shared_sandbox
+    finally:
+        shared_sandbox.cancel()
+
+
+@pytest.fixture
+def own_folder() -> Iterator[Path]:
+    """A short folder for a sandbox of the test's own, taken down afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="daddy-own-", dir="/tmp"))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        door("down", "--dir", str(folder), "--purge")
+        shutil.rmtree(folder, ignore_errors=True)

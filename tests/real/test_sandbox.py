@@ -1,0 +1,389 @@
+"""The sandbox is a real cluster: its limits, signals, login node, and that it leaves nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.sandbox import layout, login_texts
+from tests.real.conftest import CHECKOUT, DOORS, Sandbox, door, start, until
+
+LIMIT_JOB = """
+trap 'echo warned $(($(date +%s) - begun))' USR1
+begun=$(date +%s); echo begun
+while :; do sleep 0.2; done
+"""
+
+
+@pytest.fixture(scope="module")
+def job_over_its_limit(shared_sandbox: Sandbox) -> Iterator[tuple[str, Path]]:
+    """Submitted first and looked at last: a wall time is the slowest thing Slurm has."""
+    output = shared_sandbox.dir / "limit.out"
+    script = shared_sandbox.dir / "limit.sh"
+    script.write_text(f"#!/bin/bash\n{LIMIT_JOB}")
+    job = shared_sandbox.out(
+        "sbatch", "--parsable", "--time=1", "--signal=B:USR1@30", "--comment", "token 7/a",
+        "--job-name", "slim_run-slot0", "-o", str(output), str(script),
+    )  # fmt: skip
+    yield job, output
+    shared_sandbox.run("scancel", job)
+
+
+@pytest.mark.usefixtures("job_over_its_limit")
+def test_up_again_changes_nothing_and_says_the_same(sandbox: Sandbox) -> None:
+    begun = time.monotonic()
+    again = door("up", "--dir", str(sandbox.dir), "--json")
+    assert again.returncode == 0, again.stderr
+    assert json.loads(again.stdout)["supervisor_pid"] == sandbox.facts["supervisor_pid"]
+    assert time.monotonic() - begun < 5
+
+
+def test_the_partition_is_the_one_of_the_guide(sandbox: Sandbox) -> None:
+    assert sandbox.out("sinfo", "-h", "-o", "%P %l %D %c %G") == "gpu-linuxlab* 4:00:00 4 8 gpu:1"
+    status = door("status", "--dir", str(sandbox.dir), "--json")
+    assert status.returncode == 0
+    facts = json.loads(status.stdout)
+    assert facts["state"] == "up"
+    assert len(facts["nodes"]) == 4
+
+
+def test_sourcing_the_env_file_is_enough_even_after_another_cluster(sandbox: Sandbox) -> None:
+    done = subprocess.run(
+        [
+            "bash",
+            "-c",
+            f"source {sandbox.facts['env_file']}; squeue -h -t all -o %j; echo $DADDY_SITE",
+        ],
+        env={**os.environ, "SQUEUE_STATES": "nonsense", "SLURM_CONF": "/nowhere"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-1] == "sandbox"
+    assert "slim_run-slot0" in done.stdout
+
+
+def test_a_fifth_job_waits_for_a_slot_and_gets_the_first_that_is_free(sandbox: Sandbox) -> None:
+    jobs = [sandbox.submit("sleep 60", "-o", "/dev/null") for _ in range(5)]
+
+    def running() -> list[str]:
+        return [job for job, state in sandbox.states().items() if state.startswith("RUNNING")]
+
+    assert until(lambda: len(running()) == 4)
+    time.sleep(1.5)
+    assert len(running()) == 4
+    waiting = [job for job in jobs if sandbox.states()[job].startswith("PENDING")]
+    assert {sandbox.states()[job] for job in waiting} == {"PENDING Licenses"}
+    sandbox.out("scancel", jobs[0])
+    begun = time.monotonic()
+    assert until(lambda: waiting[0] in running(), 15)
+    assert time.monotonic() - begun < 8
+    assert len(running()) == 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--time=4:00:01",), "Requested time limit is invalid"),
+        (("--gres=gpu:2",), "Requested node configuration is not available"),
+        (("--cpus-per-task=9",), "not available|CPU count"),
+        (("--partition=nowhere",), "invalid partition"),
+    ],
+)
+def test_what_the_site_does_not_have_is_refused_at_submission(
+    sandbox: Sandbox, options: tuple[str, ...], message: str
+) -> None:
+    refused = sandbox.run("sbatch", *options, "--wrap", "true")
+    assert refused.returncode == 1
+    assert re.search(message, refused.stderr), refused.stderr
+
+
+def test_a_signal_reaches_the_batch_process(sandbox: Sandbox, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    job = sandbox.submit(
+        "trap 'echo warned; exit 0' USR1; echo begun; while :; do sleep 0.1; done",
+        "-o",
+        str(output),
+    )
+    assert until(lambda: output.exists() and "begun" in output.read_text())
+    sandbox.out("scancel", "--signal=USR1", "--batch", job)
+    assert until(lambda: "warned" in output.read_text(), 5)
+    assert until(lambda: sandbox.states()[job].startswith("COMPLETED"), 5)
+
+
+def test_a_job_sees_its_gpu_and_no_variable_of_ours(sandbox: Sandbox, tmp_path: Path) -> None:
+    output = tmp_path / "out"
+    sandbox.submit("hostname; env", "--gres=gpu:1", "-c", "8", "-o", str(output))
+    assert until(lambda: output.exists() and "SLURM_JOB_ID" in output.read_text())
+    lines = output.read_text().splitlines()
+    assert "CUDA_VISIBLE_DEVICES=0" in lines
+    assert not [line for line in lines if line.startswith(("LD_LIBRARY_PATH=", "SSH_ORIGINAL"))]
+    if sandbox.alone:
+        assert lines[0] in {"n1", "n2", "n3", "n4"}
+
+
+def test_the_login_node_knows_slurm_and_takes_rsync(sandbox: Sandbox, tmp_path: Path) -> None:
+    answer = sandbox.ssh("hostname; squeue -h -t all -o %i; sinfo -h -o %D")
+    assert answer.returncode == 0, answer.stderr
+    host, *ids, nodes = answer.stdout.split()
+    assert nodes == "4"
+    assert sorted(ids) == sorted(sandbox.out("squeue", "-h", "-t", "all", "-o", "%i").split())
+    assert (host == "login") == sandbox.alone
+    (tmp_path / "weights").write_bytes(os.urandom(100_000))
+    remote_shell = f"ssh -F {sandbox.ssh_config}"
+    for source, target in (
+        (tmp_path / "weights", f"login:{sandbox.dir}/weights"),
+        (f"login:{sandbox.dir}/weights", tmp_path / "back"),
+    ):
+        copied = sandbox.run("rsync", "-a", "-e", remote_shell, str(source), str(target))
+        assert copied.returncode == 0, copied.stderr
+    assert (tmp_path / "back").read_bytes() == (tmp_path / "weights").read_bytes()
+
+
+def test_an_interactive_login_has_slurm_on_its_path(sandbox: Sandbox) -> None:
+    shell = subprocess.run(
+        ["ssh", "-F", str(sandbox.ssh_config), "-tt", "login"],
+        env=sandbox.env, input="sinfo -h -o nodes=%D\nexit\n", capture_output=True, text=True,
+        timeout=30, check=False,
+    )  # fmt: skip
+    assert "nodes=4" in shell.stdout, shell.stdout + shell.stderr
+
+
+def test_a_host_that_shows_another_key_is_not_talked_to(sandbox: Sandbox, tmp_path: Path) -> None:
+    wrong = tmp_path / "known_hosts"
+    own = (sandbox.dir / "ssh" / f"key_{sandbox.user}.pub").read_text().split()
+    right = (sandbox.dir / "ssh" / "known_hosts").read_text().split()
+    wrong.write_text(f"{right[0]} {own[0]} {own[1]}\n")
+    refused = sandbox.ssh("true", "-o", f"UserKnownHostsFile={wrong}")
+    assert refused.returncode == 255
+    assert "REMOTE HOST IDENTIFICATION HAS CHANGED" in refused.stderr
+
+
+def test_a_second_person_logs_in_and_has_own_slots(sandbox: Sandbox) -> None:
+    if not sandbox.facts["friend"]:
+        assert not sandbox.alone
+        return
+    friend = ("ssh", "-F", str(sandbox.ssh_config), "friend")
+    assert sandbox.out(*friend, "id -un; pwd; srun id -un").split() == [
+        "friend", f"{sandbox.dir}/home/friend", "friend",
+    ]  # fmt: skip
+    assert "friend:" not in Path("/etc/passwd").read_text()
+    assert sandbox.run(*friend, f"cat {sandbox.dir}/munge/key").returncode != 0
+
+
+class Echo(threading.Thread):
+    """A viewer's place: answers every line with itself."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(daemon=True)
+        self.server = socket.create_server(("127.0.0.1", port))
+        self.port = self.server.getsockname()[1]
+
+    def run(self) -> None:
+        while True:
+            try:
+                link, _ = self.server.accept()
+            except OSError:
+                return
+            with link:
+                link.sendall(b"echo " + link.recv(100))
+
+
+def test_a_reverse_tunnel_ends_on_the_login_node_only(sandbox: Sandbox, tmp_path: Path) -> None:
+    viewer = Echo(free_or_any(sandbox.remote_port) if sandbox.alone else 0)
+    viewer.start()
+    forward = f"{sandbox.remote_port}:localhost:{viewer.port}"
+    tunnel = subprocess.Popen(
+        ["ssh", "-F", str(sandbox.ssh_config), "-N", "-R", forward, "login"], env=sandbox.env
+    )
+    ask = f"exec 3<>/dev/tcp/localhost/{sandbox.remote_port}; echo frame >&3; cat <&3"
+    try:
+        assert until(lambda: "echo frame" in sandbox.ssh(f"bash -c '{ask}'").stdout, 10, 0.2)
+        if sandbox.alone:
+            output = tmp_path / "out"
+            sandbox.submit(f"bash -c '{ask}'; echo done", "-o", str(output))
+            assert until(lambda: output.exists() and "done" in output.read_text())
+            assert "Connection refused" in output.read_text()
+    finally:
+        tunnel.terminate()
+        tunnel.wait(10)
+        viewer.server.close()
+
+
+def free_or_any(port: int) -> int:
+    """The viewer's own port, where nothing else on this machine has it."""
+    with socket.socket() as one:
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return 0
+        return port
+
+
+def test_a_daemon_that_died_is_seen_and_up_starts_it_again(sandbox: Sandbox) -> None:
+    pid, _ = json.loads((sandbox.dir / "run" / "daemons.json").read_text())["sshd"]
+    os.kill(pid, signal.SIGKILL)
+    assert until(lambda: door("status", "--dir", str(sandbox.dir)).returncode == 20, 5)
+    repaired = door("up", "--dir", str(sandbox.dir))
+    assert repaired.returncode == 0, repaired.stderr
+    assert "starting again: sshd" in repaired.stderr
+    assert sandbox.ssh("true").returncode == 0
+
+
+def fingerprint() -> dict[str, str]:
+    """Every file under /etc, and what else a sandbox must not touch."""
+    found = {}
+    for place in ("/etc", "/run/sshd", "/root/.ssh", str(Path.home() / ".ssh")):
+        for path in sorted(Path(place).rglob("*")):
+            if path.is_file() and not path.is_symlink() and os.access(path, os.R_OK):
+                found[str(path)] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return found
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Command lines that name the folder or descend from its daemons."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            text = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if str(folder).encode() in text and int(entry.name) != os.getpid():
+            found.append(f"{entry.name} {text[:80]!r}")
+    return found
+
+
+DETACHING = "setsid sleep 500 & (setsid env -i /bin/sleep 501 &) ; sleep 502"
+
+
+@pytest.mark.parametrize("crashed", [False, True], ids=["clean", "crashed supervisor"])
+def test_down_leaves_nothing(own_folder: Path, *, crashed: bool) -> None:
+    before, links = fingerprint(), socket.if_nameindex()
+    one = start(own_folder)
+    job = one.submit(DETACHING, "-o", "/dev/null")
+    session = subprocess.Popen(
+        ["ssh", "-F", str(one.ssh_config), "login", "sleep 503"], stdin=subprocess.DEVNULL
+    )
+    assert until(lambda: one.states()[job].startswith("RUNNING"))
+    assert until(lambda: len(sleepers()) == 4), sleepers()
+    if crashed:
+        os.kill(int(str(one.facts["supervisor_pid"])), signal.SIGKILL)
+    ended = door("down", "--dir", str(own_folder))
+    session.wait(10)
+    assert ended.returncode == 0, ended.stderr
+    assert until(lambda: not processes_of(own_folder), 2), processes_of(own_folder)
+    # Without a mount namespace a detached job process without environment cannot be told apart.
+    if one.alone or not crashed:
+        assert not sleepers()
+    assert socket.if_nameindex() == links
+    assert fingerprint() == before
+    assert sorted(path.name for path in own_folder.iterdir()) == sorted(
+        [".lock", "etc", "home", "log", "munge", "ssh", "users"]
+    )
+    assert door("status", "--dir", str(own_folder)).returncode == 21
+
+
+def sleepers() -> list[str]:
+    """The processes of DETACHING and the session that are alive."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if (
+            words[0].endswith(b"sleep")
+            and words[1:2]
+            and words[1] in {b"500", b"501", b"502", b"503"}
+        ):
+            found.append(entry.parent.name)
+    return found
+
+
+def test_down_ends_a_half_started_sandbox(own_folder: Path) -> None:
+    starting = subprocess.Popen(
+        [str(DOORS / "up"), "--dir", str(own_folder)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    assert until((own_folder / "run" / "daemons.json").exists, 60, 0.001)
+    os.killpg(starting.pid, signal.SIGKILL)
+    starting.wait(5)
+    assert door("down", "--dir", str(own_folder)).returncode == 0
+    assert until(lambda: not processes_of(own_folder), 2), processes_of(own_folder)
+
+
+def test_a_login_node_without_slurm_and_in_an_awkward_folder(own_folder: Path) -> None:
+    folder = own_folder / ("a folder whose name is too long for a socket" * 2)
+    folder.mkdir()
+    try:
+        one = start(folder, "--login-only")
+        assert one.facts["slurm_conf"] == ""
+        assert one.ssh("echo here; command -v rsync").stdout.startswith("here\n/")
+    finally:
+        assert door("down", "--dir", str(folder)).returncode == 0
+    assert not [path for path in Path("/tmp").glob("daddy-sandbox-*/s") if not path.exists()]
+
+
+def test_down_of_nothing_is_no_error(tmp_path: Path) -> None:
+    answer = door("down", "--dir", str(tmp_path / "never"))
+    assert answer.returncode == 0
+    assert "was not running" in answer.stderr
+
+
+def test_what_belongs_to_another_boot_is_never_ended(tmp_path: Path) -> None:
+    bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        stat = Path(f"/proc/{bystander.pid}/stat").read_text()
+        old = layout.State(
+            root=str(tmp_path), mode="loopback", reason="", network=0, slurm=True, host="127.0.0.1",
+            port=1, ports=[1], user="nobody", friend="", remote_port=9998, max_jobs=4, path="",
+            slurm_version="22.05.8", boot="another", supervisor_pid=bystander.pid,
+            supervisor_start=int(stat[stat.rindex(")") + 2 :].split()[19]),
+        )  # fmt: skip
+        layout.save_state(tmp_path, old)
+        assert door("down", "--dir", str(tmp_path)).returncode == 0
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_no_password_hash_of_the_host_is_copied() -> None:
+    users = login_texts.passwd("root:x:0:0::/root:/bin/bash\n", "friend", "/h", 20001)
+    assert [line.split(":")[0] for line in users.splitlines()] == ["root", "sshd", "friend"]
+    assert all(line.split(":")[1] == "*" for line in login_texts.shadow(users).splitlines())
+
+
+def test_both_site_profiles_are_valid_configurations() -> None:
+    from Daddy.core.config import load
+
+    sandbox, real = load(site="sandbox"), load(site="engr")
+    assert (sandbox.training.device, sandbox.training.cartridge) == ("cpu", True)
+    assert (real.training.device, real.training.cartridge) == ("cuda", False)
+    assert {site.slurm.partition for site in (sandbox, real)} == {"gpu-linuxlab"}
+    assert (CHECKOUT / "cluster" / "sites" / "engr.json").exists()
+
+
+def test_a_job_is_warned_and_ends_at_its_limit(
+    sandbox: Sandbox, job_over_its_limit: tuple[str, Path]
+) -> None:
+    job, output = job_over_its_limit
+    shown = sandbox.out("scontrol", "show", "job", job)
+    assert "Comment=token 7/a" in shown
+    assert until(lambda: sandbox.states()[job].startswith("TIMEOUT"), 130, 0.5)
+    warned = re.search(r"warned (\d+)", output.read_text())
+    assert warned
+    assert int(warned.group(1)) <= 60
