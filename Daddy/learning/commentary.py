@@ -1,0 +1,146 @@
+"""What a person at the keyboard reads while the loop runs: a line now and then, one at the end.
+
+Stands between the loop and its event sink and frame sink, hands everything on, and remembers what
+the line needs. Promises to print at most once in `every_s` seconds, except when a version, a
+contribution or a receipt is worth a line of its own.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from Daddy.core.clock import Clock
+from Daddy.core.vocabulary import AgentReport
+from Daddy.learning.ports import EventSink, FrameSink
+
+RECENT_EPISODES = 50
+RECENT_RATES = 5
+
+
+class Commentary:
+    """An event sink and a frame sink that also talk."""
+
+    def __init__(
+        self,
+        events: EventSink,
+        frames: FrameSink,
+        clock: Clock,
+        say: Callable[[str], None],
+        every_s: float = 10.0,
+    ) -> None:
+        self._events = events
+        self._frames = frames
+        self._clock = clock
+        self._say = say
+        self._every_s = every_s
+        self._begun = self._said = clock.monotonic()
+        self._rates: deque[float] = deque(maxlen=RECENT_RATES)
+        self._returns: deque[float] = deque(maxlen=RECENT_EPISODES)
+        self._best: AgentReport | None = None
+        self.versions: list[int] = []
+        self.accepted = self.refused = self.episodes = self.step = 0
+
+    # -- the event sink
+
+    def write(self, event: str, step: int, data: Mapping[str, object]) -> None:
+        """Hand on, remember, and say what cannot wait."""
+        self._events.write(event, step, data)
+        self.step = max(self.step, step)
+        if event == "metric":
+            self._rates.append(_number(data.get("steps_per_second")))
+        elif event == "result":
+            self._take_episodes(data.get("returns"))
+        elif event == "state":
+            self._take_state(data)
+        elif event == "error":
+            self._say(f"trouble: {data.get('reason') or data.get('text') or dict(data)}")
+        self._say_sometimes()
+
+    def _take_episodes(self, returns: Any) -> None:
+        self._returns.extend(returns or ())
+        self.episodes += len(returns or ())
+
+    def _take_state(self, data: Mapping[str, object]) -> None:
+        state = data.get("state")
+        if state == "playing":
+            self.versions.append(int(_number(data["version"])))
+            self._say(f"playing version {data['version']} (sha256 {str(data['sha'])[:12]})")
+        elif state == "published" and not str(data["said"]).startswith("not yet"):
+            self._say(str(data["said"]))
+        elif state == "receipt":
+            self._take_receipt(data)
+
+    def _take_receipt(self, data: Mapping[str, object]) -> None:
+        accepted = bool(data.get("accepted"))
+        self.accepted += accepted
+        self.refused += not accepted
+        what = f"contribution {data.get('sequence')}"
+        if accepted:
+            share = _number(data.get("share"))
+            self._say(f"{what} was accepted into version {data.get('version')} (share {share:.0%})")
+        else:
+            self._say(f"{what} was refused: {data.get('reason')}")
+
+    # -- the frame sink
+
+    def report(self, reports: Sequence[AgentReport]) -> None:
+        """Hand on, and remember the furthest agent."""
+        self._frames.report(reports)
+        for one in reports:
+            if self._best is None or _rank(one) > _rank(self._best):
+                self._best = one
+
+    def wanted(self) -> frozenset[int]:
+        """Whose pictures are wanted."""
+        return self._frames.wanted()
+
+    def offer(self, agent: int, picture: bytes) -> None:
+        """Hand on."""
+        self._frames.offer(agent, picture)
+
+    # -- talking
+
+    def line(self) -> str:
+        """How it goes, in one line."""
+        rate = f"{fmean(self._rates):.0f} steps/s" if self._rates else "warming up"
+        parts = [f"step {self.step:,}", rate, f"{self.episodes} episodes"]
+        if self._returns:
+            parts.append(f"mean return {fmean(self._returns):.2f}")
+        if self._best is not None:
+            parts.append(_furthest(self._best))
+        return " · ".join(parts)
+
+    def farewell(self, reason: str) -> str:
+        """The whole stay, in one line."""
+        seconds = self._clock.monotonic() - self._begun
+        played = f"{self.step:,} steps in {seconds:.0f} s" if self.step else "nothing was played"
+        text = f"ended ({reason}): {played}, {self.episodes} episodes"
+        if self.versions:
+            distinct = len(set(self.versions))
+            text += f", {distinct} version{'s' * (distinct > 1)}, last {self.versions[-1]}"
+        if self.accepted or self.refused:
+            text += f", contributions accepted {self.accepted}, refused {self.refused}"
+        return text
+
+    def _say_sometimes(self) -> None:
+        now = self._clock.monotonic()
+        if now - self._said >= self._every_s and self._rates:
+            self._said = now
+            self._say(self.line())
+
+
+def _rank(report: AgentReport) -> tuple[int, int, float]:
+    """Badges, then story flags, then reward: the viewer's own order."""
+    return report.badges, report.story_flags, report.episode_return
+
+
+def _furthest(report: AgentReport) -> str:
+    where = f" at {report.map_name}" if report.map_name else ""
+    return f"best {report.badges} badges, {report.story_flags} story flags{where}"
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

@@ -1,0 +1,160 @@
+"""Entry: a laptop plays the newest shared version, and with `--contribute` learns on from it.
+
+Takes only complete, verified versions, says which one it plays, leaves one core and 4 GB to the
+person, and ends on Ctrl-C with one line and nothing left behind. Parses and wires; decides nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from Daddy import actor, laptop
+from Daddy.actor import Limits, Visit
+from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.errors import UsageError, WeightsError, run_entry
+from Daddy.core.paths import RunPaths
+from Daddy.core.settings import Config
+from Daddy.core.wall import StopSignal
+from Daddy.hardware.profile import load_profile, save_profile
+from Daddy.hardware.recommend import recommend
+from Daddy.weights.local import Verified, newest_verified
+
+LOOK_EVERY_S = 0.5
+ENDLESS = {"total_steps": 0, "checkpoint_interval": 1 << 40}
+"""A laptop leaves when its person wants, and keeps no checkpoints: it begins with the newest."""
+AUTO = 0
+"""`--num-envs auto` as a number."""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line, as the guide has it."""
+    parser = argparse.ArgumentParser(
+        prog="run_actors_only",
+        description="Play the newest shared weights here; learn from them and contribute if asked.",
+    )
+    flag = parser.add_argument
+    flag("--shared-dir", type=Path, default=Path("~/shared_weights"),
+         help="folder that sync_weights.sh pulls into (~/shared_weights)")  # fmt: skip
+    flag("--num-envs", type=_count, default=AUTO, metavar="auto|N",
+         help="environments; auto: the measured profile, else the guide's table")  # fmt: skip
+    flag("--autotune", action="store_true", help="measure this machine first and remember it")
+    flag("--contribute", action="store_true", help="learn here and hand in what was learnt")
+    flag("--stream", action="store_true", help="show the play in the viewer on this machine")
+    flag("--stream-port", type=int, default=9999, help="the viewer's port (9999)")
+    flag("--wait-seconds", type=float, default=120.0, help="how long to wait for a version (120)")
+    flag("--max-steps", type=int, default=0, help="end after so many environment steps (0: never)")
+    flag("--max-seconds", type=float, default=0.0, help="end after so many seconds (0: never)")
+    flag("--run-dir", type=Path, default=Path("runs/laptop"),
+         help="events, logs and checkpoints of this laptop (runs/laptop)")  # fmt: skip
+    laptop.add_flags(parser)
+    return parser
+
+
+def _count(text: str) -> int:
+    """``auto`` or a whole number of at least one."""
+    if text == "auto":
+        return AUTO
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise UsageError(
+        f"--num-envs {text}: that many environments cannot be played",
+        "give a whole number of at least 1, or auto",
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Codes: 0 ended as asked, 2 usage, 3 device, 6 no usable weights, 7 ROM, 9 files."""
+    args = make_parser().parse_args(argv)
+    signals, clock = StopSignal().install(), SystemClock()
+    laptop.step_back()
+    user_id = laptop.user_name(args.user_id)
+    shared = args.shared_dir.expanduser().resolve()
+    found = wait_for_version(shared, args.wait_seconds, clock, signals)
+    if found is None:
+        return _goodbye(f"ended ({signals.stop_reason()}): no version had come yet")
+    config = laptop.game_config(args, found.frame.workload)
+    count = choose_count(args, config, user_id, clock)
+    config = _with_count(config, count)
+    limits = Limits(args.max_steps, args.max_seconds, clock, signals)
+    visit = Visit(
+        config=config,
+        user_id=user_id,
+        shared=shared,
+        run=RunPaths(args.run_dir.expanduser().resolve()),
+        run_name=found.frame.run,
+        limits=limits,
+        clock=clock,
+        contribute=args.contribute,
+        stream_port=args.stream_port if args.stream else None,
+    )
+    return _goodbye(actor.visit(visit))
+
+
+def _goodbye(text: str) -> int:
+    print(text, flush=True)
+    return 0
+
+
+def wait_for_version(
+    shared: Path, patience_s: float, clock: Clock, signals: StopSignal
+) -> Verified | None:
+    """The newest verified version, waited for; None when asked to leave meanwhile.
+
+    WeightsError when none came in time or what is there is damaged.
+    """
+    deadline = clock.monotonic() + patience_s
+    told = False
+    while (found := newest_verified(shared)) is None:
+        if signals.stop_reason():
+            return None
+        if clock.monotonic() >= deadline:
+            raise WeightsError(f"no version of the weights came to {shared}", _how_to_pull(shared))
+        if not told:
+            print(f"no version in {shared} yet: waiting up to {patience_s:g} s")
+            print(f"  what to do: {_how_to_pull(shared)}", flush=True)
+            told = True
+        clock.wait(threading.Event(), LOOK_EVERY_S)
+    return found
+
+
+def _how_to_pull(shared: Path) -> str:
+    return f'in another terminal: ./Daddy/cluster/sync_weights.sh pull "" {shared} 5'
+
+
+def choose_count(args: argparse.Namespace, config: Config, user_id: str, clock: Clock) -> int:
+    """Environments to play, said with the reason: as typed, as measured, or as the table has it."""
+    folder = laptop.profile_folder(args)
+    if args.autotune:
+        measured = laptop.measure(config, user_id, laptop.QUICK_SECONDS_PER_COUNT, clock)
+        print(f"measured; stored in {save_profile(folder, measured)}")
+    if args.num_envs != AUTO:
+        return int(args.num_envs)
+    facts = laptop.machine_facts()
+    known = load_profile(folder, user_id)
+    if known is not None and known.fits(facts) and known.workload == config.training.workload:
+        print(f"{known.envs} environments: {known.reasons[-1]} (measured profile of {user_id})")
+        return known.envs
+    advice = recommend(facts)
+    print(f"{advice.envs} environments: {'; '.join(advice.reasons)}")
+    print(f"  (not measured; python -m Daddy.autotune --user-id {user_id} measures it)", flush=True)
+    return advice.envs
+
+
+def _with_count(config: Config, count: int) -> Config:
+    """The configuration of a laptop: its own number of environments, and no end of its own."""
+    changed = {"num_envs": count, "tensorboard": False, **ENDLESS}
+    training = type(config.training).model_validate({**config.training.model_dump(), **changed})
+    return config.model_copy(update={"training": training})
+
+
+def cli() -> None:
+    """Installed command."""
+    sys.exit(run_entry(main))
+
+
+if __name__ == "__main__":
+    cli()
