@@ -102,6 +102,7 @@ class EnvRow:
         self._return, self._length = 0.0, 0
         self._telemetry: Callable[[], Sequence[float]] | None
         self._telemetry = getattr(env.unwrapped, "telemetry", None)
+        self._picture: Callable[[], bytes] | None = getattr(env.unwrapped, "picture", None)
 
     def reset(self, seed: int) -> None:
         """Begin the first episode of the random sequence `seed`."""
@@ -155,6 +156,5 @@ class EnvRow:
     def _report(self, watched: bool) -> None:
         if self._telemetry is not None:
             self._rows.telemetry[self._place] = self._telemetry()
-        if watched:
-            picture = np.frombuffer(self._inner.picture(), np.uint8)
-            self._rows.pictures[self._place] = picture
+        if watched and self._picture is not None:
+            self._rows.pictures[self._place] = np.frombuffer(self._picture(), np.uint8)

@@ -88,7 +88,7 @@ class SerialVector:
 
     def watch(self, agents: frozenset[int]) -> None:
         """Draw pictures of these environments from the next step on."""
-        self._watched = frozenset(agents)
+        self._watched = frozenset(agents) & frozenset(range(self.num_envs))
 
     def frames(self) -> dict[int, bytes]:
         """The newest picture of each watched environment."""

@@ -19,7 +19,7 @@ def test_an_observation_of_the_wildest_memory_is_in_the_space() -> None:
 
 
 def test_the_visited_mask_covers_the_cell_the_player_stands_on() -> None:
-    """The player stands in the fifth column and fifth row of cells, 8x8 pixels each at half size."""
+    """The player stands in the fifth column and row of cells, 8x8 pixels each at half size."""
     visited = Visited()
     visited.add(1, 10, 20)
     mask = observe(SCREEN, read_progress(image()), visited.window(1, 10, 20))["visited"]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -23,7 +24,7 @@ def play(*moments: Progress, cells: int = 1) -> list[dict[str, float]]:
     """Reward parts of the steps between these moments, on one spot."""
     records = first_records(moments[0], cells, 1)
     steps = []
-    for was, now in zip(moments, moments[1:], strict=False):
+    for was, now in pairwise(moments):
         after = advance(records, now, cells, 1)
         steps.append(reward_parts(records, after, was, now, WEIGHTS))
         records = after

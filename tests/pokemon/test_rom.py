@@ -35,7 +35,7 @@ def test_the_setting_wins_over_the_environment_variable(tmp_path: Path) -> None:
 
 
 def test_a_missing_rom_names_the_path_and_the_ways_out(tmp_path: Path) -> None:
-    with pytest.raises(RomError, match="nowhere.gb") as caught:
+    with pytest.raises(RomError, match=r"nowhere\.gb") as caught:
         load_rom(tmp_path / "nowhere.gb")
     assert caught.value.exit_code == 7
     assert "DADDY_ROM" in caught.value.fix

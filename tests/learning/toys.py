@@ -1,0 +1,43 @@
+"""Tiny environments with one peculiarity each, for tests of the vector."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Dict, Discrete
+
+
+class Slow(gymnasium.Env[Any, Any]):
+    """Sleeps in every step."""
+
+    telemetry_names = ("steps",)
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.observation_space = Dict({"x": Box(-1, 1, (3,), np.float32)})
+        self.action_space = Discrete(2)
+        self._seconds, self._steps = seconds, 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self._steps = 0
+        return {"x": np.zeros(3, np.float32)}, {}
+
+    def step(self, action: Any) -> Any:
+        time.sleep(self._seconds)
+        self._steps += 1
+        return {"x": np.full(3, action, np.float32)}, 1.0, False, self._steps >= 1_000_000, {}
+
+    def telemetry(self) -> tuple[float, ...]:
+        return (float(self._steps),)
+
+
+class Failing(Slow):
+    """Fails when it is told to do 1."""
+
+    def step(self, action: Any) -> Any:
+        if action == 1:
+            raise ValueError("the cable is out")
+        return super().step(action)
