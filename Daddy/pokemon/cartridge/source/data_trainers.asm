@@ -1,0 +1,20 @@
+; The trainers: class, number among the leaders (0 none), prize in hundreds, creatures with levels.
+trainers:
+    dw rival1, lena, otis, pupil1, leader1, mara, toby, digger, rival2, pupil2, leader2, ivy
+    dw pupil3, leader3, champion
+
+rival1:   db 25, 0, $01, 1, MOSSEL, 4
+lena:     db 2, 0, $01, 1, SKITTER, 4
+otis:     db 1, 0, $01, 1, FLAPJAY, 5
+pupil1:   db 4, 0, $02, 1, GRUMBO, 6
+leader1:  db 34, 1, $09, 1, GRUMBO, 8
+mara:     db 3, 0, $02, 1, MOSSEL, 8
+toby:     db 1, 0, $02, 2, SKITTER, 7, FLAPJAY, 8
+digger:   db 14, 0, $03, 1, GRUMBO, 10
+rival2:   db 25, 0, $05, 2, FLAPJAY, 10, MOSSEL, 11
+pupil2:   db 4, 0, $03, 1, PUDDLO, 10
+leader2:  db 35, 2, $15, 2, PUDDLO, 11, PUDDLO, 13
+ivy:      db 6, 0, $03, 2, SKITTER, 11, MOSSEL, 12
+pupil3:   db 5, 0, $04, 1, ZAPMOTH, 13
+leader3:  db 36, 3, $20, 2, ZAPMOTH, 14, ZAPMOTH, 16
+champion: db 43, 0, $99, 3, FLAPJAY, 17, PUDDLO, 18, OLDWYRM, 20

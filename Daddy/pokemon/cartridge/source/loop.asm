@@ -1,0 +1,68 @@
+; One frame: sleep until the vertical blank, read the buttons, act, place the sprites.
+main:
+    call wait_frame
+    call read_buttons
+    ld hl, frame_kinds
+    ld a, [wMode]
+    call jump_table
+    call place_sprites
+    jr main
+
+frame_kinds:
+    dw world_frame, text_frame, battle_frame, status_frame, title_frame, ending_frame
+
+jump_table:                 ; go to entry a of the table at hl
+    add a, a
+    ld c, a
+    ld b, 0
+    add hl, bc
+    ld a, [hl+]
+    ld h, [hl]
+    ld l, a
+    jp hl
+
+wait_frame:
+    ld a, 1
+    ldh [hVblank], a
+.sleep:
+    halt
+    nop
+    ldh a, [hVblank]
+    and a
+    jr nz, .sleep
+    ret
+
+wait_frames:                ; a frames
+    push af
+    call wait_frame
+    pop af
+    dec a
+    jr nz, wait_frames
+    ret
+
+read_buttons:               ; down up left right start select b a, high bit first
+    ld a, $20
+    ldh [P1], a
+    ldh a, [P1]
+    ldh a, [P1]
+    cpl
+    and $0F
+    swap a
+    ld b, a
+    ld a, $10
+    ldh [P1], a
+    ldh a, [P1]
+    ldh a, [P1]
+    cpl
+    and $0F
+    or b
+    ld b, a
+    ld a, $30
+    ldh [P1], a
+    ldh a, [hHeld]
+    cpl
+    and b
+    ldh [hPressed], a
+    ld a, b
+    ldh [hHeld], a
+    ret

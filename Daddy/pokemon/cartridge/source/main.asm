@@ -1,0 +1,55 @@
+; The free cartridge of Daddy: a small island whose RAM layout is that of the real game.
+; Read in this order; every file says what it owns.
+
+include "hardware.asm"      ; registers of the machine
+include "ram.asm"           ; where every variable lives
+include "constants.asm"     ; flags, creatures, cells, pictures, modes
+include "macros.asm"        ; the words that scripts and maps are written in
+include "letters.asm"       ; codes of letters in texts and in map rows
+
+include "vectors.asm"       ; interrupt and entry points
+include "init.asm"          ; power on
+include "loop.asm"          ; one frame: wait, read the buttons, act, draw
+include "vblank.asm"        ; what happens at every vertical blank
+include "tools.asm"         ; random numbers, flags, numbers on screen
+include "screen.asm"        ; the 20x18 screen buffer and its way into video memory
+include "title.asm"         ; title screen, new game
+include "maps.asm"          ; entering a map, camera
+include "movement.asm"      ; walking, ledges, edges, warps, grass
+include "objects.asm"       ; people and things: drawing, bumping, line of sight
+include "scripts.asm"       ; the small language of events
+include "textbox.asm"       ; dialogue
+include "creatures.asm"     ; party: joining, levels, healing
+include "battle.asm"        ; rounds, victory, defeat
+include "foes.asm"          ; who stands opposite
+include "battle_screen.asm" ; pictures and bars of a battle
+include "hud.asm"           ; status line and status page
+include "ending.asm"        ; the last screen
+
+include "data_flags.asm"
+include "data_creatures.asm"
+include "data_trainers.asm"
+include "data_cells.asm"
+include "world.asm"         ; table of maps
+include "map_home.asm"
+include "map_town.asm"
+include "map_lab.asm"
+include "map_route1.asm"
+include "map_millbrook.asm"
+include "map_centres.asm"
+include "map_route2.asm"
+include "map_stonewick.asm"
+include "map_gym1.asm"
+include "map_route3.asm"
+include "map_cave.asm"
+include "map_lakemere.asm"
+include "map_gym2.asm"
+include "map_route5.asm"
+include "map_port.asm"
+include "map_gym3.asm"
+include "map_summit.asm"
+
+include "art_terrain.asm"
+include "art_people.asm"
+include "art_creatures.asm"
+include "art_font.asm"

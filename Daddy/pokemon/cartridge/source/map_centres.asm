@@ -1,0 +1,37 @@
+; Rest houses: one plan, four doors. The nurse stands behind a counter.
+millbrook_centre_cells:
+stonewick_centre_cells:
+lakemere_centre_cells:
+port_centre_cells:
+    row MMMMMMMM
+    row b_HH___b
+    row __CCCC__
+    row ________
+    row ________
+    row MMMEMMMM
+
+millbrook_centre_warps:
+    warp 5, 3, 1, 4, 4
+    end_of_list
+stonewick_centre_warps:
+    warp 5, 3, 2, 10, 3
+    end_of_list
+lakemere_centre_warps:
+    warp 5, 3, 3, 11, 12
+    end_of_list
+port_centre_warps:
+    warp 5, 3, 5, 4, 4
+    end_of_list
+
+millbrook_centre_things:
+stonewick_centre_things:
+lakemere_centre_things:
+port_centre_things:
+    thing 1, 4, PIC_NURSE, DOWN, 0, NONE, STAYS, nurse
+    end_of_list
+
+nurse:
+    heal_party
+    rest_here
+    say "YOUR FRIENDS LOOK", "TIRED. ALL BETTER!"
+    stop

@@ -1,0 +1,48 @@
+; The hall of stone, first bell.
+gym1_cells:
+    row MMMMMMM
+    row YcccccY
+    row ccccccc
+    row XXcccXX
+    row ccccccc
+    row cXXcXXc
+    row ccccccc
+    row MMMEMMM
+
+gym1_warps:
+    warp 7, 3, 2, 4, 5
+    end_of_list
+
+gym1_things:
+    thing 1, 3, PIC_LEADER, DOWN, 2, BEAT_LEADER1, STAYS, leader1_script
+    thing 4, 6, PIC_KID_LEFT, LEFT, 3, BEAT_PUPIL1, STAYS, pupil1_script
+    end_of_list
+
+pupil1_script:
+    if_set BEAT_PUPIL1, .again
+    say "PUPIL: FIRST ME,", "THEN MASTER FLINT!"
+    fight PUPIL1
+    set_flag BEAT_PUPIL1
+    say "PUPIL: CRACKED", "LIKE A PEBBLE..."
+    stop
+.again:
+    say "PUPIL: HE IS HARD", "BUT FAIR."
+    stop
+leader1_script:
+    if_set BEAT_LEADER1, .after
+    say "FLINT: SHOW ME HOW", "SOLID YOU ARE!"
+    fight LEADER1
+    give_badge 1
+    set_flag BEAT_LEADER1
+    say "THE STONE BELL", "RINGS FOR YOU!"
+    stop
+.after:
+    if_set GOT_TONIC, .again
+    give_item TONIC
+    set_flag GOT_TONIC
+    heal_party
+    say "FLINT: A TONIC FOR", "THE ROAD EAST."
+    stop
+.again:
+    say "FLINT: STAND FIRM", "OUT THERE."
+    stop

@@ -1,0 +1,48 @@
+; The hall of water, second bell.
+gym2_cells:
+    row MMMMMMMM
+    row Y~~cc~~Y
+    row ~~~cc~~~
+    row ~cccccc~
+    row ~c~~~~c~
+    row ~c~~~~c~
+    row ~cccccc~
+    row ~~~cc~~~
+    row MMMEMMMM
+
+gym2_warps:
+    warp 8, 3, 3, 7, 4
+    end_of_list
+
+gym2_things:
+    thing 1, 3, PIC_LEADER, DOWN, 2, BEAT_LEADER2, STAYS, leader2_script
+    thing 3, 6, PIC_KID_LEFT, LEFT, 2, BEAT_PUPIL2, STAYS, pupil2_script
+    end_of_list
+
+pupil2_script:
+    if_set BEAT_PUPIL2, .again
+    say "PUPIL: CAREFUL,", "THE EDGE IS WET."
+    fight PUPIL2
+    set_flag BEAT_PUPIL2
+    say "PUPIL: I SLIPPED.", "HONESTLY."
+    stop
+.again:
+    say "PUPIL: NERA NEVER", "SLIPS."
+    stop
+leader2_script:
+    if_set BEAT_LEADER2, .after
+    say "NERA: DEEP WATER", "MAKES NO NOISE."
+    fight LEADER2
+    give_badge 2
+    set_flag BEAT_LEADER2
+    say "THE WATER BELL", "RINGS FOR YOU!"
+    stop
+.after:
+    if_set GOT_AXE, .again
+    give_item AXE
+    set_flag GOT_AXE
+    say "NERA: TAKE THE AXE", "FOR THE THORNS."
+    stop
+.again:
+    say "NERA: FOLLOW THE", "ROAD TO THE SEA."
+    stop

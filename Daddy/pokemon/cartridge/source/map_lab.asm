@@ -1,0 +1,55 @@
+; The elder's house: the first creature, and a rival who wants to see it at once.
+lab_cells:
+    row MMMMMM
+    row bb__bb
+    row ______
+    row __tt__
+    row ______
+    row MMEMMM
+
+lab_warps:
+    warp 5, 2, 0, 8, 10
+    end_of_list
+
+lab_things:
+    thing 2, 1, PIC_ELDER, DOWN, 0, NONE, STAYS, elder
+    thing 3, 3, PIC_EGG, DOWN, 0, GOT_STARTER, GOES, egg
+    thing 4, 5, PIC_RIVAL_LEFT, LEFT, 3, BEAT_RIVAL, STAYS, rival_at_lab
+    end_of_list
+
+elder:
+    if_set BEAT_RIVAL, .gifts
+    set_flag MET_ELDER
+    say "ELDER: SOMETHING", "STIRS IN THAT EGG."
+    stop
+.gifts:
+    set_flag MET_ELDER
+    if_set GOT_CHARM, .bells
+    set_flag GOT_ALMANAC
+    give_item ALMANAC
+    say "ELDER: WELL DONE!", "HAVE THIS ALMANAC,"
+    set_flag GOT_CHARM
+    say "AND A CHARM. THE", "WILD WILL TRUST IT."
+    stop
+.bells:
+    say "THREE BELLS SLEEP.", "WAKE THEM FOR US!"
+    stop
+egg:
+    give_creature LUMPKIN, 5
+    set_flag GOT_STARTER
+    say "THE EGG HATCHES!", "LUMPKIN LIKES YOU."
+    stop
+rival_at_lab:
+    if_clear GOT_STARTER, .waits
+    if_set BEAT_RIVAL, .lost
+    say "PIP: OH, YOURS IS", "OUT? LET'S PLAY!"
+    fight RIVAL1
+    set_flag BEAT_RIVAL
+    say "PIP: HEY! NOT BAD", "FOR A BEGINNER."
+    stop
+.waits:
+    say "PIP: WELL, TOUCH", "THE EGG ALREADY!"
+    stop
+.lost:
+    say "PIP: I'LL BE FIRST", "AT THE NEXT BELL."
+    stop

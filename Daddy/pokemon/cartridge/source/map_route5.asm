@@ -1,0 +1,32 @@
+; The road south, to the sea.
+route5_cells:
+    row TTTTT,TTTTTT
+    row T..g.,.g...T
+    row T.gggggggg.T
+    row T.gggggggg.T
+    row T=====,====T
+    row T..~~.,.~~.T
+    row T..~~.,.~~.T
+    row T.ff.....f.T
+    row TvvvvvvvT,,T
+    row T.........,T
+    row T.gggg,,,,,T
+    row TTTTTT,TTTTT
+
+route5_warps:
+    end_of_list
+
+route5_things:
+    thing 7, 10, PIC_KID_LEFT, LEFT, 4, BEAT_IVY, STAYS, ivy_script
+    end_of_list
+
+ivy_script:
+    if_set BEAT_IVY, .again
+    say "IVY: I CAN SMELL", "THE SEA. AND YOU."
+    fight IVY
+    set_flag BEAT_IVY
+    say "IVY: SALTY..."
+    stop
+.again:
+    say "IVY: THE FERRY", "SAILS ONE WAY."
+    stop

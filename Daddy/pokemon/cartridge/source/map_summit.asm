@@ -1,0 +1,80 @@
+; The way to the summit, the champion, and the hall where all bells ring.
+route22_cells:
+    row XXXXXXXXXXXX
+    row XXX(RRR)XXXX
+    row XXXwKDKwXXXX
+    row XXXY.,.YXXXX
+    row X.ggT,Tgg..X
+    row X.ggT,Tgg..,
+    row X.ff.,,,,,,X
+    row X..vvvvvvv.X
+    row X.gggggggg.X
+    row XXXXXXXXXXXX
+
+route22_warps:
+    warp 2, 5, 120, 5, 2
+    end_of_list
+
+route22_things:
+    thing 5, 5, PIC_GUARD, DOWN, 0, PASSED_WATCH1, GOES, watch1
+    thing 4, 5, PIC_GUARD, DOWN, 0, PASSED_WATCH2, GOES, watch2
+    end_of_list
+
+watch1:
+    if_clear BEAT_LEADER2, no_bells
+    set_flag PASSED_WATCH1
+    say "STONE AND WATER.", "I HEAR THEM. PASS."
+    stop
+watch2:
+    if_clear BEAT_LEADER3, no_bells
+    set_flag PASSED_WATCH2
+    say "AND THE SPARK! GO", "UP, BELL RINGER."
+    stop
+no_bells:
+    say "I HEAR TOO FEW", "BELLS AROUND YOU."
+    stop
+
+summit_cells:
+    row MMDMMM
+    row YcccYY
+    row cccccc
+    row cccccc
+    row cYccYc
+    row cccccc
+    row MMEMMM
+
+summit_warps:
+    warp 6, 2, 33, 3, 5
+    warp 0, 2, 118, 4, 2
+    end_of_list
+
+summit_things:
+    thing 1, 2, PIC_CHAMPION, DOWN, 1, BEAT_CHAMPION, GOES, champion_script
+    end_of_list
+
+champion_script:
+    say "ODA: I HAVE WAITED", "A LONG TIME. COME!"
+    fight CHAMPION
+    set_flag BEAT_CHAMPION
+    say "ODA: THE HALL IS", "YOURS. RING THEM!"
+    stop
+
+hall_cells:
+    row MMMMMM
+    row YccccY
+    row cYcYcc
+    row cccccc
+    row cccccc
+    row MMEMMM
+
+hall_warps:
+    warp 5, 2, 120, 1, 2
+    end_of_list
+
+hall_things:
+    thing 2, 3, INVISIBLE, DOWN, 0, NONE, STAYS, great_bell
+    end_of_list
+
+great_bell:
+    say "YOU RING THE GREAT", "BELL OF THE ISLE!"
+    finish_game

@@ -1,0 +1,268 @@
+; Walking: one cell in 16 frames; a ledge is hopped over downwards, never climbed.
+STEP_FRAMES   equ 16
+GRASS_CHANCE  equ 26        ; of 256, for each step
+CAVE_CHANCE   equ 13
+CALM_STEPS    equ 3         ; after a fight
+
+world_frame:
+    ld a, [wWalkCounter]
+    and a
+    jp nz, walk_frame
+    ld a, [wScript + 1]
+    and a
+    jp nz, run_script
+    ldh a, [hPressed]
+    bit KEY_A, a
+    jp nz, interact
+    bit KEY_START, a
+    jp nz, open_status
+    ldh a, [hHeld]
+    ld bc, (DOWN * 256) + 4
+    bit 7, a
+    jr nz, .go
+    ld bc, (UP * 256) + 8
+    bit 6, a
+    jr nz, .go
+    ld bc, (LEFT * 256) + 2
+    bit 5, a
+    jr nz, .go
+    ld bc, (RIGHT * 256) + 1
+    bit 4, a
+    ret z
+.go:
+    ld a, b
+    ld [wFacing], a
+    ld a, c
+    ld [wDirection], a
+    call aim
+    jp c, leave_by_edge
+    call cell_rule
+    ld b, a
+    bit 2, b                ; LEDGE
+    jr nz, .ledge
+    and WALK
+    ret z
+    call find_object
+    ret c
+    ld a, 1
+    jr start_step
+.ledge:
+    ld a, [wFacing]
+    cp DOWN
+    ret nz
+    ld hl, wTargetY
+    inc [hl]
+    call find_object        ; nobody may stand where one lands
+    ret c
+    call cell_rule
+    ld hl, wMoveFlags
+    set 6, [hl]
+    ld a, 2
+start_step:                 ; a = pixels a frame
+    ld [wWalkSpeed], a
+    ld a, [wTargetY]
+    ld [wY], a
+    ld a, [wTargetX]
+    ld [wX], a
+    ld a, [wDirection]
+    ld [wMoving], a
+    ld a, STEP_FRAMES
+    ld [wWalkCounter], a
+    ld hl, wStepParity
+    inc [hl]
+    ret
+
+aim:                        ; target = the cell in front; carry when it lies off the map
+    ld a, [wY]
+    ld b, a
+    ld a, [wX]
+    ld c, a
+step_aim:                   ; the same from b, c
+    ld a, [wFacing]
+    cp DOWN
+    jr nz, .up
+    inc b
+.up:
+    cp UP
+    jr nz, .left
+    dec b
+.left:
+    cp LEFT
+    jr nz, .right
+    dec c
+.right:
+    cp RIGHT
+    jr nz, .aimed
+    inc c
+.aimed:
+    ld a, b
+    ld [wTargetY], a
+    ld a, c
+    ld [wTargetX], a
+    ld a, [wMapHeight]
+    dec a
+    cp b
+    ret c
+    ld a, [wMapWidth]
+    dec a
+    cp c
+    ret
+
+cell_rule:                  ; a = what the target cell allows
+    ld a, [wTargetY]
+    swap a
+    ld l, a
+    ld a, [wTargetX]
+    or l
+    ld l, a
+    ld h, high(wCells)
+    ld a, [hl]
+    ld [wTargetCell], a
+    ld hl, cell_rules
+    add a, l
+    ld l, a
+    jr nc, .same
+    inc h
+.same:
+    ld a, [hl]
+    ret
+
+walk_frame:
+    ld a, [wWalkSpeed]
+    ld b, a
+    ld hl, wPixelY
+    ld a, [wFacing]
+    and LEFT                ; left and right share this bit
+    jr z, .vertical
+    inc hl
+.vertical:
+    ld a, [wFacing]
+    cp DOWN
+    jr z, .forward
+    cp RIGHT
+    jr z, .forward
+    ld a, [hl]
+    sub b
+    jr .moved
+.forward:
+    ld a, [hl]
+    add a, b
+.moved:
+    ld [hl], a
+    ld hl, wWalkCounter
+    dec [hl]
+    ret nz
+    xor a
+    ld [wMoving], a
+    ld hl, wMoveFlags
+    res 6, [hl]
+
+finish_step:                ; doors first, then watchers, then what lives in the grass
+    call find_warp
+    jp c, enter_map
+    call watched
+    ret c
+    ld a, [wPartyCount]
+    and a
+    ret z
+    ld a, [wTargetCell]
+    ld hl, cell_rules
+    ld c, a
+    ld b, 0
+    add hl, bc
+    ld b, GRASS_CHANCE
+    bit 1, [hl]             ; GRASS
+    jr nz, .wild
+    ld b, CAVE_CHANCE
+    bit 4, [hl]             ; CAVE
+    ret z
+.wild:
+    ld a, [wGrassRate]
+    and a
+    ret z
+    ld a, [wStepsCalm]
+    and a
+    jr z, .dice
+    dec a
+    ld [wStepsCalm], a
+    ret
+.dice:
+    push bc
+    call random
+    pop bc
+    cp b
+    ret nc
+    jp start_wild
+
+find_warp:                  ; carry, and a, b, c for enter_map, when this cell is one
+    ld a, [wWarps]
+    ld l, a
+    ld a, [wWarps + 1]
+    ld h, a
+.next:
+    ld a, [hl+]
+    cp $FF
+    ret z
+    ld b, a
+    ld a, [hl+]
+    ld c, a
+    ld a, [wY]
+    cp b
+    jr nz, .skip
+    ld a, [wX]
+    cp c
+    jr nz, .skip
+    ld a, [hl+]
+    ld d, a
+    ld a, [hl+]
+    ld b, a
+    ld c, [hl]
+    ld a, d
+    scf
+    ret
+.skip:
+    inc hl
+    inc hl
+    inc hl
+    jr .next
+
+leave_by_edge:              ; into the neighbour, shifted along the edge
+    ld a, [wFacing]         ; 0, 4, 8, 12: down, up, left, right
+    srl a
+    ld c, a
+    ld b, 0
+    ld hl, wLinks
+    add hl, bc
+    ld a, [hl+]
+    cp $FF
+    ret z
+    ld d, a
+    ld e, [hl]
+    ld a, [wY]
+    ld b, a
+    ld a, [wX]
+    ld c, a
+    ld a, [wFacing]
+    and LEFT
+    jr nz, .sideways
+    ld a, c
+    add a, e
+    ld c, a
+    ld b, 0
+    ld a, [wFacing]
+    and a
+    jr z, .go
+    ld b, $FF
+    jr .go
+.sideways:
+    ld a, b
+    add a, e
+    ld b, a
+    ld c, 0
+    ld a, [wFacing]
+    cp RIGHT
+    jr z, .go
+    ld c, $FF
+.go:
+    ld a, d
+    jp enter_map

@@ -1,0 +1,73 @@
+; Title screen and new game. The title goes away by itself after a while.
+TITLE_FRAMES equ 60
+
+open_title:
+    call clear_screen
+    ld hl, title_text
+.line:                      ; place, text; ends with a zero place
+    ld a, [hl+]
+    ld e, a
+    ld a, [hl+]
+    ld d, a
+    or e
+    jr z, .drawn
+    call print
+    jr .line
+.drawn:
+    ld a, MODE_TITLE
+    ld [wMode], a
+    ld a, $FF
+    ld [wJoyIgnore], a
+    ld a, TITLE_FRAMES
+    ld [wTimer], a
+    ld b, LUMPKIN
+    call load_my_picture
+    ld hl, wScreen + 20 * 7 + 8
+    ld a, TILE_MINE
+    call draw_picture
+    call show_all
+    jp full_window
+
+title_text:
+    dw wScreen + 20 * 3 + 6
+    db "D A D D Y", END
+    dw wScreen + 20 * 5 + 2
+    db "THE ISLE OF BELLS", END
+    dw wScreen + 20 * 14 + 5
+    db "PRESS START", END
+    dw 0
+
+title_frame:
+    ld hl, wTimer
+    dec [hl]
+    jr z, new_game
+    ldh a, [hPressed]
+    and %00001011
+    ret z
+new_game:
+    ld hl, player_name
+    ld de, wPlayerName
+    ld bc, 6
+    call copy
+    ld a, $FF
+    ld [wSpecies], a
+    ld a, $30
+    ld [wMoney + 1], a      ; 3000
+    ld a, 1
+    ld [wOptions], a
+    ld a, 37
+    ld [wRefuge], a
+    ld hl, wStatus6
+    set 0, [hl]
+    xor a
+    ld [wFacing], a
+    ld a, 37
+    ld b, 2
+    ld c, 3
+    call enter_map
+    xor a
+    ld [wJoyIgnore], a
+    ret
+
+player_name:
+    db "ROBIN", END
