@@ -82,7 +82,9 @@ _ABOUT_ATTEMPTS: Mapping[str, Callable[[Attempt, Entry], Attempt]] = {
     "requeued": _requeued,
     "claimed": _claimed,
     "ended": _ended,
-    "left": lambda attempt, _: replace(attempt, left=True),
+    "left": lambda attempt, entry: replace(
+        attempt, left=True, reason=str(entry.data.get("reason", ""))
+    ),
     "progressed": lambda attempt, entry: replace(attempt, progressed_ts=entry.ts),
     "absent": lambda attempt, entry: replace(
         attempt, absences=attempt.absences + 1, absent_ts=entry.ts

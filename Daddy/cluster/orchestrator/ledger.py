@@ -1,7 +1,8 @@
 """Door to the ledger on disk: one JSON line per fact, appended and fsynced before it is acted upon.
 
-A line torn by a crash is passed over when reading and closed with a newline before the next append,
-so that it can never swallow a later fact. Format: ``docs/formats.md``, version 1.
+A line torn by a crash is passed over when reading and closed with a newline before the next
+append, so that it can never swallow a later fact; ``by`` is the term of the controller that
+wrote. Format: ``docs/formats.md``, version 1.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ class LedgerFile:
 
 
 def _to_line(entry: Entry, term: int) -> str:
-    record = {"v": VERSION, "ts": round(entry.ts, 3), "term": term, "kind": entry.kind}
+    record = {"v": VERSION, "ts": round(entry.ts, 3), "by": term, "kind": entry.kind}
     if entry.token:
         record["token"] = entry.token
     return json.dumps({**record, **entry.data}, separators=(",", ":"), allow_nan=False)
@@ -66,7 +67,7 @@ def _parse(line: bytes) -> Entry | None:
         record: Any = json.loads(line)
         if not isinstance(record, dict) or record.pop("v", None) != VERSION:
             return None
-        record.pop("term", None)
+        record.pop("by", None)
         kind, ts, token = record.pop("kind"), record.pop("ts"), record.pop("token", "")
         return Entry(str(kind), float(ts), str(token), record)
     except (ValueError, KeyError, TypeError):

@@ -58,31 +58,32 @@ def _fill(
     training = [attempt for attempt in ledger.live if attempt.training]
     waiting = [attempt for attempt in ledger.live if attempt.slot is None]
     held = holds(ledger, policy, now)
-    blocked = _blocked(held, training, desired.slots)
-    free = desired.slots - len(training)
-    fill = max(0, free - blocked)
-    ahead = _ahead(ledger, policy, len(training), everything_held=blocked > free)
+    reasons = [hold.reason for hold in held] or [_story(training, waiting, desired.slots)]
+    fill = max(0, desired.slots - len(training) - _blocked(held, training, desired.slots))
+    ahead = 0 if held else _ahead(ledger, policy, len(training))
     room = desired.slots + policy.spares - len(ledger.live)
-    count = max(0, min(fill + ahead - len(waiting), room))
-    reasons = [hold.reason for hold in held]
-    surplus = len(ledger.live) - desired.slots - max(policy.spares, 0)
+    surplus = len(waiting) - fill if held else -room
     if surplus > 0:
-        return _shrink(waiting, surplus), [*reasons, f"{surplus} more jobs than the run may have"]
+        return _shrink(waiting, surplus), reasons
+    count = max(0, min(fill + ahead - len(waiting), room))
     submits = _submits(count, training, waiting, ledger.chaining or policy.chaining, fill)
-    return list(submits), reasons or [_story(training, waiting, desired.slots)]
+    return list(submits), reasons
 
 
 def _blocked(held: Sequence[Hold], training: Sequence[Attempt], slots: int) -> int:
     """Slots that must not be filled now: all of them when attempts die before they claim one."""
     if any(hold.slot is None for hold in held):
-        return slots + 1
+        return slots
     taken = {attempt.slot for attempt in training}
     return sum(1 for hold in held if hold.slot not in taken)
 
 
-def _ahead(ledger: Ledger, policy: Policy, training: int, *, everything_held: bool) -> int:
-    """Successors to keep in the queue: one for every job that trains."""
-    if (ledger.chaining or policy.chaining) is Chaining.LATE or everything_held:
+def _ahead(ledger: Ledger, policy: Policy, training: int) -> int:
+    """Successors to keep in the queue: one for every job that trains.
+
+    None while a slot is held after failures: a waiting successor would fill just that one.
+    """
+    if (ledger.chaining or policy.chaining) is Chaining.LATE:
         return 0
     return min(training, policy.spares)
 
@@ -102,10 +103,8 @@ def _submits(
     unfollowed = [one.job_id for one in training if one.job_id not in followed]
     for job_id in unfollowed[: count - fillers]:
         after = job_id if chaining is Chaining.CHAIN else None
-        wishes.append(Submit(f"successor, as job {job_id} trains", after))
-    if chaining is Chaining.POOL:
-        missing = count - len(wishes)
-        wishes += [Submit("successor, as the slots train")] * missing
+        said = f"successor of job {job_id}" if after is not None else "successor, as slots train"
+        wishes.append(Submit(said, after))
     return wishes
 
 
@@ -113,7 +112,7 @@ def _shrink(waiting: Sequence[Attempt], surplus: int) -> list[Action]:
     """Take back queued jobs, newest first; running ones settle it themselves at their claim."""
     queued = [one for one in waiting if one.phase is Phase.SUBMITTED and one.job_id is not None]
     return [
-        Cancel(one.token, one.job_id, "more jobs than the run may have")
+        Cancel(one.token, one.job_id, "more jobs wait than may start")
         for one in sorted(queued, key=lambda one: -one.number)[:surplus]
         if one.job_id is not None and one.cancelled_ts is None
     ]

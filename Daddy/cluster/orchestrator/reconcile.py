@@ -35,14 +35,13 @@ _BY_EXIT_CODE = {
 """Exit codes of a learner (``core.errors``) that say more than success or failure."""
 
 _BY_WORD = {
-    "COMPLETED": Outcome.DONE,
     "TIMEOUT": Outcome.DRAINED,
     "PREEMPTED": Outcome.DRAINED,
     "CANCELLED": Outcome.CANCELLED,
     "NODE_FAIL": Outcome.LOST,
     "LOST": Outcome.LOST,
 }
-"""Scheduler's words for an end whose exit code is unknown or was ours to cause."""
+"""Scheduler's words that say more than the exit code does."""
 
 
 def reconcile(
@@ -58,20 +57,25 @@ def reconcile(
     entries: list[Entry] = []
     for attempt in ledger.live:
         row, view = rows.get(attempt.token), leases.get(attempt.token)
-        waits_again = row is not None and row.state is JobState.PENDING
-        if view is not None and not waits_again:
-            entries += _from_lease(attempt, view, now)
         if row is None:
+            entries += _from_lease(attempt, view, now)
             entries += _missing(attempt, view, snapshot, policy, now)
+        elif row.state is JobState.PENDING:
+            entries += _queued(attempt, row, now)
         else:
-            entries += _present(attempt, row, view, now)
+            entries += _begun(attempt, row, now)
+            entries += _from_lease(attempt, view, now)
+            if row.state is JobState.ENDED:
+                entries.append(_end(attempt, row, view, now))
     entries += _adopt(ledger, snapshot, now)
     entries += _orphans(ledger, slots, entries, now)
     entries += _learn(ledger, snapshot, policy, entries, now)
     return tuple(entries)
 
 
-def _from_lease(attempt: Attempt, view: SlotView, now: float) -> Iterator[Entry]:
+def _from_lease(attempt: Attempt, view: SlotView | None, now: float) -> Iterator[Entry]:
+    if view is None:
+        return
     if (attempt.slot, attempt.term) != (view.slot, view.term):
         yield Entry("claimed", now, attempt.token, {"slot": view.slot, "term": view.term})
     if attempt.progressed_ts is None and view.checkpoint_term == view.term:
@@ -81,23 +85,30 @@ def _from_lease(attempt: Attempt, view: SlotView, now: float) -> Iterator[Entry]
         yield Entry("left", now, attempt.token, {"reason": view.goodbye})
 
 
-def _present(attempt: Attempt, row: QueueJob, view: SlotView | None, now: float) -> Iterator[Entry]:
+def _seen(attempt: Attempt, row: QueueJob, now: float) -> Iterator[Entry]:
     if attempt.job_id != row.job_id or attempt.phase is Phase.INTENT:
         yield Entry("submitted", now, attempt.token, {"job_id": row.job_id, "adopted": True})
     elif attempt.absences:
         yield Entry("present", now, attempt.token)
-    if row.state is not JobState.PENDING and attempt.started_ts is None:
+
+
+def _queued(attempt: Attempt, row: QueueJob, now: float) -> Iterator[Entry]:
+    yield from _seen(attempt, row, now)
+    if attempt.phase is Phase.RUNNING:
+        yield Entry("requeued", now, attempt.token, {"reason": row.why})
+
+
+def _begun(attempt: Attempt, row: QueueJob, now: float) -> Iterator[Entry]:
+    yield from _seen(attempt, row, now)
+    ran = row.state is JobState.RUNNING or row.started_ts is not None
+    if ran and attempt.started_ts is None:
         data = {"started_ts": row.started_ts or now, "node": row.node}
         yield Entry("started", now, attempt.token, data)
-    if row.state is JobState.ENDED:
-        yield _end(attempt, row, view, now)
-    elif row.state is JobState.PENDING and attempt.phase is Phase.RUNNING:
-        yield Entry("requeued", now, attempt.token, {"why": row.why})
 
 
 def _end(attempt: Attempt, row: QueueJob, view: SlotView | None, now: float) -> Entry:
     outcome = _outcome(attempt, row.exit_code, row.word)
-    goodbye = view.goodbye if view is not None else None
+    goodbye = view.goodbye if view is not None else attempt.reason
     said = f"exit code {row.exit_code}" if row.exit_code is not None else row.word
     data: dict[str, object] = {"outcome": outcome.value, "reason": goodbye or said}
     if row.exit_code is not None:
@@ -106,16 +117,14 @@ def _end(attempt: Attempt, row: QueueJob, view: SlotView | None, now: float) -> 
 
 
 def _outcome(attempt: Attempt, exit_code: int | None, word: str) -> Outcome:
-    if exit_code in _BY_EXIT_CODE and word.split(maxsplit=1)[0] not in _BY_WORD.keys() - {
-        "COMPLETED"
-    }:
-        return _BY_EXIT_CODE[exit_code]
-    named = _BY_WORD.get(word.split(maxsplit=1)[0].rstrip("+"))
-    if named is not None and exit_code in (0, None):
+    named = _BY_WORD.get((word.split() or [""])[0].rstrip("+"))
+    if named is not None:
         return named
-    if attempt.cancelled_ts is not None:
-        return Outcome.CANCELLED
-    return named or Outcome.CRASHED
+    if exit_code in _BY_EXIT_CODE:
+        return _BY_EXIT_CODE[exit_code]
+    if exit_code is None and word.startswith("COMPLETED"):
+        return Outcome.DONE
+    return Outcome.CRASHED if attempt.cancelled_ts is None else Outcome.CANCELLED
 
 
 def _missing(

@@ -1,0 +1,79 @@
+"""A learner as small as the seams allow: it claims a slot, writes checkpoints, leaves when asked.
+
+Stands in for ``Daddy.train_slim`` in a copied checkout, so that the controller's tests speak of
+processes, leases and files as they are and not of neural networks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from Daddy.core.clock import SystemClock
+from Daddy.core.config import load_effective, run_paths
+from Daddy.core.events import EventWriter
+from Daddy.core.files import write_json
+from Daddy.core.job import read_job
+from Daddy.core.lease import Lease
+from Daddy.core.machine import host_name, myself
+from Daddy.core.wall import StopSignal, drain_margin
+
+CLAIM_S = 3.0
+STEP_S = 0.1
+
+
+def claim(run, holder, slots, clock):
+    until, never = clock.monotonic() + CLAIM_S, threading.Event()
+    while clock.monotonic() < until:
+        for number in range(slots):
+            lease = Lease.claim(run.slot(number).lease, holder)
+            if lease is not None:
+                return number, lease
+        clock.wait(never, STEP_S)
+    return None
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--config", type=Path, required=True)
+    parser.add_argument("--attempt", required=True)
+    args = parser.parse_args()
+    clock, job, stopper = SystemClock(), read_job(os.environ), StopSignal().install()
+    config = load_effective(args.config)
+    run, who = run_paths(config), myself()
+    if os.environ.get("SMALL_LEARNER_CRASHES"):
+        return 1
+    events = EventWriter(run.events, config.run_name, "cartpole", "learner", args.attempt, clock)
+    facts = {"token": args.attempt, "job_id": job.job_id}
+    events.write("state", 0, {"state": "started", **facts})
+    holder = {**facts, "host": host_name(), "pid": who.pid, "created": who.created}
+    claimed = claim(run, holder, config.slurm.max_running, clock)
+    if claimed is None:
+        return 11
+    slot, lease = claimed
+    events.write("state", 0, {"state": "claimed", "slot": slot, "term": lease.term, **facts})
+    started, step, never = clock.now(), 0, threading.Event()
+    limit = config.training.max_runtime_seconds
+    ends = job.end_time - drain_margin(job.end_time - started) if job.end_time else None
+    why = None
+    while why is None:
+        clock.wait(never, STEP_S)
+        step += 1
+        folder = run.slot(slot).checkpoints
+        write_json(folder / f"t{lease.term:06d}-s{step:012d}.json", {"step": step})
+        lease.beat({"step": step})
+        if clock.now() - started > limit or (ends and clock.now() >= ends):
+            why = "wall time"
+        why = stopper.stop_reason() or why
+    events.write("state", step, {"state": "goodbye", "reason": why, "exit_code": 10, **facts})
+    lease.release(why)
+    return 10
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    sys.exit(main())
