@@ -59,9 +59,12 @@ def read_frame(path: Path) -> Keyframe | None:
         raise WeightsError(error.message, error.fix) from error
 
 
-def read_version(shared_dir: Path, frame: Keyframe) -> Verified:
-    """The bytes that ``frame`` names; WeightsError when missing, truncated or damaged."""
-    path = shared_dir / "wan" / frame.name
+def read_version(shared_dir: Path, frame: Keyframe, path: Path | None = None) -> Verified:
+    """The bytes that ``frame`` names (or those in ``path``), verified.
+
+    WeightsError when missing, truncated or damaged.
+    """
+    path = path or shared_dir / "wan" / frame.name
     fix = "run sync_weights.sh pull again: it fetches only what verifies"
     try:
         data = read_bounded(path, frame.size)

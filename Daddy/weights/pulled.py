@@ -1,92 +1,104 @@
-"""A laptop that only plays: implements the learner's WeightExchange port over pulled versions.
+"""Versions that were pulled, as a WeightExchange that only takes: for a laptop that only plays.
 
-Takes nothing but complete, verified versions, says which, and offers nothing. A damaged newer
-version is said once and passed over; playing goes on with the one at hand.
+``sync_weights.sh`` moves the files. Only complete, verified versions are taken; a damaged one is
+warned of, once, and passed over: the one before it, or the one being played, goes on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from Daddy.core.errors import WeightsError
 from Daddy.weights.codec import decode, schema_of
 from Daddy.weights.local import Verified, newest_verified, read_frame
-from Daddy.weights.polyak import StateDict
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """A version taken over: its number, its weights, and why."""
-
-    version: int
-    weights: StateDict
-    reason: str
+from Daddy.weights.manifest import Receipt
+from Daddy.weights.polyak import StateDict, copy
+from Daddy.weights.progress import Adoption, Base, Fate, Progress
 
 
 class PulledVersions:
-    """The newest verified version below one folder, again and again."""
+    """The newest verified version below ``local_dir`` (usually ``~/shared_weights``).
 
-    def __init__(
-        self,
-        shared_dir: Path,
-        plays: Callable[[Verified], None],
-        complain: Callable[[str], None],
-    ) -> None:
-        """``plays`` hears of each version that is taken, ``complain`` of each that cannot be."""
-        self._shared_dir = shared_dir
-        self._plays = plays
-        self._complain = complain
-        self._complaint = ""
+    ``newest`` is the version taken over last, ``warnings`` collects what could not be used.
+    """
+
+    def __init__(self, local_dir: Path) -> None:
+        self._folder = local_dir
         self._schema = ""
-        self._version = -1
-        self._fleet_steps = 0
+        self._progress: Progress | None = None
+        self._complaint = ""
+        self.newest: Verified | None = None
+        self.warnings: list[str] = []
 
-    def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Taken:
-        """The newest version; WeightsError when there is none or it fits another policy."""
-        self._schema = schema_of(initial())
-        found = newest_verified(self._shared_dir)
+    def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
+        """The newest version; WeightsError when none was pulled or it is another policy's.
+
+        A laptop always begins with the newest version: ``resumed`` is not used.
+        """
+        del resumed
+        self._schema = schema_of(copy(initial()))
+        found = newest_verified(self._folder)
         if found is None:
             raise WeightsError(
-                f"no version of the weights is in {self._shared_dir}",
-                "pull first: ./Daddy/cluster/sync_weights.sh pull",
+                f"{self._folder} holds no version yet",
+                f'run: ./Daddy/cluster/sync_weights.sh pull "" {self._folder}',
             )
-        return self._take(found)
-
-    def adopt(self, weights: StateDict) -> Taken | None:
-        """A newer version, if one was pulled completely."""
-        try:
-            frame = read_frame(self._shared_dir / "wan" / "HEAD.json")
-            if frame is None or frame.version <= self._version:
-                return None
-            found = newest_verified(self._shared_dir)
-            return self._take(found) if found and found.version > self._version else None
-        except WeightsError as error:
-            self._say(error.message)
-            return None
+        base = self._take(found)
+        self._progress = Progress.start(base)
+        return Adoption(base.version, copy(base.weights), f"began with v{base.version}")
 
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
-        """Nothing is learnt here, so nothing is offered."""
+        """Nothing is offered."""
+        del weights, env_steps, optimizer_steps
         return "nothing published: this laptop only plays"
 
+    def adopt(self, weights: StateDict) -> Adoption | None:
+        """A newer version, rebased on ``weights``, if one was pulled."""
+        try:
+            frame = read_frame(self._folder / "wan" / "HEAD.json")
+            if frame is None or frame.version == self._at.base.version:
+                return None
+            found = newest_verified(self._folder)
+            if found is None or found.version == self._at.base.version:
+                return None
+            base = self._take(found)
+        except WeightsError as error:
+            self._warn(error.message)
+            return None
+        return self._at.rebase(base, copy(weights), self._fate(base.version))
+
     def fleet_steps(self) -> int:
-        """Environment steps of all contributors in the version at hand."""
-        return self._fleet_steps
+        """Environment steps of all contributors in the version taken over last."""
+        return 0 if self.newest is None else self.newest.frame.fleet_steps
 
     def bookkeeping(self) -> bytes:
-        """Nothing needs to be remembered."""
-        return b""
+        """Nothing: a laptop begins with the newest version."""
+        return b"{}"
 
-    def _take(self, found: Verified) -> Taken:
-        weights = decode(found.data, self._schema)
+    def receipts(self) -> list[Receipt]:
+        """What became of this process's contributions: it makes none."""
+        return []
+
+    @property
+    def _at(self) -> Progress:
+        if self._progress is None:
+            raise WeightsError("begin() has not been called", "call begin() first")
+        return self._progress
+
+    def _take(self, found: Verified) -> Base:
+        base = Base(found.version, found.frame.state, decode(found.data, self._schema))
+        self.newest = found
         if found.warning:
-            self._say(found.warning)
-        self._version, self._fleet_steps = found.version, found.frame.fleet_steps
-        self._plays(found)
-        return Taken(found.version, weights, f"pulled v{found.version}")
+            self._warn(found.warning)
+        return base
 
-    def _say(self, text: str) -> None:
+    def _warn(self, text: str) -> None:
         if text != self._complaint:
-            self._complain(text)
+            self.warnings.append(text)
         self._complaint = text
+
+    def _fate(self, version: int) -> Fate:
+        """Of own contributions, what was judged up to ``version``: there are none."""
+        del version
+        return Fate(0, {})

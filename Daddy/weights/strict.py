@@ -101,11 +101,11 @@ def _number(name: str, value: Any) -> float:
     return float(value)
 
 
-def _plain(name: str, hint: type, value: Any) -> Any:
+def _plain(name: str, hint: Any, value: Any) -> Any:
     if not isinstance(value, hint):
         raise ValueError(f"{name} is no {hint.__name__}")  # noqa: TRY004
     form = FORMS.get(name)
-    if form is not None and form.fullmatch(value) is None:
+    if isinstance(value, str) and form is not None and form.fullmatch(value) is None:
         raise ValueError(f"{name} {value[:80]!r} has not the right form")
     return value
 

@@ -1,0 +1,29 @@
+#!/bin/bash
+# Move shared weights between this machine and the cluster.
+#   sync_weights.sh pull|push|bidirectional|status|setup [user or user@host] [folder here] [seconds]
+#   sync_weights.sh pull                           once, into ~/shared_weights
+#   sync_weights.sh pull "" ~/shared_weights 5     every five seconds
+# Who and where: sync_weights.sh setup, or SYNC_CLUSTER_USER, SYNC_CLUSTER_HOST, SYNC_REMOTE_DIR.
+# This door only finds the interpreter; the work is Daddy.weights.sync. Works from launchd, too,
+# whose PATH lacks what Homebrew installs.
+set -eu
+
+here=$0
+while [ -L "$here" ]; do
+  link=$(readlink "$here")
+  case $link in /*) here=$link ;; *) here=$(dirname "$here")/$link ;; esac
+done
+checkout=$(cd "$(dirname "$here")/../.." && pwd)
+
+PATH=${PATH:-}:/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin
+export PATH
+
+for python in "${DADDY_PYTHON:-}" "$checkout/.venv/bin/python"; do
+  if [ -n "$python" ] && [ -x "$python" ]; then
+    PYTHONPATH=$checkout${PYTHONPATH:+:$PYTHONPATH} exec "$python" -m Daddy.weights.sync "$@"
+  fi
+done
+
+echo "error: Daddy is not installed in $checkout: there is no .venv/bin/python" >&2
+echo "  what to do: cd $checkout && ./scripts/install" >&2
+exit 9

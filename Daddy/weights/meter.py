@@ -1,0 +1,62 @@
+"""Progress of a transfer, for people: nothing for the first two seconds, then a line a second.
+
+rsync's own display differs between its flavours, so what has arrived is read from the folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from Daddy.core.clock import Clock
+
+QUIET_S = 2.0
+STEP_S = 1.0
+MEGA = 1e6
+
+
+@contextlib.contextmanager
+def shown(label: str, total: int, clock: Clock, arriving: Path | None = None) -> Iterator[None]:
+    """Show progress of the body on stderr; ``arriving`` is the folder that grows, if it is here."""
+    stop = threading.Event()
+    before = folder_bytes(arriving) if arriving else 0
+
+    def tell() -> None:
+        begun = clock.monotonic()
+        if clock.wait(stop, QUIET_S):
+            return
+        while True:
+            done = folder_bytes(arriving) - before if arriving else None
+            _print(label, done, total, clock.monotonic() - begun)
+            if clock.wait(stop, STEP_S):
+                break
+        if sys.stderr.isatty():
+            print(file=sys.stderr)
+
+    thread = threading.Thread(target=tell, name="meter", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+def _print(label: str, done: int | None, total: int, seconds: float) -> None:
+    amount = f"{total / MEGA:.1f} MB"
+    if done is not None:
+        amount = f"{min(done, total) / MEGA:.1f} of {amount}, {100 * min(done, total) // total} %"
+    end = "\r" if sys.stderr.isatty() else "\n"
+    print(f"{label}: {amount}, {seconds:.0f} s", end=end, file=sys.stderr, flush=True)
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes of all files below ``folder``; files may come and go meanwhile."""
+    total = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            total += path.lstat().st_size if path.is_file() else 0
+    return total

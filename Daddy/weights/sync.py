@@ -1,0 +1,210 @@
+"""Entry behind ``sync_weights.sh``: pull, push, bidirectional, status, setup. Loads no torch.
+
+Once, or every ``interval`` seconds until a signal. In a loop trouble is said once, when it changes,
+and tried again with growing pauses; what only a person can mend ends it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.errors import (
+    DaddyError,
+    ExitCode,
+    NetworkError,
+    UsageError,
+    WeightsError,
+    run_entry,
+)
+from Daddy.core.events import EventWriter
+from Daddy.weights import transfer
+from Daddy.weights.manifest import Keyframe
+from Daddy.weights.receipts import read_receipts
+from Daddy.weights.remote import HostKeyChangedError, Ssh, connect
+from Daddy.weights.setup import run_setup
+from Daddy.weights.stopping import Stopping
+from Daddy.weights.sync_settings import DEFAULT_LOCAL, find_remote, remembered, settings_path
+
+COMMANDS = ("pull", "push", "bidirectional", "status", "setup")
+LONGEST_PAUSE_S = 60.0
+DAY_S = 86_400.0
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line, as the guide writes it."""
+    parser = argparse.ArgumentParser(
+        prog="sync_weights.sh",
+        description="Move shared weights between this machine and the cluster, over rsync and ssh.",
+        epilog="environment: SYNC_CLUSTER_HOST, SYNC_CLUSTER_USER, SYNC_REMOTE_DIR say where; "
+        "SYNC_SSH_CONFIG, SYNC_SSH_PORT, SYNC_SSH_KEY say how; setup remembers them. "
+        'Example: sync_weights.sh pull "" ~/shared_weights 5',
+    )
+    parser.add_argument("command", choices=COMMANDS, help="what to do")
+    parser.add_argument("user", nargs="?", default="", help='user or user@host ("": as set up)')
+    parser.add_argument("local_dir", nargs="?", default="", help=f"here ({DEFAULT_LOCAL})")
+    parser.add_argument("interval", nargs="?", default="", help="seconds; again and again")
+    return parser
+
+
+@dataclass(frozen=True)
+class Sync:
+    """One laptop folder and one cluster."""
+
+    ssh: Ssh
+    local: Path
+    clock: Clock
+    events: Callable[[Keyframe, str, dict[str, object]], None]
+
+    def once(self, command: str) -> str:
+        """One exchange; says what happened."""
+        self.ssh.drop_dead_master()
+        said = []
+        if command in ("push", "bidirectional"):
+            sent = transfer.push(self.ssh, self.local, self.clock)
+            said.append(f"pushed {sent} contribution(s)" if sent else "nothing to push")
+        if command in ("pull", "bidirectional"):
+            said.append(self._pull())
+        return "; ".join(said)
+
+    def _pull(self) -> str:
+        begun = self.clock.monotonic()
+        found = transfer.pull(self.ssh, self.local, self.clock)
+        frame = found.frame
+        if not found.new:
+            return f"v{frame.version} is here already" + (f" ({found.remark})" * bool(found.remark))
+        seconds = self.clock.monotonic() - begun
+        facts: dict[str, object] = {
+            "version": frame.version,
+            "bytes": frame.size,
+            "seconds": round(seconds, 3),
+            "transport": "rsync+ssh",
+        }
+        self.events(frame, "pulled", facts)
+        return f"pulled v{frame.version} ({frame.size / 1e6:.2f} MB in {seconds:.1f} s)"
+
+    def status(self) -> int:
+        """What is here, what is there, how old, and what became of contributions."""
+        here = transfer.local_frame(self.local)
+        print(f"here    {self.local}: {_describe(here, self.clock.now())}")
+        for peer in transfer.contributors(self.local):
+            receipts = read_receipts(self.local, peer)
+            refused = [one for one in receipts if not one.accepted]
+            print(
+                f"peer    {peer}: {len(receipts) - len(refused)} accepted, {len(refused)} refused"
+            )
+            if refused:
+                print(f"        last refusal: {refused[-1].reason}")
+        print(f"outbox  {len(transfer.waiting(self.local))} contribution(s) to push")
+        self.ssh.drop_dead_master()
+        there = transfer.remote_frame(self.ssh, self.local)
+        print(f"there   {self.ssh.remote.login}: {_describe(there, self.clock.now())}")
+        behind = there.version - here.version if here and here.run_id == there.run_id else None
+        print(
+            "        up to date" if behind == 0 else f"        behind by {behind or 'everything'}"
+        )
+        return 0
+
+
+def _describe(frame: Keyframe | None, now: float) -> str:
+    if frame is None:
+        return "no version"
+    age = max(0.0, now - frame.ts)
+    old = f"{age:.0f} s" if age < 120 else f"{age / 60:.0f} min"  # noqa: PLR2004
+    old = f"{age / DAY_S:.1f} days" if age > DAY_S else old
+    return (
+        f"v{frame.version} of run {frame.run!r} ({frame.workload}), merged {old} ago, "
+        f"{frame.fleet_steps:,} steps"
+    )
+
+
+def repeat(sync: Sync, command: str, interval_s: float, stopping: Stopping) -> int:
+    """Exchange every ``interval_s`` seconds until asked to stop; says only what is new."""
+    failures, last = 0, ""
+    while not stopping.is_set():
+        try:
+            said, failures = sync.once(command), 0
+        except HostKeyChangedError:
+            raise
+        except (NetworkError, WeightsError) as error:
+            said, failures = f"waiting: {error}", failures + 1
+        if said != last:
+            print(said, flush=True)
+        last = said
+        sync.clock.wait(stopping.event, pause_s(interval_s, failures, random.random()))
+    print(f"ended by {stopping.reason}", flush=True)
+    return int(ExitCode.DONE)
+
+
+def pause_s(interval_s: float, failures: int, chance: float) -> float:
+    """The interval; after failures doubled each time up to a minute, with a quarter of jitter."""
+    if failures == 0:
+        return interval_s
+    longest = max(interval_s, LONGEST_PAUSE_S)
+    return float(min(longest, interval_s * 2 ** min(failures, 16))) * (0.75 + 0.5 * chance)
+
+
+def _interval(text: str) -> float | None:
+    if not text:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds <= DAY_S:
+        raise UsageError(f"interval {text!r} is no number of seconds", "write 5, for example")
+    return seconds
+
+
+def _event_sink(clock: Clock) -> Callable[[Keyframe, str, dict[str, object]], None]:
+    """Events of a pull, when ``SYNC_EVENTS_DIR`` says where they belong."""
+    folder = os.environ.get("SYNC_EVENTS_DIR")
+    writers: list[EventWriter] = []
+
+    def write(frame: Keyframe, state: str, facts: dict[str, object]) -> None:
+        if not folder:
+            return
+        if not writers:
+            writers.append(
+                EventWriter(Path(folder), frame.run, frame.workload, "laptop", "sync", clock)
+            )
+        with contextlib.suppress(OSError):
+            writers[0].write("state", frame.fleet_steps, {"state": state, **facts})
+
+    return write
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Codes: 0 done, 2 usage, 3 not set up, 6 no usable version, 8 network, 9 files or no rsync."""
+    args = make_parser().parse_args(argv)
+    interval = _interval(args.interval)
+    home = Path.home()
+    if args.command == "setup":
+        return run_setup(args.user, os.environ, home)
+    remote = find_remote(args.user, os.environ, remembered(settings_path(os.environ, home)))
+    clock = SystemClock()
+    local = Path(args.local_dir or DEFAULT_LOCAL).expanduser()
+    local.mkdir(parents=True, exist_ok=True)
+    sync = Sync(connect(remote), local, clock, _event_sink(clock))
+    if args.command == "status":
+        return sync.status()
+    if interval is not None:
+        return repeat(sync, args.command, interval, Stopping().install())
+    print(sync.once(args.command))
+    return int(ExitCode.DONE)
+
+
+def cli() -> None:
+    """Installed command."""
+    sys.exit(run_entry(main))
+
+
+if __name__ == "__main__":
+    cli()

@@ -1,0 +1,176 @@
+"""One pull and one push between a laptop's folder and the cluster's.
+
+Pull: the small head, then the immutable file it names, verified, then the local head last; so what a
+reader finds under the local head is always complete. Push: files first, records last, and the
+originals leave the outbox only afterwards. Interrupted at any point, the next one goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from Daddy.core.clock import Clock
+from Daddy.core.errors import DaddyError, WeightsError
+from Daddy.core.files import read_bounded, write_atomic
+from Daddy.core.names import PEER
+from Daddy.weights import rsync
+from Daddy.weights.local import PREVIOUS, read_frame, read_version
+from Daddy.weights.manifest import Contribution, Keyframe, parse
+from Daddy.weights.meter import shown
+from Daddy.weights.remote import Ssh
+from Daddy.weights.strict import LIMIT
+
+KEEP_KEYFRAMES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """What a pull found: the version now here, whether it is new, and a remark, if any."""
+
+    frame: Keyframe
+    new: bool
+    remark: str = ""
+
+
+def pull(ssh: Ssh, local: Path, clock: Clock) -> Pulled:
+    """Bring the newest version and our receipts here.
+
+    NetworkError when the cluster cannot be reached; WeightsError when it offers no version yet or
+    what arrived does not verify (the version that was here stays).
+    """
+    frame = remote_frame(ssh, local)
+    here = local_frame(local)
+    found = _pull_version(ssh, local, frame, here, clock)
+    for peer in contributors(local):
+        rsync.fetch_folder(ssh, f"receipts/{peer}", local / "receipts" / peer)
+    return found
+
+
+def remote_frame(ssh: Ssh, local: Path) -> Keyframe:
+    """The head that the cluster offers; WeightsError when there is none yet or it is damaged."""
+    incoming = local / "incoming"
+    copy = incoming / "HEAD.json"
+    copy.unlink(missing_ok=True)
+    there = rsync.fetch(ssh, ["wan/HEAD.json"], incoming)
+    frame = read_frame(copy) if there else None
+    if frame is None:
+        raise WeightsError(
+            f"{ssh.remote.login} offers no version in {ssh.remote.folder} yet",
+            "has a learner started there? is SYNC_REMOTE_DIR the run's shared_weights folder?",
+        )
+    return frame
+
+
+def local_frame(local: Path) -> Keyframe | None:
+    """The head of what is here, if its file verifies."""
+    try:
+        frame = read_frame(local / "wan" / "HEAD.json")
+        if frame is not None:
+            read_version(local, frame)
+    except WeightsError:
+        return None
+    return frame
+
+
+def _pull_version(
+    ssh: Ssh, local: Path, frame: Keyframe, here: Keyframe | None, clock: Clock
+) -> Pulled:
+    if here is not None and here.name == frame.name:
+        return Pulled(here, new=False)
+    if here is not None and here.run_id == frame.run_id and frame.version < here.version:
+        return Pulled(here, new=False, remark=f"the cluster's head shows v{frame.version} again")
+    incoming = local / "incoming"
+    for _ in range(2):  # the second time for a leftover of an interrupted transfer that is stale
+        with shown(f"pulling v{frame.version}", frame.size, clock, incoming):
+            there = rsync.fetch(ssh, [f"wan/{frame.name}"], incoming, size=frame.size, resume=True)
+        if not there:
+            frame = remote_frame(ssh, local)  # it was cleaned away while we looked: take the next
+            continue
+        if _arrived(local, frame):
+            _point_at(local, frame, here)
+            return Pulled(frame, new=True)
+    raise WeightsError(
+        f"v{frame.version} arrived damaged twice", "what is here is kept; pull again in a minute"
+    )
+
+
+def _arrived(local: Path, frame: Keyframe) -> bool:
+    """Move the file into place if it verifies; remove it otherwise."""
+    arrived, place = local / "incoming" / frame.name, local / "wan" / frame.name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        read_version(local, frame, arrived)
+    except WeightsError:
+        arrived.unlink(missing_ok=True)
+        return False
+    with arrived.open("rb") as stream:
+        os.fsync(stream.fileno())
+    arrived.replace(place)
+    return True
+
+
+def _point_at(local: Path, frame: Keyframe, here: Keyframe | None) -> None:
+    """The local head, last; the one before stays as a way back. Older files go."""
+    wan = local / "wan"
+    if here is not None:
+        write_atomic(wan / PREVIOUS, here.to_bytes())
+    write_atomic(wan / "HEAD.json", frame.to_bytes())
+    keep = {frame.name, *([here.name] if here else [])}
+    for old in sorted(wan.glob("kf-*.st"), key=lambda path: path.stat().st_mtime)[:-KEEP_KEYFRAMES]:
+        if old.name not in keep:
+            old.unlink(missing_ok=True)
+
+
+def contributors(local: Path) -> list[str]:
+    """Peers that have ever contributed from this folder."""
+    with contextlib.suppress(FileNotFoundError):
+        return sorted(
+            path.name for path in (local / "outbox").iterdir() if PEER.fullmatch(path.name)
+        )
+    return []
+
+
+def waiting(local: Path) -> list[Path]:
+    """Records of contributions in the outbox, oldest name first."""
+    return [
+        path
+        for peer in contributors(local)
+        for path in sorted((local / "outbox" / peer).glob("*.json"))
+    ]
+
+
+def push(ssh: Ssh, local: Path, clock: Clock) -> int:
+    """Hand in every complete contribution of the outbox; returns how many."""
+    sent = 0
+    for peer in contributors(local):
+        pairs = [path for path in sorted((local / "outbox" / peer).glob("*.json")) if _whole(path)]
+        if pairs:
+            _push_box(ssh, peer, pairs, clock)
+            sent += len(pairs)
+    return sent
+
+
+def _push_box(ssh: Ssh, peer: str, records: Sequence[Path], clock: Clock) -> None:
+    blobs = [path.with_suffix(".st") for path in records]
+    size = sum(path.stat().st_size for path in blobs)
+    with shown(f"pushing {len(records)} contribution(s)", size, clock):
+        rsync.send(ssh, blobs, f"inbox/{peer}")
+        rsync.send(ssh, records, f"inbox/{peer}")
+    for record in records:
+        keep = record.parent / "sent"
+        keep.mkdir(exist_ok=True)
+        record.replace(keep / record.name)
+        record.with_suffix(".st").unlink(missing_ok=True)
+
+
+def _whole(record: Path) -> bool:
+    """Whether the record can be read and its file is here in full."""
+    try:
+        offer = parse(Contribution, read_bounded(record, LIMIT), str(record))
+        return record.with_suffix(".st").stat().st_size == offer.size
+    except (DaddyError, FileNotFoundError):
+        return False
