@@ -26,12 +26,11 @@ from Daddy.streaming.drawing import (
     Picture,
     Text,
     Theme,
-    Waiting,
-    draw,
 )
 from Daddy.streaming.font import GAP, glyph
 from Daddy.streaming.messages import MAX_TOP_K
 from Daddy.streaming.scene import Scene
+from Daddy.streaming.window import HELP, Waiting, draw
 
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 import pygame
@@ -227,7 +226,7 @@ class Window:
         elif key == pygame.K_F12:
             self._snap()
         elif key == pygame.K_h:
-            self._say("+/- agents · P palette · C copy ssh line · F12 picture · Q quit")
+            self._say(HELP)
 
     def _want(self, top_k: int) -> None:
         self._keys.top_k = max(1, min(MAX_TOP_K, top_k))

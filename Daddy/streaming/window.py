@@ -1,0 +1,170 @@
+"""Pure: the whole window as a list of drawings: header, panels, news, or what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from Daddy.streaming.drawing import Box, Colour, Draw, Text, Theme, between, short
+from Daddy.streaming.font import HEIGHT, fit, measure
+from Daddy.streaming.layout import LINE, Layout, Rect, arrange
+from Daddy.streaming.panels import draw_panel
+from Daddy.streaming.scene import Scene
+from Daddy.streaming.tokens import copy_line
+
+HELP = "+/-  agents    P  palette    C  copy    F12  picture    Q  quit"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What the waiting screen has to say: the port we listen on and whose login it would be."""
+
+    port: int
+    login: str
+
+    @property
+    def ssh_line(self) -> str:
+        """The line to copy."""
+        return f"ssh -R 9999:localhost:{self.port} {self.login}"
+
+
+def draw(
+    scene: Scene, size: tuple[int, int], theme: Theme, waiting: Waiting, toast: str = ""
+) -> list[Draw]:
+    """Everything in a window of ``size`` pixels, back to front; ``toast`` is a passing word."""
+    layout = arrange(*size, len(scene.panels))
+    things: list[Draw] = [Box(Rect(0, 0, *size), theme.back, theme.back)]
+    things += _header(scene, layout, theme, toast)
+    if not scene.panels:
+        return things + list(_waiting(scene, layout, size, theme, waiting))
+    for panel, place in zip(scene.panels, layout.panels, strict=True):
+        things += draw_panel(panel, place, layout.text, theme)
+    return things + list(_news(scene, layout, theme))
+
+
+def _header(scene: Scene, layout: Layout, theme: Theme, toast: str) -> Iterator[Draw]:
+    text, rect = layout.text, layout.header
+    pad = 4 * text
+    inner = Rect(rect.x + 2 * pad, rect.y, rect.width - 4 * pad, rect.height)
+    run = " + ".join(status.run for status in scene.statuses) or "Daddy"
+    top = rect.y + 6 * text
+    yield from between(inner, top, text, (run, theme.ink), _state(scene, theme))
+    facts = fit(toast or _fleet(scene), inner.width, text)
+    colour = theme.accent if toast else theme.soft
+    yield Text(inner.x, top + (LINE + 1) * text, facts, colour, text)
+
+
+def _state(scene: Scene, theme: Theme) -> tuple[str, Colour]:
+    if not scene.connected:
+        return "waiting", theme.accent
+    if not scene.panels:
+        return f"connected  ·  {scene.transport}", theme.soft
+    if all(panel.stale for panel in scene.panels):
+        return f"no new picture  ·  {scene.transport}", theme.alarm
+    delay = max((status.delay_s for status in scene.statuses), default=0.0)
+    return f"live  ·  {delay:.1f} s behind  ·  {scene.transport}", theme.soft
+
+
+def _fleet(scene: Scene) -> str:
+    if not scene.statuses:
+        return "Watching never slows training, and closing this window never stops it."
+    statuses = scene.statuses
+    jobs = sum(len(one.peers) for one in statuses)
+    agents = sum(one.agents for one in statuses)
+    parts = [
+        f"{jobs} {'job' if jobs == 1 else 'jobs'}",
+        f"{agents} {'agent' if agents == 1 else 'agents'}",
+        f"{sum(one.steps_per_s for one in statuses):,.0f} steps/s",
+        f"{short(sum(one.steps for one in statuses))} steps",
+        f"best score {max(one.best for one in statuses)}",
+    ]
+    return "  ·  ".join(parts)
+
+
+def _news(scene: Scene, layout: Layout, theme: Theme) -> Iterator[Draw]:
+    """Who would be next, and what happened last, newest first, as far as there is room."""
+    text, rect = layout.text, layout.footer
+    inner = Rect(rect.x + 4 * text, rect.y, rect.width - 8 * text, rect.height)
+    lines = [(one, theme.soft) for one in _next(scene, inner.width, text)]
+    lines += [(one, theme.faint) for one in reversed(scene.notes)]
+    for index, (what, colour) in enumerate(lines[: max(0, rect.height // (LINE * text))]):
+        y = rect.y + index * LINE * text
+        yield Text(inner.x, y, fit(what, inner.width, text), colour, text)
+
+
+def _next(scene: Scene, width: int, text: int) -> list[str]:
+    """As many of those who wait as fit into one line."""
+    line = "next"
+    for name, score in scene.next_up:
+        longer = f"{line}   {name} {score}"
+        if measure(longer, text) > width:
+            break
+        line = longer
+    return [line] if scene.next_up else []
+
+
+def _waiting(
+    scene: Scene, layout: Layout, size: tuple[int, int], theme: Theme, waiting: Waiting
+) -> Iterator[Draw]:
+    text = layout.text
+    margin = max(12 * text, size[0] // 12)
+    room = Rect(margin, layout.header.bottom, size[0] - 2 * margin, size[1])
+    y = max(layout.header.bottom, size[1] // 5)
+    yield Text(room.x, y, "Daddy", theme.ink, 5 * text)
+    y += 5 * (HEIGHT + 4) * text
+    for mark, what, colour in _steps(scene, waiting, theme):
+        yield Text(room.x, y, mark, colour, text)
+        for line in _wrap(what, room.width - 12 * text, text):
+            yield Text(room.x + 12 * text, y, line, colour, text)
+            y += (LINE + 2) * text
+    caption, copy = _to_copy(scene, waiting)
+    y += 6 * text
+    yield Text(room.x, y, fit(caption, room.width, text), theme.soft, text)
+    yield from _card(copy, Rect(room.x, y + (LINE + 1) * text, room.width, 0), text, theme)
+    keys = fit(HELP, room.width, text)
+    yield Text(room.x, size[1] - 12 * text, keys, theme.faint, text)
+
+
+def _card(copy: str, rect: Rect, text: int, theme: Theme) -> Iterator[Draw]:
+    """A framed line to copy, broken where it is too long."""
+    lines = _wrap(copy, rect.width - 10 * text, text)
+    height = ((len(lines) - 1) * LINE + HEIGHT + 10) * text
+    yield Box(Rect(rect.x, rect.y, rect.width, height), theme.panel, theme.faint)
+    for index, line in enumerate(lines):
+        y = rect.y + (5 + index * LINE) * text
+        yield Text(rect.x + 5 * text, y, line, theme.ink, text)
+
+
+def _wrap(what: str, width: int, text: int) -> list[str]:
+    lines = [""]
+    for word in what.split(" "):
+        longer = f"{lines[-1]} {word}".strip()
+        if measure(longer, text) <= width or not lines[-1]:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return [fit(line, width, text) for line in lines]
+
+
+def _steps(scene: Scene, waiting: Waiting, theme: Theme) -> list[tuple[str, str, Colour]]:
+    """What has worked so far, and what is missing."""
+    done, now, later = ("✓", theme.soft), (">", theme.accent), ("·", theme.faint)
+    seen = scene.connected or bool(scene.trouble)
+    steps = [
+        (done, f"listening on 127.0.0.1:{waiting.port}"),
+        (done if seen else now, "the ssh tunnel brings a relay here"),
+        (done if scene.connected else now if seen else later, "the relay proves the token"),
+        (now if scene.connected else later, "a learner plays"),
+    ]
+    lines = [(mark, what, colour) for (mark, colour), what in steps]
+    if scene.trouble and not scene.connected:
+        lines.append(("!", scene.trouble, theme.alarm))
+    return lines
+
+
+def _to_copy(scene: Scene, waiting: Waiting) -> tuple[str, str]:
+    if scene.connected:
+        return "Nothing plays yet. On the login node:", "run_controller status"
+    if "token" in scene.trouble:
+        return "Once, on this computer (the token stays private):", copy_line(waiting.login)
+    return "In another terminal (C copies it):", waiting.ssh_line
