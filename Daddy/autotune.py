@@ -35,7 +35,7 @@ def make_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, store, tell. Codes: 0 done, 2 usage, 3 device, 7 ROM, 9 the profile folder."""
     args = make_parser().parse_args(argv)
-    laptop.step_back()
+    laptop.step_back(args.nice)
     user_id = laptop.user_name(args.user_id)
     folder = laptop.profile_folder(args)
     folder.mkdir(parents=True, exist_ok=True)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 HORIZON = 16
 """Steps per environment between two looks at the clock while measuring."""
 NICENESS = 10
+"""How far we give way by default: a busy editor keeps nine tenths of a shared core."""
 SECONDS_PER_COUNT = 3.0
 QUICK_SECONDS_PER_COUNT = 0.6
 
@@ -58,6 +59,14 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         default="auto",
         choices=("auto", "cpu", "cuda", "mps"),
         help="where the network runs (auto)",
+    )
+    parser.add_argument(
+        "--nice",
+        type=int,
+        default=NICENESS,
+        choices=range(20),
+        metavar="0-19",
+        help=f"how far this gives way to your other programs ({NICENESS})",
     )
 
 
@@ -109,10 +118,10 @@ def cores_for_us() -> int:
     return max(1, machine.usable_cores() - CORES_FOR_THE_PERSON)
 
 
-def step_back() -> None:
+def step_back(niceness: int) -> None:
     """Give way to whatever the person does; children inherit it. Call before torch is loaded."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's idle threads starve emulators
-    machine.lower_priority(NICENESS)
+    machine.lower_priority(niceness)
 
 
 @contextmanager

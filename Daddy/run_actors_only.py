@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Codes: 0 ended as asked, 2 usage, 3 device, 6 no usable weights, 7 ROM, 9 files."""
     args = make_parser().parse_args(argv)
     signals, clock = StopSignal().install(), SystemClock()
-    laptop.step_back()
+    laptop.step_back(args.nice)
     user_id = laptop.user_name(args.user_id)
     shared = args.shared_dir.expanduser().resolve()
     found = wait_for_version(shared, args.wait_seconds, clock, signals)

@@ -1,0 +1,352 @@
+"""`python -m Daddy.run_actors_only`, as a friend types it: real weights, games and signals."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import torch
+
+from Daddy.core.clock import SystemClock
+from Daddy.core.config import load
+from Daddy.core.events import read_events
+from Daddy.core.machine import memory_bytes, usable_cores
+from Daddy.core.names import new_incarnation
+from Daddy.core.paths import SharedPaths
+from Daddy.hardware.profile import Profile, save_profile
+from Daddy.hardware.recommend import Facts
+from Daddy.weights.exchange import SharedExchange
+from Daddy.weights.settings import ExchangeSettings
+from Daddy.workloads import WORKLOADS
+
+ROOT = Path(__file__).resolve().parents[1]
+PATIENCE_S = 60.0
+
+
+class Silent:
+    def write(self, *_: object) -> None:
+        pass
+
+
+class Job:
+    """A learner of the run, as the laptop sees one: it commits versions of real weights."""
+
+    def __init__(self, shared: Path, workload: str = "cartpole") -> None:
+        config = load(None, {"training.workload": workload, "training.device": "cpu"})
+        env = WORKLOADS[workload].make_env(config)()
+        policy = WORKLOADS[workload].make_policy(env.observation_space, env.action_space)
+        env.close()
+        settings = ExchangeSettings(run="slim_run", workload=workload, period_s=0.01)
+        facts = (SharedPaths(shared), "slot-0", new_incarnation(), settings)
+        self._exchange = SharedExchange(*facts, SystemClock(), Silent())
+        first = {name: one.detach().clone() for name, one in policy.state_dict().items()}
+        adoption = self._exchange.begin(lambda: first, None)
+        self._weights, self.version, self._steps = adoption.weights, adoption.version, 0
+
+    def commit(self) -> int:
+        """One more version; returns its number."""
+        self._steps += 1000
+        moved = {name: one + 0.01 * torch.ones_like(one) for name, one in self._weights.items()}
+        self._exchange.publish(moved, self._steps, self._steps // 100)
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            adoption = self._exchange.adopt(moved)
+            if adoption is not None:
+                self._weights, self.version = adoption.weights, adoption.version
+                return self.version
+            time.sleep(0.02)
+        raise AssertionError("no version was committed")
+
+
+class Laptop:
+    """The command in a process group of its own, with its lines as they come."""
+
+    def __init__(self, home: Path, *arguments: str) -> None:
+        keep = {k: v for k, v in os.environ.items() if not k.startswith(("DADDY_", "XDG_"))}
+        self._child = subprocess.Popen(
+            [sys.executable, "-m", "Daddy.run_actors_only", *arguments],
+            cwd=home,
+            env={**keep, "HOME": str(home), "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.lines: list[str] = []
+        self._queue: queue.Queue[str] = queue.Queue()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        for line in self._child.stdout or ():
+            self._queue.put(line.rstrip())
+
+    def hears(self, text: str) -> str:
+        """The next line that holds `text`."""
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            with contextlib.suppress(queue.Empty):
+                self.lines.append(self._queue.get(timeout=0.2))
+                if text in self.lines[-1]:
+                    return self.lines[-1]
+            if self._child.poll() is not None and self._queue.empty():
+                break
+        raise AssertionError(f"no line with {text!r}; lines: {self.lines}; {self._end()}")
+
+    def children(self) -> list[psutil.Process]:
+        return psutil.Process(self._child.pid).children(recursive=True)
+
+    def signal(self, number: int, *, group: bool = False) -> None:
+        (os.killpg if group else os.kill)(self._child.pid, number)
+
+    def ends(self) -> tuple[int, str]:
+        """Exit code and stderr; stdout is in `lines`."""
+        code = self._child.wait(timeout=PATIENCE_S)
+        self._reader.join(timeout=5)
+        while not self._queue.empty():
+            self.lines.append(self._queue.get())
+        return code, (self._child.stderr.read() if self._child.stderr else "")
+
+    def _end(self) -> str:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._child.pid, signal.SIGKILL)
+        return self._child.stderr.read() if self._child.stderr else ""
+
+    def close(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._child.pid, signal.SIGKILL)
+        self._child.wait(timeout=10)
+        for stream in (self._child.stdout, self._child.stderr):
+            if stream:
+                stream.close()
+
+
+@contextlib.contextmanager
+def laptop(home: Path, *arguments: str) -> Iterator[Laptop]:
+    running = Laptop(home, "--user-id", "anna", "--device", "cpu", *arguments)
+    try:
+        yield running
+    finally:
+        running.close()
+
+
+def once(home: Path, *arguments: str) -> tuple[int, str, str]:
+    with laptop(home, *arguments) as running:
+        code, err = running.ends()
+        return code, "\n".join(running.lines), err
+
+
+def states(home: Path, name: str) -> list[dict[str, Any]]:
+    events = read_events(home / "runs" / "laptop" / "events", "actor-anna-*.jsonl")
+    return [e["data"] for e in events if e["event"] == "state" and e["data"]["state"] == name]
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    return tmp_path / "shared_weights"
+
+
+def test_a_laptop_plays_the_newest_version_and_changes_to_newer_ones(
+    tmp_path: Path, shared: Path
+) -> None:
+    job = Job(shared)
+    first = job.commit()
+    with laptop(tmp_path, "--num-envs", "2") as running:
+        line = running.hears(f"playing version {first}")
+        assert "sha256" in line
+        second = job.commit()
+        running.hears(f"playing version {second}")
+        running.signal(signal.SIGTERM)
+        code, err = running.ends()
+    assert code == 0, err
+    assert running.lines[-1].startswith("ended (signal SIGTERM): ")
+    assert f"2 versions, last {second}" in running.lines[-1]
+    played = states(tmp_path, "playing")
+    assert [one["version"] for one in played] == [first, second]
+    assert all(len(one["sha"]) == 64 for one in played)
+
+
+def test_what_is_played_is_written_down_like_a_learners_play(tmp_path: Path, shared: Path) -> None:
+    Job(shared)
+    code, out, err = once(tmp_path, "--num-envs", "3", "--max-steps", "600")
+    assert code == 0, err
+    assert "600 steps, as asked" in out
+    events = list(read_events(tmp_path / "runs" / "laptop" / "events"))
+    assert {e["source"]["kind"] for e in events} == {"actor"}
+    assert {e["run"] for e in events} == {"slim_run"}
+    assert any(e["data"].get("steps_per_second", 0) > 0 for e in events if e["event"] == "metric")
+    assert any(e["data"]["returns"] for e in events if e["event"] == "result")
+
+
+def test_ctrl_c_ends_the_game_and_every_process_with_one_line(tmp_path: Path, shared: Path) -> None:
+    Job(shared, "pokemon_red")
+    with laptop(tmp_path, "--num-envs", "2", "--cartridge") as running:
+        running.hears("playing version 0")
+        deadline = time.monotonic() + PATIENCE_S
+        while not states(tmp_path, "adopted") and time.monotonic() < deadline:
+            time.sleep(0.1)
+        family = running.children()
+        running.signal(signal.SIGINT, group=True)
+        code, err = running.ends()
+    assert code == 0, err
+    assert "Traceback" not in err
+    assert running.lines[-1].startswith("ended (signal SIGINT): ")
+    gone, alive = psutil.wait_procs(family, timeout=10)
+    assert alive == [], gone
+
+
+def test_without_a_version_it_says_how_to_pull_and_ends_in_time(
+    tmp_path: Path, shared: Path
+) -> None:
+    code, out, err = once(tmp_path, "--wait-seconds", "0.6")
+    assert code == 6
+    assert f"no version in {shared} yet: waiting up to 0.6 s" in out
+    assert "sync_weights.sh pull" in out
+    assert "what to do:" in err
+    assert "Traceback" not in err
+
+
+def test_a_version_that_comes_while_it_waits_is_played(tmp_path: Path, shared: Path) -> None:
+    with laptop(tmp_path, "--num-envs", "1", "--max-steps", "100") as running:
+        running.hears("waiting up to 120 s")
+        Job(shared)
+        running.hears("playing version 0")
+        code, err = running.ends()
+    assert code == 0, err
+
+
+def test_waiting_ends_on_a_signal_too(tmp_path: Path) -> None:
+    with laptop(tmp_path) as running:
+        running.hears("waiting")
+        running.signal(signal.SIGINT)
+        assert running.ends()[0] == 0
+    assert running.lines[-1].startswith("ended (signal SIGINT)")
+
+
+def keyframe(shared: Path) -> Path:
+    return max((shared / "wan").glob("kf-*.st"))
+
+
+def test_a_truncated_version_is_refused_and_left_alone(tmp_path: Path, shared: Path) -> None:
+    Job(shared)
+    blob = keyframe(shared)
+    blob.chmod(0o644)
+    blob.write_bytes(blob.read_bytes()[:-7])
+    left = {path: path.stat().st_size for path in shared.rglob("*") if path.is_file()}
+    code, _, err = once(tmp_path, "--num-envs", "1")
+    assert code == 6
+    assert blob.name in err
+    assert "what to do:" in err
+    assert left == {path: path.stat().st_size for path in shared.rglob("*") if path.is_file()}
+
+
+def test_a_damaged_newer_version_is_passed_over_while_playing(tmp_path: Path, shared: Path) -> None:
+    job = Job(shared)
+    with laptop(tmp_path, "--num-envs", "1") as running:
+        running.hears("playing version 0")
+        before = keyframe(shared)
+        hidden = tmp_path / "newer"
+        (shared / "wan").rename(hidden)  # the pull is away while the run goes on
+        (shared / "wan").mkdir()
+        number = job.commit()
+        blob = keyframe(shared)
+        assert blob != before
+        blob.chmod(0o644)
+        whole = blob.read_bytes()
+        blob.write_bytes(whole[:100])
+        assert str(number) in running.hears("trouble:") or blob.name in running.lines[-1]
+        running.signal(signal.SIGTERM)
+        code, err = running.ends()
+    assert code == 0, err
+
+
+def test_what_a_laptop_learnt_is_handed_in_and_the_answer_is_shown(
+    tmp_path: Path, shared: Path
+) -> None:
+    job = Job(shared)
+    with laptop(tmp_path, "--num-envs", "8", "--contribute") as running:
+        running.hears("contribution 1 on v")
+        box, inbox = shared / "outbox" / "anna", shared / "inbox" / "anna"
+        inbox.mkdir(parents=True)
+        for path in sorted(box.iterdir(), key=lambda one: one.suffix != ".st"):
+            path.rename(inbox / path.name)  # what push does: the .st first, the .json last
+        job.commit()
+        line = running.hears("contribution 1 was accepted into version")
+        running.signal(signal.SIGTERM)
+        code, err = running.ends()
+    assert code == 0, err
+    assert "share" in line
+    assert "accepted 1, refused 0" in running.lines[-1]
+    (receipt,) = states(tmp_path, "receipt")
+    assert receipt["accepted"] is True
+
+
+def test_auto_takes_the_measured_profile_of_its_user(tmp_path: Path, shared: Path) -> None:
+    Job(shared)
+    facts = Facts(usable_cores(), memory_bytes()[0])
+    profile = Profile("anna", facts, "cartpole", "auto", 0.0, (), 3, ("3 was the fastest",))
+    save_profile(tmp_path / ".config" / "daddy" / "profiles", profile)
+    code, out, err = once(tmp_path, "--num-envs", "auto", "--max-steps", "100")
+    assert code == 0, err
+    assert "3 environments: 3 was the fastest (measured profile of anna)" in out
+
+
+def test_a_profile_of_another_machine_is_not_used(tmp_path: Path, shared: Path) -> None:
+    Job(shared)
+    facts = Facts(usable_cores() + 1, memory_bytes()[0])
+    profile = Profile("anna", facts, "cartpole", "auto", 0.0, (), 33, ("33",))
+    save_profile(tmp_path / ".config" / "daddy" / "profiles", replace(profile, envs=33))
+    code, out, err = once(tmp_path, "--max-steps", "100")
+    assert code == 0, err
+    assert "one of them left to you" in out
+    assert "Daddy.autotune --user-id anna" in out
+
+
+def test_autotune_measures_first_and_remembers(tmp_path: Path, shared: Path) -> None:
+    Job(shared)
+    code, out, err = once(tmp_path, "--num-envs", "auto", "--autotune", "--max-steps", "100")
+    assert code == 0, err
+    assert "steps/s" in out
+    assert "(measured profile of anna)" in out
+    assert (tmp_path / ".config" / "daddy" / "profiles" / "anna.json").exists()
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "many", "1.5"])
+def test_an_impossible_number_of_environments_is_one_clear_message(
+    tmp_path: Path, count: str
+) -> None:
+    code, out, err = once(tmp_path, f"--num-envs={count}")
+    assert (code, out) == (2, "")
+    assert f"--num-envs {count}" in err
+    assert "at least 1, or auto" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--rom", "nowhere.gb"], 7, "nowhere.gb"),
+        (["--run-dir", "/dev/null/run"], 9, "/dev/null"),
+        (["--user-id", "!"], 2, "cannot name a peer"),
+    ],
+)
+def test_what_cannot_be_done_is_said_once_with_its_exit_code(
+    tmp_path: Path, shared: Path, arguments: list[str], code: int, said: str
+) -> None:
+    Job(shared, "pokemon_red")
+    found, _, err = once(tmp_path, "--num-envs", "1", *arguments)
+    assert found == code, err
+    assert said in err
+    assert "Traceback" not in err
