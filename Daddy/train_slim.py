@@ -16,14 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.config import load, load_effective, run_paths, shared_paths
+from Daddy.core.config import load, run_paths, shared_paths
 from Daddy.core.duration import parse_duration
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
+from Daddy.core.job import read_job
 from Daddy.core.names import new_incarnation, new_token
 from Daddy.core.settings import Config
 from Daddy.core.wall import StopSignal, Wall
 from Daddy.learning.attempt import AnyOf, Attempt, Told
 from Daddy.learning.slot import Seat, claim
+from Daddy.pokemon.cartridge.build import cartridge_path
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
@@ -104,7 +106,7 @@ def _task(config: Config) -> Task:
     from Daddy.learning.assemble import Task
 
     row = WORKLOADS[config.training.workload]
-    return Task(row.name, row.make_env(config), row.make_policy, row.reports)
+    return Task(row.name, row.make_env(config), row.make_policy, row.reports(config))
 
 
 def _exchange(config: Config, peer: str, clock: Clock, events: Told) -> WeightExchange:
@@ -140,11 +142,10 @@ def _frames(attempt: Attempt, peer: str) -> FrameSink:
 
 
 def _wall(attempt: Attempt) -> Wall:
-    end = os.environ.get("SLURM_JOB_END_TIME")
     return Wall(
         attempt.started,
         attempt.config.training.max_runtime_seconds,
-        float(end) if end else None,
+        read_job(os.environ).end_time,
         parse_duration(attempt.config.slurm.time_limit),
         attempt.clock,
     )
@@ -168,7 +169,7 @@ def _attempt(args: argparse.Namespace) -> Attempt:
         config=config,
         run=run_paths(config),
         token=args.attempt or new_token(),
-        job_id=os.environ.get("SLURM_JOB_ID") or f"pid-{os.getpid()}",
+        job_id=read_job(os.environ).job_id or f"pid-{os.getpid()}",
         by_hand=args.attempt is None,
         slots=slots,
         clock=clock,
@@ -178,10 +179,12 @@ def _attempt(args: argparse.Namespace) -> Attempt:
 
 
 def _config(args: argparse.Namespace) -> Config:
-    """A job's configuration is frozen in its release; by hand all layers and flags count."""
-    if args.attempt is not None and args.config is not None:
-        return load_effective(args.config)
-    flags = {key: value for key, value in vars(args).items() if "." in key}
+    """All layers and flags; a job's file is frozen in its release, and only flags change it."""
+    flags = {key: value for key, value in vars(args).items() if "." in key or key == "run_dir"}
+    if args.cartridge:
+        flags["training.rom"] = str(cartridge_path())
+    if args.attempt is not None:
+        return load(args.config, flags)
     return load(args.config, flags, os.environ, args.site)
 
 
@@ -206,8 +209,9 @@ def _parser() -> argparse.ArgumentParser:
     for name in ("max-runtime-seconds", "checkpoint-interval"):
         setting(f"--{name}", dest=f"training.{name.replace('-', '_')}", type=int)
     switch = argparse.BooleanOptionalAction
-    for name in ("stream", "cartridge", "allow-unknown-rom"):
+    for name in ("stream", "allow-unknown-rom"):
         setting(f"--{name}", dest=f"training.{name.replace('-', '_')}", action=switch)
+    flag("--cartridge", action="store_true", help="play the free cartridge, whatever is configured")
     return parser
 
 

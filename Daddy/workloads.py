@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from Daddy.core.settings import Config
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from Daddy.learning.ports import VectorEnv
 
 EnvFactory = Callable[[], "gymnasium.Env[Any, Any]"]
+Reports = Callable[["VectorEnv"], Sequence[AgentReport]]
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Workload:
     """How one thing is trained.
 
     `make_env(config)` returns a picklable factory of one environment. `features` and `memory` are
-    the policy's widths. `success` says in words when it counts as learnt. `memory_gb` and `cores`
+    the policy's widths. `reports(config)` returns what tells each agent's progress. `success` says in words when it counts as learnt. `memory_gb` and `cores`
     are what a learner with the default number of environments wants.
     """
 
@@ -38,7 +40,7 @@ class Workload:
     make_env: Callable[[Config], EnvFactory]
     features: int
     memory: int
-    reports: Callable[[VectorEnv], Sequence[AgentReport]]
+    reports: Callable[[Config], Reports]
     success: str
     cores: int
     memory_gb: int
@@ -51,12 +53,13 @@ class Workload:
 
 
 def _game(config: Config) -> EnvFactory:
+    from Daddy.pokemon.cartridge.build import cartridge_path
     from Daddy.pokemon.env import PokemonRedEnv
 
     training = config.training
     return partial(
         PokemonRedEnv,
-        training.rom,
+        training.rom or cartridge_path(),
         allow_unknown_rom=training.allow_unknown_rom,
         episode_steps=training.episode_steps,
     )
@@ -68,29 +71,40 @@ def _cartpole(config: Config) -> EnvFactory:
     return partial(CartPole, config.training.episode_steps)
 
 
-def _report(vector: VectorEnv) -> list[AgentReport]:
+def _game_reports(config: Config) -> Reports:
+    from Daddy.pokemon.cartridge.build import cartridge_path
+    from Daddy.pokemon.map_names import map_name
+
+    rom = config.training.rom
+    real = rom is not None and Path(rom) != cartridge_path()
+    return partial(_report, lambda number: map_name(number, real))
+
+
+def _cartpole_reports(config: Config) -> Reports:  # noqa: ARG001 - a row's functions look alike
+    return partial(_report, lambda _: "")
+
+
+def _report(map_name: Callable[[int], str], vector: VectorEnv) -> list[AgentReport]:
     """One report per environment from its telemetry; what a workload does not measure is 0."""
-    rows = [dict(zip(vector.telemetry_names, row, strict=True)) for row in vector.telemetry()]
-    return [_agent_report(agent, row) for agent, row in enumerate(rows)]
+    columns = {name: column for column, name in enumerate(vector.telemetry_names)}
 
+    def number(row: Sequence[float], name: str) -> float:
+        return float(row[columns[name]]) if name in columns else 0.0
 
-def _agent_report(agent: int, row: dict[str, float]) -> AgentReport:
-    map_id = int(row.get("map_id", 0))
-    return AgentReport(
-        agent=agent,
-        badges=int(row.get("badges", 0)),
-        story_flags=int(row.get("story_flags", 0)),
-        episode_return=float(row.get("episode_return", 0)),
-        episode=int(row.get("episode", 0)),
-        map_id=map_id,
-        map_name=_map_name(map_id) if "map_id" in row else "",
-        level=int(row.get("level", 0)),
-        step=int(row.get("step", 0)),
-    )
-
-
-def _map_name(map_id: int) -> str:
-    return f"map {map_id}"
+    return [
+        AgentReport(
+            agent=agent,
+            badges=int(number(row, "badges")),
+            story_flags=int(number(row, "story_flags")),
+            episode_return=number(row, "episode_return"),
+            episode=int(number(row, "episode")),
+            map_id=int(number(row, "map_id")),
+            map_name=map_name(int(number(row, "map_id"))),
+            level=int(number(row, "level")),
+            step=int(number(row, "step")),
+        )
+        for agent, row in enumerate(vector.telemetry())
+    ]
 
 
 WORKLOADS: dict[str, Workload] = {
@@ -99,7 +113,7 @@ WORKLOADS: dict[str, Workload] = {
         make_env=_game,
         features=128,
         memory=128,
-        reports=_report,
+        reports=_game_reports,
         success="mean return at least 1.5 times a random policy's, and rising over the run",
         cores=8,
         memory_gb=8,
@@ -109,7 +123,7 @@ WORKLOADS: dict[str, Workload] = {
         make_env=_cartpole,
         features=64,
         memory=0,
-        reports=_report,
+        reports=_cartpole_reports,
         success="mean return of the last 20 episodes at least 195 of 500",
         cores=1,
         memory_gb=1,

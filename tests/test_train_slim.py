@@ -1,0 +1,249 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from Daddy.core.events import read_events
+from Daddy.core.fleet import fold
+from Daddy.core.lease import read_lease
+from Daddy.core.paths import RunPaths
+from Daddy.learning.checkpoint import load_newest, manifests
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+
+
+class Desk:
+    """A run directory with a config, and learners started on it like a person would."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.run = RunPaths(folder / "run")
+        self.config = folder / "config.json"
+        self.started: list[subprocess.Popen[str]] = []
+        self.configure()
+
+    def configure(self, **changes):
+        training = {
+            "workload": "cartpole",
+            "device": "cpu",
+            "num_envs": 4,
+            "total_steps": 0,
+            "torch_threads": 1,
+            "vector_backend": "serial",
+            "tensorboard": False,
+            "checkpoint_interval": 256,
+        }
+        training.update(changes)
+        self.config.write_text(
+            json.dumps({
+                "run_dir": str(self.run.root),
+                "training": training,
+                "checkpointing": {"min_seconds": 0.0},
+                "collaboration": {"enabled": False},
+            })
+        )
+
+    def start(self, *flags: str, config: bool = True) -> "subprocess.Popen[str]":
+        named = ["--config", str(self.config)] if config else []
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("DADDY", "SLURM"))}
+        child = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "Daddy.train_slim", *named, *flags],
+            cwd=self.folder,
+            env={**environment, "PYTHONPATH": str(CHECKOUT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.started.append(child)
+        return child
+
+    def learn(self, *flags: str, timeout: float = 60.0, config: bool = True):
+        child = self.start(*flags, config=config)
+        out, err = child.communicate(timeout=timeout)
+        return subprocess.CompletedProcess(child.args, child.returncode, out, err)
+
+    def newest(self, slot: int = 0):
+        return load_newest(self.run.slot(slot).checkpoints).checkpoint
+
+    def wait_for_checkpoint(self, slot: int = 0, at_least: int = 1) -> None:
+        folder = self.run.slot(slot).checkpoints
+        deadline = time.monotonic() + 40
+        while time.monotonic() < deadline:
+            found = manifests(folder)
+            if found and int(found[0].stem.split("-s")[1]) >= at_least:
+                return
+            time.sleep(0.05)
+        raise AssertionError("no checkpoint came")
+
+    def fleet(self):
+        return fold(read_events(self.run.events))
+
+    def close(self):
+        for child in self.started:
+            if child.poll() is None:
+                child.kill()
+            child.communicate()
+
+
+@pytest.fixture
+def desk(tmp_path):
+    found = Desk(tmp_path)
+    yield found
+    found.close()
+
+
+def same(one, other):
+    names = sorted(one.tensors)
+    assert names == sorted(other.tensors)
+    return [name for name in names if not torch.equal(one.tensors[name], other.tensors[name])]
+
+
+@pytest.mark.parametrize(
+    ("workload", "steps"), [("cartpole", 2048), ("pokemon_red", 512)], ids=["cartpole", "cartridge"]
+)
+def test_a_new_process_goes_on_bit_for_bit(tmp_path, workload, steps):
+    """All of it: weights, optimizer, generators, counters, environments."""
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    straight, halves = Desk(tmp_path / "a"), Desk(tmp_path / "b")
+    for desk in (straight, halves):
+        desk.configure(workload=workload, episode_steps=100)
+    whole = straight.learn("--total-steps", str(steps))
+    assert whole.returncode == 0, whole.stderr
+    for part in (steps // 2, steps):
+        done = halves.learn("--total-steps", str(part))
+        assert done.returncode == 0, done.stderr
+    assert halves.newest().step == straight.newest().step >= steps
+    assert same(straight.newest(), halves.newest()) == []
+    assert halves.newest().facts == straight.newest().facts
+
+
+def test_at_its_wall_time_it_drains_with_exit_code_10_and_its_successor_goes_on(desk):
+    first = desk.learn("--max-runtime-seconds", "4", "--attempt", "aaaaaaaaaaaa")
+    assert first.returncode == 10, first.stderr
+    reached = desk.newest().step
+    second = desk.learn("--total-steps", str(reached + 256), "--attempt", "bbbbbbbbbbbb")
+    assert second.returncode == 0, second.stderr
+    fleet = desk.fleet()
+    assert fleet.attempts["aaaaaaaaaaaa"].reason == "wall time"
+    assert fleet.attempts["bbbbbbbbbbbb"].resumed_step == reached
+    assert [handover.slot for handover in fleet.handovers()] == [0]
+
+
+def test_a_signal_drains_it_and_the_slot_is_free_again(desk):
+    child = desk.start("--attempt", "aaaaaaaaaaaa")
+    desk.wait_for_checkpoint()
+    child.send_signal(signal.SIGTERM)
+    _, err = child.communicate(timeout=30)
+    assert child.returncode == 10, err
+    attempt = desk.fleet().attempts["aaaaaaaaaaaa"]
+    assert attempt.reason == "signal SIGTERM"
+    assert attempt.exit_code == 10
+    assert desk.newest().step == attempt.checkpoint_step
+    assert read_lease(desk.run.slot(0).lease).ended == "signal SIGTERM"
+
+
+def test_after_kill_9_the_next_one_resumes_and_checkpointed_steps_never_go_backwards(desk):
+    child = desk.start("--attempt", "aaaaaaaaaaaa")
+    desk.wait_for_checkpoint(at_least=1024)
+    child.kill()
+    child.communicate()
+    before = desk.newest().step
+    again = desk.start("--attempt", "bbbbbbbbbbbb")
+    desk.wait_for_checkpoint(at_least=before + 1)
+    again.send_signal(signal.SIGUSR1)
+    _, err = again.communicate(timeout=30)
+    assert again.returncode == 10, err
+    fleet = desk.fleet()
+    assert fleet.attempts["bbbbbbbbbbbb"].resumed_step == before
+    assert fleet.attempts["bbbbbbbbbbbb"].slot == 0
+    steps = [
+        (event["data"]["state"], event["step"])
+        for event in sorted(read_events(desk.run.events), key=lambda event: event["ts"])
+        if event["event"] == "state" and event["data"]["state"] == "checkpointed"
+    ]
+    assert steps == sorted(steps)
+
+
+def test_without_a_free_slot_it_is_not_needed_and_leaves_before_loading_torch(desk):
+    child = desk.start("--job-rank", "0")
+    desk.wait_for_checkpoint()
+    second = desk.learn("--job-rank", "0", timeout=10)
+    assert second.returncode == 11
+    assert "held by a living learner" in second.stderr
+    child.send_signal(signal.SIGINT)
+    child.communicate(timeout=30)
+
+
+def test_a_truncated_checkpoint_costs_one_interval_and_is_told(desk):
+    assert desk.learn("--total-steps", "1024").returncode == 0
+    newest = manifests(desk.run.slot(0).checkpoints)[0].with_suffix(".safetensors")
+    newest.write_bytes(newest.read_bytes()[:100])
+    again = desk.learn("--total-steps", "1024")
+    assert again.returncode == 0, again.stderr
+    assert "truncated" in again.stderr
+    assert desk.newest().step == 1024
+
+
+def test_when_every_checkpoint_is_broken_it_says_so_with_exit_code_9(desk):
+    assert desk.learn("--total-steps", "1024").returncode == 0
+    for manifest in manifests(desk.run.slot(0).checkpoints):
+        manifest.write_text("{")
+    broken = desk.learn("--total-steps", "2048")
+    assert broken.returncode == 9
+    assert "Traceback" not in broken.stderr
+    assert "what to do" in broken.stderr
+    assert read_lease(desk.run.slot(0).lease).ended is not None
+
+
+def test_the_seeds_flags_are_understood(desk):
+    done = desk.learn(
+        *("--resume", "--job-rank", "3", "--device", "cpu", "--num-envs", "2"),
+        *("--total-steps", "256", "--batch-size", "32", "--no-stream", "--stream-port", "9999"),
+        *("--seed", "5", "--checkpoint-interval", "128", "--workload", "cartpole"),
+        *("--run-dir", "elsewhere", "--shared-dir", "shared"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert manifests(desk.folder / "elsewhere" / "slots" / "3" / "checkpoints")
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "says"),
+    [
+        (["--num-envs", "0"], 3, "num_envs"),
+        (["--device", "cuda"], 3, "no GPU"),
+        (["--workload", "pokemon_red", "--rom", "missing.gb"], 7, "missing.gb"),
+        (["--config", "missing.json"], 3, "missing.json"),
+        (["--num-envs", "many"], 2, "invalid int"),
+    ],
+)
+def test_bad_input_gives_one_clear_message_and_its_exit_code(desk, flags, code, says):
+    if torch.cuda.is_available() and "cuda" in flags:
+        pytest.fail("this test needs a machine without a GPU")
+    found = desk.learn(*flags)
+    assert found.returncode == code, found.stderr
+    assert says in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_a_mistyped_key_names_the_nearest_valid_one(desk):
+    desk.configure(num_envz=4)
+    found = desk.learn()
+    assert found.returncode == 3
+    assert "training.num_envs" in found.stderr
+
+
+def test_tensorboard_gets_a_folder_per_slot(desk):
+    desk.configure(tensorboard=True)
+    assert desk.learn("--total-steps", "512").returncode == 0
+    (path,) = (desk.run.tensorboard / "slot-0").iterdir()
+    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+
+    tags = {value.tag for event in EventFileLoader(str(path)).Load() for value in event.summary.value}
+    assert {"entropy", "steps_per_second"} <= tags
