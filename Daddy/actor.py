@@ -175,7 +175,7 @@ def _task(config: Config) -> Task:
     from Daddy.learning.assemble import Task
 
     row = WORKLOADS[config.training.workload]
-    return Task(row.name, row.make_env(config), row.make_policy, row.reports)
+    return Task(row.name, row.make_env(config), row.make_policy, row.reports(config))
 
 
 def _surroundings(visit: Visit, commentary: Commentary, scratch: Path) -> Surroundings:
