@@ -100,7 +100,7 @@ def _queued(attempt: Attempt, row: QueueJob, now: float) -> Iterator[Entry]:
 
 def _begun(attempt: Attempt, row: QueueJob, now: float) -> Iterator[Entry]:
     yield from _seen(attempt, row, now)
-    ran = row.state is JobState.RUNNING or row.started_ts is not None
+    ran = row.state is JobState.RUNNING or bool(row.node)
     if ran and attempt.started_ts is None:
         data = {"started_ts": row.started_ts or now, "node": row.node}
         yield Entry("started", now, attempt.token, data)
@@ -109,7 +109,7 @@ def _begun(attempt: Attempt, row: QueueJob, now: float) -> Iterator[Entry]:
 def _end(attempt: Attempt, row: QueueJob, view: SlotView | None, now: float) -> Entry:
     outcome = _outcome(attempt, row.exit_code, row.word)
     goodbye = view.goodbye if view is not None else attempt.reason
-    said = f"exit code {row.exit_code}" if row.exit_code is not None else row.word
+    said = f"exit code {row.exit_code}" if row.exit_code else row.word.lower()
     data: dict[str, object] = {"outcome": outcome.value, "reason": goodbye or said}
     if row.exit_code is not None:
         data["exit_code"] = row.exit_code

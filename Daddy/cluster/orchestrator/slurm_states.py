@@ -138,13 +138,15 @@ def _stamp(text: str) -> float | None:
 
 
 def _exit_code(text: str) -> int | None:
-    """``0:11`` style or a wait status: what the batch program returned, 128 + n after signal n."""
+    """What the batch program returned, 128 + n after signal n.
+
+    Slurm 22.05 prints the wait status (2816 is exit code 11); newer ones may print ``11:0``.
+    """
     code, _, number = text.partition(":")
-    if not code.isdigit():
+    if not code.isdigit() or (number and not number.isdigit()):
         return None
-    if number.isdigit() and int(number):
-        return 128 + int(number)
-    return int(code)
+    returned, killed = (int(code), int(number)) if number else divmod(int(code), 256)
+    return 128 + killed % 128 if killed % 128 else returned
 
 
 def parse_job_id(stdout: str) -> int | None:

@@ -1,0 +1,180 @@
+"""The commands a person types, against real processes on the local queue."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.cluster.conftest import ROOT, Person, small_config, until
+
+
+def test_start_fills_the_slots_hands_them_over_and_stop_drains(person: Person) -> None:
+    said = person.says("start")
+    assert said.returncode == 0, said.stderr
+    assert "2 slots on local, playing cartpole" in said.stdout
+    until(lambda: len(person.fleet.handovers()) >= 4, 40)
+    assert person.sees()["exit_code"] in (0, 20)  # between two holders a slot may be seen empty
+    stopped = person.says("stop")
+    assert stopped.returncode == 0, stopped.stderr
+    fleet = person.fleet
+    gaps = [one.gap_s for one in fleet.handovers()]
+    assert sorted(gaps)[len(gaps) // 2] < 3.0
+    claimed = [one for one in fleet.attempts.values() if one.claimed is not None]
+    assert {one.exit_code for one in claimed} == {10}
+    after = person.sees()
+    assert after["queue"] == {**after["queue"], "running": 0, "pending": 0}
+    assert (after["exit_code"], after["said"]) == (0, "the run is stopped, as asked")
+
+
+def test_a_killed_controller_is_replaced_by_start_and_no_job_is_doubled(person: Person) -> None:
+    config = small_config(person.run.root, training={"max_runtime_seconds": 60})
+    person.config.write_text(json.dumps(config))
+    assert person.says("start").returncode == 0
+    until(lambda: person.training == 2 and len(person.sees()["waiting"]) == 2)
+    before = {slot["job_id"] for slot in person.sees()["slots"]}
+    os.kill(person.controller, signal.SIGKILL)
+    until(lambda: person.sees()["exit_code"] == 20)
+    assert "no controller is alive" in person.sees()["said"]
+    assert person.says("start").returncode == 0
+    time.sleep(2.5)  # several passes in which a doubled job would show
+    seen = person.sees()
+    assert {slot["job_id"] for slot in seen["slots"]} == before
+    assert (seen["queue"]["running"], seen["queue"]["pending"]) == (2, 2)
+    assert len(person.ledger("intent")) == 4
+
+
+def test_a_killed_learner_is_replaced_in_its_slot(person: Person) -> None:
+    config = small_config(person.run.root, training={"max_runtime_seconds": 60})
+    person.config.write_text(json.dumps(config))
+    person.says("start")
+    until(lambda: person.training == 2)
+    victim = person.sees()["slots"][0]
+    step = victim["checkpoint_step"]
+    start = json.loads((person.run.queue / f"{victim['job_id']:06d}" / "start.json").read_text())
+    os.kill(start["pid"], signal.SIGKILL)
+    until(lambda: person.sees()["slots"][0]["job_id"] not in (victim["job_id"], None))
+    until(lambda: person.training == 2)
+    assert person.sees()["slots"][1]["term"] == 1  # the healthy neighbour was left alone
+    assert person.sees()["slots"][0]["checkpoint_step"] >= step - 1
+    reasons = [one["outcome"] for one in person.ledger("ended")]
+    assert reasons == ["crashed"]
+
+
+def test_a_second_start_is_told_who_controls_the_run(person: Person) -> None:
+    person.says("start")
+    again = person.says("start")
+    assert again.returncode == 5
+    assert f"pid {person.controller}" in again.stderr
+    assert "what to do" in again.stderr
+
+
+def test_stop_works_without_a_controller_and_nothing_comes_back(person: Person) -> None:
+    person.says("start")
+    until(lambda: person.training == 2)
+    os.kill(person.controller, signal.SIGKILL)
+    stopped = person.says("stop")
+    assert stopped.returncode == 0, stopped.stderr
+    seen = person.sees()
+    assert (seen["mode"], seen["queue"]["running"], seen["queue"]["pending"]) == ("stopped", 0, 0)
+
+
+def test_dry_run_prints_the_script_and_touches_nothing(person: Person) -> None:
+    said = person.says("start", "--dry-run", "--partition", "gpu-x", "--ddp-world-size", "3")
+    assert said.returncode == 0, said.stderr
+    assert "submit 3 jobs for 3 slots" in said.stdout
+    assert "#SBATCH --partition=gpu-x" in said.stdout
+    assert not person.run.root.exists()
+
+
+def test_reaching_total_steps_ends_the_run_and_says_how_to_go_on(person: Person) -> None:
+    config = small_config(person.run.root, training={"total_steps": 1000})
+    person.config.write_text(json.dumps(config))
+    person.says("start")
+    until(lambda: person.training == 2)
+    head = person.run.shared_weights / "HEAD.json"
+    head.parent.mkdir(exist_ok=True)
+    head.write_text(json.dumps({"fleet_steps": 1000}))
+    until(lambda: person.sees()["mode"] == "done" and not person.sees()["controller"]["alive"])
+    seen = person.sees()
+    assert seen["exit_code"] == 0
+    assert "1,000 of 1,000 steps: raise training.total_steps" in seen["said"]
+    head.unlink()
+
+
+def test_status_before_any_start_says_so(person: Person) -> None:
+    said = person.says("status")
+    assert said.returncode == 21
+    assert "no run was ever started here" in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "words"),
+    [
+        ({"slurm": {"max_runing": 4}}, 3, "slurm.max_running"),
+        ({"training": {"workload": "pokemon_red", "rom": "/nowhere/PokemonRed.gb"}}, 7, "no ROM"),
+        ({"controller": {"executor": "slurm"}}, 4, "sbatch"),
+    ],
+)
+def test_a_wrong_setting_is_told_once_with_its_exit_code(
+    person: Person, change: dict, code: int, words: str
+) -> None:
+    person.config.write_text(json.dumps(small_config(person.run.root, **change)))
+    person.env["PATH"] = os.path.dirname(sys.executable)
+    said = person.says("start")
+    assert said.returncode == code
+    assert words in said.stderr
+    assert "what to do" in said.stderr
+    assert "Traceback" not in said.stderr
+
+
+def test_a_run_directory_that_cannot_be_written_is_exit_nine(person: Person) -> None:
+    person.run.root.parent.mkdir()
+    person.run.root.write_text("a file where a folder should be")
+    said = person.says("start")
+    assert said.returncode == 9
+    assert str(person.run.root) in said.stderr
+    person.run.root.unlink()
+
+
+def test_a_slurm_run_without_a_rom_is_refused_unless_the_cartridge_is_meant(
+    person: Person, tmp_path
+) -> None:
+    (tmp_path / "bin").mkdir()
+    sbatch = tmp_path / "bin" / "sbatch"  # found by name alone: nothing is submitted here
+    sbatch.write_text("#!/bin/sh\nexit 1\n")
+    sbatch.chmod(0o755)
+    person.env["PATH"] = f"{sbatch.parent}:{person.env['PATH']}"
+    changes = {"training": {"workload": "pokemon_red"}, "controller": {"executor": "auto"}}
+    person.config.write_text(json.dumps(small_config(person.run.root, **changes)))
+    refused = person.says("start", "--dry-run")
+    assert refused.returncode == 7
+    assert "--cartridge" in refused.stderr
+    meant = person.says("start", "--dry-run", "--cartridge")
+    assert meant.returncode == 0
+    assert "the free cartridge" in meant.stdout
+
+
+def test_help_names_the_flags_of_the_guide() -> None:
+    module = "Daddy.cluster.orchestrator.run_controller"
+    told = subprocess.run(
+        [sys.executable, "-m", module, "start", "--help"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=20,
+    )
+    for flag in ("--config", "--partition", "--ddp-world-size", "--dry-run", "--site"):
+        assert flag in told.stdout
+
+
+def test_ddp_world_size_of_zero_is_a_usage_error(person: Person) -> None:
+    said = person.says("start", "--ddp-world-size", "0")
+    assert said.returncode == 2
+    assert "not a number of jobs" in said.stderr
