@@ -11,6 +11,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +32,9 @@ from Daddy.workloads import WORKLOADS
 if TYPE_CHECKING:
     from Daddy.learning.assemble import Task
     from Daddy.learning.parts import Outcome
-    from Daddy.learning.ports import FrameSink, WeightExchange
+    from Daddy.learning.solo import NoExchange, NoFrames
+    from Daddy.streaming.tunnel_client import FrameSender
+    from Daddy.weights.exchange import SharedExchange
 
 _PATIENCE_S = 20.0
 """How long a job waits for a slot: its predecessor may be writing its last checkpoint."""
@@ -63,7 +66,6 @@ def _fill(attempt: Attempt, seat: Seat) -> int:
     try:
         outcome = _learn(attempt, seat, AnyOf(attempt.signals, wall), events)
         step, reason, code = outcome.step, outcome.reason, int(_EXIT_CODES[outcome.kind])
-        print(f"slot {seat.number}: {reason}; step {step}, exit code {code}", file=sys.stderr)
     except DaddyError as error:
         reason, code = error.message, int(error.exit_code)
         events.write("error", step, {"text": error.message, "exit_code": code})
@@ -78,28 +80,33 @@ def _learn(attempt: Attempt, seat: Seat, stopper: AnyOf, events: Told) -> Outcom
     """Load torch, build everything, run the loop, and close what was opened."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's idle threads starve emulators
     from Daddy.learning.assemble import Surroundings, assemble
+    from Daddy.learning.commentary import Commentary
     from Daddy.learning.loop import train
 
-    config, run, peer = attempt.config, attempt.run, f"slot-{seat.number}"
-    around = Surroundings(
-        peer=peer,
-        checkpoints=run.slot(seat.number).checkpoints,
-        tensorboard=run.tensorboard,
-        place=seat,
-        exchange=_exchange(config, peer, attempt.clock, events),
-        frames=_frames(attempt, peer),
-        stopper=stopper,
-        events=events,
-        clock=attempt.clock,
-    )
-    parts = assemble(config, _task(config), around)
-    try:
-        return train(parts)
-    finally:
-        parts.vector.close()
-        parts.board.close()
-        for neighbour in (around.frames, around.exchange):
-            getattr(neighbour, "close", lambda: None)()
+    config, peer = attempt.config, f"slot-{seat.number}"
+    with ExitStack() as closing:
+        frames = _frames(attempt, peer)
+        closing.callback(frames.close)
+        voice = Commentary(events, frames, attempt.clock, partial(print, flush=True))
+        exchange = _exchange(config, peer, attempt.clock, events)
+        around = Surroundings(
+            peer=peer,
+            checkpoints=attempt.run.slot(seat.number).checkpoints,
+            tensorboard=attempt.run.tensorboard,
+            place=seat,
+            exchange=exchange,
+            frames=voice,
+            stopper=stopper,
+            events=voice,
+            clock=attempt.clock,
+        )
+        parts = assemble(config, _task(config), around)
+        closing.callback(parts.vector.close)
+        closing.callback(parts.board.close)
+        outcome = train(parts)
+        exchange.leave(outcome.reason)
+        print(voice.farewell(outcome.reason), flush=True)
+        return outcome
 
 
 def _task(config: Config) -> Task:
@@ -109,7 +116,7 @@ def _task(config: Config) -> Task:
     return Task(row.name, row.make_env(config), row.make_policy, row.reports(config))
 
 
-def _exchange(config: Config, peer: str, clock: Clock, events: Told) -> WeightExchange:
+def _exchange(config: Config, peer: str, clock: Clock, events: Told) -> NoExchange | SharedExchange:
     if not config.collaboration.enabled:
         from Daddy.learning.solo import NoExchange
 
@@ -131,7 +138,7 @@ def _exchange(config: Config, peer: str, clock: Clock, events: Told) -> WeightEx
     return SharedExchange(shared, peer, new_incarnation(), settings, clock, events)
 
 
-def _frames(attempt: Attempt, peer: str) -> FrameSink:
+def _frames(attempt: Attempt, peer: str) -> NoFrames | FrameSender:
     if not attempt.config.training.stream:
         from Daddy.learning.solo import NoFrames
 

@@ -31,9 +31,10 @@ Reports = Callable[["VectorEnv"], Sequence[AgentReport]]
 class Workload:
     """How one thing is trained.
 
-    `make_env(config)` returns a picklable factory of one environment. `features` and `memory` are
-    the policy's widths. `reports(config)` returns what tells each agent's progress. `success` says in words when it counts as learnt. `memory_gb` and `cores`
-    are what a learner with the default number of environments wants.
+    `make_env(config)` returns a picklable factory of one environment, `reports(config)` what tells
+    how far each agent is. `features` and `memory` are the policy's widths. `success` says in words
+    when it counts as learnt. `memory_gb` and `cores` are what a learner with the default number of
+    environments wants.
     """
 
     name: str

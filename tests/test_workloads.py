@@ -53,7 +53,9 @@ def test_a_saved_environment_goes_on_exactly(workload):
     second = [vector.step(action) for action in actions[30:]]
     assert any(step.episodes for step in first), "an episode should end in this test"
     for a, b in zip(first, second, strict=True):
-        assert all(np.array_equal(a.observations[key], b.observations[key]) for key in a.observations)
+        assert all(
+            np.array_equal(a.observations[key], b.observations[key]) for key in a.observations
+        )
         assert np.array_equal(a.rewards, b.rewards)
     vector.close()
 

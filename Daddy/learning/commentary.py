@@ -72,6 +72,14 @@ class Commentary:
             self._say(str(data["said"]))
         elif state == "receipt":
             self._take_receipt(data)
+        elif state == "resumed":
+            self._take_resumed(data)
+
+    def _take_resumed(self, data: Mapping[str, object]) -> None:
+        refused = data.get("refused")
+        for reason in refused if isinstance(refused, list) else ():
+            self._say(f"passed over a damaged checkpoint: {reason}")
+        self._say(f"resumed at step {data['checkpoint_step']}")
 
     def _take_receipt(self, data: Mapping[str, object]) -> None:
         accepted = bool(data.get("accepted"))

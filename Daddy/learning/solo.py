@@ -41,6 +41,9 @@ class NoExchange:
     def bookkeeping(self) -> bytes:
         return b""
 
+    def leave(self, reason: str) -> None:
+        """Nobody waits."""
+
 
 class NoFrames:
     """Nobody watches."""
@@ -53,3 +56,6 @@ class NoFrames:
 
     def offer(self, agent: int, picture: bytes) -> None:
         """Shows nothing to nobody."""
+
+    def close(self) -> None:
+        """Nothing was opened."""

@@ -12,7 +12,6 @@ from Daddy.learning.checkpoint import load_newest, manifests
 from Daddy.learning.loop import begin, train
 from Daddy.learning.session import assert_complete
 from Daddy.learning.solo import NoExchange, NoFrames, OwnWeights
-
 from tests.learning.helpers import PACE, SETTINGS, Place, StopAfter, cartpole_parts
 
 SHORT = replace(PACE, total_steps=8 * 32 * 3)

@@ -4,7 +4,6 @@ import numpy as np
 import torch
 
 from Daddy.learning.session import new_session, reset_environments
-
 from tests.learning.helpers import SETTINGS, cartpole_parts
 
 

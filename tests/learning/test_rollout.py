@@ -5,7 +5,6 @@ import torch
 
 from Daddy.learning.rollout import sample
 from Daddy.learning.session import new_session, reset_environments
-
 from tests.learning.helpers import SETTINGS, cartpole_parts
 
 CPU = torch.device("cpu")
