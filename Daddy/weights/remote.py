@@ -1,8 +1,8 @@
 """The ssh side of a transfer: options, one shared connection, and what a failure means to a person.
 
-One master connection per host and key is kept for ten minutes, so that polling every few seconds is
-not thousands of logins a day. A master that died in its sleep is found (``-O check`` with a short
-limit) and replaced. ssh never asks: a laptop's agent has nobody to answer.
+One master connection per host and key serves all transfers of a run, so that polling every few seconds
+is not thousands of logins a day. A master that died in its sleep is found (``-O check`` with a short
+limit) and replaced; ours ends with us. ssh never asks: a laptop's agent has nobody to answer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ OPTIONS = (
     "ServerAliveCountMax=2",
     "StrictHostKeyChecking=yes",
 )
-MASTER = ("ControlMaster=auto", "ControlPersist=600")
+MASTER = ("ControlMaster=auto", "ControlPersist=90")
 
 
 class HostKeyChangedError(NetworkError):

@@ -26,7 +26,7 @@ def run_setup(given: str, environ: Mapping[str, str], home: Path) -> int:
     remote = find_remote(given, environ, known)
     key = _key(remote, home)
     print(f"cluster  {remote.login}, folder {remote.folder}")
-    print(f"key      {key}")
+    print(f"key      {key or 'as ' + remote.ssh_config + ' says'}")
     remember(path, remote)
     print(f"kept in  {path}")
     _explain_keys(remote, key)
@@ -54,16 +54,16 @@ def _ask(question: str, read: Callable[[str], str] = input) -> str:
     return read(f"{question}: ").strip()
 
 
-def _key(remote: Remote, home: Path) -> Path:
-    """The private key that will be used; made if there is none."""
+def _key(remote: Remote, home: Path) -> Path | None:
+    """The private key that will be used, made if there is none; None when ssh's config decides."""
     if remote.key:
         return _must_exist(Path(remote.key).expanduser())
+    if remote.ssh_config:
+        return None
     folder = home / ".ssh"
     for name in ("id_ed25519", "id_ecdsa", "id_rsa"):
         if (folder / name).exists():
             return folder / name
-    if remote.ssh_config:
-        return Path(remote.ssh_config).expanduser()
     return _make_key(folder / "id_ed25519")
 
 
@@ -86,7 +86,9 @@ def _make_key(path: Path) -> Path:
     return path
 
 
-def _explain_keys(remote: Remote, key: Path) -> None:
+def _explain_keys(remote: Remote, key: Path | None) -> None:
+    if key is None:
+        return
     port = f"-p {remote.port} " if remote.port else ""
     public = key.with_name(key.name + ".pub")
     print("\nif the key is not installed there yet (asks for your password once):")

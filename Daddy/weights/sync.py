@@ -193,11 +193,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     local = Path(args.local_dir or DEFAULT_LOCAL).expanduser()
     local.mkdir(parents=True, exist_ok=True)
     sync = Sync(connect(remote), local, clock, _event_sink(clock))
-    if args.command == "status":
+    try:
+        return _carry_out(sync, args.command, interval)
+    finally:
+        sync.ssh.close()
+
+
+def _carry_out(sync: Sync, command: str, interval: float | None) -> int:
+    if command == "status":
         return sync.status()
     if interval is not None:
-        return repeat(sync, args.command, interval, Stopping().install())
-    print(sync.once(args.command))
+        return repeat(sync, command, interval, Stopping().install())
+    print(sync.once(command))
     return int(ExitCode.DONE)
 
 

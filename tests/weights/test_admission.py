@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+
+from Daddy.weights.admission import Fault, Standing, judge_file, judge_record, judge_values, remember
+from Daddy.weights.manifest import Contribution
+
+HASH = "ab" * 32
+OTHER = "cd" * 32
+
+OFFER = Contribution(
+    run_id="run",
+    schema=HASH,
+    peer="slot-0",
+    incarnation="01234567",
+    sequence=3,
+    blob=OTHER,
+    size=1000,
+    base_version=7,
+    base_state=HASH,
+    env_steps=500,
+    new_steps=500,
+    optimizer_steps=20,
+)
+STANDING = Standing(
+    run_id="run",
+    schema=HASH,
+    newest=8,
+    states={7: HASH, 8: OTHER},
+    consumed={"slot-0/01234567": 2},
+    sizes=(300, 1500),
+    max_staleness=4,
+)
+
+
+def judged(**changes):
+    return judge_record(dataclasses.replace(OFFER, **changes), STANDING)
+
+
+def test_a_contribution_in_order_is_admitted():
+    assert judged().admitted
+
+
+@pytest.mark.parametrize(
+    ("changes", "fault", "said"),
+    [
+        ({"run_id": "another"}, Fault.VALUES, "belongs to run another"),
+        ({"schema": OTHER}, Fault.VALUES, "other names or shapes"),
+        ({"sequence": 2}, Fault.LATE, "judged before"),
+        ({"base_version": 9}, Fault.VALUES, "does not exist"),
+        ({"base_version": 3}, Fault.LATE, "5 versions old"),
+        ({"base_state": OTHER}, Fault.VALUES, "is not this run's v7"),
+        ({"env_steps": 0, "new_steps": 0}, Fault.VALUES, "claims 0"),
+        ({"env_steps": 1 << 40}, Fault.VALUES, "claims"),
+        ({"new_steps": 501}, Fault.VALUES, "501 of them new"),
+        ({"optimizer_steps": 0}, Fault.VALUES, "nothing was learnt"),
+        ({"size": 10}, Fault.VALUES, "300 to 1500"),
+        ({"size": 10_000}, Fault.VALUES, "300 to 1500"),
+    ],
+)
+def test_each_refusal_says_why_and_whose_fault_it_is(changes, fault, said):
+    verdict = judged(**changes)
+    assert not verdict.admitted
+    assert verdict.fault is fault
+    assert said in verdict.reason
+
+
+def test_bytes_that_were_not_promised_are_refused():
+    assert judge_file(OFFER, 1000, OTHER).admitted
+    assert "truncated" in judge_file(OFFER, 999, OTHER).reason
+    assert "damaged" in judge_file(OFFER, 1000, HASH).reason
+
+
+HISTORY = ((1.0, 20.0), (1.1, 20.0), (0.9, 20.0), (1.0, 20.0))
+
+
+def test_values_that_are_not_finite_or_all_zero_are_refused():
+    assert "not finite" in judge_values(math.nan, 20, HISTORY, strict=False).reason
+    assert "zero everywhere" in judge_values(0.0, 20, HISTORY, strict=False).reason
+
+
+def test_an_unusual_norm_is_scaled_down_to_twice_the_usual():
+    verdict = judge_values(4.0, 20, HISTORY, strict=True)
+    assert verdict.admitted
+    assert verdict.scale == pytest.approx(0.5)
+
+
+def test_a_laptops_tenfold_norm_is_refused_and_a_jobs_is_scaled_down():
+    assert "10.0 times" in judge_values(10.0, 20, HISTORY, strict=True).reason
+    assert judge_values(10.0, 20, HISTORY, strict=False).scale == pytest.approx(0.2)
+    assert not judge_values(30.0, 20, HISTORY, strict=False).admitted
+
+
+def test_more_optimizer_steps_may_go_further_and_fewer_as_far_as_usual():
+    assert judge_values(4.0, 80, HISTORY, strict=True).scale == 1.0
+    assert judge_values(1.9, 4, HISTORY, strict=True).scale == 1.0
+
+
+def test_nothing_is_called_unusual_before_four_have_been_seen():
+    assert judge_values(1e6, 20, HISTORY[:3], strict=True).scale == 1.0
+
+
+def test_the_history_is_bounded():
+    assert len(remember(HISTORY * 10, [(2.0, 5)])) == 16
+    assert remember(HISTORY, [(2.0, 5)])[-1] == (2.0, 5.0)

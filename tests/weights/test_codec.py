@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import json
+import struct
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from Daddy.core.errors import WeightsError
+from Daddy.weights.codec import decode, encode, schema_of, schema_of_bytes
+from tests.weights.helpers import make_state
+
+
+@given(st.integers(0, 1000))
+@settings(max_examples=20, deadline=None)
+def test_a_state_comes_back_bit_for_bit(seed):
+    state = make_state(seed)
+    again = decode(encode(state), schema_of(state))
+    assert all(torch.equal(state[name], again[name]) for name in state)
+
+
+def test_equal_states_have_equal_bytes_whatever_the_order_of_names():
+    state = make_state()
+    assert encode(state) == encode(dict(reversed(list(state.items()))))
+
+
+def test_half_the_bytes_come_back_as_float32_within_a_part_in_256():
+    state = {"w": torch.randn(100, 100)}
+    data = encode(state, half=True)
+    again = decode(data, schema_of(state))
+    assert len(data) < 0.51 * len(encode(state))
+    assert again["w"].dtype == torch.float32
+    assert ((again["w"] - state["w"]).abs() <= state["w"].abs() / 256).all()
+
+
+def test_negative_zero_and_denormals_survive():
+    state = {"w": torch.tensor([-0.0, 1e-42, -1e-45])}
+    again = decode(encode(state))
+    assert torch.equal(again["w"].view(torch.int32), state["w"].view(torch.int32))
+
+
+def test_the_schema_is_the_same_from_the_state_and_from_its_bytes():
+    state = make_state()
+    assert schema_of(state) == schema_of_bytes(encode(state)) == schema_of_bytes(
+        encode(state, half=True)
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda s: s.pop("core.bias"),
+        lambda s: s.update(extra=torch.zeros(1)),
+        lambda s: s.update({"core.bias": torch.zeros(4)}),
+        lambda s: s.update(steps=torch.zeros(1)),
+    ],
+    ids=["missing", "extra", "shape", "kind"],
+)
+def test_another_schema_is_refused(change):
+    expected, state = schema_of(make_state()), make_state()
+    change(state)
+    with pytest.raises(WeightsError, match="names or shapes"):
+        decode(encode(state), expected)
+
+
+def hostile() -> dict[str, bytes]:
+    good = encode(make_state())
+    header = {"w": {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 4]}}
+    text = json.dumps(header).encode()
+    return {
+        "empty": b"",
+        "eight bytes": b"\0" * 8,
+        "truncated": good[:-1],
+        "first half": good[: len(good) // 2],
+        "trailing byte": good + b"\0",
+        "huge header": struct.pack("<Q", 1 << 40) + b"{}",
+        "shape overflow": struct.pack("<Q", len(text)) + text + b"\0" * 4,
+        "header no object": struct.pack("<Q", 2) + b"[]",
+        "header rows no objects": struct.pack("<Q", 7) + b'{"a":1}',
+        "pickle": b"\x80\x04\x95" + b"\0" * 64,
+    }
+
+
+@pytest.mark.parametrize("name", hostile())
+def test_damaged_or_hostile_bytes_are_refused_in_words(name):
+    with pytest.raises(WeightsError, match="safetensors"):
+        decode(hostile()[name])
+
+
+def test_tied_tensors_are_written_like_any_other():
+    one = torch.randn(3)
+    again = decode(encode({"a": one, "b": one}))
+    assert torch.equal(again["a"], again["b"])

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from Daddy.weights import polyak
+from tests.weights.helpers import close, make_state, nudged
+
+seeds = st.integers(0, 10_000)
+shares = st.floats(0.0, 1.0)
+
+
+@given(seeds, st.lists(st.tuples(seeds, shares), min_size=1, max_size=6), st.randoms())
+@settings(max_examples=40, deadline=None)
+def test_the_order_of_contributions_does_not_matter(seed, offers, random):
+    base = make_state(seed)
+    deltas = [(polyak.difference(nudged(base, s), base), share) for s, share in offers]
+    shuffled = random.sample(deltas, len(deltas))
+    one = polyak.move(base, [d for d, _ in deltas], [s for _, s in deltas])
+    other = polyak.move(base, [d for d, _ in shuffled], [s for _, s in shuffled])
+    assert close(one, other, 1e-6)
+
+
+@given(seeds, seeds, shares)
+@settings(max_examples=40, deadline=None)
+def test_a_fresh_writer_makes_exactly_polyaks_step(seed, other, share):
+    shared, own = make_state(seed), nudged(make_state(seed), other)
+    moved = polyak.move(shared, [polyak.difference(own, shared)], [share])
+    for name in ("core.weight", "core.bias"):
+        expected = (1 - share) * shared[name].double() + share * own[name].double()
+        assert torch.allclose(moved[name].double(), expected, atol=1e-6)
+
+
+@given(seeds, st.lists(seeds, min_size=2, max_size=8))
+@settings(max_examples=40, deadline=None)
+def test_single_merges_one_after_the_other_equal_the_mean(seed, writers):
+    base = make_state(seed)
+    owns = [nudged(base, writer) for writer in writers]
+    deltas = [polyak.difference(own, base) for own in owns]
+    one_by_one = base
+    for delta in deltas:
+        one_by_one = polyak.move(one_by_one, [delta], [1 / len(deltas)])
+    for name in ("core.weight", "core.bias"):
+        mean = torch.stack([own[name] for own in owns]).mean(0)
+        assert torch.allclose(one_by_one[name], mean, atol=1e-5)
+
+
+def test_equal_inputs_give_equal_bits():
+    base = make_state(1)
+    deltas = [polyak.difference(nudged(base, seed), base) for seed in range(4)]
+    one = polyak.move(base, deltas, [0.1, 0.2, 0.3, 0.4])
+    other = polyak.move(base, deltas, [0.1, 0.2, 0.3, 0.4])
+    assert all(torch.equal(one[name], other[name]) for name in base)
+
+
+def test_counters_take_the_largest_and_stay_whole():
+    base = {"n": torch.tensor([5])}
+    ahead, behind = {"n": torch.tensor([9])}, {"n": torch.tensor([2])}
+    deltas = [polyak.difference(one, base) for one in (ahead, behind)]
+    moved = polyak.move(base, deltas, [0.25, 0.25])
+    assert moved["n"].tolist() == [9]
+    assert moved["n"].dtype == torch.int64
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_one_value_that_is_not_finite_is_found(value):
+    state = make_state()
+    assert polyak.is_finite(state)
+    state["core.weight"][1, 2] = value
+    assert not polyak.is_finite(state)
+    assert math.isnan(polyak.norm(state))
+
+
+def test_a_copy_shares_no_memory_with_a_parameter():
+    layer = torch.nn.Linear(2, 2)
+    kept = polyak.copy(layer.state_dict())
+    with torch.no_grad():
+        layer.weight.zero_()
+    assert kept["weight"].abs().sum() > 0

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from Daddy.weights.weighting import Limits, Offer, complete_set, is_due, share_out, weigh
+
+LIMITS = Limits()
+
+
+def jobs(*steps: int, staleness: int = 0) -> list[Offer]:
+    return [Offer(f"slot-{k}", n, staleness, laptop=False) for k, n in enumerate(steps)]
+
+
+def test_a_single_early_job_of_four_moves_the_weights_by_a_quarter():
+    offers = jobs(1000)
+    full = complete_set(offers, 4, 0.0)
+    assert share_out(offers, full, LIMITS).shares == (0.25,)
+
+
+def test_all_four_together_move_by_the_mean():
+    offers = jobs(1000, 1000, 1000, 1000)
+    assert share_out(offers, complete_set(offers, 4, 0.0), LIMITS).shares == (0.25,) * 4
+
+
+def test_more_environment_steps_weigh_more():
+    offers = jobs(3000, 1000)
+    assert share_out(offers, complete_set(offers, 2, 0.0), LIMITS).shares == (0.75, 0.25)
+
+
+def test_a_stale_contribution_is_discounted():
+    assert weigh(Offer("slot-0", 1000, 1, laptop=False), 1.0) == 800.0
+    assert weigh(Offer("slot-0", 1000, 4, laptop=False), 1.0) == 500.0
+
+
+def test_two_rounds_of_one_job_do_not_shrink_the_others():
+    offers = [*jobs(1000, 1000, 1000, 1000), Offer("slot-0", 1000, 0, laptop=False)]
+    assert share_out(offers, complete_set(offers, 4, 0.0), LIMITS).shares == (0.25,) * 5
+
+
+def test_a_lone_job_moves_the_weights_all_the_way():
+    offers = jobs(500)
+    assert share_out(offers, complete_set(offers, 1, 0.0), LIMITS).shares == (1.0,)
+
+
+@given(
+    st.lists(st.integers(1, 100_000), max_size=4),
+    st.lists(st.tuples(st.integers(0, 4), st.integers(1, 10_000_000)), min_size=1, max_size=20),
+    st.integers(0, 8),
+)
+def test_laptops_never_have_more_than_their_share(steps, laptops, live):
+    offers = jobs(*steps) + [Offer(f"laptop-{k}", n, 0, laptop=True) for k, n in laptops]
+    shares = share_out(offers, complete_set(offers, live, 1000.0), LIMITS).shares
+    by_peer: dict[str, float] = {}
+    for offer, share in zip(offers, shares, strict=True):
+        assert share >= 0
+        if offer.laptop:
+            by_peer[offer.peer] = by_peer.get(offer.peer, 0.0) + share
+    assert max(by_peer.values()) <= LIMITS.one + 1e-9
+    assert sum(by_peer.values()) <= LIMITS.together + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("published", "live", "oldest_s", "laptops", "now"),
+    [
+        (0, 4, 0.0, 0, False),
+        (2, 4, 0.0, 0, False),
+        (3, 4, 0.0, 0, True),
+        (1, 4, 9.9, 0, False),
+        (1, 4, 10.0, 0, True),
+        (1, 1, 0.0, 0, True),
+        (0, 4, 0.0, 1, False),
+        (0, 4, 10.0, 1, True),
+        (0, 0, 10.0, 1, True),
+    ],
+)
+def test_a_merge_is_due_when_all_but_one_have_published_or_one_has_waited(
+    published, live, oldest_s, laptops, now
+):
+    due = is_due(published, live, oldest_s, 10.0, laptops)
+    assert due.now is now
+    assert due.reason
