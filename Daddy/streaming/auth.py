@@ -67,6 +67,11 @@ def _parse_token(number: int, words: list[str]) -> Token:
     return Token(secret, words[1].strip() if len(words) > 1 else "")
 
 
+def copy_line(login: str) -> str:
+    """What to type on the laptop, once, so that it knows the login node's token too."""
+    return f"ssh {login} cat .config/daddy/stream.token >> ~/.config/daddy/stream.token"
+
+
 def common_token(mine: Sequence[Token], key_ids: Sequence[str]) -> Token | None:
     """The first of the other side's key ids that we know too."""
     known = {token.key_id: token for token in mine}

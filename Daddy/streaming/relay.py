@@ -21,6 +21,7 @@ from Daddy.core.events import EventWriter
 from Daddy.core.files import read_json
 from Daddy.core.machine import die_with_parent, host_name
 from Daddy.core.paths import RunPaths
+from Daddy.streaming.auth import copy_line
 from Daddy.streaming.best_selector import Rules
 from Daddy.streaming.featured import FeaturedPicture, write_featured
 from Daddy.streaming.link import Link
@@ -28,7 +29,7 @@ from Daddy.streaming.messages import Wish, read_wish
 from Daddy.streaming.programme import About, Programme, note
 from Daddy.streaming.protocol import Kind, Message, ProtocolError
 from Daddy.streaming.spool import SpoolReader, Wishes, write_wishes
-from Daddy.streaming.tokens import copy_line, ensure_token, home_token, load_tokens, run_token
+from Daddy.streaming.tokens import ensure_token, home_token, load_tokens, run_token
 
 POLL_S = 0.2
 IDLE_POLL_S = 2.0

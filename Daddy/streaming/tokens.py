@@ -57,8 +57,3 @@ def _load(path: Path) -> tuple[Token, ...]:
         raise FileError(
             f"{path}: {error}", "remove the line, or the file to get a new one"
         ) from error
-
-
-def copy_line(login: str) -> str:
-    """What to type on the laptop so that it knows the login node's token too."""
-    return f"ssh {login} cat .config/daddy/stream.token >> ~/.config/daddy/stream.token"

@@ -22,10 +22,11 @@ from Daddy.core.errors import DaddyError, UsageError, run_entry
 from Daddy.core.events import EventWriter
 from Daddy.core.machine import host_name
 from Daddy.core.names import to_peer
+from Daddy.streaming.auth import copy_line
 from Daddy.streaming.messages import MAX_FPS, MAX_TOP_K, Wish
 from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.scene import Panel, Scene
-from Daddy.streaming.tokens import copy_line, ensure_token, home_token, load_tokens
+from Daddy.streaming.tokens import ensure_token, home_token, load_tokens
 from Daddy.streaming.window import Waiting
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from Daddy.streaming.auth import copy_line
 from Daddy.streaming.drawing import Box, Colour, Draw, Text, Theme, between, short
 from Daddy.streaming.font import HEIGHT, fit, measure
 from Daddy.streaming.layout import LINE, Layout, Rect, arrange
 from Daddy.streaming.panels import draw_panel
 from Daddy.streaming.scene import Scene
-from Daddy.streaming.tokens import copy_line
 
 HELP = "+/-  agents    P  palette    C  copy    F12  picture    Q  quit"
 
