@@ -78,6 +78,7 @@ class Visit:
     limits: Limits
     clock: Clock
     contribute: bool
+    niceness: int
     stream_port: int | None
 
 
@@ -161,6 +162,7 @@ def _loop(visit: Visit, commentary: Commentary) -> Outcome:
     from Daddy.learning.loop import train
     from Daddy.learning.player import play
 
+    laptop.step_back(visit.niceness)
     # A laptop begins with the newest version, so its checkpoints are nobody's.
     with tempfile.TemporaryDirectory(prefix="daddy-") as scratch:
         around = _surroundings(visit, commentary, Path(scratch))

@@ -35,13 +35,13 @@ def make_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, store, tell. Codes: 0 done, 2 usage, 3 device, 7 ROM, 9 the profile folder."""
     args = make_parser().parse_args(argv)
-    laptop.step_back(args.nice)
+    laptop.prepare()
     user_id = laptop.user_name(args.user_id)
     folder = laptop.profile_folder(args)
     folder.mkdir(parents=True, exist_ok=True)
     seconds = laptop.QUICK_SECONDS_PER_COUNT if args.quick else laptop.SECONDS_PER_COUNT
     config = laptop.game_config(args, args.workload)
-    profile = laptop.measure(config, user_id, seconds, SystemClock())
+    profile = laptop.measure(config, user_id, seconds, SystemClock(), args.nice)
     path = save_profile(folder, profile)
     print(f"\nrecommended: --num-envs {profile.envs}")
     print("\n".join(f"  {reason}" for reason in profile.reasons))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -118,9 +119,17 @@ def cores_for_us() -> int:
     return max(1, machine.usable_cores() - CORES_FOR_THE_PERSON)
 
 
-def step_back(niceness: int) -> None:
-    """Give way to whatever the person does; children inherit it. Call before torch is loaded."""
+def prepare() -> None:
+    """What has to stand before torch is loaded."""
+    warnings.filterwarnings("ignore", "The pynvml package", FutureWarning)  # torch's, not ours
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's idle threads starve emulators
+
+
+def step_back(niceness: int) -> None:
+    """Give way to whatever the person does; processes started later inherit it.
+
+    Called once everything is loaded, so that starting is quick also on a busy machine.
+    """
     machine.lower_priority(niceness)
 
 
@@ -154,11 +163,14 @@ def open_player(config: Config, count: int) -> Iterator[Callable[[], int]]:
         yield Player(vector, policy, settings, where, training.seed).step
 
 
-def measure(config: Config, user_id: str, seconds: float, clock: Clock) -> Profile:
+def measure(
+    config: Config, user_id: str, seconds: float, clock: Clock, niceness: int = NICENESS
+) -> Profile:
     """Sweep environment counts with the real thing; each result is printed as it comes."""
     from Daddy.learning.device import limit_threads
 
     facts = machine_facts()
+    step_back(niceness)
     limit_threads(1)
     _say(f"measuring {config.training.workload} on {facts.cores} cores, one of them left to you,")
     _say(f"  {facts.memory_bytes / GIB:.1f} GiB of memory, 4 of them left to you")

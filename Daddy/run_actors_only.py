@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Codes: 0 ended as asked, 2 usage, 3 device, 6 no usable weights, 7 ROM, 9 files."""
     args = make_parser().parse_args(argv)
     signals, clock = StopSignal().install(), SystemClock()
-    laptop.step_back(args.nice)
+    laptop.prepare()
     user_id = laptop.user_name(args.user_id)
     shared = args.shared_dir.expanduser().resolve()
     found = wait_for_version(shared, args.wait_seconds, clock, signals)
@@ -89,6 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         limits=limits,
         clock=clock,
         contribute=args.contribute,
+        niceness=args.nice,
         stream_port=args.stream_port if args.stream else None,
     )
     return _goodbye(actor.visit(visit))
@@ -129,7 +130,7 @@ def choose_count(args: argparse.Namespace, config: Config, user_id: str, clock: 
     """Environments to play, said with the reason: as typed, as measured, or as the table has it."""
     folder = laptop.profile_folder(args)
     if args.autotune:
-        measured = laptop.measure(config, user_id, laptop.QUICK_SECONDS_PER_COUNT, clock)
+        measured = laptop.measure(config, user_id, laptop.QUICK_SECONDS_PER_COUNT, clock, args.nice)
         print(f"measured; stored in {save_profile(folder, measured)}")
     if args.num_envs != AUTO:
         return int(args.num_envs)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -198,6 +199,7 @@ def test_ctrl_c_ends_the_game_and_every_process_with_one_line(tmp_path: Path, sh
         while not states(tmp_path, "adopted") and time.monotonic() < deadline:
             time.sleep(0.1)
         family = running.children()
+        assert {one.nice() for one in family} == {10}, "env processes give way to the person"
         running.signal(signal.SIGINT, group=True)
         code, err = running.ends()
     assert code == 0, err
@@ -291,6 +293,42 @@ def test_what_a_laptop_learnt_is_handed_in_and_the_answer_is_shown(
     assert "accepted 1, refused 0" in running.lines[-1]
     (receipt,) = states(tmp_path, "receipt")
     assert receipt["accepted"] is True
+
+
+def test_the_play_can_be_watched_on_the_same_machine(tmp_path: Path, shared: Path) -> None:
+    Job(shared, "pokemon_red")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    flags = ("--num-envs", "2", "--cartridge", "--stream", "--stream-port", port)
+    with viewer(tmp_path, port) as lines, laptop(tmp_path, *flags) as running:
+        running.hears("playing version 0")
+        shown = next(line for line in lines if "anna" in line)
+        family = running.children()
+        running.signal(signal.SIGTERM)
+        code, err = running.ends()
+    assert code == 0, err
+    assert shown
+    assert psutil.wait_procs(family, timeout=10)[1] == []
+
+
+@contextlib.contextmanager
+def viewer(home: Path, port: str) -> Iterator[Iterator[str]]:
+    """The real viewer without a window; its lines. Ends by itself after a minute."""
+    argv = ["-m", "Daddy.streaming.tunnel_server", "--port", port, "--headless", "--seconds", "60"]
+    child = subprocess.Popen(
+        [sys.executable, *argv],
+        cwd=home,
+        env={**os.environ, "HOME": str(home), "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert child.stdout is not None
+        yield iter(child.stdout.readline, "")
+    finally:
+        child.kill()
+        child.communicate(timeout=10)
 
 
 def test_auto_takes_the_measured_profile_of_its_user(tmp_path: Path, shared: Path) -> None:

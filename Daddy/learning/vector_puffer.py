@@ -11,7 +11,8 @@ from __future__ import annotations
 import atexit
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
+from io import StringIO
 from multiprocessing import Semaphore
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,15 @@ import numpy as np
 from gymnasium.spaces import Dict as DictSpace
 from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
-from pufferlib import vector as pufferlib_vector
 
 from Daddy.core.errors import DaddyError
 from Daddy.core.files import write_atomic
 from Daddy.learning.ports import EpisodeEnd, Transition
 from Daddy.learning.vector_process import EnvGroup, Seat, env_process, state_path
 from Daddy.learning.vector_rows import EnvFactory, Rows, layout_of
+
+with redirect_stderr(StringIO()):  # it imports gym, which prints that nobody maintains gym
+    from pufferlib import vector as pufferlib_vector
 
 if TYPE_CHECKING:
     from Daddy.learning.ports import Observations
