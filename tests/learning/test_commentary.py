@@ -1,0 +1,155 @@
+"""What a person reads while the loop runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
+from Daddy.learning.commentary import Commentary
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.time = 100.0
+
+    def now(self) -> float:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time
+
+    def wait(self, stop: threading.Event, seconds: float) -> bool:
+        self.time += seconds
+        return stop.is_set()
+
+
+class Sinks:
+    """An event sink and a frame sink that keep what they get."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, int, dict[str, object]]] = []
+        self.reports: list[AgentReport] = []
+        self.pictures: list[tuple[int, bytes]] = []
+
+    def write(self, event: str, step: int, data: Mapping[str, object]) -> None:
+        self.events.append((event, step, dict(data)))
+
+    def report(self, reports: Sequence[AgentReport]) -> None:
+        self.reports += reports
+
+    def wanted(self) -> frozenset[int]:
+        return frozenset({1})
+
+    def offer(self, agent: int, picture: bytes) -> None:
+        self.pictures.append((agent, picture))
+
+
+def agent(number: int, badges: int, flags: int = 0, value: float = 0.0) -> AgentReport:
+    return AgentReport(number, badges, flags, value, 0, 1, f"Town {number}", 5, 10)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def sinks() -> Sinks:
+    return Sinks()
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def commentary(clock: Clock, sinks: Sinks, said: list[str]) -> Commentary:
+    return Commentary(sinks, sinks, clock, said.append, every_s=10.0)
+
+
+def test_everything_is_handed_on(commentary: Commentary, sinks: Sinks) -> None:
+    commentary.write("metric", 5, {"steps_per_second": 10.0})
+    commentary.report([agent(0, 1)])
+    commentary.offer(1, bytes(SCREEN_BYTES))
+    assert sinks.events == [("metric", 5, {"steps_per_second": 10.0})]
+    assert sinks.reports == [agent(0, 1)]
+    assert sinks.pictures == [(1, bytes(SCREEN_BYTES))]
+    assert commentary.wanted() == {1}
+
+
+def test_a_line_comes_at_most_every_ten_seconds(
+    commentary: Commentary, clock: Clock, said: list[str]
+) -> None:
+    for second in range(35):
+        clock.time = 100.0 + second
+        commentary.write("metric", second * 10, {"steps_per_second": 100.0})
+    assert len(said) == 3
+    assert said[0] == "step 100 · 100 steps/s · 0 episodes"
+
+
+def test_the_line_tells_returns_and_the_furthest_agent(commentary: Commentary) -> None:
+    commentary.write("metric", 1000, {"steps_per_second": 100.0})
+    commentary.write("result", 1000, {"result": "episodes", "returns": [1.0, 2.0]})
+    commentary.report([agent(0, 1, 9, 9.0), agent(1, 2, 3)])
+    commentary.report([agent(0, 0)])
+    assert commentary.line() == (
+        "step 1,000 · 100 steps/s · 2 episodes · mean return 1.50 · "
+        "best 2 badges, 3 story flags at Town 1"
+    )
+
+
+def test_a_version_is_announced_at_once(commentary: Commentary, said: list[str]) -> None:
+    commentary.write("state", 0, {"state": "playing", "version": 7, "sha": "ab" * 32})
+    assert said == ["playing version 7 (sha256 abababababab)"]
+
+
+@pytest.mark.parametrize(
+    ("receipt", "line"),
+    [
+        (
+            {"accepted": True, "version": 9, "share": 0.25},
+            "contribution 2 was accepted into version 9 (share 25%)",
+        ),
+        ({"accepted": False, "reason": "too old"}, "contribution 2 was refused: too old"),
+    ],
+)
+def test_what_became_of_a_contribution_is_said(
+    commentary: Commentary, said: list[str], receipt: dict[str, object], line: str
+) -> None:
+    commentary.write("state", 0, {"state": "receipt", "sequence": 2, **receipt})
+    assert said == [line]
+
+
+def test_a_contribution_that_is_not_due_is_not_worth_a_line(
+    commentary: Commentary, said: list[str]
+) -> None:
+    commentary.write("state", 0, {"state": "published", "said": "not yet: due in 20 s"})
+    commentary.write("state", 0, {"state": "published", "said": "contribution 1 on v3"})
+    assert said == ["contribution 1 on v3"]
+
+
+def test_trouble_is_said(commentary: Commentary, said: list[str]) -> None:
+    commentary.write("error", 0, {"text": "kf-1 is damaged"})
+    assert said == ["trouble: kf-1 is damaged"]
+
+
+def test_the_farewell_sums_up_the_stay(commentary: Commentary, clock: Clock) -> None:
+    for version in (3, 4, 4):
+        commentary.write("state", 0, {"state": "playing", "version": version, "sha": ""})
+    commentary.write("state", 0, {"state": "receipt", "sequence": 1, "accepted": False})
+    commentary.write("result", 1200, {"result": "episodes", "returns": [1.0]})
+    clock.time += 60
+    assert commentary.farewell("signal SIGINT") == (
+        "ended (signal SIGINT): 1,200 steps in 60 s, 1 episodes, 2 versions, last 4, "
+        "contributions accepted 0, refused 1"
+    )
+
+
+def test_who_played_nothing_hears_so(commentary: Commentary) -> None:
+    assert commentary.farewell("signal SIGINT") == (
+        "ended (signal SIGINT): nothing was played, 0 episodes"
+    )
