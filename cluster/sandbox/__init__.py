@@ -5,12 +5,18 @@ installed. The doors are the executables ``up``, ``down``, ``status`` and ``inst
 file; ``python3 cluster/sandbox …`` is the same.
 
     cli          the four commands and what they print
+    decide       mode, addresses, ports and users on this machine
+    furnish      writes every file of the folder
+    probe        asks a sandbox how it is
     launch       from nothing to a cluster that answers, and back
     layout       every path of the sandbox's folder, and its state file
-    texts        Pure: settings → slurm.conf, sshd_config, ssh_config, env.sh, …
-    packages     programs: the system's, or Debian packages unpacked beside the run folder
+    slurm_texts  Pure: settings → slurm.conf and its companions
+    login_texts  Pure: settings → sshd_config, ssh_config, env.sh, users
+    packages     programs: the system's, or unpacked Debian packages
+    apt          Door to apt and dpkg: download, unpack, touch nothing else
     supervisor   the one process that owns all others and takes them with it when it goes
-    namespaces   the login node's own network, mounts, host name and users (root only)
+    machines     login and compute nodes with own networks, host names, users (root only)
+    syscalls     Door to the Linux calls that Python 3.10 lacks
     netlink      Door to the kernel's network settings: veth pairs and addresses, without iproute2
     processes    who is alive, who descends from whom, who is left over, and how they end
     shaper       a slow or broken link between ssh and the login node, where the kernel has no netem

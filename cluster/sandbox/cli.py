@@ -9,12 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import launch, packages, probe
+from . import launch, packages, probe, shaper
 from .decide import Wishes
 from .layout import State, load_state, open_layout
 from .say import SandboxError, say
@@ -72,7 +73,19 @@ def parser() -> argparse.ArgumentParser:
             default=Path(os.environ.get("DADDY_SANDBOX_PACKAGES", CHECKOUT / "runs" / "packages")),
             help="where missing programs are unpacked",
         )
+    _add_shape(commands)
     return whole
+
+
+def _add_shape(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    shape = commands.add_parser("shape", help="a slow or broken link, as ssh's ProxyCommand")
+    shape.set_defaults(work=do_shape)
+    shape.add_argument("--delay-ms", type=float, default=0.0, help="one way")
+    shape.add_argument("--kilobytes", type=float, default=0.0, help="per second; 0: no limit")
+    shape.add_argument("--cut-after", type=float, default=0.0, help="seconds until it breaks")
+    shape.add_argument("--stall-file", type=Path, help="nothing gets through while this exists")
+    shape.add_argument("host")
+    shape.add_argument("port", type=int)
 
 
 def do_up(options: argparse.Namespace) -> int:
@@ -124,6 +137,17 @@ def do_install(options: argparse.Namespace) -> int:
     return 0
 
 
+def do_shape(options: argparse.Namespace) -> int:
+    """``shape``."""
+    link = shaper.Link(
+        delay_s=options.delay_ms / 1000,
+        bytes_per_s=options.kilobytes * 1000,
+        cut_after_s=options.cut_after,
+        stall_file=options.stall_file,
+    )
+    return shaper.shape(options.host, options.port, link)
+
+
 def describe(base: Path, state: State, nodes: list[str]) -> dict[str, Any]:
     """Everything a user of the sandbox needs."""
     layout = open_layout(base)
@@ -146,6 +170,7 @@ def describe(base: Path, state: State, nodes: list[str]) -> dict[str, Any]:
         "known_hosts": str(base / "ssh" / "known_hosts"),
         "ssh_config": str(layout.ssh_config),
         "ssh_alias": "login",
+        "slow_alias": "slow",
         "remote_port": state.remote_port,
         "env_file": str(layout.env_file),
         "logs": str(base / "log"),
@@ -178,8 +203,8 @@ def lines(found: dict[str, Any]) -> list[tuple[str, str]]:
         )
         if found["nodes"]:
             rows.append(("nodes", " ".join(found["nodes"])))
-        rows.append(("use it here", f"source {found['env_file']}"))
-    config, port = found["ssh_config"], found["remote_port"]
+        rows.append(("use it here", f"source {shlex.quote(found['env_file'])}"))
+    config, port = shlex.quote(found["ssh_config"]), found["remote_port"]
     rows.append(("log in", f"ssh -F {config} login"))
     rows.append(("tunnel", f"ssh -F {config} -R {port}:localhost:9999 login"))
     if not alone:

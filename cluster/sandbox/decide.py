@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import pwd
 import re
 import socket
 from dataclasses import dataclass
@@ -14,9 +15,11 @@ from .commands import run
 from .layout import Layout, State, boot_id
 from .login_texts import SSH_PORT
 from .packages import Programs
+from .say import SandboxError
 from .slurm_texts import NODES, Node
 
 FRIEND, FRIEND_ID = "friend", 20001
+RUN_SSHD = Path("/run/sshd")
 SLURMCTLD_PORT, SLURMD_PORT = 6817, 6818
 
 
@@ -35,6 +38,8 @@ def decide(wishes: Wishes, layout: Layout, programs: Programs) -> State:
     """The state of the sandbox that is to be started."""
     reason = machines.can_isolate() if wishes.isolated else "asked for"
     network = None if reason else machines.free_network()
+    if not network and os.geteuid() == 0:
+        _demand_sshd_user(reason)
     host = network.login if network else "127.0.0.1"
     ssh_port, *ports = free_ports(host="127.0.0.1", count=NODES + 2)
     open_to_all = world_can_enter(wishes.base) and world_can_enter(wishes.packages)
@@ -55,7 +60,19 @@ def decide(wishes: Wishes, layout: Layout, programs: Programs) -> State:
         slurm_version=slurm_version(programs) if wishes.slurm else "",
         boot=boot_id(),
         tools=programs.tools,
+        made_run_sshd=not network and os.geteuid() == 0 and not RUN_SSHD.exists(),
     )
+
+
+def _demand_sshd_user(reason: str) -> None:
+    """A root sshd drops its rights to this user; machines of their own bring one."""
+    try:
+        pwd.getpwnam("sshd")
+    except KeyError:
+        raise SandboxError(
+            f"missing here: the user sshd ({reason}, so the host's own users are all there are)",
+            "run as an ordinary user, or install openssh-server",
+        ) from None
 
 
 def nodes(state: State) -> tuple[Node, ...]:

@@ -14,7 +14,7 @@ from .packages import SYSTEM_PATH, Programs
 
 
 def make_folders(base: Path) -> None:
-    """munged refuses to start below a folder that a group may write."""
+    """The folders, none of which a group may write: munged would refuse to start."""
     base.chmod(0o755)
     for name in FOLDERS:
         (base / name).mkdir(exist_ok=True)
@@ -56,6 +56,7 @@ def _login_plan(layout: Layout, state: State, programs: Programs) -> login_texts
         path=":".join(filter(None, (programs.bin, SYSTEM_PATH))),
         sftp_server=str(sftp) if programs.bin and sftp.exists() else programs.tools["sftp-server"],
         slurm=state.slurm,
+        door=str(Path(__file__).resolve().parent / "door"),
     )
 
 

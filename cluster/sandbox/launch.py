@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import shutil
 import signal
 import time
@@ -13,10 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from . import machines, netlink, packages, probe, processes, supervisor
-from .decide import Wishes, decide
+from .decide import RUN_SSHD, Wishes, decide
 from .furnish import furnish, make_folders, network_of
-from .layout import Layout, State, boot_id, choose_root, drop_root, load_state, open_layout
-from .layout import save_state
+from .layout import (
+    Layout,
+    State,
+    boot_id,
+    choose_root,
+    drop_root,
+    load_state,
+    open_layout,
+    save_state,
+)
 from .say import SandboxError, say, wait_until
 from .slurm_texts import NODES
 
@@ -114,8 +121,8 @@ def _plug_in(layout: Layout, state: State) -> dict[str, machines.Machine]:
     if network:
         machines.private_users(layout.user_files)
         return machines.build(network, NODES if state.slurm else 0)
-    if os.geteuid() == 0:
-        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd insists
+    if state.made_run_sshd:
+        RUN_SSHD.mkdir(mode=0o755, exist_ok=True)
     return {}
 
 
@@ -156,6 +163,8 @@ def _clear(base: Path, state: State | None) -> bool:
         if not gone:
             netlink.remove(network.interface)
     drop_root(base, root)
+    if state and state.made_run_sshd and RUN_SSHD.is_dir():
+        RUN_SSHD.rmdir()
     for name in _VOLATILE_FOLDERS:
         shutil.rmtree(base / name, ignore_errors=True)
     for name in _VOLATILE_FILES:

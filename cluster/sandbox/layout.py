@@ -98,6 +98,8 @@ class State:
     boot: str
     reason: str
     """Why this mode."""
+    made_run_sshd: bool = False
+    """/run/sshd, which a root sshd insists on, is ours to remove."""
     supervisor_pid: int = 0
     supervisor_start: int = 0
     format: int = FORMAT

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SSH_PORT = 22
+HOME_LINK = "--delay-ms 40 --kilobytes 1000"
+"""A home's uplink: 80 ms there and back, 8 Mbit/s."""
 
 
 @dataclass(frozen=True)
@@ -20,6 +22,8 @@ class LoginPlan:
     path: str
     sftp_server: str
     slurm: bool
+    door: str
+    """The executable behind ``up`` and ``down``."""
 
 
 def sshd_config(plan: LoginPlan) -> str:
@@ -78,8 +82,11 @@ PATH={plan.path}:$PATH
 
 
 def ssh_config(plan: LoginPlan) -> str:
-    """For ``ssh -F``: aliases ``login`` and, where there is a second user, ``friend``."""
+    """For ``ssh -F``: ``login``, over a poor link ``slow``, and the second user ``friend``."""
     text = _host(f"login {plan.host}", plan, plan.user)
+    text += (
+        _host("slow", plan, plan.user) + f'  ProxyCommand "{plan.door}" shape {HOME_LINK} %h %p\n'
+    )
     return text + (_host("friend", plan, plan.friend) if plan.friend else "")
 
 
@@ -109,12 +116,16 @@ def known_hosts(plan: LoginPlan, host_key: str) -> str:
     return f"{name} {' '.join(host_key.split()[:2])}\n"
 
 
+_FORGET_OTHERS = "unset $(env | sed -nE 's/^((SLURM|SBATCH|SQUEUE|SINFO)_[A-Z_0-9]*)=.*/\\1/p')"
+"""Settings of another cluster would bend what clients do here."""
+
+
 def env_sh(plan: LoginPlan, own_bin: str) -> str:
     """For ``source``: makes this shell a user of the sandbox."""
     lines = ["# source this file to use the sandbox from a shell"]
     if plan.slurm:
         lines += [
-            "unset $(env | sed -n 's/^\\(\\(SLURM\\|SBATCH\\|SQUEUE\\|SINFO\\)_[A-Z_0-9]*\\)=.*/\\1/p')",
+            _FORGET_OTHERS,
             f"export SLURM_CONF='{plan.root}/etc/slurm.conf'",
             "export DADDY_SITE=sandbox",
         ]

@@ -7,16 +7,15 @@ Debian or Ubuntu release.
 
 from __future__ import annotations
 
+import fcntl
 import os
-import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .commands import run, run_watched
-from .layout import write_text
-from .say import SandboxError, say
+from .apt import STAMP, fetch, library_folders
+from .say import SandboxError
 
 LOGIN_PACKAGES = ("openssh-server", "openssh-client", "openssh-sftp-server", "rsync")
 SLURM_PACKAGES = ("slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "munge")
@@ -25,7 +24,6 @@ SLURM_TOOLS = ("munged", "slurmctld", "slurmd", "slurmstepd", "sbatch", "squeue"
                "sinfo", "scontrol")  # fmt: skip
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ELSEWHERE = "/usr/lib/openssh:/usr/libexec/openssh:/usr/lib/ssh:/usr/libexec"
-DOWNLOAD_S = 300
 
 
 @dataclass(frozen=True)
@@ -57,39 +55,42 @@ class Programs:
 
 
 def ensure(folder: Path, *, slurm: bool) -> Programs:
-    """Find or fetch all programs. Raises SandboxError naming the first missing component."""
+    """Find or fetch all programs. Raises SandboxError naming what is missing."""
     wanted = LOGIN_TOOLS + (SLURM_TOOLS if slurm else ())
     found = find(folder, wanted)
-    missing = [tool for tool in wanted if tool not in found.tools]
-    if not missing:
+    if not _missing(found, wanted):
         return found
     names = LOGIN_PACKAGES + (SLURM_PACKAGES if slurm else ())
+    lacking = f"missing here: {', '.join(_missing(found, wanted))}"
     if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
-        raise SandboxError(
-            f"missing here: {', '.join(missing)}",
-            f"install them (Debian calls the packages {' '.join(names)}) and try again",
-        )
-    fetch(folder, names)
+        raise SandboxError(lacking, f"install them (Debian's packages: {' '.join(names)})")
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with (folder / ".lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if _missing(find(folder, wanted), wanted):
+                fetch(folder, names)
+    except SandboxError as error:
+        raise SandboxError(f"{lacking} ({error.what})", error.advice, error.code) from error
     found = find(folder, wanted)
-    missing = [tool for tool in wanted if tool not in found.tools]
-    if missing:
-        raise SandboxError(
-            f"the packages hold no {', '.join(missing)}", f"remove {folder}, try again"
-        )
+    if _missing(found, wanted):
+        raise SandboxError(f"missing here: {', '.join(_missing(found, wanted))}", f"see {folder}")
     return found
+
+
+def _missing(found: Programs, wanted: Iterable[str]) -> list[str]:
+    return [tool for tool in wanted if tool not in found.tools]
 
 
 def find(folder: Path, wanted: Iterable[str]) -> Programs:
     """Look in the unpacked packages, then on the system."""
     prefix = folder / "root"
-    libraries = tuple(
-        str(path)
-        for path in (*sorted(prefix.glob("usr/lib/*-linux-*/slurm-wlm")),
-                     *sorted(prefix.glob("usr/lib/*-linux-*")), *sorted(prefix.glob("lib/*-linux-*")))
-    )  # fmt: skip
+    whole = _read(folder / STAMP) == str(prefix)
+    libraries = tuple(map(str, library_folders(prefix)))
     own = ":".join(
         str(prefix / place) for place in ("bin", "usr/sbin", "usr/bin", "usr/lib/openssh")
     )
+    own = own if whole else "/nonexistent"
     path = f"{own}:{os.environ.get('PATH', '')}:{SYSTEM_PATH}:{_ELSEWHERE}"
     found = {tool: shutil.which(tool, path=path) for tool in wanted}
     tools = {tool: place for tool, place in found.items() if place}
@@ -97,108 +98,8 @@ def find(folder: Path, wanted: Iterable[str]) -> Programs:
     return Programs(tools, prefix if used else None, libraries if used else ())
 
 
-def fetch(folder: Path, names: Iterable[str]) -> None:
-    """Download what this machine lacks of ``names`` and unpack it below ``folder``."""
-    folder.mkdir(parents=True, exist_ok=True)
-    log = folder / "apt.log"
-    apt = _apt(folder)
+def _read(path: Path) -> str:
     try:
-        lacking = _lacking(apt, names)
-    except SandboxError:
-        lacking = _refresh_then_lacking(folder, apt, names, log)
-    say(f"fetching {len(lacking)} Debian packages into {folder} (nothing else is changed): "
-        f"{' '.join(lacking)}")  # fmt: skip
-    archives = folder / "debs"
-    shutil.rmtree(archives, ignore_errors=True)
-    archives.mkdir()
-    if not _download(apt, lacking, archives, log):
-        _refresh_then_lacking(folder, apt, names, log)
-        if not _download(_private(apt, folder), lacking, archives, log):
-            raise SandboxError("the packages could not be downloaded", f"see {log}", 8)
-    _unpack(folder, archives)
-    shutil.rmtree(archives)
-    shutil.rmtree(folder / "lists", ignore_errors=True)
-    shutil.rmtree(folder / "cache", ignore_errors=True)
-
-
-def _apt(folder: Path) -> list[str]:
-    """apt-get that writes only below ``folder`` (but reads the system's package lists)."""
-    command = [
-        "apt-get",
-        "-q",
-        "-o",
-        f"Dir::Cache={folder / 'cache'}",
-        "-o",
-        "Debug::NoLocking=true",
-    ]
-    (folder / "cache" / "archives" / "partial").mkdir(parents=True, exist_ok=True)
-    return [*command, *(["-o", "APT::Sandbox::User=root"] if os.geteuid() == 0 else [])]
-
-
-def _private(apt: list[str], folder: Path) -> list[str]:
-    return [*apt, "-o", f"Dir::State::lists={folder / 'lists'}"]
-
-
-def _lacking(apt: list[str], names: Iterable[str]) -> list[str]:
-    """Packages apt would install for ``names`` on this machine, dependencies included."""
-    plan = run([*apt, "-s", "--no-install-recommends", "install", *names], 60, _quiet())
-    return re.findall(r"^Inst (\S+)", plan, re.MULTILINE)
-
-
-def _refresh_then_lacking(
-    folder: Path, apt: list[str], names: Iterable[str], log: Path
-) -> list[str]:
-    """The same with fresh package lists of our own."""
-    say("asking the package mirrors what there is (the system's own lists stay as they are)")
-    (folder / "lists" / "partial").mkdir(parents=True, exist_ok=True)
-    private = _private(apt, folder)
-    if run_watched("package lists", [*private, "update"], DOWNLOAD_S, folder, log, _quiet()):
-        raise SandboxError("no package mirror answered", f"see {log}", 8)
-    apt[:] = private
-    return _lacking(private, names)
-
-
-def _download(apt: list[str], names: list[str], archives: Path, log: Path) -> bool:
-    command = [*apt, "download", *names]
-    return run_watched("packages", command, DOWNLOAD_S, archives, log, _quiet()) == 0
-
-
-def _unpack(folder: Path, archives: Path) -> None:
-    """Unpack into ``root``; give Debian's ``-wlm`` programs the names Slurm looks for."""
-    prefix = folder / "root"
-    for archive in sorted(archives.glob("*.deb")):
-        run(["dpkg-deb", "-x", str(archive), str(prefix)], 60)
-    for program in (*prefix.glob("usr/sbin/*-wlm"), *prefix.glob("usr/bin/*-wlm")):
-        # Started under its own name a daemon takes itself for something else: nodes lose their GPUs.
-        plain = program.with_name(program.name.removesuffix("-wlm"))
-        if not plain.exists():
-            plain.symlink_to(program.name)
-    wrap_clients(prefix)
-
-
-def wrap_clients(prefix: Path) -> None:
-    """``bin/NAME`` for every client: finds its libraries without leaking a variable into jobs."""
-    (prefix / "bin").mkdir(exist_ok=True)
-    places = [*prefix.glob("usr/lib/*-linux-*/slurm-wlm"), *prefix.glob("usr/lib/*-linux-*"),
-              *prefix.glob("lib/*-linux-*")]  # fmt: skip
-    libraries = ":".join(map(str, places))
-    for program in (*prefix.glob("usr/bin/*"), *prefix.glob("usr/lib/openssh/sftp-server")):
-        loader = _loader(program)
-        if loader:
-            line = f'exec {loader} --library-path "{libraries}" "{program}" "$@"'
-            write_text(prefix / "bin" / program.name, f"#!/bin/sh\n{line}\n", 0o755)
-
-
-def _loader(program: Path) -> str:
-    """The dynamic loader an ELF program names; empty for scripts and links that lead nowhere."""
-    try:
-        with program.open("rb") as file:
-            head = file.read(8192)
+        return path.read_text()
     except OSError:
         return ""
-    match = re.search(rb"/lib[\w/.-]*/ld[\w.-]*\.so\.\d", head) if head[:4] == b"\x7fELF" else None
-    return match.group().decode() if match else ""
-
-
-def _quiet() -> dict[str, str]:
-    return {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}

@@ -43,74 +43,87 @@ class Plan:
     """The daemons listen in a network namespace that only this host reaches."""
 
 
+_SAME_EVERYWHERE = f"""\
+ClusterName=sandbox
+AuthType=auth/munge
+CredType=cred/munge
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+# Four nodes of 8 CPUs and 40 GB on whatever this machine has.
+SlurmdParameters=config_overrides
+MpiDefault=none
+MailProg=/bin/true
+ReturnToService=2
+GresTypes=gpu
+PropagateResourceLimits=NONE
+JobSubmitPlugins=lua
+# A hand-over takes half a second instead of three.
+SchedulerParameters={QUICK}
+SlurmctldTimeout=10
+SlurmdTimeout=10
+KillWait=5
+OverTimeLimit=0
+CompleteWait=0
+MessageTimeout=5
+MinJobAge=300
+EnforcePartLimits=ALL
+JobCompType=jobcomp/filetxt
+PartitionName={PARTITION} Nodes=ALL Default=YES MaxTime={MAX_TIME} DefaultTime=1:00:00 \
+DefMemPerCPU=100 State=UP
+"""
+
+
 def slurm_conf(plan: Plan) -> str:
     """slurm.conf: four nodes on this host, quick scheduling, limits as on the real partition."""
-    root = plan.root
     slots = ",".join(f"slots_{uid}:{plan.max_jobs}" for uid in plan.user_ids)
     lines = [
-        "ClusterName=sandbox",
         f"SlurmctldHost={plan.controller_name}({plan.controller_host})",
         f"SlurmctldPort={plan.controller_port}",
         f"SlurmUser={plan.user}",
         f"SlurmdUser={plan.user}",
-        "AuthType=auth/munge",
-        "CredType=cred/munge",
         # A requeued job waits until its old credential expires: 120 s unless told otherwise.
-        f"AuthInfo=socket={root}/run/munge.socket,cred_expire=10",
-        f"StateSaveLocation={root}/state",
-        f"SlurmdSpoolDir={root}/spool/%n",
-        f"SlurmctldPidFile={root}/run/slurmctld.pid",
-        f"SlurmdPidFile={root}/run/slurmd-%n.pid",
-        f"SlurmctldLogFile={root}/log/slurmctld.log",
-        f"SlurmdLogFile={root}/log/slurmd-%n.log",
-        *([f"PluginDir={plan.plugins}"] if plan.plugins else []),
-        # On a shared network never on 0.0.0.0: a network of its own nobody else reaches.
-        *([] if plan.own_network else ["CommunicationParameters=NoCtldInAddrAny,NoInAddrAny"]),
-        "ProctrackType=proctrack/linuxproc",
-        "TaskPlugin=task/none",
-        "JobAcctGatherType=jobacct_gather/none",
-        "SelectType=select/cons_tres",
-        "SelectTypeParameters=CR_CPU_Memory",
-        # Four nodes of 8 CPUs and 40 GB on whatever this machine has.
-        "SlurmdParameters=config_overrides",
-        "MpiDefault=none",
-        "MailProg=/bin/true",
-        "ReturnToService=2",
-        "GresTypes=gpu",
-        "PropagateResourceLimits=NONE",
+        f"AuthInfo=socket={plan.root}/run/munge.socket,cred_expire=10",
+        *(f"{key}={plan.root}/{place}" for key, place in _PLACES.items()),
         # The cap per user without a database: every job takes one of its owner's slots.
         f"Licenses={slots}",
-        "JobSubmitPlugins=lua",
-        # A hand-over takes half a second instead of three.
-        f"SchedulerParameters={QUICK}",
-        "SlurmctldTimeout=10",
-        "SlurmdTimeout=10",
-        "KillWait=5",
-        "OverTimeLimit=0",
-        "CompleteWait=0",
-        "MessageTimeout=5",
-        "MinJobAge=300",
-        "EnforcePartLimits=ALL",
-        "JobCompType=jobcomp/filetxt",
-        f"JobCompLoc={root}/log/jobcomp.txt",
-        *(
-            f"NodeName={node.name} NodeHostname={node.hostname} NodeAddr={node.address} "
-            f"Port={node.port} CPUs={CPUS} RealMemory={MEMORY_MB} Gres=gpu:1 State=UNKNOWN"
-            for node in plan.nodes
-        ),
-        f"PartitionName={PARTITION} Nodes=ALL Default=YES MaxTime={MAX_TIME} "
-        "DefaultTime=1:00:00 DefMemPerCPU=100 State=UP",
+        *(_node_line(node) for node in plan.nodes),
     ]
-    return "\n".join(lines) + "\n"
+    if plan.plugins:
+        lines.append(f"PluginDir={plan.plugins}")
+    if not plan.own_network:
+        # Never on every address of a network that others share.
+        lines.append("CommunicationParameters=NoCtldInAddrAny,NoInAddrAny")
+    return "\n".join(lines) + "\n" + _SAME_EVERYWHERE
+
+
+_PLACES = {
+    "StateSaveLocation": "state",
+    "SlurmdSpoolDir": "spool/%n",
+    "SlurmctldPidFile": "run/slurmctld.pid",
+    "SlurmdPidFile": "run/slurmd-%n.pid",
+    "SlurmctldLogFile": "log/slurmctld.log",
+    "SlurmdLogFile": "log/slurmd-%n.log",
+    "JobCompLoc": "log/jobcomp.txt",
+}
+
+
+def _node_line(node: Node) -> str:
+    return (
+        f"NodeName={node.name} NodeHostname={node.hostname} NodeAddr={node.address} "
+        f"Port={node.port} CPUs={CPUS} RealMemory={MEMORY_MB} Gres=gpu:1 State=UNKNOWN"
+    )
 
 
 def gres_conf() -> str:
-    """One GPU per node. A gres named gpu without a file is dropped silently; this file is no GPU."""
+    """One GPU per node; without a file it would be dropped silently, and this file is no GPU."""
     return f"AutoDetect=off\nNodeName=n[1-{NODES}] Name=gpu File=/dev/null\n"
 
 
 def cgroup_conf(plan: Plan) -> str:
-    """slurmd starts the cgroup plugin even when nothing uses it; detection fails on many hosts."""
+    """The plugin is started even when nothing uses it, and its detection fails on many hosts."""
     return f"CgroupPlugin={'cgroup/v1' if plan.slurm_version < (23, 2) else 'disabled'}\n"
 
 

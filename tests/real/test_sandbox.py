@@ -37,6 +37,10 @@ def job_over_its_limit(shared_sandbox: Sandbox) -> Iterator[tuple[str, Path]]:
         "sbatch", "--parsable", "--time=1", "--signal=B:USR1@30", "--comment", "token 7/a",
         "--job-name", "slim_run-slot0", "-o", str(output), str(script),
     )  # fmt: skip
+    started = ("squeue", "-h", "-t", "running", "-o", "%i")
+    assert until(lambda: job in shared_sandbox.out(*started).split())
+    # Slurm looks at limits every 30 s: an end shortly before the second look saves the third.
+    shared_sandbox.out("scontrol", "update", f"jobid={job}", "EndTime=now+45")
     yield job, output
     shared_sandbox.run("scancel", job)
 
@@ -151,6 +155,40 @@ def test_the_login_node_knows_slurm_and_takes_rsync(sandbox: Sandbox, tmp_path: 
         copied = sandbox.run("rsync", "-a", "-e", remote_shell, str(source), str(target))
         assert copied.returncode == 0, copied.stderr
     assert (tmp_path / "back").read_bytes() == (tmp_path / "weights").read_bytes()
+
+
+def test_the_slow_alias_is_slow_and_whole(sandbox: Sandbox, tmp_path: Path) -> None:
+    (tmp_path / "blob").write_bytes(os.urandom(1_500_000))
+    begun = time.monotonic()
+    copied = sandbox.run(
+        "rsync",
+        "-e",
+        f"ssh -F {sandbox.ssh_config}",
+        f"{tmp_path}/blob",
+        f"slow:{sandbox.dir}/blob",
+    )
+    assert copied.returncode == 0, copied.stderr
+    assert time.monotonic() - begun > 1.5
+    assert (sandbox.dir / "blob").read_bytes() == (tmp_path / "blob").read_bytes()
+
+
+def test_a_link_can_be_stalled_and_cut(sandbox: Sandbox, tmp_path: Path) -> None:
+    stall = tmp_path / "stall"
+    proxy = f"ProxyCommand={DOORS}/door shape --cut-after 2.5 --stall-file {stall} %h %p"
+    argv = ["ssh", "-F", str(sandbox.ssh_config), "-o", proxy, "login", "echo on; read x; echo $x"]
+    begun = time.monotonic()
+    with subprocess.Popen(
+        argv, env=sandbox.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as link:
+        assert link.stdin
+        assert link.stdout
+        assert link.stdout.readline() == "on\n"
+        stall.touch()
+        link.stdin.write("late\n")
+        link.stdin.flush()
+        assert link.stdout.read() == ""
+        assert link.wait(10) == 255
+    assert 2.0 < time.monotonic() - begun < 8
 
 
 def test_an_interactive_login_has_slurm_on_its_path(sandbox: Sandbox) -> None:
