@@ -41,8 +41,8 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
 
     Observation: see `Daddy.pokemon.observation.observation_space`. Actions: index into BUTTONS.
     Reward: sum of the named parts of `Daddy.pokemon.reward.reward_parts`, which every step's info
-    holds as ``reward_parts``; the last step's info adds the episode's summary. An episode is
-    truncated after `episode_steps`; it never terminates by itself.
+    holds as ``reward_parts``; the last step's info adds the episode's summary. An episode
+    terminates when the game is won and is truncated after `episode_steps`.
     """
 
     metadata: dict[str, Any] = {  # noqa: RUF012 - gymnasium's name and type
@@ -118,9 +118,10 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self._records = advance(before, self._progress, self._visited.cells, self._visited.maps)
         parts = reward_parts(before, self._records, was, self._progress, self._weights)
         reward = self._account(parts)
-        truncated = self._steps >= self.episode_steps
-        info: dict[str, Any] = {"reward_parts": parts}
-        return self._observe(), reward, False, truncated, info | self._summary(truncated)
+        won = self._progress.wins > was.wins
+        late = self._steps >= self.episode_steps
+        info = {"reward_parts": parts, **self._summary(won or late)}
+        return self._observe(), reward, won, late, info
 
     def _account(self, parts: dict[str, float]) -> float:
         reward = sum(parts.values())
@@ -134,9 +135,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         return {**self._facts(), "return_parts": self._parts} if ended else {}
 
     def _observe(self) -> Observation:
-        progress = self._progress
-        window = self._visited.window(progress.map_id, progress.y, progress.x)
-        return observe(self._emulator.half_screen(), progress, window)
+        return observe(self._emulator.half_screen(), self._progress, self._visited)
 
     def _facts(self) -> dict[str, float]:
         progress, records = self._progress, self._records

@@ -7,6 +7,8 @@ about unit size.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
@@ -19,10 +21,9 @@ Observation = dict[str, NDArray[np.generic]]
 HEIGHT, WIDTH = 72, 80
 _CELL = 8
 """Pixels a map cell measures in the halved picture."""
-ROWS, COLUMNS = HEIGHT // _CELL, WIDTH // _CELL
-"""Cells of the map that a picture shows: 9 rows of 10."""
-ABOVE, LEFT = 4, 4
-"""Cells shown above and left of the player."""
+_FULL_CELL = 16
+ROWS, COLUMNS = HEIGHT // _CELL + 1, WIDTH // _CELL + 1
+"""Cells of the map that a picture can show: 10 rows of 11, the outer ones in part."""
 SCALARS = 16
 _MONEY_DIGITS = 6.0
 
@@ -48,13 +49,19 @@ def observation_space() -> spaces.Dict:
     )
 
 
-def observe(
-    screen: NDArray[np.uint8], progress: Progress, window: NDArray[np.bool_]
-) -> Observation:
-    """One observation: `screen` (72, 80) uint8, `window` (9, 10) of visited cells in sight."""
+class CellMemory(Protocol):
+    """What knows the cells of this episode (`visited.Visited`)."""
+
+    def window(self, map_id: int, top: int, left: int) -> NDArray[np.bool_]:
+        """(10, 11) bool: which cells of a map were visited, from row `top` and column `left`."""
+        ...
+
+
+def observe(screen: NDArray[np.uint8], progress: Progress, memory: CellMemory) -> Observation:
+    """One observation from the halved picture (72, 80) uint8, the facts and the memory."""
     return {
         "screen": screen,
-        "visited": visited_mask(window),
+        "visited": visited_mask(progress, memory),
         "events": packed_events(progress),
         "map": np.array([progress.map_id], np.uint8),
         "party": party(progress),
@@ -62,16 +69,27 @@ def observe(
     }
 
 
+def visited_mask(progress: Progress, memory: CellMemory) -> NDArray[np.uint8]:
+    """(72, 80) uint8: 255 on the cells in sight that were visited, 8x8 pixels each.
+
+    All 0 in a battle, which hides the map. The picture may begin within a cell: games move their
+    camera by pixels.
+    """
+    if progress.battle:
+        return np.zeros((HEIGHT, WIDTH), np.uint8)
+    above, left = -(-progress.screen_y // _FULL_CELL), -(-progress.screen_x // _FULL_CELL)
+    window = memory.window(progress.map_id, progress.y - above, progress.x - left)
+    mask = np.empty((ROWS, _CELL, COLUMNS, _CELL), np.uint8)
+    mask[:] = (window * np.uint8(255))[:, None, :, None]
+    down = (above * _FULL_CELL - progress.screen_y) // 2
+    right = (left * _FULL_CELL - progress.screen_x) // 2
+    whole = mask.reshape(ROWS * _CELL, COLUMNS * _CELL)
+    return whole[down : down + HEIGHT, right : right + WIDTH].copy()
+
+
 def packed_events(progress: Progress) -> NDArray[np.uint8]:
     """(320,) uint8: the event bytes as the game packs them."""
     return np.frombuffer(progress.events.to_bytes(ram.EVENT_BYTES, "little"), np.uint8).copy()
-
-
-def visited_mask(window: NDArray[np.bool_]) -> NDArray[np.uint8]:
-    """(9, 10) bool becomes (72, 80) uint8: each cell an 8x8 square of 0 or 255."""
-    mask = np.empty((ROWS, _CELL, COLUMNS, _CELL), np.uint8)
-    mask[:] = (window * np.uint8(255))[:, None, :, None]
-    return mask.reshape(HEIGHT, WIDTH)
 
 
 def party(progress: Progress) -> NDArray[np.float32]:

@@ -15,6 +15,11 @@ _LEAVING_DOOR = 0b10
 _SCRIPT_WARP = 0b1000
 _FLY_OR_DUNGEON_WARP = 0b11100
 _LOST = 0xFF
+_SPRITE_Y, _SPRITE_X = 12, 8
+"""A sprite's place is that of its cell plus this: the hardware's 16 and 8, drawn 4 lines higher."""
+_LAST_CELL_Y, _LAST_CELL_X = 128, 144
+CENTRE_Y, CENTRE_X = 64, 64
+"""Pixels from the screen's corner to the player's cell, where the real game keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,9 @@ class Progress:
     y: int
     placed: bool
     """False while map and coordinates do not belong together (a warp) or no game has begun."""
+    screen_y: int
+    screen_x: int
+    """Where on the screen the player's cell begins, in pixels."""
     facing: int
     events: int
     story_flags: int
@@ -51,6 +59,7 @@ class Progress:
     enemy_level: int
     enemy_hp: float
     play_time_s: int
+    wins: int
 
     @property
     def level_sum(self) -> int:
@@ -77,11 +86,14 @@ def read_progress(image: bytes | bytearray) -> Progress:
     """The Progress that an image of 0xC000 to 0xDFFF (8,192 bytes) holds."""
     events = int.from_bytes(_span(image, ram.EVENTS, ram.EVENT_BYTES), "little")
     battle = _byte(image, ram.IN_BATTLE)
+    screen_y, screen_x = _on_screen(image)
     return Progress(
         map_id=_byte(image, ram.MAP_ID),
         x=_byte(image, ram.PLAYER_X),
         y=_byte(image, ram.PLAYER_Y),
         placed=_placed(image),
+        screen_y=screen_y,
+        screen_x=screen_x,
         facing=_byte(image, ram.FACING) >> 2 & 3,
         events=events,
         story_flags=story_flags(events),
@@ -97,6 +109,7 @@ def read_progress(image: bytes | bytearray) -> Progress:
         enemy_level=_byte(image, ram.ENEMY_LEVEL) if battle else 0,
         enemy_hp=_enemy_hp(image) if battle else 0.0,
         play_time_s=_play_time_s(image),
+        wins=_byte(image, ram.HALL_OF_FAME),
     )
 
 
@@ -163,6 +176,14 @@ def _placed(image: bytes | bytearray) -> bool:
     if height and width:
         return y < 2 * height and x < 2 * width
     return bool(x or y or _byte(image, ram.MAP_ID))
+
+
+def _on_screen(image: bytes | bytearray) -> tuple[int, int]:
+    """Line and column of the player's cell; the centre while the player is not drawn."""
+    sprites = _span(image, ram.PLAYER_SPRITE, 8)
+    y, x = sprites[0] - _SPRITE_Y, min(sprites[1], sprites[5]) - _SPRITE_X
+    drawn = 0 <= y <= _LAST_CELL_Y and 0 <= x <= _LAST_CELL_X
+    return (y, x) if drawn else (CENTRE_Y, CENTRE_X)
 
 
 def _enemy_hp(image: bytes | bytearray) -> float:

@@ -13,6 +13,8 @@ from Daddy.pokemon import observation
 
 _SIDE = 256
 """Coordinates are bytes, so no map is larger."""
+_MARGIN = max(observation.ROWS, observation.COLUMNS)
+"""Cells around each grid, so that a window at the edge of a map needs no clipping."""
 
 
 class Visited:
@@ -30,24 +32,23 @@ class Visited:
     def add(self, map_id: int, y: int, x: int) -> None:
         """Step on a cell."""
         grid = self._grid(map_id)
-        row, column = y + observation.ABOVE, x + observation.LEFT
+        row, column = y + _MARGIN, x + _MARGIN
         if not grid[row, column]:
             grid[row, column] = True
             self.cells += 1
 
-    def window(self, map_id: int, y: int, x: int) -> NDArray[np.bool_]:
-        """(9, 10) bool: the visited cells of this map that a player at (y, x) has in sight."""
+    def window(self, map_id: int, top: int, left: int) -> NDArray[np.bool_]:
+        """(10, 11) bool: the visited cells of a map from row `top` and column `left`."""
         grid = self._maps.get(map_id)
         if grid is None:
             return np.zeros((observation.ROWS, observation.COLUMNS), np.bool_)
-        return grid[y : y + observation.ROWS, x : x + observation.COLUMNS]
+        row, column = top + _MARGIN, left + _MARGIN
+        return grid[row : row + observation.ROWS, column : column + observation.COLUMNS]
 
     def _grid(self, map_id: int) -> NDArray[np.bool_]:
-        """A map's cells with a margin as wide as the sight, so that a window needs no clipping."""
         grid = self._maps.get(map_id)
         if grid is None:
-            shape = (_SIDE + observation.ROWS, _SIDE + observation.COLUMNS)
-            grid = self._maps[map_id] = np.zeros(shape, np.bool_)
+            grid = self._maps[map_id] = np.zeros((_SIDE + 2 * _MARGIN,) * 2, np.bool_)
         return grid
 
     def to_bytes(self) -> bytes:
@@ -67,6 +68,6 @@ def _cells(map_id: int, grid: NDArray[np.bool_]) -> bytes:
     rows, columns = np.nonzero(grid)
     cells = np.empty((len(rows), 3), np.uint8)
     cells[:, 0] = map_id
-    cells[:, 1] = rows - observation.ABOVE
-    cells[:, 2] = columns - observation.LEFT
+    cells[:, 1] = rows - _MARGIN
+    cells[:, 2] = columns - _MARGIN
     return cells.tobytes()
