@@ -74,7 +74,7 @@ def _expand(lines: Iterator[Line], macros: dict[str, list[Line]], depth: int) ->
 
 
 def _until(end: str, lines: Iterable[Line], opening: Line) -> list[Line]:
-    body = []
+    body: list[Line] = []
     for line in lines:
         if line.text == end:
             return body

@@ -36,6 +36,11 @@ LEDGE   equ 4
 COUNTER equ 8
 CAVE    equ 16
 
+; Cells that surround maps, by their number in letters.asm
+VOID equ 0
+TREE equ 5
+ROCK equ 16
+
 ; Event flags: bytes of the real game's block, numbered here in story order.
 NONE equ $FF
 GREETED_DAD    equ 0

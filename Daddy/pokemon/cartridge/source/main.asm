@@ -14,7 +14,8 @@ include "vblank.asm"        ; what happens at every vertical blank
 include "tools.asm"         ; random numbers, flags, numbers on screen
 include "screen.asm"        ; the 20x18 screen buffer and its way into video memory
 include "title.asm"         ; title screen, new game
-include "maps.asm"          ; entering a map, camera
+include "maps.asm"          ; entering a map
+include "view.asm"          ; its cells and surroundings, scrolling
 include "movement.asm"      ; walking, ledges, edges, warps, grass
 include "objects.asm"       ; people and things: drawing, bumping, line of sight
 include "scripts.asm"       ; the small language of events

@@ -1,7 +1,46 @@
-; Entering a map and looking at it.
-MAP_RECORD equ 22
+; Entering a map: its record, its things, its place among its neighbours.
+MAP_RECORD equ 23
 
-enter_map:                  ; map a at y = b, x = c; $FF is the last row or column
+enter_map:                  ; map a at y = b, x = c, through a door: the picture goes dark and comes back
+    call read_map
+    ld a, $FF
+    ld [wJoyIgnore], a
+    call fade_out
+    call screen_settled
+    di
+    call screen_off
+    xor a
+    ldh [hScrollY], a
+    ldh [hScrollX], a
+    call draw_view
+    call close_window
+    call place_sprites
+    call hDma
+    xor a
+    ldh [SCX], a
+    ldh [SCY], a
+    ld [wJoyIgnore], a
+    ldh [IFR], a
+    ld a, %11100100
+    ldh [hPalette], a
+    ldh [BGP], a
+    ld a, LCDC_ON
+    ldh [LCDC], a
+    ei
+    ret
+
+fade_out:
+    ldh a, [LCDC]
+    bit 7, a
+    ret z
+    ld a, [wMode]
+    and a
+    ret nz
+    ld a, %10010000
+    ldh [hPalette], a
+    jp wait_frame
+
+read_map:                   ; the same without the picture; $FF is the last row or column
     push bc
     ld e, a
     call find_map
@@ -12,37 +51,18 @@ enter_map:                  ; map a at y = b, x = c; $FF is the last row or colu
     pop bc
     call read_map_head
     call place_player
-    ld a, $FF
-    ld [wJoyIgnore], a
-    call fade_out
-    call screen_settled
-    di
-    call screen_off
-    call load_cells
+    call note_links
     call load_objects
     call load_warps
-    call note_map
-    call draw_ground
+    call load_cells
     ld hl, wOam
     ld bc, 160
     call clear
-    call close_window
-    call place_sprites
-    call hDma
-    ldh a, [hScrollX]
-    ldh [SCX], a
-    ldh a, [hScrollY]
-    ldh [SCY], a
-    ld a, %11100100
-    ldh [hPalette], a
-    ldh [BGP], a
-    xor a
-    ld [wJoyIgnore], a
-    ldh [IFR], a
-    ld a, LCDC_ON
-    ldh [LCDC], a
-    ei
-    ret
+    ld a, [wMap]
+    cp 11
+    ret nc
+    ld hl, wTownsSeen
+    jp set_bit
 
 find_map:                   ; hl = record of map e
     ld hl, maps
@@ -54,7 +74,7 @@ find_map:                   ; hl = record of map e
     add hl, bc
     jr .next
 
-read_map_head:              ; from the record at hl; b, c as in enter_map
+read_map_head:              ; from the record at hl; b, c as in read_map
     ld a, [wMap]
     ld [wLastMap], a
     inc hl
@@ -66,6 +86,8 @@ read_map_head:              ; from the record at hl; b, c as in enter_map
     ld e, a
     ld a, [hl+]
     ld [wTileset], a
+    ld a, [hl]
+    ld [wBorder], a
     ld a, b
     inc a
     jr nz, .row
@@ -108,58 +130,24 @@ place_player:               ; map, y and x change together
     ld [wMoving], a
     ret
 
-fade_out:
-    ldh a, [LCDC]
-    bit 7, a
-    ret z
-    ld a, [wMode]
-    and a
-    ret nz
-    ld a, %10010000
-    ldh [hPalette], a
-    jp wait_frame
-
-record_word:                ; hl = word at offset bc of the current map's record
+record_at:                  ; hl = the current map's record + bc
     ld a, [wMapPtr]
     ld l, a
     ld a, [wMapPtr + 1]
     ld h, a
     add hl, bc
+    ret
+
+word_at:                    ; hl = the word at hl
     ld a, [hl+]
     ld h, [hl]
     ld l, a
     ret
 
-load_cells:
-    ld hl, wCells
-    ld bc, 256
-    call clear
-    ld bc, 4
-    call record_word
-    ld de, wCells
-    ld a, [wMapHeight]
-    ld b, a
-.row:
-    ld a, [wMapWidth]
-    ld c, a
-.cell:
-    ld a, [hl+]
-    ld [de], a
-    inc e
-    dec c
-    jr nz, .cell
-    dec e
-    ld a, e
-    or 15
-    ld e, a
-    inc e
-    dec b
-    jr nz, .row
-    ret
-
 load_objects:
-    ld bc, 8
-    call record_word
+    ld bc, 9
+    call record_at
+    call word_at
     ld de, wObjects
     ld b, 0
 .next:
@@ -167,13 +155,10 @@ load_objects:
     inc a
     jr z, .done
     inc b
-    ld c, 8
-.byte:
-    ld a, [hl+]
-    ld [de], a
-    inc de
-    dec c
-    jr nz, .byte
+    push bc
+    ld b, 8
+    call copy_short
+    pop bc
     jr .next
 .done:
     ld a, b
@@ -181,8 +166,9 @@ load_objects:
     ret
 
 load_warps:                 ; and write them down where the real game has them
-    ld bc, 6
-    call record_word
+    ld bc, 7
+    call record_at
+    call word_at
     ld a, l
     ld [wWarps], a
     ld a, h
@@ -213,13 +199,9 @@ load_warps:                 ; and write them down where the real game has them
     ld [wWarpCount], a
     ret
 
-note_map:                   ; links, grass, towns seen
-    ld a, [wMapPtr]
-    ld l, a
-    ld a, [wMapPtr + 1]
-    ld h, a
-    ld bc, 10
-    add hl, bc
+note_links:                 ; neighbours and what lives in the grass
+    ld bc, 11
+    call record_at
     ld de, wLinks
     ld b, 8
     call copy_short
@@ -228,22 +210,6 @@ note_map:                   ; links, grass, towns seen
     call copy_short
     ld a, [wGrass + 2]
     ld [wGrassRate], a
-    call note_connections
-    ld a, [wMap]
-    cp 11
-    ret nc
-    ld hl, wTownsSeen
-    jp set_bit
-
-copy_short:
-    ld a, [hl+]
-    ld [de], a
-    inc de
-    dec b
-    jr nz, copy_short
-    ret
-
-note_connections:
     ld hl, wLinks
     ld de, connection_bits
     ld bc, $0400
@@ -266,79 +232,10 @@ note_connections:
 connection_bits:
     db 4, 8, 2, 1
 
-draw_ground:                ; four tiles a cell
-    ld de, wCells
-    ld hl, GROUND_MAP
-.row:
-    push de
-    ld c, 0
-    call .half
-    pop de
-    ld c, 2
-    call .half
-    ld a, e
-    and a
-    jr nz, .row
-    ret
-.half:
-    ld b, 16
-.cell:
-    ld a, [de]
-    inc e
-    add a, a
-    add a, a
-    add a, c
-    ld [hl+], a
-    inc a
-    ld [hl+], a
+copy_short:                 ; b bytes from hl to de
+    ld a, [hl+]
+    ld [de], a
+    inc de
     dec b
-    jr nz, .cell
-    ret
-
-place_camera:               ; the player in the middle, but never beyond the map
-    ld a, [wMapWidth]
-    cp 10
-    jr nc, .wide
-    add a, a
-    add a, a
-    add a, a
-    sub 80
-    jr .set_x
-.wide:
-    sub 10
-    swap a
-    ld b, a
-    ld a, [wPixelX]
-    sub 72
-    jr nc, .right
-    xor a
-.right:
-    cp b
-    jr c, .set_x
-    ld a, b
-.set_x:
-    ldh [hScrollX], a
-    ld a, [wMapHeight]
-    cp 9
-    jr nc, .high
-    add a, a
-    add a, a
-    add a, a
-    sub 68
-    jr .set_y
-.high:
-    sub 8
-    swap a
-    sub 8
-    ld b, a
-    ld a, [wPixelY]
-    sub 64
-    jr nc, .down
-    xor a
-.down:
-    cp b
-    jr c, .set_y
-    ld a, b
-.set_y:
-    ldh [hScrollY], a
+    jr nz, copy_short
     ret

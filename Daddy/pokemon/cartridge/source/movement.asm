@@ -44,6 +44,7 @@ world_frame:
     ret z
     call find_object
     ret c
+    call draw_ahead
     ld a, 1
     jr start_step
 .ledge:
@@ -57,6 +58,10 @@ world_frame:
     call cell_rule
     ld hl, wMoveFlags
     set 6, [hl]
+    ld b, 5
+    call draw_row
+    ld b, 6
+    call draw_row
     ld a, 2
 start_step:                 ; a = pixels a frame
     ld [wWalkSpeed], a
@@ -71,6 +76,22 @@ start_step:                 ; a = pixels a frame
     ld hl, wStepParity
     inc [hl]
     ret
+
+draw_ahead:                 ; before the player leaves its cell: the row or column that comes next
+    ld a, [wFacing]
+    ld b, 5
+    and a
+    jr z, .row
+    ld b, -5
+    cp UP
+    jr z, .row
+    ld c, -5
+    cp LEFT
+    jp z, draw_column
+    ld c, 6
+    jp draw_column
+.row:
+    jp draw_row
 
 aim:                        ; target = the cell in front; carry when it lies off the map
     ld a, [wY]
@@ -110,45 +131,47 @@ step_aim:                   ; the same from b, c
 
 cell_rule:                  ; a = what the target cell allows
     ld a, [wTargetY]
-    swap a
-    ld l, a
+    ld b, a
     ld a, [wTargetX]
-    or l
-    ld l, a
-    ld h, high(wCells)
-    ld a, [hl]
+    ld c, a
+    call cell_at
     ld [wTargetCell], a
+rule_of_cell:
+    ld c, a
+    ld b, 0
     ld hl, cell_rules
-    add a, l
-    ld l, a
-    jr nc, .same
-    inc h
-.same:
+    add hl, bc
     ld a, [hl]
     ret
 
-walk_frame:
+walk_frame:                 ; player and picture move by the same number of pixels
     ld a, [wWalkSpeed]
     ld b, a
-    ld hl, wPixelY
-    ld a, [wFacing]
-    and LEFT                ; left and right share this bit
-    jr z, .vertical
-    inc hl
-.vertical:
     ld a, [wFacing]
     cp DOWN
     jr z, .forward
     cp RIGHT
     jr z, .forward
-    ld a, [hl]
+    xor a
     sub b
-    jr .moved
+    ld b, a
 .forward:
+    ld a, [wFacing]
+    and LEFT                ; left and right share this bit
+    jr nz, .sideways
+    ld hl, wPixelY
+    ld c, low(hScrollY)
+    jr .move
+.sideways:
+    ld hl, wPixelX
+    ld c, low(hScrollX)
+.move:
     ld a, [hl]
     add a, b
-.moved:
     ld [hl], a
+    ldh a, [c]
+    add a, b
+    ldh [c], a
     ld hl, wWalkCounter
     dec [hl]
     ret nz
@@ -166,10 +189,7 @@ finish_step:                ; doors first, then watchers, then what lives in the
     and a
     ret z
     ld a, [wTargetCell]
-    ld hl, cell_rules
-    ld c, a
-    ld b, 0
-    add hl, bc
+    call rule_of_cell
     ld b, GRASS_CHANCE
     bit 1, [hl]             ; GRASS
     jr nz, .wild
@@ -226,7 +246,7 @@ find_warp:                  ; carry, and a, b, c for enter_map, when this cell i
     inc hl
     jr .next
 
-leave_by_edge:              ; into the neighbour, shifted along the edge
+leave_by_edge:              ; into the neighbour, shifted along the edge; the picture scrolls on
     ld a, [wFacing]         ; 0, 4, 8, 12: down, up, left, right
     srl a
     ld c, a
@@ -234,10 +254,13 @@ leave_by_edge:              ; into the neighbour, shifted along the edge
     ld hl, wLinks
     add hl, bc
     ld a, [hl+]
-    cp $FF
+    cp NONE
     ret z
     ld d, a
     ld e, [hl]
+    push de
+    call draw_ahead
+    pop de
     ld a, [wY]
     ld b, a
     ld a, [wX]
@@ -265,4 +288,32 @@ leave_by_edge:              ; into the neighbour, shifted along the edge
     ld c, $FF
 .go:
     ld a, d
-    jp enter_map
+    call read_map
+    call one_cell_back
+    ld a, [wY]
+    ld [wTargetY], a
+    ld a, [wX]
+    ld [wTargetX], a
+    call cell_rule
+    ld a, 1
+    jp start_step
+
+one_cell_back:              ; the step into the new map has yet to be walked
+    ld hl, wPixelY
+    ld a, [wFacing]
+    and LEFT
+    jr z, .axis
+    inc hl
+.axis:
+    ld b, 16
+    ld a, [wFacing]
+    cp UP
+    jr z, .move
+    cp LEFT
+    jr z, .move
+    ld b, -16
+.move:
+    ld a, [hl]
+    add a, b
+    ld [hl], a
+    ret

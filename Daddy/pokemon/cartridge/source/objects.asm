@@ -155,7 +155,6 @@ sees_player:                ; carry when the object at hl sees the player
     ret
 
 place_sprites:
-    call place_camera
     call place_player_sprite
     ld a, [wObjectCount]
     and a
@@ -233,9 +232,24 @@ place_object:               ; the object at hl to the sprites at de
     call object_gone
     pop de
     jr nz, .gone
+    ld a, [wY]              ; far from the player it would wrap round the screen
+    ld b, a
+    ld a, [hl]
+    sub b
+    add a, 6
+    cp 13
+    jr nc, .gone
     ld a, [hl+]
     swap a
+    ld c, a
+    ld a, [wX]
     ld b, a
+    ld a, [hl]
+    sub b
+    add a, 7
+    cp 15
+    jr nc, .gone
+    ld b, c
     ld a, [hl+]
     swap a
     ld c, a
@@ -251,11 +265,11 @@ place_object:               ; the object at hl to the sprites at de
     jr hide_sprite
 
 put_sprite:                 ; picture d at map pixel b, c to the two sprites at hl
-    ldh a, [hScrollY]
+    ld a, [wPixelY]
     ld e, a
     ld a, b
     sub e
-    sub 4
+    add a, 60
     ld b, a
     add a, 16               ; lowest line, +1
     jr c, .above
@@ -267,10 +281,11 @@ put_sprite:                 ; picture d at map pixel b, c to the two sprites at 
     ld a, [wSpriteLimit]
     and a
     jr z, hide_sprite
-    ldh a, [hScrollX]
+    ld a, [wPixelX]
     ld e, a
     ld a, c
     sub e
+    add a, 64
     ld c, a
     cp 160
     jr c, .visible

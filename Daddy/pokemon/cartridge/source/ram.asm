@@ -34,12 +34,17 @@ wMySlot      equ $C035      ; address of the fighting creature's record
 wGrew        equ $C037      ; 1: it gained a level in this fight
 wResume      equ $C038      ; battle phase after the message
 wKinds       equ $C040      ; creature index for each party slot
+wBorder      equ $C04C      ; cell around the map
+wBlitRow     equ $C04D
+wBlitColumn  equ $C04E
+wBlitHeight  equ $C04F
+wBlitWidth   equ $C050
 wNeeds       equ $C046      ; experience still needed for the next level, per slot
 wSeed        equ $C0F0      ; mixed into every random number; an environment may write it
 
 wOam         equ $C300
-wCells       equ $C700      ; cells of the current map, 16 a row (page aligned)
-wObjects     equ $C800      ; objects of the current map, 8 bytes each
+wCells       equ $C700      ; cells of the map and around it, 26 rows of 32 (page aligned)
+wObjects     equ $CB00      ; objects of the current map, 8 bytes each
 
 ; The real game's places
 wFacing      equ $C109      ; * 0 down, 4 up, 8 left, 12 right

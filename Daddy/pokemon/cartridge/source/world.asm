@@ -1,8 +1,8 @@
-; The table of maps: number, height and width in cells, tile set; cells, warps, things; neighbours
+; The table of maps: number, height and width in cells, tile set, cell around it; cells, warps, things; neighbours
 ; down, up, left, right (number and shift along the edge); two wild creatures, lowest level, spread.
-macro map               ; number, height, width, tile set, name
-    db \1, \2, \3, \4
-    dw \5_cells, \5_warps, \5_things
+macro map               ; number, height, width, tile set, cell around it, name
+    db \1, \2, \3, \4, \5
+    dw \6_cells, \6_warps, \6_things
 endm
 macro links             ; eight values
     db \1, \2, \3, \4, \5, \6, \7, \8
@@ -16,63 +16,63 @@ macro alone             ; an indoor map: no neighbours, nothing wild
 endm
 
 maps:
-    map 37, 6, 6, 1, home
+    map 37, 6, 6, 1, VOID, home
     alone
-    map 0, 14, 16, 0, town
+    map 0, 14, 16, 0, TREE, town
     links NONE, 0, 12, -2, NONE, 0, NONE, 0
     wild SKITTER, SKITTER, 2, 1
-    map 40, 6, 6, 5, lab
+    map 40, 6, 6, 5, VOID, lab
     alone
-    map 12, 11, 12, 0, route1
+    map 12, 11, 12, 0, TREE, route1
     links 0, 2, 1, 3, NONE, 0, NONE, 0
     wild SKITTER, FLAPJAY, 2, 1
-    map 1, 12, 16, 0, millbrook
+    map 1, 12, 16, 0, TREE, millbrook
     links 12, -3, 13, -2, 33, 0, NONE, 0
     wild SKITTER, MOSSEL, 3, 1
-    map 41, 6, 8, 6, millbrook_centre
+    map 41, 6, 8, 6, VOID, millbrook_centre
     alone
-    map 44, 6, 6, 1, cottage
+    map 44, 6, 6, 1, VOID, cottage
     alone
-    map 13, 10, 12, 0, route2
+    map 13, 10, 12, 0, TREE, route2
     links 1, 2, 2, 0, NONE, 0, NONE, 0
     wild MOSSEL, FLAPJAY, 3, 1
-    map 2, 13, 16, 0, stonewick
+    map 2, 13, 16, 0, ROCK, stonewick
     links 13, 0, NONE, 0, NONE, 0, 14, -1
     wild GRUMBO, MOSSEL, 4, 1
-    map 58, 6, 8, 6, stonewick_centre
+    map 58, 6, 8, 6, VOID, stonewick_centre
     alone
-    map 54, 8, 7, 7, gym1
+    map 54, 8, 7, 7, VOID, gym1
     alone
-    map 14, 12, 16, 0, route3
+    map 14, 12, 16, 0, ROCK, route3
     links NONE, 0, NONE, 0, 2, 1, NONE, 0
     wild FLAPJAY, GRUMBO, 6, 3
-    map 59, 16, 16, 17, cave
+    map 59, 16, 16, 17, ROCK, cave
     links NONE, 0, NONE, 0, NONE, 0, NONE, 0
     wild GRUMBO, ZAPMOTH, 7, 3
-    map 3, 14, 16, 0, lakemere
+    map 3, 14, 16, 0, TREE, lakemere
     links 16, -3, NONE, 0, NONE, 0, NONE, 0
     wild PUDDLO, MOSSEL, 8, 3
-    map 64, 6, 8, 6, lakemere_centre
+    map 64, 6, 8, 6, VOID, lakemere_centre
     alone
-    map 88, 6, 6, 1, hermit
+    map 88, 6, 6, 1, VOID, hermit
     alone
-    map 65, 9, 8, 7, gym2
+    map 65, 9, 8, 7, VOID, gym2
     alone
-    map 16, 12, 12, 0, route5
+    map 16, 12, 12, 0, TREE, route5
     links 5, 2, 3, 3, NONE, 0, NONE, 0
     wild MOSSEL, ZAPMOTH, 9, 3
-    map 5, 14, 16, 0, port
+    map 5, 14, 16, 0, TREE, port
     links NONE, 0, 16, -2, NONE, 0, NONE, 0
     wild ZAPMOTH, PUDDLO, 10, 3
-    map 89, 6, 8, 6, port_centre
+    map 89, 6, 8, 6, VOID, port_centre
     alone
-    map 92, 9, 8, 7, gym3
+    map 92, 9, 8, 7, VOID, gym3
     alone
-    map 33, 10, 12, 0, route22
+    map 33, 10, 12, 0, ROCK, route22
     links NONE, 0, NONE, 0, NONE, 0, 1, 0
     wild ZAPMOTH, GRUMBO, 12, 3
-    map 120, 7, 6, 7, summit
+    map 120, 7, 6, 7, VOID, summit
     alone
-    map 118, 6, 6, 7, hall
+    map 118, 6, 6, 7, VOID, hall
     alone
     end_of_list

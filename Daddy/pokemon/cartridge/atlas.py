@@ -1,0 +1,136 @@
+"""Pure: the maps of a built cartridge, read back from its bytes.
+
+The ROM keeps a directory at 0x150 that says where its tables begin; the scripted player, the tests
+and the picture in the README learn the world from here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+DIRECTORY = 0x150
+WALK, GRASS, LEDGE, COUNTER, CAVE = 1, 2, 4, 8, 16
+NONE = 0xFF
+RECORD = 23
+LINK_BUTTONS = ("down", "up", "left", "right")
+DIRECTIONS = {0: "down", 4: "up", 8: "left", 12: "right"}
+
+
+@dataclass(frozen=True)
+class Warp:
+    """Stepping on (y, x) leads to (to_y, to_x) of map `to`."""
+
+    y: int
+    x: int
+    to: int
+    to_y: int
+    to_x: int
+
+
+@dataclass(frozen=True)
+class Thing:
+    """Somebody or something at (y, x); `flag` indexes the story, None if it has none."""
+
+    y: int
+    x: int
+    direction: str
+    watches: int
+    flag: int | None
+    goes: bool
+
+
+@dataclass(frozen=True)
+class MapPlan:
+    """One map: `cells` are its rows of cell numbers, `links` button → (map, shift)."""
+
+    number: int
+    cells: tuple[bytes, ...]
+    warps: tuple[Warp, ...]
+    things: tuple[Thing, ...]
+    links: dict[str, tuple[int, int]]
+
+    @property
+    def height(self) -> int:
+        """Rows of cells."""
+        return len(self.cells)
+
+    @property
+    def width(self) -> int:
+        """Columns of cells."""
+        return len(self.cells[0])
+
+
+@dataclass(frozen=True)
+class Atlas:
+    """All maps by number; `rules` and `letters` by cell number; `flags` as (address, bit)."""
+
+    maps: dict[int, MapPlan]
+    rules: bytes
+    letters: str
+    flags: tuple[tuple[int, int], ...]
+
+    def draw(self, number: int) -> list[str]:
+        """The map as rows of letters, things as ``@``."""
+        plan = self.maps[number]
+        rows = [[self.letters[cell] for cell in row] for row in plan.cells]
+        for thing in plan.things:
+            rows[thing.y][thing.x] = "@"
+        return ["".join(row) for row in rows]
+
+
+def read_atlas(rom: bytes) -> Atlas:
+    """Read the world out of the cartridge's image."""
+    maps, rules, flags, letters = (_word(rom, DIRECTORY + 2 * at) for at in range(4))
+    plans = {}
+    while rom[maps] != NONE:
+        plans[rom[maps]] = _read_map(rom, maps)
+        maps += RECORD
+    return Atlas(
+        maps=plans,
+        rules=rom[rules:letters],
+        letters=rom[letters : 2 * letters - rules].decode("ascii"),
+        flags=_read_flags(rom, flags, 1 + max(_flags_of(plans))),
+    )
+
+
+def _flags_of(plans: dict[int, MapPlan]) -> list[int]:
+    return [t.flag for plan in plans.values() for t in plan.things if t.flag is not None]
+
+
+def _read_flags(rom: bytes, at: int, count: int) -> tuple[tuple[int, int], ...]:
+    places = range(at, at + 3 * count, 3)
+    return tuple((_word(rom, place), rom[place + 2].bit_length() - 1) for place in places)
+
+
+def _read_map(rom: bytes, at: int) -> MapPlan:
+    height, width = rom[at + 1], rom[at + 2]
+    cells, warps, things = (_word(rom, at + offset) for offset in (5, 7, 9))
+    links = {}
+    for button, place in zip(LINK_BUTTONS, range(at + 11, at + 19, 2), strict=True):
+        if rom[place] != NONE:
+            links[button] = (rom[place], (rom[place + 1] ^ 128) - 128)
+    return MapPlan(
+        number=rom[at],
+        cells=tuple(rom[cells + y * width : cells + (y + 1) * width] for y in range(height)),
+        warps=tuple(Warp(*record) for record in _records(rom, warps, 5)),
+        things=tuple(_thing(record) for record in _records(rom, things, 8)),
+        links=links,
+    )
+
+
+def _thing(record: bytes) -> Thing:
+    y, x, _picture, look, flag, goes = record[:6]
+    known = None if flag == NONE else flag
+    return Thing(y, x, DIRECTIONS[look & 15], look >> 4, known, bool(goes))
+
+
+def _records(rom: bytes, at: int, size: int) -> list[bytes]:
+    records = []
+    while rom[at] != NONE:
+        records.append(rom[at : at + size])
+        at += size
+    return records
+
+
+def _word(rom: bytes, at: int) -> int:
+    return rom[at] | rom[at + 1] << 8

@@ -1,0 +1,106 @@
+"""Pure: facts about the free cartridge that its users need: places in memory, story, maps.
+
+Everything else about its memory is as in the real game. Tests compare each line with the ROM.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+SEED_ADDRESS: Final = 0xC0F0
+"""One byte of work RAM that goes into every random number; 0 unless an environment writes it.
+
+The same seed and the same buttons give the same game. Write it once the clock of the game runs
+(bit 0 of 0xD732): power-on clears the memory.
+"""
+MODE_ADDRESS: Final = 0xC000
+"""0 world, 1 text box, 2 fight, 3 status page, 4 title, 5 ending."""
+
+
+class StoryFlag(NamedTuple):
+    """One event: its bit stands where the real game has a like one. Once set it stays set."""
+
+    name: str
+    address: int
+    bit: int
+
+
+class MapFacts(NamedTuple):
+    """One map: the number it has in memory, our name for it, its size in cells."""
+
+    number: int
+    name: str
+    rows: int
+    columns: int
+
+
+STORY: Final = tuple(
+    StoryFlag(*fields)
+    for fields in (
+        ("GREETED_DAD", 0xD747, 0),
+        ("MET_ELDER", 0xD74B, 1),
+        ("GOT_STARTER", 0xD74B, 2),
+        ("BEAT_RIVAL", 0xD74B, 3),
+        ("GOT_ALMANAC", 0xD74B, 5),
+        ("GOT_CHARM", 0xD74B, 4),
+        ("GOT_MAP", 0xD74A, 0),
+        ("BEAT_LENA", 0xD7BF, 1),
+        ("GOT_LETTER", 0xD74E, 1),
+        ("GOT_FRIEND", 0xD7BF, 5),
+        ("BEAT_OTIS", 0xD7BF, 2),
+        ("BEAT_PUPIL1", 0xD755, 2),
+        ("BEAT_LEADER1", 0xD755, 7),
+        ("GOT_TONIC", 0xD755, 6),
+        ("LETTER_BROUGHT", 0xD74E, 0),
+        ("BEAT_MARA", 0xD7C3, 2),
+        ("BEAT_TOBY", 0xD7C3, 3),
+        ("BEAT_DIGGER", 0xD7F6, 1),
+        ("GOT_SHELL", 0xD7F6, 6),
+        ("BEAT_RIVAL2", 0xD75A, 0),
+        ("MET_HERMIT", 0xD7F1, 0),
+        ("GOT_PASS", 0xD7F2, 4),
+        ("BEAT_PUPIL2", 0xD75E, 2),
+        ("BEAT_LEADER2", 0xD75E, 7),
+        ("GOT_AXE", 0xD803, 0),
+        ("BEAT_IVY", 0xD7C9, 1),
+        ("SHRUB_CUT", 0xD803, 1),
+        ("GATE_OPEN", 0xD773, 0),
+        ("BEAT_PUPIL3", 0xD773, 2),
+        ("BEAT_LEADER3", 0xD773, 7),
+        ("PASSED_WATCH1", 0xD7ED, 0),
+        ("PASSED_WATCH2", 0xD7ED, 6),
+        ("BEAT_CHAMPION", 0xD867, 1),
+    )
+)
+"""Every event flag of the cartridge, in the order a straight game sets them."""
+
+MAPS: Final = tuple(
+    MapFacts(*fields)
+    for fields in (
+        (37, "HOME", 6, 6),
+        (0, "HEARTH", 14, 16),
+        (40, "ELDER'S HOUSE", 6, 6),
+        (12, "NORTH ROAD", 11, 12),
+        (1, "MILLBROOK", 12, 16),
+        (41, "MILLBROOK REST HOUSE", 6, 8),
+        (44, "COTTAGE", 6, 6),
+        (13, "STONE ROAD", 10, 12),
+        (2, "STONEWICK", 13, 16),
+        (58, "STONEWICK REST HOUSE", 6, 8),
+        (54, "HALL OF STONE", 8, 7),
+        (14, "EAST ROAD", 12, 16),
+        (59, "CAVE", 16, 16),
+        (3, "LAKEMERE", 14, 16),
+        (64, "LAKEMERE REST HOUSE", 6, 8),
+        (88, "HERMIT'S HOUSE", 6, 6),
+        (65, "HALL OF WATER", 9, 8),
+        (16, "SEA ROAD", 12, 12),
+        (5, "PORT LANTERN", 14, 16),
+        (89, "PORT REST HOUSE", 6, 8),
+        (92, "HALL OF SPARKS", 9, 8),
+        (33, "SUMMIT ROAD", 10, 12),
+        (120, "SUMMIT", 7, 6),
+        (118, "HALL OF BELLS", 6, 6),
+    )
+)
+"""Every map of the cartridge; numbers are the real game's, sizes never exceed those there."""
