@@ -109,9 +109,9 @@ def _rom(args: argparse.Namespace) -> str | None:
 
 def machine_facts() -> Facts:
     """What this machine is, before we step back on it."""
-    import torch
+    from Daddy.learning.device import has_gpu
 
-    return Facts(machine.usable_cores(), machine.memory_bytes()[0], torch.cuda.is_available())
+    return Facts(machine.usable_cores(), machine.memory_bytes()[0], has_gpu())
 
 
 def cores_for_us() -> int:

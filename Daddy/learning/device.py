@@ -31,6 +31,11 @@ def _mps_or_cpu() -> str:
     return "mps" if torch.backends.mps.is_available() else "cpu"
 
 
+def has_gpu() -> bool:
+    """Whether torch can use a GPU with memory of its own here."""
+    return torch.cuda.is_available()
+
+
 def limit_threads(threads: int) -> None:
     """Let torch's own arithmetic use `threads` cores: the emulators need the others."""
     torch.set_num_threads(max(1, threads))

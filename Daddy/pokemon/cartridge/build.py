@@ -10,6 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from Daddy.core.files import write_atomic
 from Daddy.pokemon.cartridge.assembler import Assembler
 from Daddy.pokemon.cartridge.header import with_header
 
@@ -40,7 +41,7 @@ def main(argv: list[str] | None = None) -> int:
         same = image == cartridge_path().read_bytes()
         print("daddy.gb is what the source says" if same else "daddy.gb differs from its source")
         return 0 if same else 1
-    cartridge_path().write_bytes(image)
+    write_atomic(cartridge_path(), image)
     print(f"{cartridge_path().name}: {len(image)} bytes, {len(symbols)} symbols")
     return 0
 
