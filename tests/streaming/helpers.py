@@ -1,0 +1,108 @@
+"""Pictures, sessions and processes that several stream tests need."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
+from Daddy.streaming.auth import Token
+from Daddy.streaming.session import RELAY, VIEWER, Session
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+TOKEN = Token(bytes(range(32)), "test")
+OTHER = Token(bytes(range(1, 33)), "stranger")
+
+
+def picture(seed: int) -> bytes:
+    """A picture of tiles, as a game draws them."""
+    chance = random.Random(seed)
+    tiles = [bytes(chance.choices((0, 0x55, 0xAA, 0xFF, 0x1B), k=16)) for _ in range(8)]
+    rows = []
+    for _ in range(18):
+        band = [chance.choice(tiles) for _ in range(20)]
+        rows += [b"".join(tile[2 * y : 2 * y + 2] for tile in band) for y in range(8)]
+    made = b"".join(rows)
+    assert len(made) == SCREEN_BYTES
+    return made
+
+
+def report(agent: int = 0, **changes: object) -> AgentReport:
+    facts = {
+        "agent": agent,
+        "badges": 0,
+        "story_flags": 0,
+        "episode_return": 0.0,
+        "episode": 0,
+        "map_id": 1,
+        "map_name": "Fern Hollow",
+        "level": 5,
+        "step": 100,
+    }
+    return AgentReport(**{**facts, **changes})  # type: ignore[arg-type]
+
+
+def shake(relay: Session, viewer: Session) -> None:
+    """Carry bytes to and fro until both are silent."""
+    for _ in range(6):
+        viewer.receive(relay.take())
+        relay.receive(viewer.take())
+
+
+def introduced(token: Token = TOKEN) -> tuple[Session, Session]:
+    """A relay and a viewer that have proved themselves."""
+    relay, viewer = Session(RELAY, [token], b"r" * 16), Session(VIEWER, [token], b"v" * 16)
+    shake(relay, viewer)
+    assert relay.established
+    assert viewer.established
+    return relay, viewer
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def start(module: str, *args: object, home: Path, **env: str) -> subprocess.Popen[str]:
+    """A real process of ours in a home of its own."""
+    full = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "PYTHONPATH": str(CHECKOUT),
+        "PYTHONUNBUFFERED": "1",
+        **env,
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *map(str, args)],
+        env=full,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    """End a process in good order and return what it printed."""
+    if process.poll() is None:
+        process.terminate()
+    try:
+        return process.communicate(timeout=10)[0]
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.communicate()[0]
+
+
+def eventually(seconds: float, condition: Callable[[], object]) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return bool(condition())

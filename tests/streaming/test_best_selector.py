@@ -1,0 +1,133 @@
+"""The best are featured, and the picture does not jump about."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from Daddy.streaming.best_selector import AgentKey, Candidate, Featured, Rules, Selection, select
+from tests.streaming.helpers import report
+
+RULES = Rules(dwell_s=20, long_dwell_s=60, margin=2, grace_s=3, stale_s=10)
+
+
+def one(name: str, score: int = 0, gain: float = 0.0, seen: float = 100.0, episode: int = 0):
+    peer, agent = name.split("/")
+    facts = report(
+        int(agent), badges=score // 2, story_flags=score - score // 2, episode_return=gain,
+        episode=episode,
+    )  # fmt: skip
+    return Candidate(AgentKey(peer, int(agent)), facts, seen)
+
+
+def place(name: str, since: float, episode: int = 0, ended: float | None = None) -> Featured:
+    peer, agent = name.split("/")
+    return Featured(AgentKey(peer, int(agent)), since, episode, ended)
+
+
+def names(selection: Selection) -> list[str]:
+    return [str(one.key) for one in selection.places]
+
+
+@pytest.mark.parametrize(
+    ("candidates", "best"),
+    [
+        ([one("a/0", 1), one("b/0", 3), one("c/0", 2)], ["b/0", "c/0"]),
+        ([one("a/0", 1, 5.0), one("b/0", 1, 9.0), one("c/0", 1, 7.0)], ["b/0", "c/0"]),
+        ([one("a/0", seen=98), one("b/0", seen=99.5), one("c/0", seen=99)], ["b/0", "c/0"]),
+        ([one("a/0", 4), one("a/1", 5), one("b/0", 1)], ["a/1", "a/0"]),
+        ([one("a/0", 4)], ["a/0"]),
+        ([], []),
+    ],
+    ids=["score first", "then return", "then the newest", "two of one job", "fewer", "nobody"],
+)
+def test_badges_and_flags_then_return_then_recency(candidates, best) -> None:
+    assert names(select(candidates, [], 2, 100.0, RULES)) == best
+
+
+@pytest.mark.parametrize(
+    ("holder", "rival", "since", "ended", "stays"),
+    [
+        (one("a/0", 5), one("b/0", 9), 90, None, True),
+        (one("a/0", 5), one("b/0", 9), 80, None, False),
+        (one("a/0", 5), one("b/0", 6), 70, None, True),
+        (one("a/0", 5), one("b/0", 6), 40, None, False),
+        (one("a/0", 5), one("b/0", 5, 0.5), 40, None, False),
+        (one("a/0", 5), one("b/0", 5, seen=100.0), 0, None, True),
+        (one("a/0", 0), one("b/0", 1), 95, 98.0, True),
+        (one("a/0", 0), one("b/0", 1), 95, 97.0, False),
+        (one("a/0", 5, seen=89), one("b/0", 1), 95, None, False),
+    ],
+    ids=[
+        "within the dwell time",
+        "after it, by the margin",
+        "after it, but not by the margin",
+        "long shown, by a point",
+        "long shown, by return",
+        "equal, merely newer",
+        "its episode ended a moment ago",
+        "its episode is over",
+        "it fell silent",
+    ],
+)
+def test_a_place_is_kept_until_there_is_reason(holder, rival, since, ended, stays) -> None:
+    current = [place("a/0", since, ended=ended)]
+    chosen = names(select([holder, rival], current, 1, 100.0, RULES))
+    assert chosen == (["a/0"] if stays else ["b/0"])
+
+
+def test_every_change_has_a_reason_and_no_change_has_none() -> None:
+    first = select([one("a/0", 1)], [], 2, 100.0, RULES)
+    assert first.reasons == ("a/0 takes a free place",)
+    assert select([one("a/0", 1)], first.places, 2, 101.0, RULES).reasons == ()
+    rivals = [one("a/0", 1, seen=130), one("b/0", 9, seen=130)]
+    changed = select(rivals, first.places, 1, 130.0, RULES)
+    assert changed.reasons == ("b/0 replaces a/0: 8 points ahead",)
+
+
+def test_who_stays_keeps_the_side_of_the_window() -> None:
+    current = [place("a/0", 90), place("b/0", 90)]
+    chosen = select([one("a/0", 1), one("b/0", 9)], current, 2, 100.0, RULES)
+    assert names(chosen) == ["a/0", "b/0"]
+
+
+def test_the_end_of_an_episode_is_noted_once() -> None:
+    current = [place("a/0", 50, episode=0)]
+    after = select([one("a/0", episode=1)], current, 1, 100.0, RULES)
+    assert after.places[0].ended == 100.0
+    later = select([one("a/0", episode=1, seen=105)], after.places, 1, 105.0, RULES)
+    assert later.places[0].ended == 100.0
+
+
+def test_fewer_places_are_filled_by_those_who_came_first() -> None:
+    current = [place("a/0", 90), place("b/0", 90)]
+    chosen = select([one("a/0", 1), one("b/0", 2)], current, 1, 100.0, RULES)
+    assert names(chosen) == ["a/0"]
+
+
+agents = st.lists(
+    st.builds(
+        one,
+        st.sampled_from([f"{peer}/{agent}" for peer in "abcd" for agent in range(4)]),
+        st.integers(0, 20),
+        st.floats(-10, 10),
+        st.floats(80, 100),
+        st.integers(0, 2),
+    ),
+    max_size=16,
+    unique_by=lambda c: c.key,
+)
+
+
+@given(st.lists(agents, min_size=1, max_size=6), st.integers(1, 5))
+def test_places_are_never_doubled_never_stale_and_never_needlessly_empty(rounds, top_k) -> None:
+    current: tuple[Featured, ...] = ()
+    for number, candidates in enumerate(rounds):
+        now = 100.0 + number
+        current = select(candidates, current, top_k, now, RULES).places
+        keys = [place.key for place in current]
+        fresh = {c.key for c in candidates if now - c.seen <= RULES.stale_s}
+        assert len(set(keys)) == len(keys)
+        assert set(keys) <= fresh
+        assert len(keys) == min(top_k, len(fresh))

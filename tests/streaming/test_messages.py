@@ -1,0 +1,114 @@
+"""What is put into a message comes out of it, within the wire's ranges."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from Daddy.streaming.messages import (
+    MAX_ROWS,
+    ROW,
+    Frame,
+    Peer,
+    Status,
+    Wish,
+    ack,
+    pack_rows,
+    read_ack,
+    read_frame,
+    read_rows,
+    read_stamps,
+    read_status,
+    read_wish,
+    row_of,
+    stamps,
+)
+from Daddy.streaming.protocol import BODY_LIMIT, Kind, ProtocolError
+from tests.streaming.helpers import report
+
+u32 = st.integers(0, 2**32 - 1)
+
+
+@given(u32, u32, u32, u32, st.integers(0, 65535), st.binary(max_size=50))
+def test_a_frame_comes_back(seq, base, step, captured, episode, data) -> None:
+    frame = Frame(seq, base, step, captured, episode, data)
+    assert read_frame(frame.pack()) == frame
+
+
+def test_a_row_has_32_bytes_and_comes_back() -> None:
+    row = row_of(report(3, badges=2, story_flags=40, episode_return=-1.5, step=70_000))
+    assert ROW.size == 32
+    assert read_rows(pack_rows([row])) == [row]
+    assert row.score == 42
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_a_return_that_is_no_number_is_shown_as_nothing(value: float) -> None:
+    assert row_of(report(episode_return=value)).episode_return == 0.0
+
+
+def test_values_out_of_range_are_brought_into_it() -> None:
+    row = row_of(report(badges=999, level=-4, step=2**40, episode_return=1e300))
+    assert (row.badges, row.level, row.step) == (255, 0, 2**32 - 1)
+    assert read_rows(pack_rows([row]))[0].episode_return == pytest.approx(1e9)
+
+
+def test_more_rows_than_fit_are_left_out() -> None:
+    body = pack_rows([row_of(report(one)) for one in range(MAX_ROWS + 10)])
+    assert len(body) == BODY_LIMIT[Kind.TELEM]
+
+
+def status(**changes: object) -> Status:
+    facts = {
+        "run": "slim_run",
+        "workload": "pokemon_red",
+        "host": "login1",
+        "via": "ssh-R",
+        "agents": 32,
+        "steps": 10,
+        "steps_per_s": 812.3,
+        "best": 57,
+        "delay_s": 1.25,
+        "peers": (Peer("slot-0", "node1", "17", 0.5),),
+        "maps": {1: "Fern Hollow"},
+    }
+    return Status(**{**facts, **changes})  # type: ignore[arg-type]
+
+
+def test_a_status_comes_back() -> None:
+    assert read_status(status().pack()) == status()
+
+
+def test_a_status_of_a_crowd_still_fits() -> None:
+    peers = tuple(Peer("p" * 31, "h" * 64, "j" * 32, 1e6) for _ in range(200))
+    maps = {number: "m" * 40 for number in range(500)}
+    assert len(status(peers=peers, maps=maps).pack()) <= BODY_LIMIT[Kind.STATUS]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b'{"peers":7}', b'{"maps":[1]}', b'{"agents":"many"}', b'{"peers":[["a"]]}', b'{"steps":1e999}'],
+)
+def test_a_status_with_a_wrong_field_is_refused(body: bytes) -> None:
+    with pytest.raises(ProtocolError):
+        read_status(body)
+
+
+def test_wishes_are_brought_into_bounds() -> None:
+    assert read_wish(Wish(500, 1e9).pack()) == Wish(16, 60.0)
+    assert read_wish(b'{"k":-1,"fps":0}') == Wish(1, 1.0)
+    with pytest.raises(ProtocolError):
+        read_wish(b'{"k":"all"}')
+
+
+def test_small_bodies_have_exact_sizes() -> None:
+    assert read_ack(ack(7)) == 7
+    assert read_stamps(stamps(1, 2)) == (1, 2)
+    for reader in (read_ack, read_stamps, read_frame):
+        with pytest.raises(ProtocolError):
+            reader(b"123")
+    with pytest.raises(ProtocolError):
+        read_rows(b"123")
