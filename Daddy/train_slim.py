@@ -228,8 +228,14 @@ def _absolute(text: str) -> str:
 
 
 def cli() -> None:
-    """The installed command."""
-    sys.exit(run_entry(main))
+    """The installed command. Everything is closed by now, so the interpreter is left untidied.
+
+    Tearing torch down takes a second or more, and the successor waits for our place meanwhile.
+    """
+    code = run_entry(main)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
