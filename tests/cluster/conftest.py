@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,6 @@ class Person:
     config: Path
     run: RunPaths
     env: dict[str, str]
-    started: list[int] = field(default_factory=list)
 
     def says(self, *argv: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
         """``run_controller ARGV --config …``."""
@@ -131,8 +129,3 @@ def _end(person: Person) -> None:
     if person.run.intent.exists():
         with_luck = person.says("stop", "--now", timeout_s=90)
         assert with_luck.returncode == 0, with_luck.stderr
-    for pid in person.started:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            continue

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -125,7 +126,7 @@ def test_a_wrong_setting_is_told_once_with_its_exit_code(
     person: Person, change: dict, code: int, words: str
 ) -> None:
     person.config.write_text(json.dumps(small_config(person.run.root, **change)))
-    person.env["PATH"] = os.path.dirname(sys.executable)
+    person.env["PATH"] = str(Path(sys.executable).parent)
     said = person.says("start")
     assert said.returncode == code
     assert words in said.stderr

@@ -54,6 +54,7 @@ class LocalJob:
         code: int | None = None
         try:
             with self._place() as descriptor:
+                self._refuse_if_cancelled()
                 word, code = self._run_child(descriptor)
         except DismissedError:
             code = self._end_child()
@@ -75,7 +76,12 @@ class LocalJob:
         finally:
             os.close(descriptor)
 
+    def _refuse_if_cancelled(self) -> None:
+        if self._files.read("cancel") is not None:
+            raise DismissedError
+
     def _take_place(self, queue: Path) -> int:
+        self._refuse_if_cancelled()
         while True:
             for number in range(int(self._spec["cap"])):
                 descriptor = _try_lock(place_lock(queue, number))

@@ -136,15 +136,22 @@ class LocalScheduler:
 
     def cancel(self, jobs: Sequence[JobRef]) -> None:
         for job in jobs:
+            files = self._find(job)
+            if files is not None:
+                files.write("cancel", {"ts": self._clock.now()})
             if not self._send(job, "process", signal.SIGTERM):
                 self._send(job, "start", signal.SIGKILL)
 
-    def _send(self, job: JobRef, name: str, number: int) -> bool:
+    def _find(self, job: JobRef) -> LocalJobFiles | None:
+        """The job's files, if the number still means that very job."""
         files = LocalJobFiles(self._queue / f"{job.job_id:06d}")
-        spec, who = files.read("job"), files.process(name)
-        if spec is None or spec["token"] != job.token or who is None:
-            return False
-        return signal_process(who, number)
+        spec = files.read("job")
+        return files if spec is not None and spec["token"] == job.token else None
+
+    def _send(self, job: JobRef, name: str, number: int) -> bool:
+        files = self._find(job)
+        who = files.process(name) if files is not None else None
+        return who is not None and signal_process(who, number)
 
 
 def _script(spec: JobSpec) -> str:

@@ -6,9 +6,8 @@ Format: ``controller/status.json``, version 1 (``docs/formats.md``). Stamps are 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from Daddy.cluster.orchestrator.intent import Intent
 from Daddy.cluster.orchestrator.records import (
     Attempt,
     JobState,
@@ -18,6 +17,9 @@ from Daddy.cluster.orchestrator.records import (
     SlotView,
     Snapshot,
 )
+
+if TYPE_CHECKING:
+    from Daddy.cluster.orchestrator.intent import Intent
 
 VERSION = 1
 _LAST = 5

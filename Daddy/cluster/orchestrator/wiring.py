@@ -110,7 +110,7 @@ def make_policy(config: Config, executor: str) -> Policy:
         hot_pass_s=min(poll, 1.0) if local else min(poll, _SLURM_HOT_PASS_S),
         absence_gap_s=0.0 if local else 30.0,
         drain_s=settings.drain_seconds,
-        recancel_s=30.0 if local else 60.0,
+        recancel_s=15.0 if local else 60.0,
         delays_s=_LOCAL_DELAYS_S if local else _SLURM_DELAYS_S,
         chaining=Chaining.LATE if settings.prequeue == "never" else Chaining.POOL,
         max_running=config.slurm.max_running,
