@@ -75,7 +75,8 @@ class PixelEncoder(Encoder):
 
     def forward(self, observations: Mapping[str, Tensor]) -> Tensor:
         pictures = [_planes(observations[key]) for key in self._pictures]
-        parts = [self.convolutions(torch.cat(pictures, 1).float() / 255.0)]
+        planes = torch.cat(pictures, 1).contiguous(memory_format=torch.channels_last)
+        parts = [self.convolutions(planes.float().mul_(1.0 / 255.0))]
         parts += [self._flags(key, observations[key]) for key in self._bits]
         parts += [observations[key].flatten(1).float() for key in self._scalars]
         return torch.relu(self.join(torch.cat(parts, 1)))

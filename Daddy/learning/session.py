@@ -56,7 +56,10 @@ class Session:
     def weights(self) -> StateDict:
         """The policy's weights on the CPU, a copy."""
         state = self.parts.policy.state_dict()
-        return {name: value.detach().cpu().clone() for name, value in state.items()}
+        return {
+            name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+            for name, value in state.items()
+        }
 
     def take_weights(self, weights: StateDict) -> None:
         self.parts.policy.load_state_dict(weights)
