@@ -19,7 +19,7 @@ LIGHT = [
 ]
 HEAVY = {"torch", "numpy", "pyboy", "pufferlib", "gymnasium", "submitit", "matplotlib", "pygame"}
 HELP_SECONDS = 0.3
-BARE_SECONDS = 0.025
+BARE_SECONDS = 0.045
 """CPU time of `python -c pass` on an ordinary machine; slower ones are given more time."""
 
 TELL_LOADED = """
