@@ -1,9 +1,9 @@
 """Pure: a two-pass assembler for the Game Boy's processor: source texts in, a ROM image out.
 
-Statements: instructions, ``name:`` and ``.local:`` labels, ``NAME equ EXPRESSION``, ``org``, ``ds``,
-``db`` (numbers and strings), ``dw``, ``charmap "x", N`` (letters of strings), ``cellmap "x", N``
-(letters of ``row``, a line of a map), and pictures: lines in ``|bars|``, after ``sprite`` in the
-column order of 8x16 sprites.
+Statements: instructions, ``name:`` and ``.local:`` labels, ``NAME equ EXPRESSION``, ``org``,
+``ds``, ``db`` (numbers and strings), ``dw``, ``charmap "x", N`` (letters of strings),
+``cellmap "x", N`` (letters of ``row``, a line of a map), and pictures: lines in ``|bars|``, after
+``sprite`` in the column order of 8x16 sprites.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ class Assembler:
         self.pc, self.scope, self.final = 0, "", final
         self.picture: list[str] = []
         self.column_major = False
-        for line in [*self.lines, Line("end", 0, "ds 0")]:
-            try:
+        line = Line("nowhere", 0, "")
+        try:
+            for line in [*self.lines, Line("end", 0, "ds 0")]:
                 self._statement(line.text)
-            except AsmError as error:
-                raise AsmError(f"{line.file}:{line.number}: {error}") from error
+        except AsmError as error:
+            raise AsmError(f"{line.file}:{line.number}: {error}") from error
 
     def _statement(self, text: str) -> None:
         if text.startswith("|"):

@@ -1,7 +1,7 @@
 """Build the cartridge from its source, or check that the committed image is what the source says.
 
-``python -m Daddy.pokemon.cartridge.build`` writes ``daddy.gb``; ``--check`` writes nothing and exits
-with 1 when the committed bytes differ.
+``python -m Daddy.pokemon.cartridge.build`` writes ``daddy.gb``; ``--check`` writes nothing and
+exits with 1 when the committed bytes differ.
 """
 
 from __future__ import annotations

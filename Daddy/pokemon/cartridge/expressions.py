@@ -25,7 +25,10 @@ BINARY: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.LShift: operator.lshift,
     ast.RShift: operator.rshift,
 }
-FUNCTIONS: dict[str, Callable[[int], int]] = {"high": lambda v: v >> 8 & 255, "low": lambda v: v & 255}
+FUNCTIONS: dict[str, Callable[[int], int]] = {
+    "high": lambda v: v >> 8 & 255,
+    "low": lambda v: v & 255,
+}
 
 
 class AsmError(Exception):

@@ -22,6 +22,8 @@ FIXED = {
     "rlca": "07", "rrca": "0f", "rla": "17", "rra": "1f", "daa": "27", "cpl": "2f", "scf": "37",
     "ccf": "3f",
 }  # fmt: skip
+BYTE = range(-128, 256)
+NEAR = range(-128, 128)
 REGISTERS = {*R8, *R16, *R16_STACK, *ACCUMULATOR, *CONDITIONS, "[c]"}
 Value = Callable[[str], int]
 
@@ -38,7 +40,7 @@ def encode(op: str, args: list[str], value: Value, pc: int, final: bool) -> byte
 
 
 def _byte(value: int) -> bytes:
-    if not -128 <= value <= 255:
+    if value not in BYTE:
         raise AsmError(f"{value} does not fit in a byte")
     return bytes([value & 255])
 
@@ -57,19 +59,26 @@ def _load(_op: str, a: list[str], value: Value, _at: tuple[int, bool]) -> bytes:
     to, source = a
     if to in R8 and source in R8 and (to, source) != ("[hl]", "[hl]"):
         return bytes([0x40 + 8 * R8.index(to) + R8.index(source)])
-    if to in ACCUMULATOR and source == "a":
-        return bytes([ACCUMULATOR[to]])
-    if to == "a" and source in ACCUMULATOR:
-        return bytes([ACCUMULATOR[source] + 8])
     if (to, source) == ("sp", "hl"):
         return b"\xf9"
     if to in R16:
         return bytes([0x01 + 16 * R16.index(to)]) + _word(value(source))
-    if (address := _address(to)) is not None:
-        return {"a": b"\xea", "sp": b"\x08"}[source] + _word(value(address))
-    if to == "a" and (address := _address(source)) is not None:
-        return b"\xfa" + _word(value(address))
+    if "a" in a and (code := _load_memory(to, source, value)):
+        return code
+    if _address(to) and source == "sp":
+        return b"\x08" + _word(value(to[1:-1]))
     return bytes([0x06 + 8 * R8.index(to)]) + _byte(value(source))
+
+
+def _load_memory(to: str, source: str, value: Value) -> bytes:
+    """The accumulator to or from memory; empty when the operands are something else."""
+    write = source == "a"
+    place = to if write else source
+    if place in ACCUMULATOR:
+        return bytes([ACCUMULATOR[place] + (0 if write else 8)])
+    if address := _address(place):
+        return (b"\xea" if write else b"\xfa") + _word(value(address))
+    return b""
 
 
 def _load_high(_op: str, a: list[str], value: Value, _at: tuple[int, bool]) -> bytes:
@@ -93,7 +102,9 @@ def _alu(op: str, a: list[str], value: Value, _at: tuple[int, bool]) -> bytes:
     if op == "add" and a[0] == "sp":
         return b"\xe8" + _byte(value(a[1]))
     base = 0x80 + 8 * ALU.index(op)
-    return bytes([base + R8.index(a[-1])]) if a[-1] in R8 else bytes([base + 0x46]) + _byte(value(a[-1]))
+    if a[-1] in R8:
+        return bytes([base + R8.index(a[-1])])
+    return bytes([base + 0x46]) + _byte(value(a[-1]))
 
 
 def _rotate(op: str, a: list[str], _value: Value, _at: tuple[int, bool]) -> bytes:
@@ -119,7 +130,7 @@ def _jump(op: str, a: list[str], value: Value, _at: tuple[int, bool]) -> bytes:
 def _jump_near(_op: str, a: list[str], value: Value, at: tuple[int, bool]) -> bytes:
     pc, final = at
     distance = value(a[-1]) - (pc + 2)
-    if final and not -128 <= distance < 128:
+    if final and distance not in NEAR:
         raise AsmError(f"jr to {a[-1]} is {distance} bytes away; use jp")
     first = 0x18 if len(a) == 1 else 0x20 + 8 * CONDITIONS.index(a[0])
     return bytes([first, distance & 255])

@@ -117,9 +117,7 @@ class Player:
         return GREAT_BELL
 
     def _nearest_bed(self, facts: Facts) -> Place:
-        return min(
-            BEDS, key=lambda bed: self._far(bed, facts.set_flags).get(facts.place, 1 << 16)
-        )
+        return min(BEDS, key=lambda bed: self._far(bed, facts.set_flags).get(facts.place, 1 << 16))
 
     def _towards(self, facts: Facts, thing: Place) -> str:
         reach = stands(self.atlas, thing)

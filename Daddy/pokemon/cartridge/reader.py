@@ -1,7 +1,7 @@
-"""Pure: assembly files to a flat list of lines: includes followed, macros and repetitions expanded.
+r"""Pure: assembly files to a flat list of lines; includes, macros and repetitions expanded.
 
-``include "name"`` · ``macro NAME`` … ``endm`` (arguments are ``\\1`` to ``\\9``, a missing one is empty)
-· ``rept N`` … ``endr`` · ``;`` starts a comment.
+``include "name"`` · ``macro NAME`` … ``endm`` (arguments are ``\1`` to ``\9``, a missing one is
+empty) · ``rept N`` … ``endr`` · ``;`` starts a comment.
 """
 
 from __future__ import annotations

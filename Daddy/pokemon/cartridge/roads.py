@@ -1,4 +1,4 @@
-"""Pure: where each button leads in the cartridge's world, and how far every place is from a goal."""
+"""Pure: where each button leads in the cartridge's world, and how far places are from a goal."""
 
 from __future__ import annotations
 

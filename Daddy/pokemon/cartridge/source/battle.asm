@@ -81,10 +81,10 @@ message_shown:
     ld [wPhase], a
     ret
 
-strike:                     ; damage = level / 2 + 3 + (0 to 3)
+strike:                     ; damage = level / 2 + 4 + (0 to 3)
     call random
     and 3
-    add a, 3
+    add a, 4
     ld e, a
     ld bc, MON_LEVEL
     call my_mon
@@ -291,22 +291,3 @@ phase_defeat:               ; wake up, rested, where one last asked for a bed
     ld b, 4
     ld c, 3
     jp enter_map
-
-text_menu:
-    db "A: ATTACK", NEWLINE, "B: RUN", END
-text_away:
-    db "YOU GOT AWAY.", END
-text_caught:
-    db "IT WON'T LET YOU!", END
-text_no_running:
-    db "NO RUNNING NOW!", END
-text_swap:
-    db "YOUR FRIEND RESTS.", NEWLINE, "THE NEXT STEPS IN.", END
-text_next:
-    db "ANOTHER ONE", NEWLINE, "STEPS FORWARD!", END
-text_defeat:
-    db "EVERYONE IS TIRED.", NEWLINE, "YOU HURRY BACK...", END
-text_down:
-    db " IS OUT!", END
-text_grew:
-    db " GREW!", END

@@ -2,7 +2,7 @@
 
 ; Busy work of the vertical blank, in turns of about 28 clocks. It stands for the music of the
 ; real game: with it a frame costs the emulator about as much as one of the real game does.
-BUSY_WORK equ 1000
+BUSY_WORK equ 900
 
 ; wMode
 MODE_WORLD  equ 0

@@ -7,7 +7,7 @@ rival1:   db 25, 0, $01, 1, MOSSEL, 4
 lena:     db 2, 0, $01, 1, SKITTER, 4
 otis:     db 1, 0, $01, 1, FLAPJAY, 5
 pupil1:   db 4, 0, $02, 1, GRUMBO, 6
-leader1:  db 34, 1, $09, 1, GRUMBO, 8
+leader1:  db 34, 1, $09, 1, GRUMBO, 7
 mara:     db 3, 0, $02, 1, MOSSEL, 8
 toby:     db 1, 0, $02, 2, SKITTER, 7, FLAPJAY, 8
 digger:   db 14, 0, $03, 1, GRUMBO, 10

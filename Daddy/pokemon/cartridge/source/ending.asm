@@ -46,4 +46,10 @@ ending_text:
     db "RING FOR YOU!", END
     dw wScreen + 20 * 14 + 6
     db "THE END", END
+    dw wScreen + 20 * 9 + 3
+    db TILE_BADGE, END
+    dw wScreen + 20 * 9 + 16
+    db TILE_BADGE + 1, END
+    dw wScreen + 20 * 12 + 9
+    db TILE_BADGE + 2, END
     dw 0

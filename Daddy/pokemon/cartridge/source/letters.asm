@@ -36,6 +36,7 @@ charmap "!", $E7
 charmap ".", $E8
 charmap "/", $F3
 charmap ",", $F4
+charmap "#", $DC           ; a brick of the title
 charmap "0", $F6
 charmap "1", $F7
 charmap "2", $F8

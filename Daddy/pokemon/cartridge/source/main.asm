@@ -16,14 +16,18 @@ include "screen.asm"        ; the 20x18 screen buffer and its way into video mem
 include "title.asm"         ; title screen, new game
 include "maps.asm"          ; entering a map
 include "view.asm"          ; its cells and surroundings, scrolling
-include "movement.asm"      ; walking, ledges, edges, warps, grass
-include "objects.asm"       ; people and things: drawing, bumping, line of sight
+include "movement.asm"      ; walking, ledges, grass
+include "passages.asm"      ; doors and edges of maps
+include "objects.asm"       ; people and things: bumping, talking, line of sight
+include "sprites.asm"       ; where they are drawn
 include "scripts.asm"       ; the small language of events
 include "textbox.asm"       ; dialogue
 include "creatures.asm"     ; party: joining, levels, healing
 include "battle.asm"        ; rounds, victory, defeat
+include "battle_texts.asm"
 include "foes.asm"          ; who stands opposite
-include "battle_screen.asm" ; pictures and bars of a battle
+include "battle_screen.asm" ; names and bars of a battle
+include "pictures.asm"      ; of creatures
 include "hud.asm"           ; status line and status page
 include "ending.asm"        ; the last screen
 
@@ -51,6 +55,8 @@ include "map_gym3.asm"
 include "map_summit.asm"
 
 include "art_terrain.asm"
+include "art_indoors.asm"
 include "art_people.asm"
+include "art_folk.asm"
 include "art_creatures.asm"
 include "art_font.asm"

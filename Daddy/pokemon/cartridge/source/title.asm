@@ -22,19 +22,31 @@ open_title:
     ld [wTimer], a
     ld b, LUMPKIN
     call load_my_picture
-    ld hl, wScreen + 20 * 7 + 8
+    ld hl, wScreen + 20 * 10 + 8
     ld a, TILE_MINE
     call draw_picture
     call show_all
     jp full_window
 
 title_text:
-    dw wScreen + 20 * 3 + 6
-    db "D A D D Y", END
-    dw wScreen + 20 * 5 + 2
+    dw wScreen + 20 * 1
+    db "##   #  ##  ##  # #", END
+    dw wScreen + 20 * 2
+    db "# # # # # # # # # #", END
+    dw wScreen + 20 * 3
+    db "# # ### # # # #  #", END
+    dw wScreen + 20 * 4
+    db "# # # # # # # #  #", END
+    dw wScreen + 20 * 5
+    db "##  # # ##  ##   #", END
+    dw wScreen + 20 * 8 + 1
     db "THE ISLE OF BELLS", END
-    dw wScreen + 20 * 14 + 5
+    dw wScreen + 20 * 16 + 4
     db "PRESS START", END
+    dw wScreen + 20 * 12 + 2
+    db TILE_BADGE, "  ", TILE_BADGE + 1, END
+    dw wScreen + 20 * 12 + 14
+    db TILE_BADGE + 2, "  ", TILE_BADGE, END
     dw 0
 
 title_frame:
