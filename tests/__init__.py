@@ -1,1 +1,1 @@
-"""Tests, mirroring Daddy/. A package so that no library's own top-level `tests` stands in its way."""
+"""Tests, mirroring Daddy/. A package, so that no library's own `tests` stands in its way."""
