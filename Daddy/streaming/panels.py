@@ -72,7 +72,8 @@ def _below(panel: Panel, place: PanelLayout, text: int, theme: Theme) -> Iterato
 
 def _beside(panel: Panel, words: Rect, text: int, theme: Theme) -> Iterator[Draw]:
     row, y = panel.row, words.y
-    yield from _title(panel, words, y, text, theme)
+    score = (f"score {row.score}", theme.accent)
+    yield from between(words, y, text, (panel.name, theme.ink), score)
     y += (LINE + 4) * text
     yield from _badges(row.badges, words, y, text, theme)
     y += (LINE + 4) * text
@@ -87,7 +88,8 @@ def _beside(panel: Panel, words: Rect, text: int, theme: Theme) -> Iterator[Draw
     for what, value in facts.items():
         yield from between(words, y, text, (what, theme.soft), (value, theme.ink))
         y += LINE * text
-    yield Text(words.x, y, fit(panel.peer.host, words.width, text), theme.soft, text)
+    job = f"job {panel.peer.job}" if panel.peer.job else ""
+    yield from between(words, y, text, (panel.peer.host, theme.soft), (job, theme.faint))
     y += LINE * text
     top = max(y, words.bottom - 2 * _CURVE * text)
     yield from _curve(

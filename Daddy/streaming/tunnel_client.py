@@ -137,9 +137,9 @@ class FrameSender:
     def _write(self) -> bool:
         with self._lock:
             reports = list(self._reports.values())
+            if not reports:
+                return False
             pictures, self._pictures = self._pictures, []
-        if not reports:
-            return False
         sequence = self._spool.next_sequence()
         sent_ms = round(self._clock.monotonic() * 1000)
         self._spool.write(

@@ -137,7 +137,7 @@ def print_scenes(
 ) -> None:
     """Headless: one line per agent and second; the waiting text whenever it changes."""
     before, told = dict[str, int](), list[str]()
-    while not clock.wait(stop, 1.0):
+    while True:
         scene = receiver.scene(top_k)
         each_second(scene)
         if not scene.panels:
@@ -146,10 +146,11 @@ def print_scenes(
                 print("\n".join(text), flush=True)
             told = text
         for panel in scene.panels:
-            print(
-                line(panel, scene.frames.get(panel.name, 0) - before.get(panel.name, 0)), flush=True
-            )
+            count = scene.frames.get(panel.name, 0) - before.get(panel.name, 0)
+            print(line(panel, count), flush=True)
         before = dict(scene.frames)
+        if clock.wait(stop, 1.0):
+            return
 
 
 def _default_login(environ: Mapping[str, str]) -> str:

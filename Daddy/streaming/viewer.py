@@ -167,8 +167,10 @@ class Window:
         """
         next_second, asked = 0.0, self._keys.top_k
         try:
-            while not self._keys.leave and not self._clock.wait(stop, 1 / FPS):
+            while not self._clock.wait(stop, 1 / FPS):
                 self._listen()
+                if self._keys.leave:
+                    break
                 if self._keys.top_k != asked:
                     asked = self._keys.top_k
                     wish(asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import socket
@@ -20,6 +21,7 @@ TOKEN = Token(bytes(range(32)), "test")
 OTHER = Token(bytes(range(1, 33)), "stranger")
 
 
+@functools.lru_cache(maxsize=256)
 def picture(seed: int) -> bytes:
     """A picture of tiles, as a game draws them."""
     chance = random.Random(seed)

@@ -84,13 +84,19 @@ def test_a_status_comes_back() -> None:
 
 def test_a_status_of_a_crowd_still_fits() -> None:
     peers = tuple(Peer("p" * 31, "h" * 64, "j" * 32, 1e6) for _ in range(200))
-    maps = {number: "m" * 40 for number in range(500)}
+    maps = dict.fromkeys(range(500), "m" * 40)
     assert len(status(peers=peers, maps=maps).pack()) <= BODY_LIMIT[Kind.STATUS]
 
 
 @pytest.mark.parametrize(
     "body",
-    [b'{"peers":7}', b'{"maps":[1]}', b'{"agents":"many"}', b'{"peers":[["a"]]}', b'{"steps":1e999}'],
+    [
+        b'{"peers":7}',
+        b'{"maps":[1]}',
+        b'{"agents":"many"}',
+        b'{"peers":[["a"]]}',
+        b'{"steps":1e999}',
+    ],
 )
 def test_a_status_with_a_wrong_field_is_refused(body: bytes) -> None:
     with pytest.raises(ProtocolError):

@@ -27,7 +27,12 @@ def test_a_segment_comes_back() -> None:
     reports, taken = [report(0), report(1, map_id=2, map_name="Lake Path")], pictures(6)
     segment = read_segment(pack_segment(9, WRITER, 5000, reports, taken))
     assert segment is not None
-    assert (segment.sequence, segment.peer, segment.host, segment.job) == (9, "slot-1", "node7", "4711")
+    assert (segment.sequence, segment.peer, segment.host, segment.job) == (
+        9,
+        "slot-1",
+        "node7",
+        "4711",
+    )
     assert (segment.incarnation, segment.sent_ms) == ("0123abcd", 5000)
     assert segment.rows == tuple(row_of(one) for one in reports)
     assert segment.maps == {1: "Fern Hollow", 2: "Lake Path"}

@@ -1,0 +1,126 @@
+"""Never more on its way than the link takes, always the newest, against what was acknowledged."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from Daddy.streaming.flow import KEY_EVERY_S, Playout, Receiver, Sender, window
+from Daddy.streaming.segment import Picture
+from tests.streaming.helpers import picture
+
+
+def shot(number: int, captured_ms: int = 0) -> Picture:
+    return Picture(0, number, 0, captured_ms, picture(number))
+
+
+@pytest.mark.parametrize(
+    ("rtt_s", "fps", "allowed"), [(0.0, 30, 2), (0.03, 30, 3), (0.3, 15, 7), (9.0, 60, 16)]
+)
+def test_the_window_is_a_round_trip_and_two_more(rtt_s, fps, allowed) -> None:
+    assert window(rtt_s, fps) == allowed
+
+
+def test_a_full_window_keeps_only_the_newest_picture() -> None:
+    sender, viewer = Sender(), Receiver()
+    for number in range(5):
+        sender.offer(shot(number))
+        sender.next(0.0, allowed=2)
+    assert (sender.sent, sender.dropped) == (2, 2)
+    sender.acked(2)
+    frame = sender.next(0.0, allowed=2)
+    assert frame is not None
+    assert frame.step == 4
+    assert frame.base == 2
+    assert viewer.decode(frame) is None, "the base never reached this viewer"
+
+
+def test_the_first_picture_and_one_every_ten_seconds_is_whole() -> None:
+    sender = Sender()
+    bases = []
+    for second in range(int(KEY_EVERY_S) + 2):
+        sender.offer(shot(second))
+        frame = sender.next(float(second), allowed=2)
+        assert frame is not None
+        bases.append(frame.base)
+        sender.acked(frame.seq)
+    assert [second for second, base in enumerate(bases) if base == 0] == [0, int(KEY_EVERY_S)]
+
+
+def test_a_viewer_that_asks_gets_a_whole_picture() -> None:
+    sender = Sender()
+    sender.offer(shot(1))
+    sender.acked(sender.next(0.0, 2).seq)  # type: ignore[union-attr]
+    sender.need_key()
+    sender.offer(shot(2))
+    assert sender.next(0.1, 2).base == 0  # type: ignore[union-attr]
+
+
+def test_acknowledgements_of_pictures_never_sent_are_ignored() -> None:
+    sender = Sender()
+    sender.acked(99)
+    sender.offer(shot(1))
+    assert sender.next(0.0, 2).base == 0  # type: ignore[union-attr]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 2**32), st.floats(0.0, 0.6))
+def test_whatever_is_lost_the_viewer_shows_true_pictures_or_asks(seed: int, loss: float) -> None:
+    """Frames and acknowledgements are lost at random: no wrong picture is ever decoded."""
+    chance, sender, viewer = random.Random(seed), Sender(), Receiver()
+    shown = 0
+    for number in range(40):
+        sender.offer(shot(number))
+        frame = sender.next(number * 0.1, allowed=16)
+        if frame is None:
+            sender.need_key()
+            continue
+        if chance.random() < loss:
+            continue
+        pixels = viewer.decode(frame)
+        if pixels is None:
+            sender.need_key()
+        else:
+            assert pixels == picture(number)
+            shown += 1
+            if chance.random() >= loss:
+                sender.acked(frame.seq)
+    assert shown > 5
+
+
+def test_a_lump_is_played_at_the_pace_at_which_it_was_taken() -> None:
+    playout = Playout()
+    playout.add([shot(n, 1000 + 100 * n) for n in range(5)], now=50.0)
+    assert [one.step for _, one in playout.due(50.0)] == [0]
+    assert [one.step for _, one in playout.due(50.25)] == [1, 2]
+    assert playout.next_due() == pytest.approx(50.3)
+
+
+def test_a_pause_of_the_learner_does_not_hold_up_what_follows() -> None:
+    playout = Playout()
+    playout.add([shot(0, 0)], now=0.0)
+    playout.due(0.0)
+    playout.add([shot(1, 8000)], now=9.0)
+    assert [one.step for _, one in playout.due(9.0)] == [1]
+
+
+def test_play_that_falls_behind_catches_up_by_dropping_the_oldest() -> None:
+    playout = Playout(longest_s=3.0)
+    playout.add([shot(n, 100 * n) for n in range(100)], now=0.0)
+    assert 0.0 <= playout.next_due() <= 0.2  # type: ignore[operator]
+    assert len(playout) < 45
+    assert [one.step for _, one in playout.due(10.0)][-1] == 99
+
+
+def test_a_growing_delay_is_played_off_a_fifth_faster() -> None:
+    playout, now = Playout(usual_s=1.2), 0.0
+    playout.add([shot(n, 100 * n) for n in range(25)], now)  # 2.4 s at once
+    for lump in range(1, 40):
+        now = 0.5 * lump
+        playout.due(now)
+        playout.add([shot(n, 100 * n) for n in range(20 + 5 * lump, 25 + 5 * lump)], now)
+    behind = playout._queue[-1][0] - now
+    assert behind < 1.6

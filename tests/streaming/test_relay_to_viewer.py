@@ -1,0 +1,243 @@
+"""From a learner's sender through a real relay and real sockets to a viewer."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from Daddy.core.clock import SystemClock
+from Daddy.core.events import read_events
+from Daddy.streaming.featured import read_featured
+from Daddy.streaming.messages import Wish
+from Daddy.streaming.receiver import Receiver
+from Daddy.streaming.relay import make_relay
+from Daddy.streaming.tokens import ensure_token, load_tokens
+from Daddy.streaming.tunnel_client import FrameSender
+from tests.streaming.helpers import eventually, finish, free_port, picture, report, start
+
+
+class Learner:
+    """Plays pictures at 30 a second for two agents until closed."""
+
+    def __init__(self, stream: Path, peer: str, badges: int) -> None:
+        self.sender = FrameSender(stream, peer, job="17", host="node1")
+        self.badges = badges
+        self.stop = threading.Event()
+        self.thread = threading.Thread(target=self._play, daemon=True)
+        self.thread.start()
+
+    def _play(self) -> None:
+        step = 0
+        while not self.stop.wait(1 / 30):
+            step += 1
+            self.sender.report(
+                [report(agent, badges=self.badges - agent, step=step) for agent in (0, 1)]
+            )
+            for agent in self.sender.wanted():
+                self.sender.offer(agent, picture(step % 40))
+
+    def close(self) -> None:
+        self.stop.set()
+        self.thread.join(5)
+        self.sender.close()
+
+
+@contextmanager
+def learners(stream: Path) -> Iterator[list[Learner]]:
+    some = [Learner(stream, "slot-0", 3), Learner(stream, "slot-1", 6)]
+    try:
+        yield some
+    finally:
+        for one in some:
+            one.close()
+
+
+@contextmanager
+def relay(run: Path, port: int, token: Path) -> Iterator[None]:
+    stop = threading.Event()
+    served = make_relay(run, port, [token], Wish(2, 15.0), "spool", SystemClock())
+    thread = threading.Thread(target=served.run, args=(stop,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(5)
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    path = tmp_path / "home" / "token"
+    ensure_token(path, "test")
+    return path
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "slim_run"
+    (folder / "stream").mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def receiver(token: Path) -> Iterator[Receiver]:
+    made = Receiver(0, lambda: load_tokens([token]), Wish(2, 60.0), SystemClock())
+    yield made
+    made.close()
+
+
+def test_the_best_two_of_four_agents_arrive_picture_by_picture(run, token, receiver) -> None:
+    with learners(run / "stream"), relay(run, receiver.port, token):
+        assert eventually(15, lambda: sum(receiver.scene(2).frames.values()) > 60)
+        scene = receiver.scene(2)
+    assert [panel.name for panel in scene.panels] == ["slot-1/0", "slot-1/1"]
+    first = scene.panels[0]
+    assert first.pixels in {picture(one) for one in range(40)}
+    assert (first.row.badges, first.map_name, first.peer.host) == (6, "Fern Hollow", "node1")
+    assert first.peer.job == "17"
+    assert scene.statuses[0].agents == 4
+    assert scene.transport == "spool", "no ssh stands between"
+    assert 0.0 < first.age_s < 6.0
+    shown = read_featured(run / "stream")
+    assert {one.peer for one in shown} <= {"slot-1"}
+
+
+def test_the_viewer_may_ask_for_more(run, token, receiver) -> None:
+    with learners(run / "stream"), relay(run, receiver.port, token):
+        assert eventually(10, lambda: len(receiver.scene(9).panels) == 2)
+        receiver.subscribe(Wish(4, 60.0))
+        assert eventually(10, lambda: all(p.pixels for p in receiver.scene(9).panels[:4])
+                          and len(receiver.scene(9).panels) == 4)  # fmt: skip
+
+
+def test_a_new_viewer_gets_pictures_after_the_first_was_closed(run, token, receiver) -> None:
+    port = receiver.port
+    with learners(run / "stream"), relay(run, port, token):
+        assert eventually(10, lambda: receiver.scene(2).frames)
+        receiver.close()
+        again = Receiver(port, lambda: load_tokens([token]), Wish(2, 60.0), SystemClock())
+        try:
+            assert eventually(15, lambda: sum(again.scene(2).frames.values()) > 20)
+        finally:
+            again.close()
+
+
+def test_nothing_is_wanted_any_more_once_the_relay_has_ended(run, token, receiver) -> None:
+    with learners(run / "stream") as playing:
+        with relay(run, receiver.port, token):
+            assert eventually(10, playing[1].sender.wanted)
+        assert eventually(5, lambda: not playing[1].sender.wanted())
+
+
+def test_a_relay_with_another_token_is_refused_and_both_key_ids_are_told(
+    run, receiver, tmp_path
+) -> None:
+    other = tmp_path / "other"
+    ensure_token(other, "stranger")
+    with relay(run, receiver.port, other):
+        assert eventually(10, lambda: "no token in common" in receiver.scene(2).trouble)
+        assert load_tokens([other])[0].key_id in receiver.scene(2).trouble
+        assert not receiver.scene(2).connected
+        texts = lambda: [e["data"].get("text", "") for e in read_events(run / "events")]  # noqa: E731
+        assert eventually(5, lambda: any("no token in common" in text for text in texts()))
+
+
+def test_a_token_copied_later_is_taken_up_without_a_restart(run, token, receiver, tmp_path) -> None:
+    other = tmp_path / "other"
+    ensure_token(other, "cluster")
+    with learners(run / "stream"), relay(run, receiver.port, other):
+        assert eventually(10, lambda: receiver.scene(2).trouble)
+        with token.open("a") as mine:
+            mine.write(other.read_text())
+        assert eventually(15, lambda: receiver.scene(2).connected)
+
+
+@pytest.mark.parametrize(
+    "knock",
+    [b"GET / HTTP/1.1\r\n\r\n", b"\xff" * 200, bytes(8), b"\x05\x00\x01\x00\xff\xff\xff\xff"],
+    ids=["a browser", "noise", "an empty header", "four gigabytes"],
+)
+def test_strangers_get_no_byte_and_no_time(receiver, knock) -> None:
+    with socket.create_connection(("127.0.0.1", receiver.port), timeout=5) as stranger:
+        stranger.sendall(knock)
+        began, answer = time.monotonic(), b""
+        while chunk := _read(stranger):
+            answer += chunk
+    assert time.monotonic() - began < 4.5
+    assert b"token" not in answer
+    assert len(answer) < 150, "at most a farewell"
+
+
+def _read(stranger: socket.socket) -> bytes:
+    try:
+        return stranger.recv(4096)
+    except ConnectionError:
+        return b""
+
+
+def test_who_says_nothing_is_closed_after_three_seconds(receiver) -> None:
+    with socket.create_connection(("127.0.0.1", receiver.port), timeout=6) as silent:
+        began = time.monotonic()
+        assert silent.recv(1) == b""
+        assert 2.5 < time.monotonic() - began < 5
+
+
+def test_a_crowd_of_strangers_does_not_exhaust_the_viewer(receiver) -> None:
+    crowd = [socket.create_connection(("127.0.0.1", receiver.port), timeout=5) for _ in range(40)]
+    try:
+        assert eventually(5, lambda: len(receiver._connections) <= 8)
+    finally:
+        for one in crowd:
+            one.close()
+
+
+def test_both_loopback_addresses_listen_and_no_other(receiver) -> None:
+    for host in ("127.0.0.1", "::1"):
+        with socket.create_connection((host, receiver.port), timeout=5):
+            pass
+    assert {one.getsockname()[0] for one in receiver._listeners} == {"127.0.0.1", "::1"}
+
+
+def test_headless_prints_a_line_per_agent_and_second_and_records_frames(
+    run, token, tmp_path
+) -> None:
+    port = free_port()
+    events = tmp_path / "events"
+    viewer = start(
+        "Daddy.streaming.tunnel_server", "--port", port, "--headless", "--token", token,
+        "--record-events", events, home=tmp_path,
+    )  # fmt: skip
+    server = start(
+        "Daddy.streaming.relay", "--run-dir", run, "--port", port, "--token", token,
+        home=tmp_path,
+    )  # fmt: skip
+    try:
+        with learners(run / "stream"):
+            counted = lambda: sum(  # noqa: E731
+                sum(e["data"]["frames"].values()) for e in read_events(events, "viewer-*.jsonl")
+            )
+            assert eventually(25, lambda: events.exists() and counted() > 40)
+    finally:
+        viewer.send_signal(signal.SIGINT)
+        printed, served = finish(viewer), finish(server)
+    assert viewer.returncode == 0
+    assert server.returncode == 0, served
+    assert "ssh -R 9999:localhost:" in printed
+    lines = [line for line in printed.splitlines() if line.startswith("slot-1/0")]
+    assert any("frames" in line and "6 badges" in line and "Fern Hollow" in line for line in lines)
+    last = list(read_events(events))[-1]
+    assert last["source"]["kind"] == "viewer"
+    assert last["run"] == "slim_run"
+    assert last["data"]["transport"] == "spool"
+    assert set(last["data"]["frames"]) == {"slot-1/0", "slot-1/1"}
+    assert "a viewer has proved itself" in served
+    wanted = json.loads((run / "stream" / "wanted.json").read_text())
+    assert wanted["wanted"] == {}, "a relay that ends asks for nothing"

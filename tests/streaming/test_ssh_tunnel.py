@@ -1,0 +1,175 @@
+"""Frames through a real ``ssh -R`` into a real sshd, as the guide writes it."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from Daddy.core.clock import SystemClock
+from Daddy.streaming.messages import Wish
+from Daddy.streaming.receiver import Receiver
+from Daddy.streaming.relay import make_relay
+from Daddy.streaming.tokens import ensure_token, load_tokens
+from Daddy.streaming.tunnel_client import FrameSender
+from tests.streaming.helpers import eventually, free_port, picture, report
+
+SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin")
+
+SSHD_CONFIG = """
+Port {port}
+ListenAddress 127.0.0.1
+HostKey {folder}/host
+AuthorizedKeysFile {folder}/client.pub
+PidFile none
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+AllowTcpForwarding yes
+"""
+
+
+@dataclass(frozen=True)
+class Login:
+    folder: Path
+    port: int
+
+    def ssh(self, *options: str) -> list[str]:
+        facts = {
+            "BatchMode": "yes",
+            "StrictHostKeyChecking": "no",
+            "UserKnownHostsFile": "/dev/null",
+            "ExitOnForwardFailure": "yes",
+            "IdentitiesOnly": "yes",
+            "LogLevel": "ERROR",
+        }
+        flags = [part for key, value in facts.items() for part in ("-o", f"{key}={value}")]
+        who = f"{getpass.getuser()}@127.0.0.1"
+        key = str(self.folder / "client")
+        return ["ssh", "-F", "none", *flags, "-i", key, "-p", str(self.port), *options, who]
+
+
+def open_port(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture
+def login(tmp_path: Path) -> Iterator[Login]:
+    if SSHD is None or shutil.which("ssh") is None:
+        pytest.fail("sshd is missing: apt-get install openssh-server (scripts/test does)")
+    folder = tmp_path / "login"
+    folder.mkdir()
+    for name in ("host", "client"):
+        key = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
+        subprocess.run(key, check=True, timeout=30)
+    port = free_port()
+    (folder / "sshd_config").write_text(SSHD_CONFIG.format(port=port, folder=folder))
+    if os.getuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)
+    sshd = subprocess.Popen([SSHD, "-D", "-e", "-f", str(folder / "sshd_config")],
+                            stderr=(folder / "log").open("wb"))  # fmt: skip
+    try:
+        assert eventually(10, lambda: open_port(port)), (folder / "log").read_text()
+        yield Login(folder, port)
+    finally:
+        sshd.terminate()
+        sshd.wait(10)
+
+
+@contextmanager
+def tunnel(login: Login, remote: int, local: int) -> Iterator[subprocess.Popen[bytes]]:
+    """``ssh -R remote:localhost:local``, up and forwarding."""
+    child = subprocess.Popen(login.ssh("-N", "-R", f"{remote}:localhost:{local}"))
+    try:
+        assert eventually(10, lambda: open_port(remote))
+        yield child
+    finally:
+        child.terminate()
+        child.wait(10)
+
+
+@contextmanager
+def playing(stream: Path) -> Iterator[None]:
+    """A learner that plays 30 pictures a second."""
+    stop = threading.Event()
+
+    def play(sender: FrameSender) -> None:
+        step = 0
+        while not stop.wait(1 / 30):
+            step += 1
+            sender.report([report(0, step=step), report(1, step=step)])
+            for agent in sender.wanted():
+                sender.offer(agent, picture(step % 40))
+
+    with FrameSender(stream, "slot-0") as sender:
+        thread = threading.Thread(target=play, args=(sender,), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join(5)
+
+
+def test_pictures_come_through_ssh_and_come_back_after_the_tunnel_was_cut(
+    login: Login, tmp_path: Path
+) -> None:
+    run, token = tmp_path / "slim_run", tmp_path / "token"
+    (run / "stream").mkdir(parents=True)
+    ensure_token(token, "test")
+    remote = free_port()
+    receiver = Receiver(0, lambda: load_tokens([token]), Wish(2, 60), SystemClock())
+    served = make_relay(run, remote, [token], Wish(2, 15), "ssh-R", SystemClock())
+    stop = threading.Event()
+    thread = threading.Thread(target=served.run, args=(stop,), daemon=True)
+    thread.start()
+    try:
+        with playing(run / "stream"):
+            assert eventually(5, lambda: "nobody listens" in served._link.trouble)
+            with tunnel(login, remote, receiver.port):
+                assert eventually(20, lambda: len(receiver.scene(2).frames) == 2)
+                before = frames(receiver)
+                assert eventually(20, lambda: frames(receiver) > before + 40)
+                assert receiver.scene(2).transport == "ssh-R"
+            assert eventually(10, lambda: not receiver.scene(2).connected)
+            before = frames(receiver)
+            with tunnel(login, remote, receiver.port):
+                assert eventually(20, lambda: frames(receiver) > before + 20)
+    finally:
+        stop.set()
+        thread.join(5)
+        receiver.close()
+
+
+def frames(receiver: Receiver) -> int:
+    return sum(receiver.scene(2).frames.values())
+
+
+def test_a_tunnel_without_a_viewer_never_counts_as_connected(login: Login, tmp_path: Path) -> None:
+    """Through ``ssh -R`` every connect succeeds; only the handshake tells."""
+    run, token = tmp_path / "slim_run", tmp_path / "token"
+    (run / "stream").mkdir(parents=True)
+    ensure_token(token, "test")
+    remote = free_port()
+    served = make_relay(run, remote, [token], Wish(2, 15), "ssh-R", SystemClock())
+    stop = threading.Event()
+    thread = threading.Thread(target=served.run, args=(stop,), daemon=True)
+    with tunnel(login, remote, free_port()):
+        thread.start()
+        try:
+            assert eventually(10, lambda: "viewer" in served._link.trouble)
+            assert not served._link.established
+            assert served._link.connections == 0
+        finally:
+            stop.set()
+            thread.join(5)

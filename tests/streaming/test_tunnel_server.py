@@ -1,0 +1,121 @@
+"""What the viewer's command answers to what people type."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from Daddy.core.errors import run_entry
+from Daddy.streaming import tunnel_server
+from Daddy.streaming.receiver import Receiver
+from Daddy.streaming.tokens import ensure_token, home_token, load_tokens
+from tests.streaming.helpers import CHECKOUT, finish, free_port, start
+
+
+def test_a_port_in_use_is_exit_8_and_says_what_to_do(tmp_path: Path) -> None:
+    first = start("Daddy.streaming.tunnel_server", "--port", port := free_port(), "--headless",
+                  home=tmp_path)  # fmt: skip
+    try:
+        assert first.stdout
+        assert "waiting for the tunnel" in first.stdout.readline()
+        second = start("Daddy.streaming.tunnel_server", "--port", port, "--headless", home=tmp_path)
+        said = second.communicate(timeout=20)[0]
+    finally:
+        finish(first)
+    assert second.returncode == 8
+    assert f"port {port} of 127.0.0.1 cannot be used" in said
+    assert f"--port {port + 1}" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("flags", "word"),
+    [
+        (["--port", "70000"], "70000"),
+        (["--top-k", "0"], "--top-k 0"),
+        (["--width", "5"], "--width 5"),
+        (["--height", "100000"], "--height 100000"),
+    ],
+)
+def test_impossible_flags_are_exit_2_with_the_value(flags, word, capsys) -> None:
+    assert run_entry(tunnel_server.main, [*flags, "--headless"]) == 2
+    assert word in capsys.readouterr().err
+
+
+def test_the_first_start_makes_a_private_token(tmp_path: Path) -> None:
+    viewer = start("Daddy.streaming.tunnel_server", "--port", free_port(), "--headless",
+                   "--seconds", 0.2, home=tmp_path)  # fmt: skip
+    assert "waiting" in finish_by_itself(viewer)
+    path = tmp_path / ".config" / "daddy" / "stream.token"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert len(load_tokens([path])) == 1
+
+
+def finish_by_itself(viewer: subprocess.Popen[str]) -> str:
+    said = viewer.communicate(timeout=20)[0]
+    assert viewer.returncode == 0
+    return said
+
+
+def test_an_existing_token_is_kept(tmp_path: Path) -> None:
+    path = home_token(tmp_path)
+    ensure_token(path, "me")
+    before = path.read_bytes()
+    ensure_token(path, "somebody else")
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", ["others may read it", "it is no token"])
+def test_a_damaged_token_file_is_exit_9_and_never_shown(
+    tmp_path: Path, damage: str, capsys
+) -> None:
+    path = tmp_path / "token"
+    ensure_token(path, "me")
+    secret = path.read_text().split()[0]
+    if damage == "others may read it":
+        path.chmod(0o644)
+    else:
+        path.write_text(secret[:-2] + "\n")
+    arguments = ["--headless", "--port", "0", "--token", str(path)]
+    assert run_entry(tunnel_server.main, arguments) == 9
+    said = capsys.readouterr().err
+    assert str(path) in said
+    assert secret[:10] not in said
+
+
+def test_headless_loads_neither_pygame_nor_torch_nor_numpy(tmp_path: Path) -> None:
+    program = (
+        "import sys; from Daddy.streaming import tunnel_server, relay; "
+        "tunnel_server.main(['--headless', '--port', '0', '--seconds', '0.1']); "
+        "print(sorted({'pygame', 'torch', 'numpy', 'pyboy'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"HOME": str(tmp_path), "PYTHONPATH": str(CHECKOUT), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_without_a_display_lines_are_printed_instead(tmp_path: Path) -> None:
+    viewer = start("Daddy.streaming.tunnel_server", "--port", free_port(), "--seconds", 0.5,
+                   home=tmp_path, SDL_VIDEODRIVER="x11", DISPLAY=":4711")  # fmt: skip
+    said = finish_by_itself(viewer)
+    assert "no window" in said
+    assert "waiting for the tunnel" in said
+
+
+def test_closing_leaves_the_port_free(tmp_path: Path) -> None:
+    from Daddy.core.clock import SystemClock
+    from Daddy.streaming.messages import Wish
+
+    port = free_port()
+    for _ in range(2):
+        Receiver(port, tuple, Wish(2, 30), SystemClock()).close()

@@ -1,0 +1,242 @@
+"""The window shows what is there: right pixels, whole factors, nothing overlapping, nothing stale
+shown as live."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+import pygame
+
+from Daddy.core.clock import SystemClock
+from Daddy.core.vocabulary import SCREEN_BYTES
+from Daddy.streaming.drawing import THEMES, Picture, Text
+from Daddy.streaming.font import BADGES, DEPTH, HEIGHT, fit, glyph, measure
+from Daddy.streaming.layout import Rect, Style, arrange
+from Daddy.streaming.messages import Peer, row_of
+from Daddy.streaming.scene import Panel, Scene
+from Daddy.streaming.viewer import Window, save_picture
+from Daddy.streaming.window import Waiting, draw
+from tests.streaming.helpers import finish, free_port, picture, report, start
+from tests.streaming.test_messages import status
+
+WAITING = Waiting(9999, "anna@login.example.edu")
+SIZES = [(320, 240), (640, 480), (800, 600), (1280, 800), (1920, 1080), (500, 900)]
+
+
+def panel(number: int = 0, *, pixels: bytes | None = None, silent_s: float = 0.1, **row) -> Panel:
+    return Panel(
+        name=f"slot-{number}/3",
+        peer=Peer(f"slot-{number}", "linuxlab07", "4815162"),
+        row=row_of(report(3, **row)),
+        map_name="A Map Whose Name Is Rather Long",
+        pixels=picture(number) if pixels is None else pixels,
+        frames=100,
+        bytes_per_frame=111.0,
+        age_s=1.0,
+        silent_s=silent_s,
+        returns=tuple(float(n % 17) for n in range(120)),
+    )
+
+
+def scene(*panels: Panel, trouble: str = "", connected: bool = True) -> Scene:
+    return Scene(
+        panels=panels,
+        statuses=(status(),) if connected else (),
+        transport="ssh-R" if connected else "",
+        notes=("slot-0/3 won badge 1", "slot-1/3 came to Lake Path"),
+        trouble=trouble,
+        frames={},
+        next_up=tuple((f"slot-{n}/1", 9 - n) for n in range(6)),
+    )
+
+
+@pytest.fixture
+def no_display(monkeypatch) -> None:
+    monkeypatch.delenv("DISPLAY", raising=False)
+
+
+def test_every_pixel_of_the_game_is_in_the_png_at_a_whole_factor(tmp_path, no_display) -> None:
+    shot = tmp_path / "window.png"
+    pixels = picture(7)
+    save_picture(shot, scene(panel(pixels=pixels), panel(1)), (800, 600), WAITING)
+    image = pygame.image.load(str(shot))
+    assert image.get_size() == (800, 600)
+    place = arrange(800, 600, 2).panels[0].picture
+    assert place.width == 320, "two pictures at twice their size"
+    shades = THEMES[0].shades
+    for y in range(0, 144, 5):
+        for x in range(0, 160, 3):
+            value = pixels[y * 40 + x // 4] >> (6 - 2 * (x % 4)) & 3
+            for corner in ((0, 0), (1, 1)):
+                at = (place.x + 2 * x + corner[0], place.y + 2 * y + corner[1])
+                assert tuple(image.get_at(at))[:3] == shades[value]
+
+
+def test_a_stale_picture_is_dimmed_and_says_for_how_long(tmp_path, no_display) -> None:
+    white = bytes(SCREEN_BYTES)
+    live, stale = panel(pixels=white), panel(1, pixels=white, silent_s=12.0)
+    things = draw(scene(live, stale), (800, 600), THEMES[0], WAITING)
+    shades = [thing.shades for thing in things if isinstance(thing, Picture)]
+    assert shades[0] == THEMES[0].shades
+    assert sum(shades[1][0]) < sum(shades[0][0]) / 1.5
+    assert "no new picture for 12 s" in texts(things)
+    assert any(text.startswith("live") for text in texts(things))
+    alone = texts(draw(scene(stale), (800, 600), THEMES[0], WAITING))
+    assert not any(text.startswith("live") for text in alone)
+
+
+def texts(things: list) -> list[str]:
+    return [thing.text for thing in things if isinstance(thing, Text)]
+
+
+def test_a_panel_says_who_where_and_how_far() -> None:
+    things = draw(scene(panel(badges=3, story_flags=4, level=21, episode_return=12.34)),
+                  (800, 600), THEMES[0], WAITING)  # fmt: skip
+    said = texts(things)
+    for word in ("slot-0/3", "score 7", "21", "12.3", "linuxlab07", "job 4815162"):
+        assert word in said
+    accent = [t.text for t in things if isinstance(t, Text) and t.colour == THEMES[0].accent]
+    assert [icon for icon in accent if icon in BADGES] == list(BADGES[:3])
+
+
+def test_waiting_offers_the_exact_line() -> None:
+    said = texts(draw(scene(connected=False), (800, 600), THEMES[0], WAITING))
+    assert "ssh -R 9999:localhost:9999 anna@login.example.edu" in said
+    assert "listening on 127.0.0.1:9999" in said
+
+
+def test_a_refused_token_offers_the_line_that_copies_it() -> None:
+    trouble = "no token in common: viewer has 1a2b3c4d, relay has 99887766"
+    said = " ".join(texts(draw(scene(trouble=trouble, connected=False), (800, 600), THEMES[0],
+                               WAITING)))  # fmt: skip
+    assert trouble in said
+    assert "ssh anna@login.example.edu cat .config/daddy/stream.token" in said
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 6, 8])
+def test_pictures_keep_whole_factors_and_never_overlap(size, count) -> None:
+    layout = arrange(*size, count)
+    pictures = [place.picture for place in layout.panels]
+    assert len(pictures) == count
+    assert all(rect.width % 160 == 0 and rect.height % 144 == 0 for rect in pictures)
+    if size[0] >= 640 and count <= 4:
+        for rect in pictures:
+            assert rect.x >= 0
+            assert rect.right <= size[0]
+            assert rect.bottom <= size[1]
+        assert not any(overlap(a, b) for a in pictures for b in pictures if a is not b)
+
+
+def overlap(a: Rect, b: Rect) -> bool:
+    return a.x < b.right and b.x < a.right and a.y < b.bottom and b.y < a.bottom
+
+
+@pytest.mark.parametrize("size", [(800, 600), (1280, 800)])
+@pytest.mark.parametrize("count", [1, 2, 4, 8])
+def test_no_text_runs_into_another_or_out_of_the_window(size, count) -> None:
+    things = draw(scene(*(panel(n, badges=8, step=1_234_567) for n in range(count))), size,
+                  THEMES[0], WAITING)  # fmt: skip
+    boxes = [
+        Rect(t.x, t.y, measure(t.text, t.scale), HEIGHT * t.scale)
+        for t in things
+        if isinstance(t, Text) and t.text
+    ]
+    assert [box for box in boxes if box.x < 0 or box.right > size[0] or box.bottom > size[1]] == []
+    clashes = [(a, b) for i, a in enumerate(boxes) for b in boxes[i + 1 :] if overlap(a, b)]
+    assert clashes == []
+
+
+def test_one_agent_alone_gets_a_larger_picture_with_its_words_beside() -> None:
+    place = arrange(800, 600, 1).panels[0]
+    assert place.picture.width == 480
+    assert place.style is Style.BESIDE
+
+
+def test_every_printable_character_has_a_letter() -> None:
+    unknown = glyph("?")
+    for code in range(33, 127):
+        rows = glyph(chr(code))
+        assert chr(code) == "?" or rows != unknown
+        assert len({len(row) for row in rows}) == 1
+        assert HEIGHT <= len(rows) <= HEIGHT + DEPTH
+
+
+@pytest.mark.parametrize("width", [0, 10, 40, 90, 400])
+def test_text_is_shortened_until_it_fits(width: int) -> None:
+    short = fit("A Map Whose Name Is Rather Long", width, 2)
+    assert measure(short, 2) <= width
+    assert short in ("A Map Whose Name Is Rather Long", "") or short.endswith("…")
+
+
+def test_nothing_new_is_not_painted_again(monkeypatch) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    window = Window((800, 600), 2, WAITING, SystemClock())
+    painted: list[int] = []
+    monkeypatch.setattr(window._painter, "paint", lambda *_: painted.append(1))
+    for _ in range(5):
+        window._show(scene(panel()))
+    window._show(scene(panel(level=6)))
+    pygame.display.quit()
+    assert len(painted) == 2
+
+
+def test_keys_change_agents_and_palette_and_leave(monkeypatch) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    window = Window((800, 600), 2, WAITING, SystemClock())
+    wishes: list[int] = []
+    shown: list[int] = []
+    keys = iter([pygame.K_PLUS, pygame.K_p, pygame.K_MINUS, pygame.K_MINUS, pygame.K_q])
+
+    def scene_of(top_k: int) -> Scene:
+        shown.append(top_k)
+        key = next(keys)
+        pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=key))
+        return scene(panel())
+
+    window.run(scene_of, wishes.append, lambda _: None, threading.Event())
+    assert wishes == [3, 2, 1]
+    assert window._keys.theme == 1
+    assert not pygame.display.get_init()
+
+
+@pytest.fixture
+def display(tmp_path) -> Iterator[str]:
+    if shutil.which("Xvfb") is None:
+        pytest.fail("Xvfb is missing: apt-get install xvfb (scripts/test does)")
+    read, write = os.pipe()
+    server = subprocess.Popen(
+        ["Xvfb", "-displayfd", str(write), "-screen", "0", "1024x768x24", "-nolisten", "tcp"],
+        pass_fds=[write],
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(write)
+    try:
+        with os.fdopen(read) as answer:
+            yield f":{answer.readline().strip()}"
+    finally:
+        server.terminate()
+        server.wait(10)
+
+
+def test_the_window_opens_on_a_real_display_and_ends_in_good_order(display, tmp_path) -> None:
+    viewer = start("Daddy.streaming.tunnel_server", "--port", free_port(), "--seconds", 1.5,
+                   home=tmp_path, DISPLAY=display)  # fmt: skip
+    said = finish_after(viewer)
+    assert viewer.returncode == 0
+    assert "no window" not in said
+    assert "Traceback" not in said
+
+
+def finish_after(viewer) -> str:
+    try:
+        return viewer.communicate(timeout=20)[0]
+    finally:
+        finish(viewer) if viewer.poll() is None else None
