@@ -42,6 +42,7 @@ _EXIT_CODES = {
     "done": ExitCode.DONE,
     "drained": ExitCode.DRAINED,
     "fenced": ExitCode.NOT_NEEDED,
+    "diverged": ExitCode.DO_NOT_RESTART,
 }
 
 

@@ -15,6 +15,7 @@ METRICS: dict[str, str] = {
     "clip_fraction": "share of samples whose ratio was clipped",
     "explained_variance": "share of return variance the value function explains",
     "gradient_norm": "mean gradient norm before clipping",
+    "skipped_minibatches": "minibatches thrown away because their gradient was not finite",
     "learning_rate": "Adam step size used",
     "reward_scale": "running standard deviation that rewards are divided by",
     "version": "version of the shared weights adopted last",

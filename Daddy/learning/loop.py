@@ -28,6 +28,10 @@ _ADOPT_SECONDS = 0.5
 """Shortest time between two looks for a newer version: a look costs a listing on NFS."""
 
 
+_BARREN_UPDATES = 20
+"""Iterations without a finite gradient after which going on is a waste of a GPU."""
+
+
 def begin(parts: Parts) -> Session:
     """A session ready for its first step: restored from the newest checkpoint, or new."""
     session = new_session(parts)
@@ -64,6 +68,8 @@ def stop_reason(session: Session) -> tuple[str, str] | None:
         return "fenced", "the place was given to another process"
     if total and max(session.fleet_steps, session.counters.env_steps) >= total:
         return "done", f"total_steps reached: {total}"
+    if session.barren >= _BARREN_UPDATES:
+        return "diverged", f"{session.barren} updates without one finite gradient"
     reason = session.parts.stopper.stop_reason()
     return ("drained", reason) if reason else None
 
@@ -112,6 +118,8 @@ def update(session: Session) -> None:
     with session.timed("update_seconds"):
         session.metrics.update(session.learner.update(session.rollout, rate))
     session.metrics["learning_rate"] = rate
+    learnt = session.metrics["skipped_minibatches"] < session.learner.minibatches
+    session.barren = 0 if learnt else session.barren + 1
     session.counters.iterations += 1
     if not session.updated:
         write_state(session, "first_update")
@@ -157,8 +165,8 @@ def checkpoint_if_due(session: Session) -> None:
 
 
 def leave(session: Session, kind: str, reason: str) -> Outcome:
-    """Hand in what was learnt and put everything on disk, if the place is still ours."""
-    if kind != "fenced":
+    """Hand in what was learnt and put everything on disk, unless there is nothing good to keep."""
+    if kind in ("done", "drained"):
         if session.counters.env_steps > session.due["publish_steps"]:
             publish(session)
         checkpoint(session)

@@ -79,7 +79,11 @@ class Parts:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a learner ended: `done` (total_steps), `drained` (go on with me) or `fenced`."""
+    """How a learner ended.
+
+    `done` (total_steps), `drained` (go on with me), `fenced` (the place was given away) or
+    `diverged` (going on is pointless).
+    """
 
     kind: str
     reason: str

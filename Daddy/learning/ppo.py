@@ -30,6 +30,13 @@ class Learner:
     generator: torch.Generator
     device: torch.device
 
+    @property
+    def minibatches(self) -> int:
+        """Minibatches of one update."""
+        settings = self.settings
+        sequences = settings.steps_per_iteration // settings.cut.length
+        return settings.update_epochs * -(-sequences // settings.cut.per_batch)
+
     def update(self, rollout: Rollout, rate: float) -> dict[str, float]:
         """All passes over `rollout`; returns the means of what `core.metrics` names."""
         losses, norms = [], []

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from Daddy.learning.device import mixed_precision
 from Daddy.learning.normalise import RewardNormaliser
 from Daddy.learning.policy import ActorCritic
 from Daddy.learning.ports import EpisodeEnd, Transition, VectorEnv
@@ -98,7 +99,7 @@ class Collector:
     policy: ActorCritic
     normaliser: RewardNormaliser
     generator: torch.Generator
-    gamma: float
+    settings: PpoSettings
     observations: Observations
     state: Tensor
     starts: NDArray[np.bool_]
@@ -141,7 +142,7 @@ class Collector:
         dones = transition.terminated | transition.truncated
         cut_off = transition.truncated & ~transition.terminated
         rewards = self.normaliser(transition.rewards, dones)
-        rollout.rewards[t] = rewards + self.gamma * rollout.values[t] * cut_off
+        rollout.rewards[t] = rewards + self.settings.gamma * rollout.values[t] * cut_off
         rollout.dones[t] = dones
         rollout.episodes += transition.episodes
         self.observations = transition.observations
@@ -150,7 +151,9 @@ class Collector:
     def _policy_step(self) -> tuple[Tensor, Tensor, Tensor]:
         device = self.state.device
         seen = {key: torch.from_numpy(value).to(device) for key, value in self.observations.items()}
-        return self.policy.step(seen, self.state, torch.from_numpy(self.starts).to(device))
+        starts = torch.from_numpy(self.starts).to(device)
+        with mixed_precision(device, self.settings.mixed_precision):
+            return self.policy.step(seen, self.state, starts)
 
 
 def sample(

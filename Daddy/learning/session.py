@@ -40,7 +40,10 @@ class Counters:
 
 @dataclass
 class Session:
-    """The learner, its experience and its counters; `due` holds when recurring steps last ran."""
+    """The learner, its experience and its counters.
+
+    `due` holds when recurring steps last ran, `barren` how many updates in a row learnt nothing.
+    """
 
     parts: Parts
     learner: Learner
@@ -52,6 +55,7 @@ class Session:
     due: dict[str, float] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
     updated: bool = False
+    barren: int = 0
 
     def weights(self) -> StateDict:
         """The policy's weights on the CPU, a copy."""
@@ -104,7 +108,7 @@ def new_session(parts: Parts) -> Session:
         policy=policy,
         normaliser=RewardNormaliser(vector.num_envs, settings.gamma),
         generator=playing,
-        gamma=settings.gamma,
+        settings=settings,
         observations={},
         state=policy.initial_state(vector.num_envs),
         starts=np.ones(vector.num_envs, bool),

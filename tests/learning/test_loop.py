@@ -127,6 +127,19 @@ def test_a_checkpoint_of_another_network_is_refused_by_name(tmp_path):
         train(replace(cartpole_parts(tmp_path), workload="pokemon_red"))
 
 
+def test_a_learner_whose_gradients_are_never_finite_gives_up_and_keeps_its_good_checkpoint(
+    tmp_path,
+):
+    train(cartpole_parts(tmp_path, pace=SHORT))
+    poisoned = replace(SETTINGS, value_coefficient=float("nan"))
+    parts = cartpole_parts(tmp_path, settings=poisoned, place=Place(term=2))
+    outcome = train(parts)
+    assert outcome.kind == "diverged"
+    assert load_newest(tmp_path).checkpoint.step == 768
+    rows = [data for event, _, data in parts.events.rows if event == "metric"]
+    assert rows[-1]["skipped_minibatches"] == 16
+
+
 def test_a_parameter_outside_the_optimizer_is_found_at_the_start(tmp_path):
     session = begin(cartpole_parts(tmp_path))
     session.parts.policy.late = torch.nn.Linear(3, 3)

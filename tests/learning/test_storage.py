@@ -15,7 +15,11 @@ def screens(seed, count=2):
     return SHADES[np.random.default_rng(seed).integers(0, 4, (count, 72, 80))]
 
 
-@given(st.lists(st.sampled_from(list(range(4))), min_size=4, max_size=64).map(lambda x: x[:len(x) // 4 * 4]))
+@given(
+    st.lists(st.sampled_from(list(range(4))), min_size=4, max_size=64).map(
+        lambda x: x[: len(x) // 4 * 4]
+    )
+)
 def test_packing_loses_nothing(numbers):
     pixels = SHADES[np.array(numbers, int)]
     assert np.array_equal(unpack(torch.from_numpy(pack(pixels))).numpy(), pixels)
