@@ -54,7 +54,7 @@ class Player:
             policy=policy,
             normaliser=RewardNormaliser(vector.num_envs, settings.gamma),
             generator=torch.Generator().manual_seed(seed_for(seed, "playing")),
-            gamma=settings.gamma,
+            settings=settings,
             observations=vector.reset(seeds),
             state=policy.initial_state(vector.num_envs),
             starts=np.ones(vector.num_envs, bool),
