@@ -24,8 +24,8 @@ from Daddy.learning.session import (
 )
 from Daddy.learning.show import Show
 
-_ADOPT_SECONDS = 0.5
-"""Shortest time between two looks for a newer version: a look costs a listing on NFS."""
+_ADOPT_SECONDS = 1.0
+"""Shortest time between two looks for a newer version: a look costs a listing and a beat on NFS."""
 
 
 _BARREN_UPDATES = 20
