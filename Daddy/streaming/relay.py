@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from Daddy.core.clock import Clock, SystemClock
@@ -55,6 +56,7 @@ class Relay:
         self._events = events
         self._clock = clock
         self._spool = SpoolReader(paths.stream)
+        self._fps = programme.wish.fps
         self._counter = round(clock.now() * 1000)
         self._due: dict[str, float] = {}
         self._watched = -1e9
@@ -102,7 +104,8 @@ class Relay:
     def _hear(self, message: Message) -> None:
         try:
             if message.kind == Kind.SUBSCRIBE:
-                self._programme.wish = read_wish(message.body)
+                wish = read_wish(message.body)
+                self._programme.wish = replace(wish, fps=min(wish.fps, self._fps))
             else:
                 self._programme.hear(message)
         except ProtocolError as error:
@@ -208,7 +211,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--port", type=int, default=9999, help="where the tunnel ends (9999)")
     parser.add_argument("--top-k", type=int, default=2, help="agents until a viewer asks (2)")
-    parser.add_argument("--fps", type=float, default=15.0, help="pictures a second and agent (15)")
+    parser.add_argument("--fps", type=float, default=15.0, help="pictures a second and agent at most (15)")
     parser.add_argument("--token", type=Path, help="token file (~/.config/daddy/stream.token)")
     parser.add_argument("--via", choices=VIAS, default="ssh-R", help="what carries the stream")
     parser.add_argument("--die-with-parent", action="store_true", help="end when the parent does")
