@@ -211,7 +211,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--port", type=int, default=9999, help="where the tunnel ends (9999)")
     parser.add_argument("--top-k", type=int, default=2, help="agents until a viewer asks (2)")
-    parser.add_argument("--fps", type=float, default=15.0, help="pictures a second and agent at most (15)")
+    parser.add_argument("--fps", type=float, default=15.0, help="pictures a second at most (15)")
     parser.add_argument("--token", type=Path, help="token file (~/.config/daddy/stream.token)")
     parser.add_argument("--via", choices=VIAS, default="ssh-R", help="what carries the stream")
     parser.add_argument("--die-with-parent", action="store_true", help="end when the parent does")
