@@ -38,7 +38,9 @@ def decide(wishes: Wishes, layout: Layout, programs: Programs) -> State:
     """The state of the sandbox that is to be started."""
     reason = machines.can_isolate() if wishes.isolated else "asked for"
     network = None if reason else machines.free_network()
-    if not network and os.geteuid() == 0:
+    private_users = bool(network) or machines.can_have_users()
+    plain_root = os.geteuid() == 0 and not private_users
+    if plain_root:
         _demand_sshd_user(reason)
     host = network.login if network else "127.0.0.1"
     ssh_port, *ports = free_ports(host="127.0.0.1", count=NODES + 2)
@@ -48,6 +50,7 @@ def decide(wishes: Wishes, layout: Layout, programs: Programs) -> State:
         mode="namespace" if network else "loopback",
         reason=reason,
         network=network.number if network else 0,
+        private_users=private_users,
         slurm=wishes.slurm,
         host=host,
         port=SSH_PORT if network else ssh_port,
@@ -60,7 +63,7 @@ def decide(wishes: Wishes, layout: Layout, programs: Programs) -> State:
         slurm_version=slurm_version(programs) if wishes.slurm else "",
         boot=boot_id(),
         tools=programs.tools,
-        made_run_sshd=not network and os.geteuid() == 0 and not RUN_SSHD.exists(),
+        made_run_sshd=plain_root and not RUN_SSHD.exists(),
     )
 
 

@@ -24,7 +24,7 @@ def make_folders(base: Path) -> None:
 def furnish(layout: Layout, state: State, programs: Programs) -> None:
     """Write everything."""
     _write_login(layout, state, programs)
-    if state.network:
+    if state.private_users:
         _write_users(layout, state)
     if state.slurm:
         _write_slurm(layout, state, programs)
@@ -68,13 +68,15 @@ def _write_users(layout: Layout, state: State) -> None:
         groups += f"{state.friend}:x:{FRIEND_ID}:\n"
         home.mkdir(exist_ok=True)
         os.chown(home, FRIEND_ID, FRIEND_ID)
-    names = {LOGIN: state.host, **{node.name: node.address for node in nodes(state)}}
+    machines = {LOGIN: state.host, **{node.name: node.address for node in nodes(state)}}
     write_text(layout.user_files / "passwd", users)
     write_text(layout.user_files / "shadow", login_texts.shadow(users), 0o600)
     write_text(layout.user_files / "group", groups)
     hosts = Path("/etc/hosts")
     known = hosts.read_text() if hosts.exists() else "127.0.0.1 localhost\n"
-    write_text(layout.user_files / "hosts", login_texts.hosts(known, names))
+    write_text(
+        layout.user_files / "hosts", login_texts.hosts(known, machines if state.network else {})
+    )
 
 
 def _write_slurm(layout: Layout, state: State, programs: Programs) -> None:

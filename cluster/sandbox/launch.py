@@ -118,12 +118,14 @@ def _launch(layout: Layout, state: State, programs: packages.Programs) -> State:
 def _plug_in(layout: Layout, state: State) -> dict[str, machines.Machine]:
     """Runs in the supervisor: the machines, where they can be machines of their own."""
     network = network_of(state)
-    if network:
-        machines.private_users(layout.user_files)
-        return machines.build(network, NODES if state.slurm else 0)
     if state.made_run_sshd:
         RUN_SSHD.mkdir(mode=0o755, exist_ok=True)
-    return {}
+    if not state.private_users:
+        return {}
+    machines.private_users(layout.user_files)
+    if network:
+        return machines.build(network, NODES if state.slurm else 0)
+    return machines.build_without_network()
 
 
 def _daemons(layout: Layout, state: State, programs: packages.Programs) -> list[supervisor.Daemon]:

@@ -89,6 +89,8 @@ class State:
     """Second user of the login node, empty where there is none."""
     network: int
     """Number of the network of its own, 0 in loopback mode."""
+    private_users: bool
+    """passwd and its kin are the sandbox's own, seen by its processes only (root)."""
     ports: list[int]
     """slurmctld, then one per node."""
     max_jobs: int

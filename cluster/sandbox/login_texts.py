@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SSH_PORT = 22
+SITE = "sandbox"
+"""The profile in ``cluster/sites`` that fits."""
 HOME_LINK = "--delay-ms 40 --kilobytes 1000"
 """A home's uplink: 80 ms there and back, 8 Mbit/s."""
 
@@ -31,7 +33,7 @@ def sshd_config(plan: LoginPlan) -> str:
     folder = f"{plan.root}/ssh"
     settings = [f"DADDY_SANDBOX_NODE={plan.root}", f"PATH={plan.path}"]
     if plan.slurm:
-        settings.append(f"SLURM_CONF={plan.root}/etc/slurm.conf")
+        settings += [f"SLURM_CONF={plan.root}/etc/slurm.conf", f"DADDY_SITE={SITE}"]
     return f"""Port {plan.port}
 ListenAddress {plan.host}
 HostKey {folder}/host_key
@@ -127,7 +129,7 @@ def env_sh(plan: LoginPlan, own_bin: str) -> str:
         lines += [
             _FORGET_OTHERS,
             f"export SLURM_CONF='{plan.root}/etc/slurm.conf'",
-            "export DADDY_SITE=sandbox",
+            f"export DADDY_SITE={SITE}",
         ]
     if own_bin:
         lines.append(f"export PATH='{own_bin}':\"$PATH\"")

@@ -72,6 +72,16 @@ def can_isolate() -> str:
     return f"no network namespaces here: {os.strerror(code)}" if code else ""
 
 
+def can_have_users() -> bool:
+    """Whether a mount namespace, and with it a passwd of our own, is to be had."""
+
+    def attempt() -> None:
+        syscalls.unshare(syscalls.NEWNS)
+        syscalls.keep_mounts_private()
+
+    return os.geteuid() == 0 and not _in_child(attempt)
+
+
 def free_network() -> Network | None:
     """A network that nothing on this host uses."""
     known = Path("/proc/net/fib_trie").read_text()
@@ -110,10 +120,20 @@ def _build_login(network: Network) -> Machine:
         netlink.set_up(_BRIDGE)
         netlink.add_address(_BRIDGE, network.login, _MASK)
         syscalls.set_hostname(LOGIN)
-        syscalls.mount_memory("/run")
-        Path("/run/sshd").mkdir(mode=0o755)
+        _own_run()
 
     return _build(("net", "uts", "mnt"), plug, furnish)
+
+
+def build_without_network() -> dict[str, Machine]:
+    """A login node that differs from this host by its /run alone."""
+    return {LOGIN: _build(("mnt",), lambda _: None, _own_run)}
+
+
+def _own_run() -> None:
+    """A /run of its own: sshd insists on a folder there, and sessions may leave things in it."""
+    syscalls.mount_memory("/run")
+    Path("/run/sshd").mkdir(mode=0o755)
 
 
 def _build_node(network: Network, login: Machine, index: int) -> Machine:

@@ -140,10 +140,10 @@ def test_a_job_sees_its_gpu_and_no_variable_of_ours(sandbox: Sandbox, tmp_path: 
 
 
 def test_the_login_node_knows_slurm_and_takes_rsync(sandbox: Sandbox, tmp_path: Path) -> None:
-    answer = sandbox.ssh("hostname; squeue -h -t all -o %i; sinfo -h -o %D")
+    answer = sandbox.ssh("hostname; squeue -h -t all -o %i; sinfo -h -o %D; echo $DADDY_SITE")
     assert answer.returncode == 0, answer.stderr
-    host, *ids, nodes = answer.stdout.split()
-    assert nodes == "4"
+    host, *ids, nodes, site = answer.stdout.split()
+    assert (nodes, site) == ("4", "sandbox")
     assert sorted(ids) == sorted(sandbox.out("squeue", "-h", "-t", "all", "-o", "%i").split())
     assert (host == "login") == sandbox.alone
     (tmp_path / "weights").write_bytes(os.urandom(100_000))
@@ -375,6 +375,19 @@ def test_a_login_node_without_slurm_and_in_an_awkward_folder(own_folder: Path) -
     assert not [path for path in Path("/tmp").glob("daddy-sandbox-*/s") if not path.exists()]
 
 
+def test_on_the_hosts_own_loopback_the_tunnel_ends_on_another_port(own_folder: Path) -> None:
+    privsep = Path("/run/sshd").exists()
+    said = door("up", "--dir", str(own_folder), "--login-only", "--no-namespace")
+    assert said.returncode == 0, said.stderr
+    assert "-R 9998:localhost:9999" in said.stdout
+    assert "the remote end listens on 9998" in said.stdout
+    one = start(own_folder, "--login-only", "--no-namespace")
+    assert (one.host, one.remote_port) == ("127.0.0.1", 9998)
+    assert one.ssh("id -un").stdout.strip() == one.user
+    assert door("down", "--dir", str(own_folder)).returncode == 0
+    assert Path("/run/sshd").exists() == privsep
+
+
 def test_down_of_nothing_is_no_error(tmp_path: Path) -> None:
     answer = door("down", "--dir", str(tmp_path / "never"))
     assert answer.returncode == 0
@@ -386,7 +399,8 @@ def test_what_belongs_to_another_boot_is_never_ended(tmp_path: Path) -> None:
     try:
         stat = Path(f"/proc/{bystander.pid}/stat").read_text()
         old = layout.State(
-            root=str(tmp_path), mode="loopback", reason="", network=0, slurm=True, host="127.0.0.1",
+            root=str(tmp_path), mode="loopback", reason="", network=0,
+             private_users=False, slurm=True, host="127.0.0.1",
             port=1, ports=[1], user="nobody", friend="", remote_port=9998, max_jobs=4, path="",
             slurm_version="22.05.8", boot="another", supervisor_pid=bystander.pid,
             supervisor_start=int(stat[stat.rindex(")") + 2 :].split()[19]),
