@@ -70,12 +70,13 @@ class Merger:
         if newest is None:
             return False
         found = self._pending(self._store.version(newest))
-        published = {one.offer.peer for one in found if not one.laptop}
-        return 2 * len(published) >= self._live_jobs()
+        published = _jobs(found)
+        return 2 * len(published) >= self._live_jobs(published)
 
-    def _live_jobs(self) -> int:
+    def _live_jobs(self, published: set[str]) -> int:
+        """Jobs whose heart beats, and those whose work is here although it does not."""
         pulses = self._watch.live(offers.pulses(self._store), self._settings.silence_s)
-        return len({pulse.peer for pulse in pulses})
+        return len({pulse.peer for pulse in pulses} | published)
 
     def _pending(self, head: Version) -> list[Found]:
         consumed = {author: pair[0] for author, pair in head.consumed.items()}
@@ -86,9 +87,10 @@ class Merger:
     def _due(self, found: Sequence[Found], period_s: float) -> Due:
         waiting = [one for one in found if one.key not in self._refused]
         ages = [self._watch.still_s(("offer", one.key)) for one in waiting]
-        jobs = {one.offer.peer for one in waiting if not one.laptop}
+        jobs = _jobs(waiting)
         laptops = sum(one.laptop for one in waiting)
-        return is_due(len(jobs), self._live_jobs(), max(ages, default=0.0), period_s, laptops)
+        oldest_s = max(ages, default=0.0)
+        return is_due(len(jobs), self._live_jobs(jobs), oldest_s, period_s, laptops)
 
     def _claim(self) -> Lease | None:
         folder = self._store.paths.lease
@@ -122,7 +124,8 @@ class Merger:
         """The version moved from, the new state, and each contribution's share in it."""
         base, shared = self._base(head)
         seen = [one.as_offer(head.version) for one in admitted]
-        full = complete_set(seen, self._live_jobs(), head.denominator)
+        live = self._live_jobs(_jobs([one.found for one in admitted]))
+        full = complete_set(seen, live, head.denominator)
         shares = share_out(seen, full, self._settings.limits)
         rule = self._settings.rule
         pulls = [
@@ -227,6 +230,10 @@ def receipts(record: Version) -> list[Receipt]:
     ]
     refused = [Receipt.refuse(one, record.version) for one in record.refused]
     return [one for one in taken + refused if not offers.SLOT.fullmatch(one.peer)]
+
+
+def _jobs(found: Sequence[Found]) -> set[str]:
+    return {one.offer.peer for one in found if not one.laptop}
 
 
 def _totals(head: Version, inputs: Sequence[Input]) -> dict[str, int]:

@@ -40,7 +40,8 @@ class Sweeper:
         """Remove what ``record`` made superfluous."""
         refused = {(one.peer, one.incarnation, one.sequence) for one in record.refused}
         for one in judged:
-            self._drop_offer(one, one.key in refused)
+            self._drop_offer(one, refused=one.key in refused)
+        self._drop_duplicates(record)
         needed = self.needed(record)
         leaving = record.version - self._keep
         for number in range(max(0, leaving - self._keep), leaving + 1):
@@ -67,7 +68,7 @@ class Sweeper:
     def _pending(self, record: Version) -> list[Found]:
         return offers.pending(self._store, {key: one[0] for key, one in record.consumed.items()})
 
-    def _drop_offer(self, one: Found, refused: bool) -> None:
+    def _drop_offer(self, one: Found, *, refused: bool) -> None:
         if one.laptop and refused:
             self._store.set_aside(one.blob, "refused")
             self._store.set_aside(one.record, "refused")
@@ -76,6 +77,13 @@ class Sweeper:
         one.record.unlink(missing_ok=True)
         if one.laptop:
             one.blob.unlink(missing_ok=True)
+
+    def _drop_duplicates(self, record: Version) -> None:
+        """Contributions of laptops that arrived again after they were judged."""
+        for one in self._pending(record):
+            judged = record.consumed.get(one.offer.author, (0, 0))[0]
+            if one.laptop and one.offer.sequence <= judged:
+                self._drop_offer(one, refused=False)
 
     def _drop_blobs(self, number: int, needed: set[str]) -> None:
         with contextlib.suppress(WeightsError):

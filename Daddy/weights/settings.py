@@ -25,7 +25,7 @@ class ExchangeSettings:
     alpha: float = 0.5
     period_s: float = 60.0
     wait_s: float = 0.0
-    silence_s: float = 60.0
+    silence_s: float = 180.0
     max_staleness: int = 4
     laptop_max_staleness: int = 8
     limits: Limits = field(default_factory=Limits)

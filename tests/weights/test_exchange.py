@@ -1,0 +1,368 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from Daddy.core.errors import WeightsError
+from Daddy.core.paths import SharedPaths
+from Daddy.weights.history import read_history
+from Daddy.weights.store import Store
+from tests.weights.helpers import ToldClock, begin, close, make_state, nudged, shifted
+
+
+@pytest.fixture
+def clock():
+    return ToldClock()
+
+
+def newest(root):
+    store = Store(SharedPaths(root))
+    return store.version(store.newest())
+
+
+def test_the_first_gives_the_common_beginning_to_all(tmp_path, clock):
+    first, *others = [begin(tmp_path, f"slot-{k}", clock, seed=k) for k in range(4)]
+    assert all(close(first.weights, other.weights, 0.0) for other in others)
+    assert read_history(SharedPaths(tmp_path)).versions[0].merger.startswith("slot-0/")
+
+
+def test_three_of_four_publish_and_the_third_merges(tmp_path, clock):
+    peers = [begin(tmp_path, f"slot-{k}", clock) for k in range(4)]
+    for number, peer in enumerate(peers[:3]):
+        assert newest(tmp_path).version == 0
+        peer.shift(number + 1.0)
+        assert "contribution 1 on v0, 100 steps" in peer.publish()
+    version = newest(tmp_path)
+    assert [one.peer for one in version.inputs] == ["slot-0", "slot-1", "slot-2"]
+    assert [one.share for one in version.inputs] == [0.25] * 3
+    assert version.fleet_steps == 300
+    assert peers[3].adopt() == 1
+    assert close(peers[3].weights, shifted(make_state(0), 0.25 * (1 + 2 + 3)))
+
+
+def test_a_round_of_four_is_the_mean_of_the_four(tmp_path, clock):
+    peers = [begin(tmp_path, f"slot-{k}", clock) for k in range(4)]
+    start = peers[0].weights
+    for number, peer in enumerate(peers):
+        peer.shift(number + 1.0)
+        peer.publish()
+    assert newest(tmp_path).version == 1  # the first three; the fourth waits a period for others
+    clock.pass_by(10)
+    assert peers[3].adopt() == 2
+    assert close(peers[3].weights, shifted(start, (1 + 2 + 3 + 4) / 4))
+
+
+def test_a_lone_learner_goes_its_own_way_and_versions_follow_it(tmp_path, clock):
+    peer = begin(tmp_path, "slot-0", clock)
+    for round_ in range(3):
+        peer.learn(round_)
+        own = dict(peer.weights)
+        peer.publish()
+        assert peer.adopt() == round_ + 1
+        assert close(peer.weights, own)
+
+
+def test_progress_since_the_offer_survives_adoption_and_is_offered_next(tmp_path, clock):
+    early, other = begin(tmp_path, "slot-0", clock), begin(tmp_path, "slot-1", clock)
+    third = begin(tmp_path, "slot-2", clock)
+    start = early.weights
+    early.shift(1.0)
+    early.publish()
+    early.shift(10.0)  # since
+    other.shift(3.0)
+    other.publish()
+    assert early.adopt() == 1
+    shared = shifted(start, (1.0 + 3.0) / 3)
+    assert close(early.weights, shifted(shared, 10.0))
+    early.publish()
+    third.shift(0.5)
+    third.publish()
+    assert third.adopt() == 2
+    deltas = {one.peer: one for one in newest(tmp_path).inputs}
+    assert deltas["slot-0"].norm == pytest.approx(10.0 * math.sqrt(15), rel=1e-4)
+
+
+def test_an_offer_that_is_not_merged_yet_is_carried_over_once(tmp_path, clock):
+    peers = [begin(tmp_path, f"slot-{k}", clock) for k in range(4)]
+    start = peers[0].weights
+    for peer in peers[:3]:
+        peer.shift(4.0)
+        peer.publish()
+    peers[3].shift(8.0)
+    peers[3].publish()
+    assert peers[3].adopt() == 1  # merged without its own offer
+    shared = shifted(start, 3 * 1.0)
+    assert close(peers[3].weights, shifted(shared, 8.0))
+    assert "nothing to publish" in peers[3].publish()
+    clock.pass_by(60)
+    assert peers[3].adopt() == 2
+    final = newest(tmp_path).inputs
+    assert [one.peer for one in final] == ["slot-3"]
+    assert close(peers[3].weights, shifted(shared, 8.0 * final[0].share))
+
+
+def test_own_progress_counts_fully_whatever_is_adopted_between(tmp_path, clock):
+    """Bookkeeping: what one peer contributes adds up to all it ever moved."""
+    peers = [begin(tmp_path, f"slot-{k}", clock) for k in range(2)]
+    moved = 0.0
+    for round_ in range(6):
+        for number, peer in enumerate(peers):
+            step = 0.1 * (round_ + 1) * (number + 1)
+            peer.shift(step)
+            moved += step if number == 0 else 0.0
+            if (round_ + number) % 2:
+                peer.publish()
+            peer.adopt()
+    peers[0].publish()
+    clock.pass_by(100)
+    peers[1].adopt()
+    clock.pass_by(100)
+    peers[1].adopt()
+    history = read_history(SharedPaths(tmp_path))
+    offered = sum(
+        one.norm for version in history.versions for one in version.inputs if one.peer == "slot-0"
+    )
+    assert offered == pytest.approx(moved * math.sqrt(15), rel=1e-4)
+
+
+def test_each_version_names_the_hash_of_its_parent(tmp_path, clock):
+    peer = begin(tmp_path, "slot-0", clock)
+    for round_ in range(5):
+        peer.learn(round_)
+        peer.publish()
+        peer.adopt()
+    history = read_history(SharedPaths(tmp_path))
+    assert len(history.versions) == 6
+    assert history.chained
+    path = SharedPaths(tmp_path).version(3)
+    path.chmod(0o644)
+    path.write_text(path.read_text().replace('"fleet_steps": 300', '"fleet_steps": 999'))
+    broken = read_history(SharedPaths(tmp_path))
+    assert not broken.chained
+    assert "v00000004" in broken.flaw
+
+
+def test_weights_that_are_not_finite_are_never_offered(tmp_path, clock):
+    peer = begin(tmp_path, "slot-0", clock)
+    peer.learn(1)
+    peer.weights["core.bias"][0] = math.nan
+    assert "not finite" in peer.publish()
+    assert newest(tmp_path).version == 0
+
+
+def test_own_weights_that_went_bad_are_replaced_by_the_next_version(tmp_path, clock):
+    sick, well = begin(tmp_path, "slot-0", clock), begin(tmp_path, "slot-1", clock)
+    sick.weights["core.bias"][0] = math.inf
+    well.learn(1)
+    well.publish()
+    well.adopt()
+    assert sick.adopt() == 1
+    assert all(torch.isfinite(one).all() for one in sick.weights.values())
+
+
+@pytest.mark.parametrize("kind", ["truncated", "flipped", "empty", "NaN", "schema"])
+def test_a_bad_contribution_is_refused_and_its_author_told_why(tmp_path, clock, kind):
+    author, other = begin(tmp_path, "slot-0", clock), begin(tmp_path, "slot-1", clock)
+    third = begin(tmp_path, "slot-2", clock)
+    author.learn(1)
+    author.publish()
+    spoil(tmp_path, kind)
+    other.learn(2)
+    other.publish()
+    version = newest(tmp_path)
+    assert [one.peer for one in version.inputs] == ["slot-1"]
+    assert [one.peer for one in version.refused] == ["slot-0"]
+    reason = version.refused[0].reason
+    said = {
+        "truncated": "truncated?",
+        "flipped": "damaged",
+        "empty": "0 bytes",
+        "NaN": "not finite",
+        "schema": "names or shapes",
+    }
+    assert said[kind] in reason
+    assert author.adopt() == 1
+    assert author.told.of("refused")[0]["reason"] == reason
+    assert close(author.weights, third.weights if third.adopt() is None else third.weights)
+
+
+def spoil(root, kind: str) -> None:
+    """Damage the one pending contribution as a disk, or a bad learner, would."""
+    from Daddy.weights.codec import encode
+    from Daddy.weights.manifest import Contribution, parse
+
+    paths = SharedPaths(root)
+    record = next(paths.peers.glob("*/*/000001.json"))
+    offer = parse(Contribution, record.read_bytes(), "it")
+    blob = paths.blob(offer.blob)
+    blob.chmod(0o644)
+    data = blob.read_bytes()
+    if kind in ("NaN", "schema"):
+        state = make_state(5) if kind == "NaN" else {"other": torch.zeros(24)}
+        if kind == "NaN":
+            state["core.bias"][1] = math.nan
+        rewrite(paths, record, offer, encode(state))
+    elif kind == "flipped":
+        blob.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    else:
+        blob.write_bytes(data[: len(data) // 2] if kind == "truncated" else b"")
+
+
+def rewrite(paths, record, offer, data: bytes) -> None:
+    import dataclasses
+
+    from Daddy.core.files import sha256_hex
+
+    sha = sha256_hex(data)
+    paths.blob(sha).parent.mkdir(parents=True, exist_ok=True)
+    paths.blob(sha).write_bytes(data)
+    record.chmod(0o644)
+    record.write_bytes(dataclasses.replace(offer, blob=sha, size=len(data)).to_bytes())
+
+
+def test_a_late_contribution_keeps_its_progress_for_the_next(tmp_path, clock):
+    slow = begin(tmp_path, "slot-0", clock)
+    fast = begin(tmp_path, "slot-1", clock, silence_s=0.001)
+    slow.shift(1.0)
+    for round_ in range(6):  # slow is silent, so fast merges alone
+        clock.pass_by(100)
+        fast.learn(round_)
+        fast.publish()
+        fast.adopt()
+    assert newest(tmp_path).version == 6
+    slow.publish()  # against v0: six versions late
+    fast.adopt()
+    assert "versions old" in newest(tmp_path).refused[0].reason
+    shared = dict(fast.weights)
+    slow.adopt()
+    assert close(slow.weights, shifted(shared, 1.0))
+    assert slow.told.of("refused")
+    slow.shift(0.5)
+    assert "contribution 2" in slow.publish()
+
+
+def test_another_policy_cannot_enter_the_folder(tmp_path, clock):
+    begin(tmp_path, "slot-0", clock)
+    with pytest.raises(WeightsError, match="holds the weights of"):
+        begin(tmp_path, "slot-1", clock, own={"else": torch.zeros(2)})
+    with pytest.raises(WeightsError, match="'cartpole'"):
+        begin(tmp_path, "slot-1", clock, workload="pokemon_red")
+
+
+def test_a_damaged_newest_state_is_made_again_from_what_it_was_made_of(tmp_path, clock):
+    peer = begin(tmp_path, "slot-0", clock)
+    for round_ in range(3):
+        peer.learn(round_)
+        peer.publish()
+        peer.adopt()
+    version = newest(tmp_path)
+    blob = SharedPaths(tmp_path).blob(version.state)
+    good = blob.read_bytes()
+    blob.chmod(0o644)
+    blob.write_bytes(good[:100])
+    joined = begin(tmp_path, "slot-1", clock)
+    assert joined.version == 3
+    assert close(joined.weights, peer.weights)
+    assert blob.read_bytes() == good
+    assert list(SharedPaths(tmp_path).quarantine.glob("damaged/*"))
+
+
+def test_when_that_cannot_be_done_the_version_before_is_used_and_said(tmp_path, clock):
+    peer = begin(tmp_path, "slot-0", clock)
+    kept = {}
+    for round_ in range(3):
+        peer.learn(round_)
+        peer.publish()
+        peer.adopt()
+        kept[round_ + 1] = dict(peer.weights)
+    paths, version = SharedPaths(tmp_path), newest(tmp_path)
+    for sha in (version.state, version.inputs[0].blob):
+        paths.blob(sha).unlink()
+    joined = begin(tmp_path, "slot-1", clock)
+    assert joined.version == 2
+    assert close(joined.weights, kept[2])
+    assert any("passed over" in str(data) for _, _, data in joined.told.events)
+    joined.shift(1.0)
+    joined.publish()
+    clock.pass_by(100)
+    joined.adopt()
+    after = newest(tmp_path)
+    assert (after.version, after.base) == (4, 2)
+    assert read_history(paths).chained
+
+
+def test_a_folder_without_any_readable_version_is_an_error_with_exit_code_six(tmp_path, clock):
+    begin(tmp_path, "slot-0", clock)
+    for blob in SharedPaths(tmp_path).blobs.glob("*/*"):
+        blob.unlink()
+    with pytest.raises(WeightsError) as error:
+        begin(tmp_path, "slot-1", clock)
+    assert error.value.exit_code == 6
+
+
+def test_training_goes_on_when_the_folder_cannot_be_written(tmp_path, clock, monkeypatch):
+    peer = begin(tmp_path, "slot-0", clock)
+    peer.learn(1)
+
+    def full_disk(*_args, **_kwargs):
+        raise OSError(28, "No space left on device", str(tmp_path))
+
+    monkeypatch.setattr("Daddy.weights.durable.Durable._write", full_disk)
+    assert "No space left" in peer.publish()
+    assert peer.adopt() is None
+    monkeypatch.undo()
+    assert "contribution 1 on v0, 100 steps" in peer.publish()
+    assert peer.adopt() == 1
+
+
+def test_plain_polyak_averages_absolute_weights(tmp_path, clock):
+    peers = [begin(tmp_path, f"slot-{k}", clock, rule="polyak", alpha=0.5) for k in range(2)]
+    start = peers[0].weights
+    peers[0].shift(4.0)
+    peers[0].publish()
+    assert peers[1].adopt() == 1
+    assert close(peers[1].weights, shifted(start, 2.0))
+    assert peers[0].adopt() == 1
+    assert close(peers[0].weights, shifted(start, 2.0))
+
+
+def test_a_job_waits_a_little_for_a_version_that_is_about_to_come(tmp_path, clock):
+    peers = [begin(tmp_path, f"slot-{k}", clock, wait_s=5.0) for k in range(4)]
+    for peer in peers[:2]:
+        peer.learn(1)
+        peer.publish()
+    before = clock.time
+    assert peers[0].adopt() is None
+    assert 0 < clock.time - before <= 5.0 * 0.25 + 0.2
+    peers[3].learn(3)
+    assert clock.time - before < 2
+    before = clock.time
+    assert peers[3].adopt() is None  # it has nothing pending: it does not wait
+    assert clock.time == before
+
+
+def test_a_peer_that_said_goodbye_is_not_waited_for(tmp_path, clock):
+    peers = [begin(tmp_path, f"slot-{k}", clock) for k in range(3)]
+    peers[0].exchange.leave("wall time")
+    peers[1].exchange.leave("wall time")
+    peers[2].learn(1)
+    peers[2].publish()
+    assert newest(tmp_path).version == 1
+
+
+def test_two_processes_under_one_name_do_not_overwrite_each_other(tmp_path, clock):
+    one, twin = begin(tmp_path, "slot-0", clock), begin(tmp_path, "slot-0", clock)
+    one.learn(1)
+    twin.learn(2)
+    one.publish()
+    twin.publish()
+    clock.pass_by(100)
+    one.adopt()
+    versions = read_history(SharedPaths(tmp_path)).versions
+    assert sum(len(version.inputs) for version in versions) == 2
+
+
+def test_nudges_differ_so_that_these_tests_mean_something():
+    assert not close(make_state(0), nudged(make_state(0), 1))

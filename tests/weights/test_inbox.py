@@ -1,0 +1,272 @@
+"""What a laptop's box may hold: everything; what counts: only what is in order."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+import pytest
+
+from Daddy.core.paths import SharedPaths
+from Daddy.weights.history import read_history
+from Daddy.weights.laptop import LaptopExchange
+from Daddy.weights.manifest import Contribution, parse
+from Daddy.weights.offers import box_name
+from Daddy.weights.receipts import read_receipts
+from Daddy.weights.store import Store
+from tests.weights.helpers import ToldClock, begin, close, make_state, nudged, shifted
+
+
+@pytest.fixture
+def clock():
+    return ToldClock()
+
+
+class Cluster:
+    """One job, and a laptop whose pull and push are links and renames."""
+
+    def __init__(self, root, clock, **changes):
+        self.root, self.clock = root / "shared", clock
+        self.job = begin(self.root, "slot-0", clock, **changes)
+        self.local = root / "laptop"
+        self.local.mkdir()
+        (self.local / "wan").symlink_to(self.root / "wan")
+        (self.local / "receipts").symlink_to(self.root / "receipts")
+        self.round = 0
+
+    def laptop(self, name="anna", seed=5) -> tuple[LaptopExchange, dict]:
+        laptop = LaptopExchange(self.local, name, os.urandom(4).hex(), self.clock, min_seconds=0)
+        return laptop, dict(laptop.begin(make_state, None).weights)
+
+    def push(self, name="anna"):
+        box = self.root / "inbox" / name
+        box.mkdir(parents=True, exist_ok=True)
+        for ending in ("*.st", "*.json"):
+            for path in sorted((self.local / "outbox" / name).glob(ending)):
+                path.rename(box / path.name)
+        return box
+
+    def merge(self):
+        self.round += 1
+        self.job.learn(100 + self.round, steps=1000)
+        self.job.publish()
+        self.job.adopt()
+        store = Store(SharedPaths(self.root))
+        return store.version(store.newest())
+
+
+def test_a_laptops_delta_counts_a_little_and_it_is_told(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock)
+    laptop, weights = cluster.laptop()
+    laptop.publish(nudged(weights, 5), 1000, 50)
+    cluster.push()
+    version = cluster.merge()
+    mine = next(one for one in version.inputs if one.peer == "anna")
+    assert 0 < mine.share <= 0.10
+    assert mine.share + 0.80 <= 1.0
+    (receipt,) = laptop.receipts()
+    assert receipt.accepted
+    assert receipt.share == mine.share
+    assert version.contributors["anna"] == 1000
+
+
+def test_many_laptops_together_have_a_fifth_at_most(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock)
+    for number in range(5):
+        laptop, weights = cluster.laptop(f"friend-{number}")
+        laptop.publish(nudged(weights, number), 50_000, 50)
+        cluster.push(f"friend-{number}")
+    version = cluster.merge()
+    assert len(version.inputs) == 6
+    assert sum(one.share for one in version.inputs if one.peer != "slot-0") <= 0.20 + 1e-9
+
+
+def test_accepted_work_is_not_carried_twice_after_adoption(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock)
+    laptop, weights = cluster.laptop()
+    laptop.publish(shifted(weights, 1.0), 1000, 50)
+    cluster.push()
+    cluster.merge()
+    own = shifted(weights, 1.0 + 0.5)  # half a step more since
+    adoption = laptop.adopt(own)
+    assert adoption is not None
+    assert close(adoption.weights, shifted(cluster.job.weights, 0.5), 0.05)
+
+
+def box_with_one(cluster, clock):
+    laptop, weights = cluster.laptop()
+    laptop.publish(nudged(weights, 5), 1000, 50)
+    box = cluster.push()
+    (record,) = box.glob("*.json")
+    return laptop, box, record, parse(Contribution, record.read_bytes(), "it")
+
+
+def rename_pair(record, offer):
+    """The pair under the name that fits a changed record."""
+    blob = record.with_suffix(".st")
+    blob.rename(blob.with_name(box_name(offer) + ".st"))
+    record.unlink()
+    record.with_name(box_name(offer) + ".json").write_bytes(offer.to_bytes())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"run_id": "other"}, "belongs to run other"),
+        ({"base_version": 99}, "does not exist"),
+        ({"optimizer_steps": 0}, "nothing was learnt"),
+        ({"schema": "ab" * 32}, "names or shapes"),
+        ({"env_steps": 1 << 50}, "claims"),
+    ],
+)
+def test_a_wrong_claim_is_refused_with_a_receipt(tmp_path, clock, change, said):
+    cluster = Cluster(tmp_path, clock)
+    laptop, _, record, offer = box_with_one(cluster, clock)
+    rename_pair(record, dataclasses.replace(offer, **change))
+    version = cluster.merge()
+    assert [one.peer for one in version.inputs] == ["slot-0"]
+    (receipt,) = laptop.receipts()
+    assert not receipt.accepted
+    assert said in receipt.reason
+
+
+def test_a_damaged_file_is_refused_with_a_receipt_and_kept_as_evidence(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock)
+    laptop, _, record, _ = box_with_one(cluster, clock)
+    blob = record.with_suffix(".st")
+    blob.write_bytes(blob.read_bytes()[:-7])
+    cluster.merge()
+    assert "truncated" in laptop.receipts()[0].reason
+    assert not record.exists()
+    assert len(list((cluster.root / "quarantine" / "refused").iterdir())) == 2
+
+
+def test_a_hostile_pickle_is_never_opened_as_one(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock)
+    laptop, _, record, offer = box_with_one(cluster, clock)
+    mine = tmp_path / "owned"
+    evil = b"cos\nsystem\n(S'touch %s'\ntR." % str(mine).encode()
+    evil += b"\0" * (offer.size - len(evil)) if len(evil) < offer.size else b""
+    from Daddy.core.files import sha256_hex
+
+    changed = dataclasses.replace(offer, blob=sha256_hex(evil), size=len(evil))
+    rename_pair(record, changed)
+    (record.parent / (box_name(changed) + ".st")).write_bytes(evil)
+    cluster.merge()
+    assert not laptop.receipts()[0].accepted
+    assert not mine.exists()
+
+
+@pytest.mark.parametrize("kind", ["symlink", "hardlink", "fifo", "folder"])
+def test_a_blob_that_is_no_plain_file_is_not_followed(tmp_path, clock, kind):
+    cluster = Cluster(tmp_path, clock)
+    laptop, _, record, _ = box_with_one(cluster, clock)
+    blob, aside = record.with_suffix(".st"), tmp_path / "aside"
+    if kind == "hardlink":
+        os.link(blob, aside)
+    else:
+        blob.rename(aside)
+        {"symlink": lambda: blob.symlink_to(aside), "fifo": lambda: os.mkfifo(blob),
+         "folder": blob.mkdir}[kind]()  # fmt: skip
+    version = cluster.merge()
+    assert [one.peer for one in version.inputs] == ["slot-0"]
+    assert "plain file" in laptop.receipts()[0].reason
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["x.json", "../01234567-000001-0123456789ab.json", "01234567-1-0123456789ab.json", "-rf.json",
+     "01234567-000001-0123456789ab\n.json"],
+)  # fmt: skip
+def test_a_record_under_a_strange_name_is_set_aside(tmp_path, clock, name):
+    cluster = Cluster(tmp_path, clock)
+    box = cluster.root / "inbox" / "anna"
+    box.mkdir(parents=True)
+    path = box / name
+    path.write_text("{}")
+    version = cluster.merge()
+    assert [one.peer for one in version.inputs] == ["slot-0"]
+    assert not (box / name).exists() or ".." in name
+
+
+def test_nobody_can_speak_for_a_job_or_another_laptop(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock)
+    _, _, record, offer = box_with_one(cluster, clock)
+    for peer in ("slot-0", "bert"):
+        box = cluster.root / "inbox" / peer
+        box.mkdir()
+        forged = dataclasses.replace(offer, peer="slot-0" if peer == "slot-0" else "anna")
+        (box / f"{box_name(forged)}.json").write_bytes(forged.to_bytes())
+        (box / f"{box_name(forged)}.st").write_bytes(record.with_suffix(".st").read_bytes())
+    version = cluster.merge()
+    assert sorted(one.peer for one in version.inputs) == ["anna", "slot-0"]
+    assert version.refused == ()
+    assert len(list((cluster.root / "quarantine" / "inbox").iterdir())) == 2
+
+
+def test_only_laptops_on_the_list_may_contribute_when_there_is_one(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock, allowed=frozenset({"bert"}))
+    laptop, *_ = box_with_one(cluster, clock)
+    cluster.merge()
+    assert "allowed_user_ids" in laptop.receipts()[0].reason
+
+
+def test_a_contribution_that_arrives_twice_counts_once(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock)
+    _, box, record, _ = box_with_one(cluster, clock)
+    copies = {path.name: path.read_bytes() for path in box.iterdir()}
+    cluster.merge()
+    for name, data in copies.items():
+        (box / name).write_bytes(data)
+    cluster.merge()
+    cluster.merge()
+    versions = read_history(SharedPaths(cluster.root)).versions
+    assert sum(one.peer == "anna" for v in versions for one in v.inputs) == 1
+    assert list(box.iterdir()) == []
+
+
+def test_a_flood_of_records_delays_but_does_not_stop_a_merge(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock)
+    box = cluster.root / "inbox" / "anna"
+    box.mkdir(parents=True)
+    for number in range(500):
+        (box / f"{number:05d}.json").write_text("{}")
+    assert cluster.merge().version == 1
+
+
+def test_refusals_of_laptops_alone_make_no_version(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock)
+    laptop, _, record, offer = box_with_one(cluster, clock)
+    rename_pair(record, dataclasses.replace(offer, run_id="other"))
+    for _ in range(3):
+        clock.pass_by(100)
+        assert cluster.job.adopt() is None
+    assert read_receipts(cluster.local, "anna") == []
+    cluster.merge()
+    assert len(laptop.receipts()) == 1
+
+
+def test_rounding_left_over_is_in_the_next_contribution(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock)
+    laptop, weights = cluster.laptop()
+    from Daddy.weights.codec import decode
+
+    total, own = None, weights
+    for number in range(6):
+        own = nudged(own, number, 0.01)
+        laptop.publish(own, 100 * (number + 1), number + 1)
+    for path in sorted((cluster.local / "outbox" / "anna").glob("*.st")):
+        delta = decode(path.read_bytes())
+        total = delta if total is None else {n: total[n] + delta[n] for n in total}
+    moved = {n: own[n] - weights[n] for n in own}
+    assert close(total, moved, 2e-4)
+
+
+def test_one_contribution_a_minute_and_the_rest_is_kept(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock)
+    laptop, weights = cluster.laptop()
+    laptop._min_seconds = 60.0
+    assert "in the outbox" in laptop.publish(nudged(weights, 1), 100, 5)
+    assert "due in 60 s" in laptop.publish(nudged(weights, 2), 200, 9)
+    clock.pass_by(61)
+    assert "contribution 2 on v0, 200 steps" in laptop.publish(nudged(weights, 3), 300, 14)

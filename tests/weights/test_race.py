@@ -1,0 +1,128 @@
+"""Mergers race for the same version, with and without the lease that usually keeps them apart."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from Daddy.core.paths import SharedPaths
+from Daddy.weights import merger as merging
+from Daddy.weights.history import read_history
+from Daddy.weights.manifest import Version
+from Daddy.weights.merger import Merger
+from Daddy.weights.replay import replay
+from Daddy.weights.store import Store
+from tests.weights.helpers import ToldClock, begin, settings
+
+ROUNDS = 50
+MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture
+def folder():
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as path:
+        yield Path(path)
+
+
+class NoLease:
+    """What happens when the lease fails: everybody thinks it is theirs."""
+
+    def release(self, reason: str) -> None:
+        pass
+
+
+class Rival:
+    """The second merger, a step behind or ahead of the first at a chosen instant."""
+
+    def __init__(self, root: Path, point: str) -> None:
+        self.root, self.point, self.won = root, point, None
+        self.running = False
+
+    def __call__(self, point: str) -> None:
+        if point != self.point or self.running:
+            return
+        self.running = True
+        store = Store(SharedPaths(self.root))
+        rival = Merger(store, settings(), ToldClock(), "slot-9/99999999")
+        self.won, _ = rival.try_merge(5.0)
+        self.running = False
+
+
+@pytest.mark.parametrize("point", ["C8", "C9", "C4:record"])
+def test_fifty_races_give_one_commit_per_version_and_equal_bytes(folder, monkeypatch, point):
+    monkeypatch.setattr(merging.Merger, "_claim", lambda self: NoLease())
+    clock = ToldClock()
+    rival = Rival(folder, point)
+    peers = [begin(folder, "slot-0", clock, hook=rival), begin(folder, "slot-1", clock)]
+    for round_ in range(ROUNDS):
+        for number, peer in enumerate(peers):
+            peer.learn(2 * round_ + number)
+        rival.won = None
+        peers[0].publish()
+        assert isinstance(rival.won, Version)  # the rival was faster ...
+        assert peers[0].told.of("merged") == []  # ... and we threw our work away
+        assert peers[0].adopt() == round_ + 1
+        peers[1].adopt()
+    history = read_history(SharedPaths(folder))
+    assert (len(history.versions), history.chained) == (ROUNDS + 1, True)
+    assert {one.merger for one in history.versions[1:]} == {"slot-9/99999999"}
+    store = Store(SharedPaths(folder))
+    for version in history.versions[-4:]:
+        assert replay(store, version) == store.get_blob(version.state)
+
+
+def race_once(root: Path, ready: int) -> None:
+    """A process that merges the moment it is told to."""
+    store = Store(SharedPaths(root))
+    rival = Merger(store, settings(), ToldClock(), f"slot-{os.getpid() % 1000}/{os.getpid():08x}")
+    os.read(ready, 1)
+    rival.try_merge(5.0)
+
+
+def test_processes_that_merge_at_the_same_instant_commit_once(folder, monkeypatch):
+    monkeypatch.setattr(merging.Merger, "_claim", lambda self: NoLease())
+    clock = ToldClock()
+    author = begin(folder, "slot-0", clock)
+    monkeypatch.setattr(author.exchange, "_merge", lambda: None)
+    for round_ in range(10):
+        author.learn(round_)
+        author.publish()
+        ready, go = os.pipe()
+        children = []
+        for _ in range(2):
+            child = os.fork()
+            if child == 0:
+                try:
+                    race_once(folder, ready)
+                finally:
+                    os._exit(0)
+            children.append(child)
+        os.write(go, b"xx")
+        for child in children:
+            os.waitpid(child, 0)
+        os.close(ready)
+        os.close(go)
+        assert author.adopt() == round_ + 1
+    history = read_history(SharedPaths(folder))
+    assert (len(history.versions), history.chained) == (11, True)
+    assert [len(one.inputs) for one in history.versions[1:]] == [1] * 10
+
+
+def test_a_merger_that_froze_with_the_lease_is_overtaken_and_harmless(folder):
+    clock = ToldClock()
+    frozen = begin(folder, "slot-0", clock)
+    other = begin(folder, "slot-1", clock)
+    store = Store(SharedPaths(folder))
+    from Daddy.core.lease import Lease
+
+    stuck = Lease.claim(store.paths.lease, {"merger": "slot-7/77777777"})
+    assert stuck is not None
+    frozen.learn(1)
+    frozen.publish()
+    assert other.adopt() is None
+    clock.pass_by(merging.LEASE_SILENCE_S + 1)
+    assert other.adopt() == 1
+    assert not stuck.held()

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import pytest
+
+from Daddy.core.paths import SharedPaths
+from Daddy.weights.retention import ORPHAN_S, SWEEP_S, Sweeper, blobs_of
+from Daddy.weights.store import Store
+from Daddy.weights.watch import Watch
+from tests.weights.helpers import ToldClock, begin
+
+
+@pytest.fixture
+def clock():
+    return ToldClock()
+
+
+def blobs(root) -> set[str]:
+    return {path.stem for path in SharedPaths(root).blobs.glob("*/*.st")}
+
+
+def run(peer, clock, rounds: int, start: int = 0) -> None:
+    for round_ in range(rounds):
+        clock.pass_by(10)
+        peer.learn(start + round_)
+        peer.publish()
+        peer.adopt()
+
+
+def test_the_newest_versions_and_what_they_were_made_of_stay(tmp_path, clock):
+    peer = begin(tmp_path, "slot-0", clock, keep_versions=3)
+    run(peer, clock, 10)
+    store = Store(SharedPaths(tmp_path))
+    expected = set().union(*(blobs_of(store.version(number)) for number in (8, 9, 10)))
+    assert expected <= blobs(tmp_path)
+    assert len(blobs(tmp_path)) <= len(expected) + 2
+    assert len(list(store.paths.merged.iterdir())) == 11  # commit records are kept for ever
+
+
+def test_the_base_of_a_live_peer_is_never_removed(tmp_path, clock):
+    slow = begin(tmp_path, "slot-1", clock, keep_versions=2)
+    fast = begin(tmp_path, "slot-0", clock, keep_versions=2, silence_s=1.0)
+    store = Store(SharedPaths(tmp_path))
+    run(fast, clock, 12)
+    assert store.newest() == 12
+    assert store.version(0).state in blobs(tmp_path)
+    assert store.version(3).state not in blobs(tmp_path)
+    assert slow.adopt() == 12
+    for round_ in range(3):  # now nobody needs it: it is a stray, and goes like one
+        clock.pass_by(ORPHAN_S)
+        run(fast, clock, 1, start=50 + round_)
+    assert store.version(0).state not in blobs(tmp_path)
+
+
+def test_judged_records_go_and_pending_ones_stay(tmp_path, clock):
+    peers = [begin(tmp_path, f"slot-{k}", clock) for k in range(4)]
+    for peer in peers:
+        peer.learn(1)
+        peer.publish()
+    left = list(SharedPaths(tmp_path).peers.glob("*/*/0*.json"))
+    assert [path.parts[-3] for path in left] == ["slot-3"]
+
+
+def test_strays_go_after_an_hour_of_watching_and_not_before(tmp_path, clock):
+    peer = begin(tmp_path, "slot-0", clock)
+    run(peer, clock, 2)
+    store, watch = Store(SharedPaths(tmp_path)), Watch(clock)
+    stray = store.put_blob(b"nobody refers to this", "state")
+    temp = store.paths.tmp / "host-1-abandoned"
+    temp.write_bytes(b"half")
+    sweeper = Sweeper(store, 8, watch)
+    needed = sweeper.needed(store.version(2))
+    assert sweeper.sweep_orphans(needed) == []
+    clock.pass_by(ORPHAN_S - 1)
+    assert sweeper.sweep_orphans(needed) == []
+    clock.pass_by(2)
+    assert {path.name for path in sweeper.sweep_orphans(needed)} == {f"{stray}.st", temp.name}
+    assert needed <= blobs(tmp_path)
+
+
+def test_a_long_lived_merger_sweeps_by_itself(tmp_path, clock):
+    peer = begin(tmp_path, "slot-0", clock)
+    stray = Store(SharedPaths(tmp_path)).put_blob(b"nobody refers to this", "state")
+    for round_ in range(12):
+        clock.pass_by(SWEEP_S)
+        run(peer, clock, 1, start=round_)
+    assert stray not in blobs(tmp_path)
+
+
+def test_old_merge_terms_do_not_pile_up(tmp_path, clock):
+    peer = begin(tmp_path, "slot-0", clock)
+    run(peer, clock, 14)
+    assert len(list(SharedPaths(tmp_path).lease.glob("term-*.json"))) <= 18
+
+
+def test_folders_of_processes_that_are_gone_disappear(tmp_path, clock):
+    gone = begin(tmp_path, "slot-1", clock)
+    gone.exchange.leave("wall time")
+    peer = begin(tmp_path, "slot-0", clock)
+    for round_ in range(3):
+        run(peer, clock, 1, start=round_)
+        clock.pass_by(ORPHAN_S)
+    assert [path.name for path in SharedPaths(tmp_path).peers.glob("slot-1/*")] == []
