@@ -89,8 +89,6 @@ class State:
     """Second user of the login node, empty where there is none."""
     network: int
     """Number of the network of its own, 0 in loopback mode."""
-    private_users: bool
-    """passwd and its kin are the sandbox's own, seen by its processes only (root)."""
     ports: list[int]
     """slurmctld, then one per node."""
     max_jobs: int
@@ -100,6 +98,8 @@ class State:
     boot: str
     reason: str
     """Why this mode."""
+    private_users: bool = False
+    """passwd and its kin are the sandbox's own, seen by its processes only (root)."""
     made_run_sshd: bool = False
     """/run/sshd, which a root sshd insists on, is ours to remove."""
     supervisor_pid: int = 0
