@@ -35,7 +35,7 @@ def encode(op: str, args: list[str], value: Value, pc: int, final: bool) -> byte
         if op in FIXED and not a:
             return bytes.fromhex(FIXED[op])
         return ENCODERS[op](op, a, value, (pc, final))
-    except (KeyError, ValueError, IndexError) as error:
+    except (KeyError, ValueError, TypeError) as error:
         raise AsmError(f"cannot encode {op} {', '.join(args)}") from error
 
 
@@ -90,54 +90,69 @@ def _load_high(_op: str, a: list[str], value: Value, _at: tuple[int, bool]) -> b
 
 
 def _count(op: str, a: list[str], _value: Value, _at: tuple[int, bool]) -> bytes:
+    (register,) = a
     down = op == "dec"
-    if a[0] in R16:
-        return bytes([0x03 + 8 * down + 16 * R16.index(a[0])])
-    return bytes([0x04 + down + 8 * R8.index(a[0])])
+    if register in R16:
+        return bytes([0x03 + 8 * down + 16 * R16.index(register)])
+    return bytes([0x04 + down + 8 * R8.index(register)])
 
 
 def _alu(op: str, a: list[str], value: Value, _at: tuple[int, bool]) -> bytes:
-    if op == "add" and a[0] == "hl":
-        return bytes([0x09 + 16 * R16.index(a[1])])
-    if op == "add" and a[0] == "sp":
-        return b"\xe8" + _byte(value(a[1]))
+    to, source = a if a[1:] else ("a", *a)
+    if op == "add" and to == "hl":
+        return bytes([0x09 + 16 * R16.index(source)])
+    if op == "add" and to == "sp":
+        return b"\xe8" + _byte(value(source))
+    if to != "a":
+        raise ValueError(to)
     base = 0x80 + 8 * ALU.index(op)
-    if a[-1] in R8:
-        return bytes([base + R8.index(a[-1])])
-    return bytes([base + 0x46]) + _byte(value(a[-1]))
+    if source in R8:
+        return bytes([base + R8.index(source)])
+    return bytes([base + 0x46]) + _byte(value(source))
 
 
 def _rotate(op: str, a: list[str], _value: Value, _at: tuple[int, bool]) -> bytes:
-    return bytes([0xCB, 8 * ROTATE.index(op) + R8.index(a[0])])
+    (register,) = a
+    return bytes([0xCB, 8 * ROTATE.index(op) + R8.index(register)])
 
 
 def _bit(op: str, a: list[str], value: Value, _at: tuple[int, bool]) -> bytes:
-    return bytes([0xCB, 0x40 * (1 + BITS.index(op)) + 8 * value(a[0]) + R8.index(a[1])])
+    bit, register = a
+    return bytes([0xCB, 0x40 * (1 + BITS.index(op)) + 8 * value(bit) + R8.index(register)])
 
 
 def _stack(op: str, a: list[str], _value: Value, _at: tuple[int, bool]) -> bytes:
-    return bytes([(0xC5 if op == "push" else 0xC1) + 16 * R16_STACK.index(a[0])])
+    (registers,) = a
+    return bytes([(0xC5 if op == "push" else 0xC1) + 16 * R16_STACK.index(registers)])
+
+
+def _condition(condition: list[str]) -> int:
+    (name,) = condition
+    return CONDITIONS.index(name)
 
 
 def _jump(op: str, a: list[str], value: Value, _at: tuple[int, bool]) -> bytes:
     if op == "jp" and a == ["hl"]:
         return b"\xe9"
     plain, conditional = (0xC3, 0xC2) if op == "jp" else (0xCD, 0xC4)
-    first = plain if len(a) == 1 else conditional + 8 * CONDITIONS.index(a[0])
-    return bytes([first]) + _word(value(a[-1]))
+    *condition, target = a
+    first = conditional + 8 * _condition(condition) if condition else plain
+    return bytes([first]) + _word(value(target))
 
 
 def _jump_near(_op: str, a: list[str], value: Value, at: tuple[int, bool]) -> bytes:
     pc, final = at
-    distance = value(a[-1]) - (pc + 2)
+    *condition, target = a
+    distance = value(target) - (pc + 2)
     if final and distance not in NEAR:
-        raise AsmError(f"jr to {a[-1]} is {distance} bytes away; use jp")
-    first = 0x18 if len(a) == 1 else 0x20 + 8 * CONDITIONS.index(a[0])
+        raise AsmError(f"jr to {target} is {distance} bytes away; use jp")
+    first = 0x20 + 8 * _condition(condition) if condition else 0x18
     return bytes([first, distance & 255])
 
 
 def _return(_op: str, a: list[str], _value: Value, _at: tuple[int, bool]) -> bytes:
-    return bytes([0xC0 + 8 * CONDITIONS.index(a[0])])
+    (condition,) = a
+    return bytes([0xC0 + 8 * CONDITIONS.index(condition)])
 
 
 ENCODERS = {

@@ -4,6 +4,12 @@
 ; real game: with it a frame costs the emulator about as much as one of the real game does.
 BUSY_WORK equ 900
 
+; Where a new game begins; tests build variants that begin elsewhere.
+HOME_MAP  equ 37
+START_MAP equ 37
+START_Y   equ 2
+START_X   equ 3
+
 ; wMode
 MODE_WORLD  equ 0
 MODE_TEXT   equ 1

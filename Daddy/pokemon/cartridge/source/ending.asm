@@ -34,7 +34,7 @@ ending_frame:
     call heal_party
     xor a
     ld [wFacing], a
-    ld a, 37
+    ld a, HOME_MAP
     ld b, 4
     ld c, 3
     jp enter_map

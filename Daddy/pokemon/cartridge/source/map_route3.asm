@@ -4,7 +4,7 @@ route3_cells:
     row XXX...ggg..XXXXX
     row X.....ggg....OXX
     row X..T..ggg....,.X
-    row X..Tvvvvvv.=.,.X
+    row X..Tvvvvv=.=.,.X
     row X..T.....T.=.,.X
     row ,,,,,,...T..,,.X
     row X..T.gg..T.vvvvX

@@ -67,15 +67,15 @@ new_game:
     ld [wMoney + 1], a      ; 3000
     ld a, 1
     ld [wOptions], a
-    ld a, 37
+    ld a, HOME_MAP
     ld [wRefuge], a
     ld hl, wStatus6
     set 0, [hl]
     xor a
     ld [wFacing], a
-    ld a, 37
-    ld b, 2
-    ld c, 3
+    ld a, START_MAP
+    ld b, START_Y
+    ld c, START_X
     call enter_map
     xor a
     ld [wJoyIgnore], a

@@ -1,0 +1,92 @@
+"""A cartridge in the real emulator, for tests: press, look, and begin anywhere."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from Daddy.pokemon.cartridge.assembler import Assembler
+from Daddy.pokemon.cartridge.build import SOURCE, cartridge_path
+from Daddy.pokemon.cartridge.header import with_header
+from Daddy.pokemon.cartridge.player import Facts, Player, read_facts
+from Daddy.pokemon.cartridge.symbols import SEED_ADDRESS
+from Daddy.pokemon.emulator import Emulator
+
+ROM = cartridge_path().read_bytes()
+BOOT_STEPS = 12
+ALL_RAM = ((0xC000, 0xE000),)
+
+
+@lru_cache(maxsize=32)
+def starting_at(number: int, y: int, x: int) -> bytes:
+    """The cartridge, built so that a new game begins at (y, x) of a map."""
+    sources = {path.name: path.read_text(encoding="ascii") for path in SOURCE.glob("*.asm")}
+    for name, value in (("MAP", number), ("Y", y), ("X", x)):
+        pattern = rf"(START_{name}\s+equ) \d+"
+        sources["constants.asm"] = re.sub(pattern, rf"\1 {value}", sources["constants.asm"])
+    return with_header(Assembler(sources, "main.asm").assemble())
+
+
+class Game:
+    """One running cartridge, past its title."""
+
+    def __init__(self, rom: bytes = ROM, seed: int | None = None) -> None:
+        self.emulator = Emulator(rom)
+        for _ in range(BOOT_STEPS):
+            self.emulator.wait(24)
+        if seed is not None:
+            self.emulator.write(SEED_ADDRESS, seed)
+
+    def press(self, *buttons: str) -> Game:
+        for button in buttons:
+            self.emulator.press(button)
+        return self
+
+    def byte(self, address: int) -> int:
+        return self.emulator.ram(((address, address + 1),))[address - 0xC000]
+
+    def memory(self) -> bytes:
+        return bytes(self.emulator.ram(ALL_RAM))
+
+    def facts(self) -> Facts:
+        image = self.emulator.ram(ALL_RAM)
+        return read_facts(lambda address: image[address - 0xC000])
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        return tuple(self.facts().place)
+
+    @property
+    def clock(self) -> int:
+        hours, _, minutes, seconds, frames = (self.byte(0xDA41 + at) for at in range(5))
+        return ((hours * 60 + minutes) * 60 + seconds) * 60 + frames
+
+    def picture(self) -> NDArray[np.uint8]:
+        return self.emulator.full_screen()
+
+    def play(self, player: Player, steps: int, until: str | None = None) -> int:
+        """Let the player play until the property `until` is true, at most `steps`; steps used."""
+        for step in range(steps):
+            facts = self.facts()
+            if facts.finished or (until and getattr(self, until)):
+                return step
+            self.press(player.next_button(facts))
+        return steps
+
+    @property
+    def has_creature(self) -> bool:
+        return self.byte(0xD163) > 0
+
+    @property
+    def is_fighting(self) -> bool:
+        return self.byte(0xD057) in (1, 2)
+
+    @property
+    def badges(self) -> int:
+        return self.byte(0xD356)
+
+    def close(self) -> None:
+        self.emulator.close()

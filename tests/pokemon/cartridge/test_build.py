@@ -1,0 +1,52 @@
+"""The committed image: what the source says, with an honest header."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from Daddy.core.process import run
+from Daddy.pokemon.cartridge import build as building
+from Daddy.pokemon.cartridge.build import build, cartridge_path, main
+from Daddy.pokemon.cartridge.header import header_checksum
+
+ROM = cartridge_path().read_bytes()
+
+
+def test_rebuilding_gives_the_committed_bytes() -> None:
+    assert build()[0] == ROM
+
+
+def test_check_says_yes_for_the_committed_image_and_no_for_another(
+    monkeypatch: pytest.MonkeyPatch, tmp_path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--check"]) == 0
+    other = tmp_path / "other.gb"
+    other.write_bytes(ROM[:-1] + b"\x01")
+    monkeypatch.setattr(building, "cartridge_path", lambda: other)
+    assert main(["--check"]) == 1
+    assert "differs" in capsys.readouterr().out
+    assert main([]) == 0
+    assert other.read_bytes() == ROM
+
+
+def test_the_header_is_valid_and_names_the_real_games_kind_of_cartridge() -> None:
+    assert len(ROM) == 0x8000
+    assert ROM[0x14D] == header_checksum(ROM)
+    assert int.from_bytes(ROM[0x14E:0x150], "big") == sum(ROM[:0x14E] + ROM[0x150:]) & 0xFFFF
+    assert ROM[0x134:0x139] == b"DADDY"
+    assert ROM[0x147] == 0x13
+    assert ROM[0x149] == 3
+
+
+def test_the_logo_of_licensed_cartridges_is_not_there() -> None:
+    assert not any(ROM[0x104:0x134])
+
+
+def test_the_cartridge_can_be_read_without_an_emulator_or_numpy() -> None:
+    script = (
+        "import sys, Daddy.pokemon.cartridge.build, Daddy.pokemon.cartridge.player\n"
+        "sys.exit(bool({'pyboy', 'numpy', 'torch'} & set(sys.modules)))"
+    )
+    assert run([sys.executable, "-c", script], timeout_s=60).returncode == 0

@@ -1,0 +1,66 @@
+"""The scripted player wins the game: every flag, three badges in order, the ending."""
+
+from __future__ import annotations
+
+import pytest
+
+from Daddy.pokemon.cartridge.player import BUTTONS, QUEST, Facts, Player
+from Daddy.pokemon.cartridge.roads import Place
+from Daddy.pokemon.cartridge.symbols import STORY
+from tests.pokemon.cartridge.game import ROM, Game
+
+STEPS = 1600
+LEADERS = ("BEAT_LEADER1", "BEAT_LEADER2", "BEAT_LEADER3")
+
+
+class StraightPlayer(Player):
+    """Only what the first badge needs."""
+
+    def goal(self, facts: Facts) -> Place:
+        told = {STORY[index].name for index in facts.set_flags}
+        return QUEST["BEAT_LEADER1" if "GOT_STARTER" in told else "GOT_STARTER"]
+
+
+@pytest.mark.parametrize("seed", [0, 77])
+def test_the_scripted_player_wins(seed: int) -> None:
+    game, player = Game(seed=seed), Player(ROM)
+    order: list[int] = []
+    badges = [0]
+    for _ in range(STEPS):
+        facts = game.facts()
+        assert facts.set_flags >= set(order), "a flag was cleared again"
+        order += sorted(facts.set_flags - set(order))
+        if game.badges != badges[-1]:
+            badges.append(game.badges)
+        if facts.finished:
+            break
+        button = player.next_button(facts)
+        assert button in BUTTONS
+        game.press(button)
+    assert len(order) == len(STORY)
+    assert badges == [0, 0b1, 0b11, 0b111]
+    assert [STORY[i].name for i in order if STORY[i].name in LEADERS] == list(LEADERS)
+    assert game.byte(0xD5A2) == 1
+    assert game.byte(0xD35E) == 118
+    assert game.byte(0xD163) == 2
+    game.press("a")
+    assert game.place[0] == 37
+    game.press("down")
+    assert game.place == (37, 5, 3) or game.place[0] == 0
+    game.close()
+
+
+def test_the_first_badge_lies_within_an_episode_of_256_steps() -> None:
+    game = Game()
+    steps = game.play(StraightPlayer(ROM), 256, until="badges")
+    assert game.badges == 1
+    assert steps < 150
+    game.close()
+
+
+def test_a_step_of_the_player_depends_on_the_facts_alone() -> None:
+    game, player = Game(), Player(ROM)
+    game.play(player, 60)
+    facts = game.facts()
+    assert Player(ROM).next_button(facts) == player.next_button(facts)
+    game.close()
