@@ -38,10 +38,8 @@ class Emulator:
     """One running game. Not to be shared between threads; `press` releases the GIL."""
 
     def __init__(self, rom: bytes) -> None:
-        """Start the game in `rom` at power-on."""
-        self._boy = PyBoy(
-            io.BytesIO(rom), window="null", sound_emulated=False, no_input=True, log_level="ERROR"
-        )
+        """Start the game in `rom` at power-on; RomError when pyboy cannot."""
+        self._boy = _power_on(rom)
         self.wait(_PRIMING_FRAMES)
         self._screen: NDArray[np.uint8] = self._boy.screen.ndarray
         self._ram = bytearray(ram.RAM_SIZE)
@@ -103,3 +101,14 @@ class Emulator:
     def close(self) -> None:
         """End the console; nothing is written."""
         self._boy.stop(save=False)
+
+
+def _power_on(rom: bytes) -> PyBoy:
+    options = {"window": "null", "sound_emulated": False, "no_input": True, "log_level": "ERROR"}
+    try:
+        return PyBoy(io.BytesIO(rom), **options)
+    except Exception as error:  # pyboy raises what its reading of the header trips over
+        raise RomError(
+            f"pyboy {PYBOY_VERSION} cannot start this game: {error}",
+            "check that the file is a complete Game Boy game",
+        ) from error

@@ -1,8 +1,9 @@
-"""Tells gymnasium our environment's name; gymnasium calls it when it is imported itself.
+"""Tells gymnasium our environment's name.
 
 Owns the id. Promises to be light: the environment's module, and with it the emulator, is imported
-when the first one is made. The plugin entry point in pyproject.toml (group ``gymnasium.envs``,
-name ``__root__``) points at `register`.
+when the first one is made. gymnasium 0.29 calls `register` by itself when it is imported (entry
+point ``gymnasium.envs``, ``__root__``). gymnasium 1 has no such entry points any more: there one
+writes ``gymnasium.make("Daddy.pokemon.registration:Daddy/PokemonRed-v0")``, or imports this module.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ ENV_ID = "Daddy/PokemonRed-v0"
 
 
 def register() -> None:
-    """Make ``gymnasium.make("Daddy/PokemonRed-v0")`` work; harmless when called again."""
+    """Make ``gymnasium.make(ENV_ID)`` work; harmless when called again."""
     from gymnasium.envs import registration
 
     if ENV_ID not in registration.registry:
         registration.register(id=ENV_ID, entry_point="Daddy.pokemon.env:PokemonRedEnv")
+
+
+register()

@@ -55,7 +55,7 @@ def test_gymnasiums_checker_has_nothing_to_say(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.delenv("DADDY_ROM", raising=False)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        env = gymnasium.make("Daddy/PokemonRed-v0")
+        env = gymnasium.make("Daddy.pokemon.registration:Daddy/PokemonRed-v0")
         check_env(env.unwrapped)
         env.close()
 

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
 
 from Daddy.core.errors import RomError
+from Daddy.pokemon import rom
 from Daddy.pokemon.cartridge.build import cartridge_path
-from Daddy.pokemon.rom import find_rom, load_rom
+from Daddy.pokemon.rom import BLUE_SHA1, RED_SHA1, find_rom, load_rom
 
 
 def fake_rom(path: Path, title: bytes = b"SOMETHING") -> Path:
@@ -19,9 +21,9 @@ def fake_rom(path: Path, title: bytes = b"SOMETHING") -> Path:
 def test_without_any_setting_the_free_cartridge_is_played() -> None:
     assert find_rom(None, environ={}) == cartridge_path()
     assert find_rom("", environ={}) == cartridge_path()
-    rom = load_rom(cartridge_path())
-    assert not rom.real
-    assert rom.name == "Daddy cartridge"
+    cartridge = load_rom(cartridge_path())
+    assert not cartridge.real
+    assert cartridge.name == "Daddy cartridge"
 
 
 def test_a_relative_setting_is_relative_to_the_config_file(tmp_path: Path) -> None:
@@ -45,6 +47,17 @@ def test_a_file_that_is_no_game_is_refused_by_its_size(tmp_path: Path) -> None:
     (tmp_path / "note.gb").write_bytes(b"hello")
     with pytest.raises(RomError, match="5 bytes"):
         load_rom(tmp_path / "note.gb")
+
+
+def test_red_and_blue_are_known_by_their_hash(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = fake_rom(tmp_path / "red.gb")
+    sha1 = hashlib.sha1(path.read_bytes(), usedforsecurity=False).hexdigest()
+    monkeypatch.setitem(rom._KNOWN, sha1, "Pokémon Red")
+    found = load_rom(path)
+    assert (found.name, found.real, found.sha1) == ("Pokémon Red", True, sha1)
+    assert {RED_SHA1, BLUE_SHA1} <= set(rom._KNOWN)
 
 
 def test_yellow_is_refused_with_the_reason_even_if_unknown_games_are_allowed(
