@@ -177,7 +177,7 @@ def _task(config: Config) -> Task:
     from Daddy.learning.assemble import Task
 
     row = WORKLOADS[config.training.workload]
-    return Task(row.name, row.make_env(config), row.make_policy, row.reports(config))
+    return Task(row.name, row.make_env(config), row.make_policy, row.reports)
 
 
 def _surroundings(visit: Visit, commentary: Commentary, scratch: Path) -> Surroundings:

@@ -114,7 +114,7 @@ def _task(config: Config) -> Task:
     from Daddy.learning.assemble import Task
 
     row = WORKLOADS[config.training.workload]
-    return Task(row.name, row.make_env(config), row.make_policy, row.reports(config))
+    return Task(row.name, row.make_env(config), row.make_policy, row.reports)
 
 
 def _exchange(config: Config, peer: str, clock: Clock, events: Told) -> NoExchange | SharedExchange:

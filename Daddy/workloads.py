@@ -6,14 +6,15 @@ the names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from Daddy.core.settings import Config
 from Daddy.core.vocabulary import AgentReport
+from Daddy.pokemon.map_names import map_name
 
 if TYPE_CHECKING:
     import gymnasium
@@ -31,8 +32,8 @@ Reports = Callable[["VectorEnv"], Sequence[AgentReport]]
 class Workload:
     """How one thing is trained.
 
-    `make_env(config)` returns a picklable factory of one environment, `reports(config)` what tells
-    how far each agent is. `features` and `memory` are the policy's widths. `success` says in words
+    `make_env(config)` returns a picklable factory of one environment, `reports(vector)` tells how
+    far each agent is. `features` and `memory` are the policy's widths. `success` says in words
     when it counts as learnt. `memory_gb` and `cores` are what a learner with the default number of
     environments wants.
     """
@@ -41,7 +42,7 @@ class Workload:
     make_env: Callable[[Config], EnvFactory]
     features: int
     memory: int
-    reports: Callable[[Config], Reports]
+    reports: Reports
     success: str
     cores: int
     memory_gb: int
@@ -72,40 +73,27 @@ def _cartpole(config: Config) -> EnvFactory:
     return partial(CartPole, config.training.episode_steps)
 
 
-def _game_reports(config: Config) -> Reports:
-    from Daddy.pokemon.cartridge.build import cartridge_path
-    from Daddy.pokemon.map_names import map_name
-
-    rom = config.training.rom
-    real = rom is not None and Path(rom) != cartridge_path()
-    return partial(_report, lambda number: map_name(number, real))
-
-
-def _cartpole_reports(config: Config) -> Reports:  # noqa: ARG001 - a row's functions look alike
-    return partial(_report, lambda _: "")
-
-
-def _report(map_name: Callable[[int], str], vector: VectorEnv) -> list[AgentReport]:
+def _reports(vector: VectorEnv) -> list[AgentReport]:
     """One report per environment from its telemetry; what a workload does not measure is 0."""
-    columns = {name: column for column, name in enumerate(vector.telemetry_names)}
+    rows = vector.telemetry().tolist()
+    named = [dict(zip(vector.telemetry_names, row, strict=True)) for row in rows]
+    return [_agent_report(agent, defaultdict(float, facts)) for agent, facts in enumerate(named)]
 
-    def number(row: Sequence[float], name: str) -> float:
-        return float(row[columns[name]]) if name in columns else 0.0
 
-    return [
-        AgentReport(
-            agent=agent,
-            badges=int(number(row, "badges")),
-            story_flags=int(number(row, "story_flags")),
-            episode_return=number(row, "episode_return"),
-            episode=int(number(row, "episode")),
-            map_id=int(number(row, "map_id")),
-            map_name=map_name(int(number(row, "map_id"))),
-            level=int(number(row, "level")),
-            step=int(number(row, "step")),
-        )
-        for agent, row in enumerate(vector.telemetry())
-    ]
+def _agent_report(agent: int, facts: Mapping[str, float]) -> AgentReport:
+    known = "map_id" in facts
+    map_id = int(facts["map_id"])
+    return AgentReport(
+        agent=agent,
+        badges=int(facts["badges"]),
+        story_flags=int(facts["story_flags"]),
+        episode_return=facts["episode_return"],
+        episode=int(facts["episode"]),
+        map_id=map_id,
+        map_name=map_name(map_id, bool(facts["real_game"])) if known else "",
+        level=int(facts["level"]),
+        step=int(facts["step"]),
+    )
 
 
 WORKLOADS: dict[str, Workload] = {
@@ -114,7 +102,7 @@ WORKLOADS: dict[str, Workload] = {
         make_env=_game,
         features=128,
         memory=128,
-        reports=_game_reports,
+        reports=_reports,
         success="mean return at least 1.5 times a random policy's, and rising over the run",
         cores=8,
         memory_gb=8,
@@ -124,7 +112,7 @@ WORKLOADS: dict[str, Workload] = {
         make_env=_cartpole,
         features=64,
         memory=0,
-        reports=_cartpole_reports,
+        reports=_reports,
         success="mean return of the last 20 episodes at least 195 of 500",
         cores=1,
         memory_gb=1,

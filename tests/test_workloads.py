@@ -71,7 +71,7 @@ def test_its_policy_fits_its_environment_and_its_reports_every_agent(workload):
     assert values.shape == (2,)
     for _ in range(5):
         vector.step(np.zeros(2, np.int64))
-    reports = workload.reports(config(workload.name))(vector)
+    reports = workload.reports(vector)
     assert [report.agent for report in reports] == [0, 1]
     assert all(report.step >= 1 for report in reports)
     vector.close()
