@@ -49,6 +49,7 @@ _EXIT_CODES = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one attempt; returns its exit code."""
     attempt = _attempt(_parser().parse_args(argv))
+    attempt.run.events.mkdir(parents=True, exist_ok=True)
     attempt.events(f"attempt-{attempt.token}").write("state", 0, {"state": "started"})
     patience = 0.0 if attempt.by_hand else _PATIENCE_S
     seat = claim(attempt.run, attempt.slots, attempt.holder(), attempt.clock, patience)
@@ -67,9 +68,10 @@ def _fill(attempt: Attempt, seat: Seat) -> int:
     try:
         outcome = _learn(attempt, seat, AnyOf(attempt.signals, wall), events)
         step, reason, code = outcome.step, outcome.reason, int(_EXIT_CODES[outcome.kind])
-    except DaddyError as error:
-        reason, code = error.message, int(error.exit_code)
-        events.write("error", step, {"text": error.message, "exit_code": code})
+    except (DaddyError, OSError) as error:
+        code = int(error.exit_code if isinstance(error, DaddyError) else ExitCode.FILES)
+        reason = error.message if isinstance(error, DaddyError) else str(error)
+        events.write("error", step, {"text": reason, "exit_code": code})
         raise
     finally:
         events.write("state", step, {"state": "goodbye", "reason": reason, "exit_code": code})

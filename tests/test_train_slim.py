@@ -234,6 +234,14 @@ def test_bad_input_gives_one_clear_message_and_its_exit_code(desk, flags, code, 
     assert "Traceback" not in found.stderr
 
 
+def test_a_run_directory_that_cannot_be_made_is_told_with_exit_code_9(desk):
+    desk.run.root.write_text("in the way")
+    found = desk.learn()
+    assert found.returncode == 9, found.stderr
+    assert str(desk.run.root) in found.stderr
+    assert "Traceback" not in found.stderr
+
+
 def test_a_mistyped_key_names_the_nearest_valid_one(desk):
     desk.configure(num_envz=4)
     found = desk.learn()

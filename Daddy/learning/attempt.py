@@ -6,6 +6,7 @@ No torch here: an attempt that finds no slot leaves before it costs anything.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from Daddy.core.wall import StopSignal, Wall
 
 @dataclass(frozen=True)
 class Told:
-    """An event writer whose states name the attempt."""
+    """An event writer whose states name the attempt; a full disk costs rows, not the learner."""
 
     writer: EventWriter
     attempt: Mapping[str, object]
@@ -27,7 +28,8 @@ class Told:
     def write(self, event: str, step: int, data: Mapping[str, object]) -> None:
         """Append one event."""
         named = {**self.attempt, **data} if event in ("state", "error") else data
-        self.writer.write(event, step, named)
+        with suppress(OSError):
+            self.writer.write(event, step, named)
 
 
 @dataclass(frozen=True)

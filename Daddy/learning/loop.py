@@ -11,7 +11,7 @@ from Daddy.learning import checkpoint as disk
 from Daddy.learning.gae import advantages, explained_variance
 from Daddy.learning.parts import Outcome, Parts
 from Daddy.learning.ports import Adoption
-from Daddy.learning.record import record, write_state
+from Daddy.learning.record import record, write_error, write_state
 from Daddy.learning.schedule import learning_rate
 from Daddy.learning.session import (
     Session,
@@ -161,7 +161,11 @@ def checkpoint_if_due(session: Session) -> None:
     due = since >= pace.checkpoint_interval
     due = due and session.is_due("checkpoint", pace.checkpoint_seconds)
     if due and session.parts.place.held():
-        checkpoint(session)
+        try:
+            checkpoint(session)
+        except OSError as error:  # a full disk: go on, the next try comes when due again
+            session.mark("checkpoint")
+            write_error(session, f"no checkpoint could be written: {error}")
 
 
 def leave(session: Session, kind: str, reason: str) -> Outcome:

@@ -20,6 +20,11 @@ def write_state(session: Session, state: str, **data: object) -> None:
     session.parts.events.write("state", step, {"state": state, **data})
 
 
+def write_error(session: Session, text: str) -> None:
+    """Something failed and the loop goes on."""
+    session.parts.events.write("error", session.counters.env_steps, {"text": text})
+
+
 def record(session: Session) -> None:
     """Write this iteration's metrics and episodes if a row is due; beat the heart."""
     session.metrics.update(_measured(session))

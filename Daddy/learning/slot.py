@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from Daddy.core.clock import Clock
@@ -47,9 +48,10 @@ class Seat:
         if self._clock.monotonic() - self._last_beat < _BEAT_S:
             return
         self._last_beat = self._clock.monotonic()
-        self._held = self._held and self._lease.held()
-        if self._held:
-            self._lease.beat(data)
+        with suppress(OSError):  # a full disk: silence is judged by others, after minutes
+            self._held = self._held and self._lease.held()
+            if self._held:
+                self._lease.beat(data)
 
     def release(self, reason: str) -> None:
         """End the term in good order, unless it was taken away."""

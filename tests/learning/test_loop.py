@@ -60,6 +60,18 @@ def test_checkpoints_are_not_more_frequent_than_the_disk_likes(tmp_path):
     assert len(parts.events.states("checkpointed")) == 1
 
 
+def test_a_disk_that_refuses_a_checkpoint_does_not_stop_the_learner(tmp_path):
+    folder = tmp_path / "checkpoints"
+    folder.write_text("not a folder")
+    pace = replace(PACE, total_steps=256 * 4, checkpoint_interval=256)
+    parts = cartpole_parts(folder, pace=pace)
+    with pytest.raises(OSError, match="checkpoints"):
+        train(parts)  # the last one, at the end, must not fail in silence
+    errors = [data["text"] for event, _, data in parts.events.rows if event == "error"]
+    assert len(errors) == 4
+    assert "no checkpoint could be written" in errors[0]
+
+
 class LosesItsPlace(Place):
     def beat(self, data):
         super().beat(data)
