@@ -29,7 +29,7 @@ _Result = tuple[int, Any, BaseException | None]
 
 _SWITCH_INTERVAL_S = 0.0002
 """Python's 5 ms are fifteen steps of an emulator: what waits for the interpreter waits that long
-behind a save state being loaded. Measured with 8 games on 2 cores: a fifth more steps."""
+behind a save state being loaded."""
 
 
 class SerialVector:
