@@ -11,7 +11,8 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -123,6 +124,8 @@ def prepare() -> None:
     """What has to stand before torch is loaded."""
     warnings.filterwarnings("ignore", "The pynvml package", FutureWarning)  # torch's, not ours
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's idle threads starve emulators
+    with redirect_stderr(StringIO()):  # a plugin imports gym, which prints that nobody maintains it
+        import gymnasium  # noqa: F401 - imported here so that it is quiet later
 
 
 def step_back(niceness: int) -> None:
