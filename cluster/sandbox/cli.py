@@ -82,8 +82,8 @@ def _add_shape(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     shape.set_defaults(work=do_shape)
     shape.add_argument("--delay-ms", type=float, default=0.0, help="one way")
     shape.add_argument("--kilobytes", type=float, default=0.0, help="per second; 0: no limit")
-    shape.add_argument("--cut-after", type=float, default=0.0, help="seconds until it breaks")
     shape.add_argument("--stall-file", type=Path, help="nothing gets through while this exists")
+    shape.add_argument("--cut-file", type=Path, help="the link breaks when this appears")
     shape.add_argument("host")
     shape.add_argument("port", type=int)
 
@@ -142,8 +142,8 @@ def do_shape(options: argparse.Namespace) -> int:
     link = shaper.Link(
         delay_s=options.delay_ms / 1000,
         bytes_per_s=options.kilobytes * 1000,
-        cut_after_s=options.cut_after,
         stall_file=options.stall_file,
+        cut_file=options.cut_file,
     )
     return shaper.shape(options.host, options.port, link)
 

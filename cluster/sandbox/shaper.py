@@ -27,10 +27,10 @@ class Link:
     delay_s: float = 0.0
     bytes_per_s: float = 0.0
     """0: as fast as it goes."""
-    cut_after_s: float = 0.0
-    """The link breaks this long after it came up; 0: never."""
     stall_file: Path | None = None
     """While this file exists nothing gets through, and nobody is told."""
+    cut_file: Path | None = None
+    """When this file appears the link breaks."""
 
 
 def shape(host: str, port: int, link: Link) -> int:
@@ -42,7 +42,8 @@ def shape(host: str, port: int, link: Link) -> int:
     down = _direction(lambda: server.recv(CHUNK), _write_out, link, ended)
     for thread in (*up, *down):
         thread.start()
-    ended.wait(link.cut_after_s or None)
+    while not ended.wait(0.05) and not _exists(link.cut_file):
+        pass
     os._exit(0)  # threads may still sit in a read; whoever waits on a pipe must see it close
 
 
@@ -84,6 +85,10 @@ def _direction(
 def _arrival(way: queue.Queue[tuple[float, bytes]], link: Link) -> bytes:
     due, data = way.get()
     time.sleep(max(0.0, due - time.monotonic()))
-    while link.stall_file and link.stall_file.exists():
+    while _exists(link.stall_file):
         time.sleep(0.02)
     return data
+
+
+def _exists(path: Path | None) -> bool:
+    return path is not None and path.exists()

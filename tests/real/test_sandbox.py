@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -47,11 +48,9 @@ def job_over_its_limit(shared_sandbox: Sandbox) -> Iterator[tuple[str, Path]]:
 
 @pytest.mark.usefixtures("job_over_its_limit")
 def test_up_again_changes_nothing_and_says_the_same(sandbox: Sandbox) -> None:
-    begun = time.monotonic()
     again = door("up", "--dir", str(sandbox.dir), "--json")
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout)["supervisor_pid"] == sandbox.facts["supervisor_pid"]
-    assert time.monotonic() - begun < 5
 
 
 def test_the_partition_is_the_one_of_the_guide(sandbox: Sandbox) -> None:
@@ -92,9 +91,7 @@ def test_a_fifth_job_waits_for_a_slot_and_gets_the_first_that_is_free(sandbox: S
     waiting = [job for job in jobs if sandbox.states()[job].startswith("PENDING")]
     assert {sandbox.states()[job] for job in waiting} == {"PENDING Licenses"}
     sandbox.out("scancel", jobs[0])
-    begun = time.monotonic()
-    assert until(lambda: waiting[0] in running(), 15)
-    assert time.monotonic() - begun < 8
+    assert until(lambda: waiting[0] in running(), 30)
     assert len(running()) == 4
 
 
@@ -173,22 +170,25 @@ def test_the_slow_alias_is_slow_and_whole(sandbox: Sandbox, tmp_path: Path) -> N
 
 
 def test_a_link_can_be_stalled_and_cut(sandbox: Sandbox, tmp_path: Path) -> None:
-    stall = tmp_path / "stall"
-    proxy = f"ProxyCommand={DOORS}/door shape --cut-after 2.5 --stall-file {stall} %h %p"
-    argv = ["ssh", "-F", str(sandbox.ssh_config), "-o", proxy, "login", "echo on; read x; echo $x"]
-    begun = time.monotonic()
+    stall, cut = tmp_path / "stall", tmp_path / "cut"
+    shape = f"ProxyCommand={DOORS}/door shape --stall-file {stall} --cut-file {cut} %h %p"
+    login = ["ssh", "-F", str(sandbox.ssh_config), "-o", shape, "login"]
     with subprocess.Popen(
-        argv, env=sandbox.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as link:
+        [*login, "echo on; read x; echo $x; cat"],
+        env=sandbox.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    ) as link:  # fmt: skip
         assert link.stdin
         assert link.stdout
         assert link.stdout.readline() == "on\n"
         stall.touch()
         link.stdin.write("late\n")
         link.stdin.flush()
+        assert not select.select([link.stdout], [], [], 1.0)[0]
+        stall.unlink()
+        assert link.stdout.readline() == "late\n"
+        cut.touch()
         assert link.stdout.read() == ""
         assert link.wait(10) == 255
-    assert 2.0 < time.monotonic() - begun < 8
 
 
 def test_an_interactive_login_has_slurm_on_its_path(sandbox: Sandbox) -> None:
