@@ -1,0 +1,387 @@
+"""``sync_weights.sh`` as typed, over real rsync and ssh to a real sshd on loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from Daddy.core.files import sha256_hex
+from Daddy.core.paths import SharedPaths
+from Daddy.weights.laptop import LaptopExchange
+from Daddy.weights.local import newest_verified
+from Daddy.weights.remote import connect
+from Daddy.weights.sync_settings import Remote
+from tests.weights.helpers import Peer, ToldClock, begin, close, make_state, nudged
+from tests.weights.login import SCRIPT, Login, find_sshd, running_sshd
+
+
+@pytest.fixture(scope="module")
+def login(tmp_path_factory):
+    sshd = find_sshd()
+    if sshd is None or shutil.which("rsync") is None:
+        pytest.skip("missing component: openssh-server and rsync (./scripts/test installs them)")
+    with running_sshd(tmp_path_factory.mktemp("login"), sshd) as found:
+        yield found
+
+
+@dataclass
+class Home:
+    """A laptop's home, and the cluster's folder at the other end."""
+
+    login: Login
+    home: Path
+    shared: Path
+    clock: ToldClock
+
+    @property
+    def local(self) -> Path:
+        return self.home / "shared_weights"
+
+    def job(self) -> Peer:
+        return begin(self.shared, "slot-0", self.clock)
+
+    def environment(self, **changes: str) -> dict[str, str]:
+        return {
+            **self.login.environment(self.home, self.shared),
+            "DADDY_PYTHON": sys.executable,
+            **changes,
+        }
+
+    def sync(self, *words: str, **changes: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(SCRIPT), *words],
+            env=self.environment(**changes),
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            cwd=self.home,
+        )
+
+
+@pytest.fixture
+def home(login, tmp_path):
+    (tmp_path / "home").mkdir()
+    return Home(login, tmp_path / "home", tmp_path / "run" / "shared_weights", ToldClock())
+
+
+def advance(job: Peer, seed: int) -> None:
+    job.learn(seed)
+    job.publish()
+    job.adopt()
+
+
+def test_pull_brings_the_newest_version_whole_and_verified(home):
+    job = home.job()
+    advance(job, 1)
+    done = home.sync("pull")
+    assert done.returncode == 0, done.stderr
+    assert "pulled v1" in done.stdout
+    found = newest_verified(home.local)
+    assert found.version == 1
+    assert sha256_hex(found.data) == found.sha256
+    again = home.sync("pull")
+    assert "v1 is here already" in again.stdout
+    advance(job, 2)
+    assert "pulled v2" in home.sync("pull", "", str(home.local)).stdout
+    assert newest_verified(home.local).version == 2
+
+
+def test_pull_every_second_follows_the_versions_and_ends_when_asked(home):
+    job = home.job()
+    events = home.home / "events"
+    child = subprocess.Popen(
+        [str(SCRIPT), "pull", "", str(home.local), "0.2"],
+        env=home.environment(SYNC_EVENTS_DIR=str(events)),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        seen = []
+        for seed in range(3):
+            wait_until(lambda: (newest_verified(home.local) or False))
+            wait_until(lambda want=seed: newest_verified(home.local).version >= want)
+            seen.append(newest_verified(home.local).version)
+            advance(job, seed)
+    finally:
+        child.send_signal(signal.SIGTERM)
+        out, _ = child.communicate(timeout=20)
+    assert child.returncode == 0
+    assert seen == [0, 1, 2]
+    assert "ended by SIGTERM" in out
+    lines = [json.loads(line) for path in events.glob("laptop-*") for line in path.open()]
+    assert {line["data"]["transport"] for line in lines} == {"rsync+ssh"}
+    assert [line["data"]["version"] for line in lines][:3] == [0, 1, 2]
+    wait_until(lambda: not masters(home))
+
+
+def wait_until(true, seconds: float = 30.0):
+    for _ in range(int(seconds / 0.05)):
+        if true():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not come true")
+
+
+def masters(home) -> list[int]:
+    """Shared connections of this home's cluster, by pid."""
+    remote = Remote("cluster", home.login.user, "/", ssh_config=str(home.login.config))
+    marker = f"{connect(remote).socket}-"
+    listing = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True)
+    lines = [line for line in listing.stdout.splitlines() if marker in line and "[mux]" in line]
+    return [int(line.split()[0]) for line in lines]
+
+
+def test_a_contribution_goes_up_and_its_receipt_comes_down(home):
+    job = home.job()
+    home.sync("pull")
+    laptop = LaptopExchange(home.local, "anna", os.urandom(4).hex(), home.clock)
+    weights = laptop.begin(make_state, None).weights
+    laptop.publish(nudged(weights, 7), 500, 20)
+    done = home.sync("push")
+    assert (done.returncode, done.stdout.strip()) == (0, "pushed 1 contribution(s)")
+    assert home.sync("push").stdout.strip() == "nothing to push"
+    advance(job, 3)
+    both = home.sync("bidirectional")
+    assert "nothing to push; pulled v1" in both.stdout
+    (receipt,) = laptop.receipts()
+    assert receipt.accepted
+    assert "1 accepted, 0 refused" in home.sync("status").stdout
+    assert laptop.adopt(weights).version == 1
+
+
+def test_status_tells_both_ends_and_their_ages(home):
+    job = home.job()
+    home.sync("pull")
+    advance(job, 1)
+    advance(job, 2)
+    said = home.sync("status").stdout
+    assert "v0 of run 'test' (cartpole)" in said
+    assert "v2 of run 'test'" in said
+    assert "behind by 2" in said
+
+
+def test_a_version_that_arrives_damaged_never_becomes_visible(home):
+    job = home.job()
+    home.sync("pull")
+    advance(job, 1)
+    frame = json.loads((home.shared / "wan" / "HEAD.json").read_text())
+    path = home.shared / "wan" / frame["name"]
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    done = home.sync("pull")
+    assert done.returncode == 6
+    assert "damaged twice" in done.stderr
+    assert newest_verified(home.local).version == 0
+
+
+def test_a_truncated_file_at_home_is_fetched_again(home):
+    home.job()
+    home.sync("pull")
+    found = newest_verified(home.local)
+    path = home.local / "wan" / found.frame.name
+    path.chmod(0o644)
+    path.write_bytes(found.data[:100])
+    assert home.sync("pull").returncode == 0
+    assert newest_verified(home.local).data == found.data
+
+
+def test_a_stale_leftover_of_an_interrupted_transfer_does_not_stick(home):
+    home.job()
+    frame = json.loads((home.shared / "wan" / "HEAD.json").read_text())
+    (home.local / "incoming").mkdir(parents=True)
+    (home.local / "incoming" / frame["name"]).write_bytes(b"from another life")
+    assert home.sync("pull").returncode == 0
+    assert newest_verified(home.local).version == 0
+
+
+def test_a_new_run_in_the_same_place_is_followed_although_its_numbers_are_lower(home):
+    job = home.job()
+    advance(job, 1)
+    home.sync("pull")
+    shutil.rmtree(home.shared)
+    fresh = begin(home.shared, "slot-0", home.clock, seed=9)
+    assert "pulled v0" in home.sync("pull").stdout
+    from Daddy.weights.codec import decode
+
+    assert close(decode(newest_verified(home.local).data), fresh.weights, 0.02)
+
+
+def test_a_head_that_went_back_is_not_followed(home):
+    job = home.job()
+    old = (home.shared / "wan" / "HEAD.json").read_bytes()
+    advance(job, 1)
+    home.sync("pull")
+    (home.shared / "wan" / "HEAD.json").write_bytes(old)
+    done = home.sync("pull")
+    assert done.returncode == 0
+    assert "v1 is here already (the cluster's head shows v0 again)" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "changes", "code", "said"),
+    [
+        (("pull",), {"SYNC_CLUSTER_HOST": ""}, 3, "SYNC_CLUSTER_HOST"),
+        (("pull",), {"SYNC_REMOTE_DIR": ""}, 3, "SYNC_REMOTE_DIR"),
+        (("pull", "", "~/w", "soon"), {}, 2, "'soon' is no number of seconds"),
+        (("pull", "-oProxyCommand=x@h"), {}, 2, ""),
+        (("pull", "a b@host"), {}, 2, "cannot be a user"),
+        (("pull",), {"SYNC_REMOTE_DIR": "/x; rm -rf /"}, 2, "SYNC_REMOTE_DIR"),
+        (("pull",), {"SYNC_SSH_PORT": "no"}, 2, "SYNC_SSH_PORT"),
+        (("fetch",), {}, 2, "invalid choice"),
+        (("pull",), {"SYNC_CLUSTER_HOST": "nowhere.invalid"}, 8, "cannot be resolved"),
+        (("pull",), {"SYNC_REMOTE_DIR": "/not/there"}, 6, "offers no version"),
+    ],
+)
+def test_bad_input_gives_one_message_and_the_documented_code(home, words, changes, code, said):
+    done = home.sync(*words, **changes)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    if code != 2:
+        assert done.stderr.count("error:") == 1
+        assert "what to do:" in done.stderr
+
+
+def test_an_unreachable_host_is_one_message_and_exit_8(home):
+    refusing = home.home / "config"
+    refusing.write_text(home.login.config.read_text().replace(str(home.login.port), "1"))
+    done = home.sync("pull", SYNC_SSH_CONFIG=str(refusing))
+    assert done.returncode == 8
+    assert "refuses connections" in done.stderr
+
+
+def test_an_unknown_and_a_changed_host_key_are_told_apart(home):
+    known = home.home / "known"
+    config = home.home / "config"
+    text = home.login.config.read_text().replace(str(home.login.folder / "known_hosts"), str(known))
+    config.write_text(text)
+    known.write_text("")
+    done = home.sync("pull", SYNC_SSH_CONFIG=str(config))
+    assert (done.returncode, "not known here yet" in done.stderr) == (8, True)
+    other = (home.login.folder / "client.pub").read_text().split()[:2]
+    known.write_text(f"[127.0.0.1]:{home.login.port} {' '.join(other)}\n")
+    done = home.sync("pull", "", str(home.local), "0.2", SYNC_SSH_CONFIG=str(config))
+    assert (done.returncode, "another host key" in done.stderr) == (8, True)
+
+
+def test_a_refused_key_names_the_line_that_helps(home):
+    stranger = home.home / "stranger"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(stranger)], check=True)
+    config = home.home / "config"
+    config.write_text(home.login.config.read_text().replace(str(home.login.key), str(stranger)))
+    done = home.sync("pull", SYNC_SSH_CONFIG=str(config))
+    assert done.returncode == 8
+    assert "ssh-copy-id" in done.stderr
+
+
+def programs(folder: Path, *names: str) -> str:
+    """A PATH with these programs alone."""
+    folder.mkdir()
+    for name in names:
+        (folder / name).symlink_to(shutil.which(name))
+    return str(folder)
+
+
+def test_without_rsync_the_message_says_how_to_install_it(home):
+    home.job()
+    lonely = programs(home.home / "bin", "bash", "ssh", "dirname", "readlink")
+    argv = [sys.executable, "-m", "Daddy.weights.sync", "pull"]
+    environment = {**home.environment(PATH=lonely), "PYTHONPATH": str(SCRIPT.parents[2])}
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 9
+    assert "rsync is not installed on this machine" in done.stderr
+    assert "brew install rsync" in done.stderr
+
+
+def test_without_an_installation_the_door_says_the_one_command(home, tmp_path):
+    bare = tmp_path / "checkout" / "Daddy" / "cluster"
+    bare.mkdir(parents=True)
+    shutil.copy(SCRIPT, bare)
+    done = subprocess.run(
+        [str(bare / SCRIPT.name), "pull"], env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        capture_output=True, text=True, timeout=20,
+    )  # fmt: skip
+    assert done.returncode == 9
+    assert "./scripts/install" in done.stderr
+
+
+def test_the_door_works_with_launchds_bare_path_and_through_a_link(home, tmp_path):
+    home.job()
+    link = tmp_path / "sync"
+    link.symlink_to(SCRIPT)
+    environment = home.environment(PATH="/usr/bin:/bin:/usr/sbin:/sbin")
+    done = subprocess.run(
+        [str(link), "pull"], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_setup_tests_the_connection_and_remembers_it(home):
+    home.job()
+    done = home.sync("setup")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("ok ") == 3
+    nothing = {"SYNC_CLUSTER_HOST": "", "SYNC_CLUSTER_USER": "", "SYNC_REMOTE_DIR": "",
+               "SYNC_SSH_CONFIG": ""}  # fmt: skip
+    again = home.sync("pull", **nothing)
+    assert "pulled v0" in again.stdout, again.stderr
+
+
+def test_setup_makes_a_key_when_there_is_none_and_says_how_to_install_it(home):
+    home.job()
+    changes = {"SYNC_SSH_CONFIG": "", "SYNC_SSH_PORT": str(home.login.port),
+               "SYNC_CLUSTER_HOST": "127.0.0.1"}  # fmt: skip
+    done = home.sync("setup", **changes)
+    assert (home.home / ".ssh" / "id_ed25519").exists()
+    assert f"ssh-copy-id -p {home.login.port} -i" in done.stdout
+    assert 'restrict,command="rrsync' in done.stdout
+    assert done.returncode == 8  # the key is not installed there, or the host not known, yet
+
+
+def test_user_at_host_on_the_command_line_wins(home):
+    home.job()
+    done = home.sync("pull", f"{home.login.user}@cluster", str(home.local),
+                     SYNC_CLUSTER_HOST="wrong.invalid", SYNC_CLUSTER_USER="nobody")  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_dead_shared_connection_is_replaced(home):
+    home.job()
+    child = subprocess.Popen(
+        [str(SCRIPT), "pull", "", str(home.local), "0.2"],
+        env=home.environment(), stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        wait_until(lambda: newest_verified(home.local))
+        wait_until(lambda: masters(home))
+        for master in masters(home):
+            os.kill(master, signal.SIGKILL)
+        job = begin(home.shared, "slot-1", home.clock)
+        advance(job, 4)
+        home.clock.pass_by(60)
+        job.adopt()
+        wait_until(lambda: newest_verified(home.local).version >= 1)
+    finally:
+        child.terminate()
+        child.communicate(timeout=20)
+
+
+def test_the_folder_paths_of_a_run_stay_as_they_were(home):
+    """A pull changes nothing at the other end."""
+    home.job()
+    before = {path: path.stat().st_mtime_ns for path in home.shared.rglob("*") if path.is_file()}
+    home.sync("bidirectional")
+    after = {path: path.stat().st_mtime_ns for path in home.shared.rglob("*") if path.is_file()}
+    assert before == after
+    assert SharedPaths(home.shared).head.exists()

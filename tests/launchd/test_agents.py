@@ -1,0 +1,127 @@
+"""What ``launchd/install.sh`` generates, read by the parsers that will read it."""
+
+from __future__ import annotations
+
+import os
+import plistlib
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+INSTALL = CHECKOUT / "launchd" / "install.sh"
+UNINSTALL = CHECKOUT / "launchd" / "uninstall.sh"
+SCRIPT = str(CHECKOUT / "Daddy" / "cluster" / "sync_weights.sh")
+ODD = {"SYNC_CLUSTER_USER": "a&b", "SYNC_REMOTE_DIR": '/x y/%h/$z"q\\<w>'}
+
+
+def run(home: Path, system: str, *words: str, script: Path = INSTALL, **changes: str):
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "DADDY_INIT": system, **changes}
+    return subprocess.run(
+        [str(script), *words], env=environment, capture_output=True, text=True, timeout=30,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def home(tmp_path):
+    place = tmp_path / "my home & <all>"
+    place.mkdir()
+    return place
+
+
+def test_the_agent_is_the_guides_com_pokemon_sync(home):
+    done = run(home, "launchd", "--print", **ODD)
+    agent = plistlib.loads(done.stdout.encode())
+    assert agent["Label"] == "com.pokemon.sync"
+    assert agent["ProgramArguments"] == [SCRIPT, "pull", "", f"{home}/shared_weights", "5"]
+    assert agent["RunAtLoad"] is True
+    assert agent["KeepAlive"] is True
+    assert agent["EnvironmentVariables"] == ODD
+    assert agent["StandardErrorPath"] == f"{home}/Library/Logs/com.pokemon.sync.log"
+
+
+def test_its_arguments_are_what_was_asked_for(home):
+    done = run(home, "launchd", "--print", "bidirectional", "me@login", "/data/w", "30")
+    arguments = plistlib.loads(done.stdout.encode())["ProgramArguments"]
+    assert arguments[1:] == ["bidirectional", "me@login", "/data/w", "30"]
+
+
+def fake(folder: Path, name: str, code: str = "") -> None:
+    """A program that notes how it was called (launchctl exists on macOS alone)."""
+    program = folder / name
+    program.write_text(f'#!/bin/sh\necho "$@" >> {folder}/{name}.log\n{code}\n')
+    program.chmod(0o755)
+
+
+def test_install_loads_the_agent_and_uninstall_removes_it(home, tmp_path):
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    fake(programs, "launchctl")
+    path = f"{programs}:{os.environ['PATH']}"
+    agent = home / "Library" / "LaunchAgents" / "com.pokemon.sync.plist"
+    done = run(home, "launchd", PATH=path)
+    assert done.returncode == 0, done.stderr
+    assert plistlib.loads(agent.read_bytes())["Label"] == "com.pokemon.sync"
+    assert f"load {agent}" in (programs / "launchctl.log").read_text()
+    run(home, "launchd", PATH=path)  # again: replaces it
+    gone = run(home, "launchd", script=UNINSTALL, PATH=path)
+    assert "removed" in gone.stdout
+    assert not agent.exists()
+    assert "nothing to remove" in run(home, "launchd", script=UNINSTALL, PATH=path).stdout
+
+
+def test_the_unit_is_accepted_by_systemd_itself(home, tmp_path):
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("missing component: systemd (systemd-analyze)")
+    done = run(home, "systemd", "--print", **ODD)
+    unit = tmp_path / "pokemon-sync.service"
+    unit.write_text(done.stdout)
+    verdict = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(unit)],
+        capture_output=True, text=True, timeout=60,
+        env={"PATH": os.environ["PATH"], "HOME": str(home), "SYSTEMD_LOG_LEVEL": "warning"},
+    )  # fmt: skip
+    about_ours = [line for line in verdict.stderr.splitlines() if "pokemon-sync" in line]
+    assert about_ours == []
+
+
+def test_the_unit_runs_the_same_command_with_the_same_settings(home):
+    text = run(home, "systemd", "--print", "pull", "", "/data/my w", "5", **ODD).stdout
+    lines = text.splitlines()
+    assert f'ExecStart="{SCRIPT}" pull "" "/data/my w" 5' in lines
+    assert 'Environment="SYNC_CLUSTER_USER=a&b"' in lines
+    assert 'Environment="SYNC_REMOTE_DIR=/x y/%%h/$z\\"q\\\\<w>"' in lines
+    assert "Restart=always" in lines
+
+
+def test_a_broken_unit_would_be_noticed(home, tmp_path):
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("missing component: systemd (systemd-analyze)")
+    unit = tmp_path / "pokemon-sync.service"
+    unit.write_text(run(home, "systemd", "--print").stdout.replace("Restart=always", "Restart=no w"))
+    verdict = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(unit)],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert any("pokemon-sync" in line for line in verdict.stderr.splitlines())
+
+
+def test_without_a_user_manager_the_unit_is_written_and_the_next_step_said(home, tmp_path):
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    fake(programs, "systemctl", "exit 1")
+    done = run(home, "systemd", PATH=f"{programs}:{os.environ['PATH']}")
+    assert done.returncode == 0, done.stderr
+    assert (home / ".config" / "systemd" / "user" / "pokemon-sync.service").exists()
+    assert "systemctl --user enable --now pokemon-sync" in done.stdout
+    gone = run(home, "systemd", script=UNINSTALL, PATH=f"{programs}:{os.environ['PATH']}")
+    assert "removed" in gone.stdout
+
+
+@pytest.mark.parametrize("words", [("push",), ("pull", "", "/x", "soon"), ("pull", "", "/a\nb")])
+def test_what_cannot_be_kept_running_is_refused(home, words):
+    done = run(home, "launchd", "--print", *words)
+    assert done.returncode == 2
+    assert "what to do" in done.stderr
