@@ -206,7 +206,7 @@ def _parser() -> argparse.ArgumentParser:
     flag("--config", type=Path, help="config file (default: the shipped cluster_config.json)")
     flag("--site", help="site profile in cluster/sites")
     flag("--attempt", help="token of the attempt, given by the controller")
-    flag("--job-rank", type=int, help="fill this slot (default: the first free one)")
+    flag("--job-rank", type=_slot, metavar="K", help="fill this slot (default: the first free one)")
     flag("--resume", action="store_true", help="accepted; resuming is what always happens")
     setting = partial(parser.add_argument, default=None)
     setting("--run-dir", dest="run_dir", help="folder of the run")
@@ -223,6 +223,14 @@ def _parser() -> argparse.ArgumentParser:
         setting(f"--{name}", dest=f"training.{name.replace('-', '_')}", action=switch)
     flag("--cartridge", action="store_true", help="play the free cartridge, whatever is configured")
     return parser
+
+
+def _slot(text: str) -> int:
+    """A slot's number; ValueError, which argparse tells, for a negative one."""
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
 
 
 def _absolute(text: str) -> str:

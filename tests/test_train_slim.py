@@ -223,6 +223,7 @@ def test_the_seeds_flags_are_understood(desk):
         (["--workload", "pokemon_red", "--rom", "missing.gb"], 7, "missing.gb"),
         (["--config", "missing.json"], 3, "missing.json"),
         (["--num-envs", "many"], 2, "invalid int"),
+        (["--job-rank", "-1"], 2, "--job-rank"),
     ],
 )
 def test_bad_input_gives_one_clear_message_and_its_exit_code(desk, flags, code, says):

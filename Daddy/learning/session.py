@@ -49,6 +49,7 @@ class Session:
     learner: Learner
     collector: Collector
     rollout: Rollout
+    term: int
     counters: Counters = field(default_factory=Counters)
     version: int = 0
     fleet_steps: int = 0
@@ -114,7 +115,8 @@ def new_session(parts: Parts) -> Session:
         starts=np.ones(vector.num_envs, bool),
     )
     learner = Learner(policy, optimizer, settings, shuffling, device)
-    return Session(parts, learner, collector, Rollout(vector, settings, policy.memory))
+    rollout = Rollout(vector, settings, policy.memory)
+    return Session(parts, learner, collector, rollout, parts.place.term)
 
 
 def reset_environments(session: Session) -> None:
@@ -147,7 +149,7 @@ def to_checkpoint(session: Session) -> Checkpoint:
         "fleet_steps": session.fleet_steps,
         **vars(counters),
     }
-    return Checkpoint(session.parts.place.term, counters.env_steps, tensors, facts)
+    return Checkpoint(session.term, counters.env_steps, tensors, facts)
 
 
 def restore(session: Session, checkpoint: Checkpoint) -> None:
@@ -156,6 +158,7 @@ def restore(session: Session, checkpoint: Checkpoint) -> None:
     _check_kin(session, tensors, facts)
     session.take_weights(_named(tensors, "policy."))
     session.learner.optimizer.load(_named(tensors, "optimizer."), int(facts["optimizer_steps"]))
+    session.term = max(session.term, checkpoint.term)  # terms began anew if leases were deleted
     session.learner.generator.set_state(tensors["random.shuffling"])
     session.collector.generator.set_state(tensors["random.playing"])
     session.collector.normaliser.load(facts["normaliser"])

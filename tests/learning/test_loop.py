@@ -120,6 +120,13 @@ def test_the_resumed_learner_says_where_it_goes_on_and_what_it_passed_over(tmp_p
     assert "truncated" in data["refused"][0]
 
 
+def test_checkpoints_go_on_growing_even_if_the_terms_began_anew(tmp_path):
+    train(cartpole_parts(tmp_path, pace=SHORT, place=Place(term=7)))
+    longer = replace(SHORT, total_steps=256 * 5)
+    train(cartpole_parts(tmp_path, pace=longer, place=Place(term=1)))
+    assert load_newest(tmp_path).checkpoint.step == 256 * 5
+
+
 def test_another_number_of_environments_keeps_what_was_learnt(tmp_path):
     train(cartpole_parts(tmp_path, pace=SHORT))
     kept = load_newest(tmp_path).checkpoint
