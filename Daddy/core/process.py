@@ -42,8 +42,9 @@ def run(
     env: Mapping[str, str] | None = None,
     stdin: str | None = None,
     cwd: Path | None = None,
+    show_progress: bool = False,
 ) -> Completed:
-    """Run ``argv`` to its end and return its output.
+    """Run ``argv`` to its end and return its output; ``show_progress`` leaves stderr to the person.
 
     The child leads a process group of its own, which is ended whole after ``timeout_s`` seconds.
     Raises ProgramMissingError and ProcessTimeoutError.
@@ -53,7 +54,7 @@ def run(
             list(argv),
             stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=None if show_progress else subprocess.PIPE,
             env=None if env is None else dict(env),
             cwd=cwd,
             text=True,
@@ -72,7 +73,7 @@ def run(
                 "see whether the other side is reachable and try again",
             ) from error
         raise
-    return Completed(child.returncode, out, err)
+    return Completed(child.returncode, out, err or "")
 
 
 def _end_group(child: subprocess.Popen[str]) -> None:

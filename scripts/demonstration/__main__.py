@@ -126,7 +126,8 @@ def _tell(run: RunPaths, console: Console) -> int:
     laptop = run.root / "laptop" / "events"
     summary = summarise(run, laptop)
     write_json(run.summary, summary)
-    draw(run.report, read_run(run, laptop), read_versions(SharedPaths(run.shared_weights)), [])
+    versions = read_versions(SharedPaths(run.shared_weights))
+    draw(run.report, read_run(run, laptop), versions, run.root / "viewer.png")
     console.print_json(json.dumps(summary))
     console.print(f"picture: {run.report}\nsummary: {run.summary}")
     return 0

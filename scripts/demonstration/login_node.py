@@ -69,13 +69,12 @@ def raise_login_node(folder: Path, *, slurm: bool) -> LoginNode:
     Raises SchedulerError when Slurm was asked for and cannot be had.
     """
     options = ["--dir", str(folder), "--json", *([] if slurm else ["--login-only"])]
-    done = run([str(SANDBOX / "up"), *options], _START_S)
+    done = run([str(SANDBOX / "up"), *options], _START_S, show_progress=True)
     if done.returncode == 0:
         return LoginNode(folder, json.loads(done.stdout))
-    reason = done.stderr.strip().splitlines()[-2:]
     if slurm:
-        raise SchedulerError(f"the sandbox cluster did not start: {' '.join(reason)}")
-    print(f"no login node here ({' '.join(reason)}): everything runs directly", file=sys.stderr)
+        raise SchedulerError("the sandbox cluster did not start", "see the message above")
+    print("no login node here, as told above: everything runs directly", file=sys.stderr)
     return LoginNode(folder)
 
 

@@ -15,26 +15,22 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from Daddy.core.fleet import Attempt, Episode, Fleet
-from Daddy.core.vocabulary import SCREEN_BYTES, SCREEN_HEIGHT, SCREEN_WIDTH
 from Daddy.dashboard import mean
 from scripts.demonstration.summary import Versions
 
 INK, FAINT, GREEN, AMBER, BLUE = "#1f2933", "#cbd2d9", "#2f855a", "#dd9f2b", "#2b6cb0"
-SHADES = np.array([[224, 248, 208], [136, 192, 112], [52, 104, 86], [8, 24, 32]], dtype=np.uint8)
-"""Game Boy green, lightest first."""
-_WINDOW_BINS = 60
+_WINDOW_BINS = 48
 
 
-def draw(path: Path, fleet: Fleet, versions: Versions, frames: Sequence[tuple[str, bytes]]) -> None:
-    """Write the report to ``path``; ``frames`` are (caption, picture of SCREEN_BYTES)."""
+def draw(path: Path, fleet: Fleet, versions: Versions, viewer: Path) -> None:
+    """Write the report to ``path``; ``viewer`` is the viewer's last screenshot, if there is one."""
     plt.rcParams.update({"font.size": 9, "axes.edgecolor": FAINT, "text.color": INK})
-    figure = plt.figure(figsize=(12, 7.4), dpi=110, layout="constrained", facecolor="white")
-    grid = figure.add_gridspec(2, 4, height_ratios=(3, 2.2))
+    figure = plt.figure(figsize=(12, 8.6), dpi=110, layout="constrained", facecolor="white")
+    grid = figure.add_gridspec(2, 4, height_ratios=(2.4, 2.6))
     begin = _begin(fleet)
     _learning(figure.add_subplot(grid[0, :]), fleet, versions, begin)
     _timeline(figure.add_subplot(grid[1, :2]), fleet, begin)
-    for place, (caption, picture) in zip((2, 3), frames, strict=False):
-        _frame(figure.add_subplot(grid[1, place]), caption, picture)
+    _screen(figure.add_subplot(grid[1, 2:]), viewer)
     _title(figure, fleet, versions)
     figure.savefig(path)
     plt.close(figure)
@@ -92,7 +88,8 @@ def _timeline(axes: Axes, fleet: Fleet, begin: float) -> None:
             _bar(axes, slot, number, attempt, begin)
     for passed in fleet.handovers():
         axes.plot(passed.at - begin, passed.slot, marker="|", color=INK, markersize=16)
-    axes.set(xlabel="seconds since the first job", title="slots and their jobs (| hand-over)")
+    axes.set(xlabel="seconds since the first job")
+    axes.set_title("slots and their jobs (amber: starting, |: hand-over)")
     axes.set_yticks(slots, [f"slot {slot}" for slot in slots])
     axes.invert_yaxis()
     _plain(axes)
@@ -109,18 +106,12 @@ def _bar(axes: Axes, slot: int, number: int, attempt: Attempt, begin: float) -> 
     axes.text(middle, slot, attempt.job_id, ha="center", va="center", color="white", fontsize=8)
 
 
-def unpack(picture: bytes) -> np.ndarray:
-    """SCREEN_BYTES at 2 bits a pixel → shades (144, 160) uint8, 0 lightest."""
-    packed = np.frombuffer(picture, dtype=np.uint8).reshape(SCREEN_HEIGHT, SCREEN_WIDTH // 4)
-    shades = np.stack([packed >> shift & 3 for shift in (6, 4, 2, 0)], axis=-1)
-    return np.asarray(shades.reshape(SCREEN_HEIGHT, SCREEN_WIDTH), dtype=np.uint8)
-
-
-def _frame(axes: Axes, caption: str, picture: bytes) -> None:
-    if len(picture) == SCREEN_BYTES:
-        axes.imshow(SHADES[unpack(picture)], interpolation="nearest")
-    axes.set_title(caption, fontsize=9)
+def _screen(axes: Axes, viewer: Path) -> None:
+    """What the viewer showed last: the featured agents' newest frames."""
+    axes.set_title("the featured agents, as the viewer showed them last")
     axes.set_axis_off()
+    if viewer.exists():
+        axes.imshow(plt.imread(viewer), interpolation="antialiased")
 
 
 def _plain(axes: Axes) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from Daddy.learning.vector import make_vector
 
 from Daddy.core.clock import Clock
 from Daddy.core.events import EventWriter
 from Daddy.core.seeds import seed_for
 from Daddy.core.settings import Config
+from Daddy.learning.vector import make_vector
 from Daddy.workloads import WORKLOADS
 
 ENVIRONMENTS = 4
