@@ -13,7 +13,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from Daddy.core.clock import Clock, SystemClock
@@ -25,6 +24,7 @@ from Daddy.core.names import new_incarnation, new_token
 from Daddy.core.settings import Config
 from Daddy.core.wall import StopSignal, Wall
 from Daddy.learning.attempt import AnyOf, Attempt, Told
+from Daddy.learning.flags import make_parser, settings_of
 from Daddy.learning.slot import Seat, claim
 from Daddy.pokemon.cartridge.build import cartridge_path
 from Daddy.workloads import WORKLOADS
@@ -48,7 +48,7 @@ _EXIT_CODES = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one attempt; returns its exit code."""
-    attempt = _attempt(_parser().parse_args(argv))
+    attempt = _attempt(make_parser(list(WORKLOADS)).parse_args(argv))
     attempt.run.events.mkdir(parents=True, exist_ok=True)
     attempt.events(f"attempt-{attempt.token}").write("state", 0, {"state": "started"})
     patience = 0.0 if attempt.by_hand else _PATIENCE_S
@@ -190,52 +190,12 @@ def _attempt(args: argparse.Namespace) -> Attempt:
 
 def _config(args: argparse.Namespace) -> Config:
     """All layers and flags; a job's file is frozen in its release, and only flags change it."""
-    flags = {key: value for key, value in vars(args).items() if "." in key or key == "run_dir"}
+    flags = settings_of(args)
     if args.cartridge:
         flags["training.rom"] = str(cartridge_path())
     if args.attempt is not None:
         return load(args.config, flags)
     return load(args.config, flags, os.environ, args.site)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="train_slim", description="Train one learner of a run; resumes where its slot stopped."
-    )
-    flag = parser.add_argument
-    flag("--config", type=Path, help="config file (default: the shipped cluster_config.json)")
-    flag("--site", help="site profile in cluster/sites")
-    flag("--attempt", help="token of the attempt, given by the controller")
-    flag("--job-rank", type=_slot, metavar="K", help="fill this slot (default: the first free one)")
-    flag("--resume", action="store_true", help="accepted; resuming is what always happens")
-    setting = partial(parser.add_argument, default=None)
-    setting("--run-dir", dest="run_dir", help="folder of the run")
-    setting("--shared-dir", dest="collaboration.shared_dir", help="folder of the shared weights")
-    setting("--workload", dest="training.workload", choices=sorted(WORKLOADS))
-    setting("--device", dest="training.device", help="auto, cpu, cuda or mps")
-    setting("--rom", dest="training.rom", type=_absolute, help="path of the ROM")
-    for name in ("num-envs", "total-steps", "batch-size", "seed", "stream-port"):
-        setting(f"--{name}", dest=f"training.{name.replace('-', '_')}", type=int)
-    for name in ("max-runtime-seconds", "checkpoint-interval"):
-        setting(f"--{name}", dest=f"training.{name.replace('-', '_')}", type=int)
-    switch = argparse.BooleanOptionalAction
-    for name in ("stream", "allow-unknown-rom"):
-        setting(f"--{name}", dest=f"training.{name.replace('-', '_')}", action=switch)
-    flag("--cartridge", action="store_true", help="play the free cartridge, whatever is configured")
-    return parser
-
-
-def _slot(text: str) -> int:
-    """A slot's number; ValueError, which argparse tells, for a negative one."""
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
-
-
-def _absolute(text: str) -> str:
-    """A path typed at a prompt is relative to where it is typed, not to the config file."""
-    return str(Path(text).expanduser().absolute())
 
 
 def cli() -> None:

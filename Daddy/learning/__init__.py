@@ -1,18 +1,38 @@
 """PPO over any workload's environments; torch is allowed here.
 
+Reading order: `loop` is THE loop, one scroll. Around it:
+
 ports       what the loop needs from outside, as Protocols (pure)
-policy      the networks: pictures or plain vectors, with an LSTM; all parameters exist from birth
+parts       what a learner is put together from
+assemble    from a configuration to parts
+session     what the loop's steps share, and its way to a checkpoint and back
+record      what the loop writes down: states, metrics, episodes, the beat
+show        offering frames while playing
+
+policy      actor and critic with an optional LSTM; all parameters exist from birth
+encoders    observations become features, told apart by their space
+rollout     storage of one horizon and its collection
+storage     one observation key over a horizon, screens at 2 bits a pixel
 gae         advantages (pure)
 ppo         one update: rollout in, losses out
-rollout     storage of one horizon and its collection
-normalise   running deviation of returns that rewards are divided by
-schedule    learning rate and entropy over steps (pure)
+adam        the optimizer, over one flat vector
+normalise   running deviation of returns that rewards are divided by (pure)
+schedule    learning rate over steps, cuts of a rollout (pure)
+settings    numbers of one learner, from configuration and device (pure)
 device      auto | cpu | cuda | mps, threads, precision
+randomness  the process-wide generators, seeded and kept together
 checkpoint  everything private of one peer on disk, whole or not at all
-solo        the exchange and the frame sink of a learner on its own
-loop        THE loop, one scroll
-vector      N environments behind one call (the only door to pufferlib)
 
-Callers may use: loop.train, policy.PixelPolicy and policy.VectorPolicy, the ports, checkpoint.save
-and checkpoint.load_newest, vector.make_vector.
+vector      N environments behind one call (vector_puffer is the only door to pufferlib)
+cartpole    the second workload's environment
+player      playing without learning
+slot        claiming a slot, keeping it, noticing its loss (no torch)
+attempt     one try to fill a slot (no torch)
+flags       the learner's command line (no torch)
+solo        the exchange and the frame sink of a learner on its own
+board       TensorBoard
+commentary  what a person reads while the loop runs
+
+Callers may use: loop.train, player, assemble, policy.make_policy, the ports, checkpoint.save and
+checkpoint.load_newest, vector.make_vector, slot.claim.
 """
