@@ -102,7 +102,8 @@ def _read(path: Path, what: str) -> Settings:
 
 def _from_environment(environ: Mapping[str, str]) -> Settings:
     """``DADDY_ROM`` and ``DADDY_SECTION__KEY``; other names of that prefix are not ours."""
-    found: Settings = {"training.rom": environ["DADDY_ROM"]} if environ.get("DADDY_ROM") else {}
+    rom = environ.get("DADDY_ROM")  # typed at a prompt: relative to where it was typed
+    found: Settings = {"training.rom": str(Path(rom).expanduser().absolute())} if rom else {}
     for name, value in environ.items():
         if name.startswith(_PREFIX) and "__" in name:
             found[name.removeprefix(_PREFIX).lower().replace("__", ".")] = value

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 JOB_ID = "DADDY_JOB_ID"
 """Variable: the scheduler's id of the job, decimal."""
 JOB_END_TIME = "DADDY_JOB_END_TIME"
-"""Variable: when the scheduler will end the job, wall seconds; empty where it could not be asked."""
+"""Variable: when the scheduler will end the job, wall seconds; empty where it cannot be asked."""
 RELEASE = "DADDY_RELEASE"
 """Variable: name of the release the job runs from."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """This process's job; ``job_id`` and ``release`` are empty and ``end_time`` None without one."""
+    """This process's job; without one ``job_id`` and ``release`` are empty, ``end_time`` None."""
 
     job_id: str
     end_time: float | None

@@ -82,3 +82,8 @@ def test_shared_weights_lie_in_the_run_unless_configured(tmp_path):
     assert config.shared_paths(loaded).root == tmp_path / "run" / "shared_weights"
     loaded = config.load(None, {"collaboration.shared_dir": str(tmp_path / "pool")})
     assert config.shared_paths(loaded).root == tmp_path / "pool"
+
+
+def test_a_relative_rom_in_the_environment_is_found_where_it_was_typed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert config.load(None, {}, {"DADDY_ROM": "red.gb"}).training.rom == str(tmp_path / "red.gb")
