@@ -5,6 +5,8 @@ Promises to cost nothing measurable: a look at the clock per step where nobody w
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from Daddy.learning.session import Session
 
 _REPORT_SECONDS = 1.0
@@ -27,7 +29,8 @@ class Show:
 
     def _report(self) -> None:
         parts = self._session.parts
-        parts.frames.report(parts.reports(parts.vector))
+        steps = self._session.counters.env_steps
+        parts.frames.report([replace(one, step=steps) for one in parts.reports(parts.vector)])
         wanted = parts.frames.wanted()
         if wanted != self._watched:
             parts.vector.watch(wanted)

@@ -56,7 +56,7 @@ def _below(panel: Panel, place: PanelLayout, text: int, theme: Theme) -> Iterato
     yield from _title(panel, words, words.y + pad, text, theme)
     y = place.picture.bottom + pad
     yield from _badges(row.badges, words, y, text, theme)
-    level = (f"L{row.level}", theme.ink)
+    level = (f"L{row.level}" if row.level else "", theme.ink)
     yield from between(words, y, text, ("", theme.ink), level)
     y += (LINE + 1) * text
     gained = f"{row.episode_return:.1f}" if narrow else f"return {row.episode_return:.1f}"

@@ -34,6 +34,7 @@ from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.ram_map import RAM_SIZE, RAM_START
 from Daddy.pokemon.rom import find_rom, load_rom
 from Daddy.streaming import codec
+from Daddy.streaming.best_selector import AgentKey, Candidate, Featured, Rules, score, select
 from Daddy.streaming.messages import FRAME_HEAD, Wish
 from Daddy.streaming.protocol import HEADER, MAC_BYTES
 from Daddy.streaming.receiver import Receiver
@@ -43,6 +44,7 @@ from Daddy.streaming.tunnel_client import FrameSender
 
 STEPS, QUICK_STEPS = 1500, 300
 JOURNEY_S, QUICK_JOURNEY_S = 20.0, 5.0
+HOURS, QUICK_HOURS = 4.0, 0.5
 RANDOM_SHARE = 0.3
 ENVELOPE = HEADER.size + FRAME_HEAD.size + MAC_BYTES
 FPS, AGENTS = 15.0, 2
@@ -79,6 +81,7 @@ def run(quick: bool) -> dict[str, object]:
             "png_to_ours": peers["png"]["bytes_per_frame"] / (ours + ENVELOPE),
             "ours_to_floor": ours / floor,
         },
+        "selection": simulate(QUICK_HOURS if quick else HOURS),
         "journey": journey(pictures, QUICK_JOURNEY_S if quick else JOURNEY_S),
     }
 
@@ -190,6 +193,53 @@ def _offer_us(picture: bytes) -> float:
         for _ in range(2000):
             sender.offer(0, picture)
         return (time.perf_counter() - began) / 2000 * 1e6
+
+
+def simulate(hours: float) -> dict[str, dict[str, float]]:
+    """32 agents whose scores grow through episodes of 137 s: ours beside "always the best"."""
+    calm = Rules()
+    restless = Rules(0.0, 0.0, 0.0, 1, 0.0)
+    return {"ours": _simulate(hours, calm), "always_the_best": _simulate(hours, restless)}
+
+
+def _simulate(hours: float, rules: Rules) -> dict[str, float]:
+    chance, seconds = random.Random(1), round(hours * 3600)
+    agents = [_Episode(chance) for _ in range(32)]
+    places: tuple[Featured, ...] = ()
+    shown, dwells, kept = dict[AgentKey, int](), list[int](), list[float]()
+    for now in range(seconds):
+        ranks = [one.report(index, now) for index, one in enumerate(agents)]
+        candidates = [Candidate(AgentKey("slot-0", one.agent), one, now) for one in ranks]
+        before, places = places, select(candidates, places, AGENTS, now, rules).places
+        for gone in {one.key for one in before} - {one.key for one in places}:
+            dwells.append(now - shown.pop(gone))
+        for one in places:
+            shown.setdefault(one.key, now)
+        best = sum(sorted((score(one) for one in ranks), reverse=True)[:AGENTS])
+        seen = sum(score(ranks[one.key.agent]) for one in places)
+        kept.append(seen / best if best else 1.0)
+    return {
+        "median_dwell_s": float(median(dwells or [seconds])),
+        "switches_per_min_and_place": len(dwells) / AGENTS / (seconds / 60),
+        "of_best_score": mean(kept),
+    }
+
+
+class _Episode:
+    """An agent that gathers points at random moments until its episode ends."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self._number, self._points, self._gain = 0, 0, 0.0
+        self._ends = chance.uniform(0, 137)
+
+    def report(self, agent: int, now: int) -> AgentReport:
+        if now >= self._ends:
+            self._number, self._points, self._gain = self._number + 1, 0, 0.0
+            self._ends = now + self._chance.gauss(137, 20)
+        self._points += self._chance.random() < 1 / 12
+        self._gain += self._chance.random()
+        return AgentReport(agent, 0, self._points, self._gain, self._number, 0, "", 5, now)
 
 
 def journey(pictures: Sequence[bytes], seconds: float) -> dict[str, float]:

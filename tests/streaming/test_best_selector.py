@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from Daddy.streaming.best_selector import AgentKey, Candidate, Featured, Rules, Selection, select
 from tests.streaming.helpers import report
 
-RULES = Rules(dwell_s=20, long_dwell_s=60, margin=2, grace_s=3, stale_s=10)
+RULES = Rules(short_dwell_s=10, dwell_s=20, long_dwell_s=60, margin=2, grace_s=3, stale_s=10)
 
 
 def one(name: str, score: int = 0, gain: float = 0.0, seen: float = 100.0, episode: int = 0):
@@ -55,8 +55,9 @@ def test_badges_and_flags_then_return_then_recency(candidates, best) -> None:
         (one("a/0", 5), one("b/0", 6), 40, None, False),
         (one("a/0", 5), one("b/0", 5, 0.5), 40, None, False),
         (one("a/0", 5), one("b/0", 5, seen=100.0), 0, None, True),
-        (one("a/0", 0), one("b/0", 1), 95, 98.0, True),
-        (one("a/0", 0), one("b/0", 1), 95, 97.0, False),
+        (one("a/0", 0), one("b/0", 1), 85, 98.0, True),
+        (one("a/0", 0), one("b/0", 1), 85, 97.0, False),
+        (one("a/0", 0), one("b/0", 1), 95, 96.0, True),
         (one("a/0", 5, seen=89), one("b/0", 1), 95, None, False),
     ],
     ids=[
@@ -68,6 +69,7 @@ def test_badges_and_flags_then_return_then_recency(candidates, best) -> None:
         "equal, merely newer",
         "its episode ended a moment ago",
         "its episode is over",
+        "its episode is over, but it has only just come",
         "it fell silent",
     ],
 )
