@@ -1,1 +1,7 @@
-"""The free test game: our own Game Boy cartridge whose RAM layout is that of the real game."""
+"""The free game: our own Game Boy cartridge whose memory has the shape of the real game's.
+
+`daddy.gb` is built by `build` from `source/` with `assembler`, which is made of `reader` (files,
+macros), `opcodes`, `expressions`, `pictures` and `header`. `symbols` lists its events and maps,
+`atlas` reads its maps back out of the ROM, `roads` says where buttons lead, and `player` wins it.
+`README.md` describes the world.
+"""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
 
 from Daddy.core.process import run
 from Daddy.pokemon.cartridge import build as building
-from Daddy.pokemon.cartridge.build import build, cartridge_path, main
+from Daddy.pokemon.cartridge.build import SOURCE, build, cartridge_path, main
 from Daddy.pokemon.cartridge.header import header_checksum
 
 ROM = cartridge_path().read_bytes()
@@ -50,3 +51,27 @@ def test_the_cartridge_can_be_read_without_an_emulator_or_numpy() -> None:
         "sys.exit(bool({'pyboy', 'numpy', 'torch'} & set(sys.modules)))"
     )
     assert run([sys.executable, "-c", script], timeout_s=60).returncode == 0
+
+
+def test_every_line_of_dialogue_fits_the_text_box() -> None:
+    says = [
+        line
+        for path in SOURCE.glob("map_*.asm")
+        for line in path.read_text().splitlines()
+        if line.strip().startswith("say ")
+    ]
+    assert len(says) > 60
+    lines = [text for line in says for text in re.findall(r'"([^"]*)"', line)]
+    assert [text for text in lines if len(text) > 18] == []
+
+
+def test_nothing_in_the_source_touches_the_sound() -> None:
+    registers = re.compile(r"\$FF[123][0-9A-F]\b|\bNR\d\d\b")
+    allowed = {"hardware.asm"}
+    hits = [
+        path.name
+        for path in SOURCE.glob("*.asm")
+        if path.name not in allowed and registers.search(path.read_text())
+    ]
+    assert hits == []
+    assert not re.search(r"\$FF[123]", (SOURCE / "hardware.asm").read_text())

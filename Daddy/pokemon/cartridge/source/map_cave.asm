@@ -31,7 +31,7 @@ digger_script:
     say "DIGGER: MY TUNNEL!", "MINE, MINE, MINE!"
     fight DIGGER
     set_flag BEAT_DIGGER
-    say "DIGGER: FINE. I'LL", "DIG SOMEWHERE ELSE."
+    say "DIGGER: FINE. I'LL", "DIG ELSEWHERE."
     stop
 shell_script:
     give_item SHELL

@@ -53,5 +53,5 @@ leader3_script:
     say "THE SPARK BELL", "RINGS FOR YOU!"
     stop
 .again:
-    say "VOLTA: THE SUMMIT", "WAITS. TAKE A BOAT."
+    say "VOLTA: THE SUMMIT", "WAITS. GO BY BOAT."
     stop

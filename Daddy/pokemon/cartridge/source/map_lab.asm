@@ -29,7 +29,7 @@ elder:
     give_item ALMANAC
     say "ELDER: WELL DONE!", "HAVE THIS ALMANAC,"
     set_flag GOT_CHARM
-    say "AND A CHARM. THE", "WILD WILL TRUST IT."
+    say "AND A CHARM. THE", "WILD TRUSTS IT."
     stop
 .bells:
     say "THREE BELLS SLEEP.", "WAKE THEM FOR US!"

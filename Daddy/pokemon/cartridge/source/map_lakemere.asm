@@ -39,7 +39,7 @@ rival_at_lake:
     say "PIP: THE LAKE IS", "NICE. GO AWAY."
     stop
 south_guard:
-    say "NO PASS, NO PORT.", "THE HERMIT HAS ONE."
+    say "NO PASS, NO PORT.", "ASK THE HERMIT."
     stop
 lakemere_sign:
     say "LAKEMERE", "STILL AND DEEP"
@@ -68,7 +68,7 @@ hermit_script:
     if_clear BEAT_LEADER1, .again
     give_item PASS
     set_flag GOT_PASS
-    say "TAKE MY PASS. I'M", "NOT GOING ANYWHERE."
+    say "TAKE MY PASS. I'M", "STAYING HERE."
     stop
 .again:
     say "HERMIT: BOOKS ARE", "QUIET COMPANY."

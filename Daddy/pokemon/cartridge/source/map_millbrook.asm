@@ -30,13 +30,13 @@ summit_guard:
 miller:
     if_set GOT_LETTER, .again
     set_flag GOT_LETTER
-    say "THIS LETTER IS FOR", "THE STONEWICK MASON."
+    say "THIS LETTER IS FOR", "THE NORTHERN MASON"
     stop
 .again:
     say "THE WHEEL TURNS,", "THE FLOUR FALLS."
     stop
 millbrook_sign:
-    say "MILLBROOK", "LISTEN TO THE WATER"
+    say "MILLBROOK", "HEAR THE WATER"
     stop
 
 cottage_cells:

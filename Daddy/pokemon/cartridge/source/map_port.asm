@@ -36,8 +36,8 @@ shrub:
     say "THORNS, THICK AS", "ROPE. AN AXE..."
     stop
 sailor:
-    say "RING ALL BELLS AND", "I'LL SAIL YOU HOME."
+    say "RING ALL BELLS AND", "I'LL SAIL YOU."
     stop
 port_sign:
-    say "PORT LANTERN", "LIGHT AT LAND'S END"
+    say "PORT LANTERN", "LIGHT AT THE END"
     stop

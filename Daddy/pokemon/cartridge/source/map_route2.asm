@@ -30,5 +30,5 @@ otis_script:
     say "OTIS: THE MASON'S", "HALL IS UP NORTH."
     stop
 route2_sign:
-    say "STONEWICK ROAD", "MIND THE TALL GRASS"
+    say "STONEWICK ROAD", "MIND THE GRASS"
     stop
