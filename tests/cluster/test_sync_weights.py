@@ -109,7 +109,7 @@ def test_pull_every_second_follows_the_versions_and_ends_when_asked(home):
     try:
         seen = []
         for seed in range(3):
-            wait_until(lambda: (newest_verified(home.local) or False))
+            wait_until(lambda: newest_verified(home.local) or False)
             wait_until(lambda want=seed: newest_verified(home.local).version >= want)
             seen.append(newest_verified(home.local).version)
             advance(job, seed)

@@ -1,10 +1,11 @@
 """The local queue's files: one folder per job, each file written once by one process.
 
-``job.json`` what is to run (the scheduler), ``process.json`` who looks after it, ``start.json`` since
-when it runs, ``end.json`` how it ended (all ``local_job``), ``cancel.json`` that it must not run (the
-scheduler: a signal alone is lost on a job that is only being born). A folder without ``job.json``
-is a submission that never finished. ``place-<n>.lock`` are the places: a job runs while it holds one,
-and the kernel frees it with the last process of the job, whatever killed that.
+``job.json`` what is to run (the scheduler), ``process.json`` who looks after it, ``start.json``
+since when it runs, ``end.json`` how it ended (all ``local_job``), ``cancel.json`` that it must
+not run (the scheduler: a signal alone is lost on a job that is only being born). A folder without
+``job.json`` is a submission that never finished. ``place-<n>.lock`` are the places: a job runs
+while it holds one, and the kernel frees it with the last process of the job, whatever killed
+that.
 """
 
 from __future__ import annotations

@@ -1,0 +1,80 @@
+"""Failures back off; only checkpoint progress starts the count again."""
+
+from __future__ import annotations
+
+import pytest
+
+from Daddy.cluster.orchestrator.breaker import REFUSED, REFUSED_FOR_GOOD, holds
+from Daddy.cluster.orchestrator.records import Attempt, Ledger, Outcome, Phase, Policy
+
+POLICY = Policy(delays_s=(0, 60, 300, 900))
+NOW = 1_000_000.0
+
+
+def ended(number: int, ts: float, outcome: Outcome = Outcome.CRASHED, **facts) -> Attempt:
+    basics = {"token": f"{number:012x}", "number": number, "phase": Phase.ENDED, "slot": 0}
+    return Attempt(**{**basics, "intended_ts": ts - 9, "ended_ts": ts, "outcome": outcome, **facts})
+
+
+def hold_after(*attempts: Attempt, started: float = 0.0):
+    found = holds(Ledger(attempts=attempts, started_ts=started), POLICY, NOW)
+    return found[0] if found else None
+
+
+def test_the_wait_grows_with_every_failure_in_a_row_and_then_stays() -> None:
+    for count, delay in ((2, 60), (3, 300), (4, 900), (6, 900)):
+        last = NOW - 1
+        hold = hold_after(*(ended(n, last - 10 * (count - n)) for n in range(1, count + 1)))
+        assert hold is not None
+        assert hold.until == last + delay
+        assert hold.failures == count
+
+
+@pytest.mark.parametrize(
+    "outcome", [Outcome.DRAINED, Outcome.CANCELLED, Outcome.LOST], ids=lambda one: one.value
+)
+def test_wall_time_cancels_and_lost_nodes_are_no_failures(outcome: Outcome) -> None:
+    assert hold_after(*(ended(n, NOW - n, outcome) for n in range(1, 9))) is None
+
+
+def test_a_checkpoint_starts_the_count_again() -> None:
+    progressed = ended(3, NOW - 20, progressed_ts=NOW - 30)
+    failures = [ended(1, NOW - 60), ended(2, NOW - 40), ended(4, NOW - 10), ended(5, NOW - 5)]
+    hold = hold_after(*failures, progressed)
+    assert hold is not None
+    assert hold.failures == 2
+
+
+def test_an_attempt_that_made_progress_before_it_crashed_does_not_count() -> None:
+    crashes = [ended(n, NOW - n, progressed_ts=NOW - n - 1) for n in range(1, 6)]
+    assert hold_after(*crashes) is None
+
+
+def test_an_attempt_that_asks_not_to_be_restarted_holds_until_start_is_said_again() -> None:
+    refused = ended(1, NOW - 86_400, Outcome.REFUSED, reason="the checkpoint is damaged")
+    hold = hold_after(refused)
+    assert hold is not None
+    assert hold.until > NOW + 365 * 86_400
+    assert "the checkpoint is damaged" in hold.reason
+    assert hold_after(refused, started=NOW - 60) is None
+
+
+@pytest.mark.parametrize(("why", "for_ever"), [(REFUSED, False), (REFUSED_FOR_GOOD, True)])
+def test_what_the_scheduler_refuses_holds_every_slot(why: str, for_ever: bool) -> None:
+    facts = {"phase": Phase.REJECTED, "slot": None, "outcome": None, "reason": f"{why}: no"}
+    hold = hold_after(*(ended(n, NOW - 3 + n, **facts) for n in (1, 2)))
+    assert hold is not None
+    assert hold.slot is None
+    assert (hold.until > NOW + 86_400) is for_ever
+
+
+def test_an_intent_that_never_came_to_the_queue_is_no_failure() -> None:
+    facts = {"phase": Phase.REJECTED, "slot": None, "outcome": None}
+    gone = [ended(n, NOW - 1, reason="it never came to the queue", **facts) for n in range(5)]
+    assert hold_after(*gone) is None
+
+
+def test_a_job_that_claimed_a_slot_proves_that_jobs_can_start() -> None:
+    early = [ended(n, NOW - 50 + n, slot=None) for n in (1, 2)]
+    fine = ended(9, NOW - 1, Outcome.DRAINED, slot=2, started_ts=NOW - 20)
+    assert hold_after(*early, fine) is None

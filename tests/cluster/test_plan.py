@@ -1,0 +1,192 @@
+"""The planner by examples: each test is one situation and what must be done in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from Daddy.cluster.orchestrator.plan import plan
+from Daddy.cluster.orchestrator.records import (
+    Attempt,
+    Cancel,
+    Chaining,
+    Conclude,
+    Desired,
+    EndTerm,
+    JobState,
+    Ledger,
+    Mode,
+    Orphan,
+    Outcome,
+    Phase,
+    Policy,
+    QueueJob,
+    Signal,
+    Snapshot,
+    Submit,
+    Unknown,
+)
+
+NOW = 10_000.0
+POLICY = Policy(max_running=4, spares=4)
+RUN = Desired(Mode.RUN, 4)
+
+
+def attempt(number: int, **facts) -> Attempt:
+    basics = {"token": f"{number:012x}", "number": number, "phase": Phase.SUBMITTED}
+    return Attempt(**{**basics, "intended_ts": NOW - 60, "job_id": 100 + number, **facts})
+
+
+def trains(number: int, slot: int, **facts) -> Attempt:
+    return attempt(number, phase=Phase.RUNNING, slot=slot, term=1, started_ts=NOW - 50, **facts)
+
+
+def crashed(number: int, slot: int | None, ago: float) -> Attempt:
+    facts = {"ended_ts": NOW - ago, "outcome": Outcome.CRASHED, "reason": "exit code 1"}
+    return attempt(number, phase=Phase.ENDED, slot=slot, left=slot is not None, **facts)
+
+
+def ledger(*attempts: Attempt, **facts) -> Ledger:
+    return Ledger(attempts=attempts, **facts)
+
+
+def look(known: Ledger) -> Snapshot:
+    jobs = [
+        QueueJob(
+            one.job_id or 0,
+            one.token,
+            JobState.RUNNING if one.phase is Phase.RUNNING else JobState.PENDING,
+            one.phase.name,
+        )
+        for one in known.live
+    ]
+    return Snapshot(NOW - 1, tuple(jobs))
+
+
+def decide(known: Ledger, desired: Desired = RUN, policy: Policy = POLICY):
+    return plan(desired, known, look(known), policy, NOW).actions
+
+
+def test_an_empty_run_gets_one_job_for_each_slot() -> None:
+    assert [type(action) for action in decide(ledger())] == [Submit] * 4
+
+
+def test_each_job_that_trains_gets_a_successor_in_the_queue() -> None:
+    known = ledger(trains(1, 0), trains(2, 1), attempt(3), attempt(4))
+    assert decide(known) == (Submit("successor, as slots train"),) * 2
+
+
+def test_a_full_fleet_with_successors_is_left_alone() -> None:
+    known = ledger(*(trains(n, n) for n in range(4)), *(attempt(n) for n in range(4, 8)))
+    assert decide(known) == ()
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_an_unknown_queue_leads_to_no_action_whatever_is_wanted(mode: Mode) -> None:
+    known = ledger(trains(1, 0), attempt(2), orphans=(Orphan(1, 3, "gone"),))
+    decided = plan(Desired(mode, 4), known, Unknown(NOW, "Socket timed out"), POLICY, NOW)
+    assert decided.actions == ()
+    assert "Socket timed out" in decided.reasons[0]
+    assert decided.wake_at > NOW
+
+
+def test_an_intent_without_an_answer_counts_as_a_job() -> None:
+    known = ledger(*(attempt(n, phase=Phase.INTENT, job_id=None) for n in range(4)))
+    assert decide(known) == ()
+
+
+def test_a_job_that_left_its_slot_makes_room_before_it_is_gone() -> None:
+    leaving = trains(1, 0, left=True)
+    known = ledger(leaving, *(trains(n, n) for n in (1, 2, 3)), attempt(9))
+    assert [type(action) for action in decide(known)] == [Submit] * 3
+
+
+def test_a_chain_waits_behind_its_own_predecessor_and_only_once() -> None:
+    known = ledger(
+        trains(1, 0), trains(2, 1), trains(3, 2), trains(4, 3), attempt(5, after=102),
+        chaining=Chaining.CHAIN,
+    )  # fmt: skip
+    assert {action.after for action in decide(known)} == {101, 103, 104}
+
+
+def test_late_mode_queues_nothing_ahead() -> None:
+    known = ledger(trains(1, 0), trains(2, 1), trains(3, 2), chaining=Chaining.LATE)
+    assert decide(known) == (Submit("a slot is empty"),)
+
+
+def test_more_jobs_than_the_run_may_have_are_taken_back_newest_first() -> None:
+    known = ledger(*(trains(n, n) for n in range(4)), *(attempt(n) for n in range(4, 10)))
+    taken = [action.job_id for action in decide(known) if isinstance(action, Cancel)]
+    assert taken == [109, 108]
+
+
+def test_a_dead_holders_slot_is_freed() -> None:
+    known = ledger(orphans=(Orphan(2, 7, "its job is gone"),))
+    assert EndTerm(2, 7, "its job is gone") in decide(known)
+
+
+def test_drain_cancels_what_waits_and_signals_what_trains() -> None:
+    known = ledger(trains(1, 0), attempt(2))
+    signal, cancel = decide(known, Desired(Mode.DRAIN, 4))
+    assert isinstance(signal, Signal)
+    assert isinstance(cancel, Cancel)
+    assert (signal.job_id, cancel.job_id) == (101, 102)
+
+
+def test_a_signalled_job_gets_its_time_and_not_more() -> None:
+    waits = trains(1, 0, signalled_ts=NOW - POLICY.drain_s + 1)
+    assert decide(ledger(waits), Desired(Mode.DRAIN, 4)) == ()
+    over = replace(waits, signalled_ts=NOW - POLICY.drain_s)
+    assert isinstance(decide(ledger(over), Desired(Mode.DRAIN, 4))[0], Cancel)
+
+
+def test_stop_now_cancels_at_once_and_asks_again_later() -> None:
+    known = ledger(trains(1, 0))
+    assert isinstance(decide(known, Desired(Mode.NOW, 4))[0], Cancel)
+    asked = ledger(trains(1, 0, cancelled_ts=NOW - 1))
+    assert decide(asked, Desired(Mode.NOW, 4)) == ()
+    long_ago = ledger(trains(1, 0, cancelled_ts=NOW - POLICY.recancel_s))
+    assert isinstance(decide(long_ago, Desired(Mode.NOW, 4))[0], Cancel)
+
+
+@pytest.mark.parametrize(("mode", "final"), [(Mode.DRAIN, Mode.STOPPED), (Mode.DONE, Mode.DONE)])
+def test_a_run_concludes_when_no_job_is_left(mode: Mode, final: Mode) -> None:
+    (action,) = decide(ledger(crashed(1, 0, 5)), Desired(mode, 4))
+    assert isinstance(action, Conclude)
+    assert action.mode is final
+
+
+def test_a_slot_that_fails_again_is_held_and_its_neighbours_are_not() -> None:
+    failing = [crashed(1, 3, 40), crashed(2, 3, 5)]
+    known = ledger(*failing, trains(3, 0), trains(4, 1), trains(5, 2))
+    decided = plan(RUN, known, look(known), POLICY, NOW)
+    assert decided.actions == ()
+    assert "2 failures in a row in slot 3" in decided.reasons[0]
+    assert decided.wake_at <= NOW + 55
+    handed_over = ledger(*failing, trains(3, 0, left=True), trains(4, 1), trains(5, 2))
+    assert decide(handed_over) == (Submit("a slot is empty"),)
+
+
+def test_a_successor_that_would_fill_a_held_slot_is_taken_back() -> None:
+    known = ledger(crashed(1, 3, 40), crashed(2, 3, 5), *(trains(n, n - 3) for n in (3, 4, 5)),
+                   attempt(9))  # fmt: skip
+    (action,) = decide(known)
+    assert isinstance(action, Cancel)
+    assert action.job_id == 109
+
+
+def test_jobs_that_die_before_they_claim_a_slot_hold_everything() -> None:
+    known = ledger(crashed(1, None, 10), crashed(2, None, 5))
+    assert decide(known) == ()
+
+
+def test_the_first_failure_is_tried_again_at_once() -> None:
+    assert decide(ledger(crashed(1, None, 5))) == (Submit("a slot is empty"),) * 4
+
+
+def test_the_plan_of_an_applied_plan_is_empty() -> None:
+    known = ledger()
+    count = len(decide(known))
+    known = ledger(*(attempt(n) for n in range(count)))
+    assert decide(known) == ()

@@ -1,0 +1,173 @@
+"""What one look at queue and leases is taken to mean."""
+
+from __future__ import annotations
+
+import pytest
+
+from Daddy.cluster.orchestrator.history import fold
+from Daddy.cluster.orchestrator.reconcile import reconcile
+from Daddy.cluster.orchestrator.records import (
+    Attempt,
+    JobState,
+    Ledger,
+    Phase,
+    Policy,
+    QueueJob,
+    SlotView,
+    Snapshot,
+)
+
+NOW = 1000.0
+POLICY = Policy(absence_gap_s=30.0, max_running=2)
+TOKEN = "00000000000a"
+
+
+def attempt(phase: Phase = Phase.RUNNING, **facts) -> Attempt:
+    basics = {"token": TOKEN, "number": 1, "intended_ts": 100.0, "job_id": 7, "started_ts": 110.0}
+    return Attempt(**{**basics, "phase": phase, **facts})
+
+
+def row(state: JobState = JobState.RUNNING, word: str = "RUNNING", **facts) -> QueueJob:
+    return QueueJob(**{"job_id": 7, "token": TOKEN, "state": state, "word": word, **facts})
+
+
+def view(**facts) -> SlotView:
+    return SlotView(**{"slot": 0, "term": 3, "token": TOKEN, **facts})
+
+
+def seen(known: Ledger, *rows: QueueJob, slots=(), now: float = NOW):
+    return reconcile(known, Snapshot(now - 1, rows), slots, POLICY, now)
+
+
+def kinds(entries) -> list[str]:
+    return [entry.kind for entry in entries]
+
+
+def after(known: Ledger, entries) -> Ledger:
+    for entry in entries:
+        known = fold(known, entry)
+    return known
+
+
+def test_one_listing_without_a_job_is_no_proof_and_two_are() -> None:
+    known = Ledger((attempt(),))
+    first = seen(known)
+    assert kinds(first) == ["absent"]
+    known = after(known, first)
+    assert seen(known, now=NOW + 29) == ()
+    (gone,) = seen(known, now=NOW + 30)
+    assert (gone.kind, gone.data["outcome"]) == ("ended", "lost")
+
+
+def test_a_job_that_shows_up_again_was_never_gone() -> None:
+    known = after(Ledger((attempt(),)), seen(Ledger((attempt(),))))
+    back = seen(known, row())
+    assert kinds(back) == ["present"]
+    assert after(known, back).attempts[0].absences == 0
+
+
+def test_one_listing_is_enough_with_a_goodbye_on_disk_or_a_dead_process() -> None:
+    known = Ledger((attempt(slot=0, term=3),))
+    said = seen(known, slots=(view(goodbye="wall time"),))
+    assert kinds(said) == ["left", "ended"]
+    assert said[-1].data == {"outcome": "drained", "reason": "wall time"}
+    died = seen(known, slots=(view(holder_alive=False),))
+    assert kinds(died) == ["ended", "orphaned"]
+
+
+def test_a_listing_from_before_the_submission_says_nothing_about_it() -> None:
+    known = Ledger((attempt(Phase.INTENT, job_id=None, intended_ts=NOW),))
+    assert seen(known) == ()
+
+
+def test_a_submission_without_an_answer_is_adopted_by_its_token() -> None:
+    known = Ledger((attempt(Phase.INTENT, job_id=None, started_ts=None),))
+    entries = seen(known, row(JobState.PENDING, "PENDING"))
+    adopted = after(known, entries).attempts[0]
+    assert (adopted.phase, adopted.job_id) == (Phase.SUBMITTED, 7)
+
+
+def test_a_submission_that_never_shows_up_is_given_up_and_taken_back_if_it_comes_late() -> None:
+    known = Ledger((attempt(Phase.INTENT, job_id=None, started_ts=None),))
+    known = after(known, seen(known))
+    known = after(known, seen(known, now=NOW + 31))
+    assert known.attempts[0].phase is Phase.REJECTED
+    late = seen(known, row(JobState.PENDING, "PENDING"), now=NOW + 90)
+    assert after(known, late).attempts[0].phase is Phase.SUBMITTED
+
+
+def test_a_job_of_ours_that_the_ledger_lost_is_adopted() -> None:
+    adopted = after(Ledger(), seen(Ledger(), row())).attempts
+    assert [(one.token, one.job_id, one.number) for one in adopted] == [(TOKEN, 7, 1)]
+
+
+@pytest.mark.parametrize(
+    ("word", "code", "outcome"),
+    [
+        ("FAILED", 10, "drained"),
+        ("COMPLETED", 0, "done"),
+        ("FAILED", 11, "not needed"),
+        ("FAILED", 93, "refused"),
+        ("FAILED", 3, "refused"),
+        ("FAILED", 1, "crashed"),
+        ("FAILED", 137, "crashed"),
+        ("OUT_OF_MEMORY", 125, "crashed"),
+        ("TIMEOUT", 0, "drained"),
+        ("PREEMPTED", 0, "drained"),
+        ("NODE_FAIL", 0, "lost"),
+        ("CANCELLED by 1000", 0, "cancelled"),
+        ("COMPLETED", None, "done"),
+    ],
+)
+def test_what_an_end_means(word: str, code: int | None, outcome: str) -> None:
+    entries = seen(Ledger((attempt(),)), row(JobState.ENDED, word, exit_code=code))
+    assert entries[-1].data["outcome"] == outcome
+
+
+def test_a_claim_progress_and_leaving_are_read_from_the_slot() -> None:
+    known = Ledger((attempt(),))
+    claimed = seen(known, row(), slots=(view(),))
+    assert kinds(claimed) == ["claimed"]
+    known = after(known, claimed)
+    assert known.attempts[0].training
+    older = seen(known, row(), slots=(view(checkpoint_term=2, checkpoint_step=900),))
+    assert older == ()  # a checkpoint of an earlier term is no progress of this attempt
+    own = seen(known, row(), slots=(view(checkpoint_term=3, checkpoint_step=950),))
+    assert kinds(own) == ["progressed"]
+    left = seen(known, row(), slots=(view(goodbye="wall time"),))
+    assert kinds(left) == ["left"]
+    assert not after(known, left).attempts[0].training
+
+
+def test_a_slot_held_by_an_ended_job_is_an_orphan_and_a_living_one_is_not() -> None:
+    ended = Ledger((attempt(Phase.ENDED, slot=0, term=3),))
+    (orphan,) = seen(ended, slots=(view(),))
+    assert (orphan.kind, orphan.data["slot"], orphan.data["term"]) == ("orphaned", 0, 3)
+    assert seen(after(ended, [orphan]), slots=(view(),)) == ()
+    assert seen(ended, slots=(view(holder_alive=True),)) == ()
+
+
+def test_a_learner_started_by_hand_is_let_be_until_its_process_is_gone() -> None:
+    by_hand = view(token="ffffffffffff")
+    assert seen(Ledger(), slots=(by_hand,)) == ()
+    gone = view(token="ffffffffffff", holder_alive=False)
+    assert kinds(seen(Ledger(), slots=(gone,))) == ["orphaned"]
+
+
+def test_a_requeued_job_gives_up_its_slot_and_waits_again() -> None:
+    known = Ledger((attempt(slot=0, term=3),))
+    entries = seen(known, row(JobState.PENDING, "PENDING", why="BeginTime"), slots=(view(),))
+    assert kinds(entries) == ["requeued", "orphaned"]
+    again = after(known, entries).attempts[0]
+    assert (again.phase, again.slot) == (Phase.SUBMITTED, None)
+
+
+def test_a_surplus_job_that_ran_beside_a_full_fleet_teaches_to_chain() -> None:
+    full = [attempt(token=f"{n:012x}", number=n, slot=n, term=1, job_id=n) for n in (1, 2)]
+    known = Ledger((*full, attempt(number=3)))
+    rows = [row(token=one.token, job_id=one.job_id) for one in full]
+    entries = seen(known, *rows, row(JobState.ENDED, "FAILED", exit_code=11))
+    assert kinds(entries)[-1] == "learnt"
+    half = Ledger((full[0], attempt(number=3)))
+    entries = seen(half, rows[0], row(JobState.ENDED, "FAILED", exit_code=11))
+    assert "learnt" not in kinds(entries)

@@ -1,0 +1,219 @@
+"""A queue in memory whose jobs behave, misbehave and vanish, driven by the real planner.
+
+The controller's whole memory is the list of entries, as on disk; a crash loses everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from Daddy.cluster.orchestrator.history import Entry, replay
+from Daddy.cluster.orchestrator.plan import plan
+from Daddy.cluster.orchestrator.reconcile import reconcile
+from Daddy.cluster.orchestrator.records import (
+    Action,
+    Cancel,
+    Conclude,
+    Desired,
+    EndTerm,
+    JobState,
+    Ledger,
+    Mode,
+    Observation,
+    Policy,
+    QueueJob,
+    Signal,
+    SlotView,
+    Snapshot,
+    Submit,
+    Unknown,
+)
+
+
+@dataclass
+class Job:
+    """A job as the scheduler knows it."""
+
+    job_id: int
+    token: str
+    state: JobState = JobState.PENDING
+    word: str = "PENDING"
+    exit_code: int | None = None
+    slot: int | None = None
+    appears_at: float = 0.0
+
+
+@dataclass
+class Slot:
+    """A slot's newest term."""
+
+    term: int = 0
+    token: str = ""
+    goodbye: str | None = "never held"
+    checkpoint_term: int = 0
+
+
+@dataclass
+class World:
+    """Time, queue, leases, and the durable entries."""
+
+    policy: Policy
+    desired: Desired
+    now: float = 1000.0
+    entries: list[Entry] = field(default_factory=list)
+    jobs: dict[str, Job] = field(default_factory=dict)
+    slots: list[Slot] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)
+    concluded: Mode | None = None
+    submits: int = 0
+
+    def __post_init__(self) -> None:
+        self.slots = [Slot() for _ in range(self.desired.slots)]
+
+    @property
+    def ledger(self) -> Ledger:
+        return replay(self.entries)
+
+    # the controller -------------------------------------------------------------------------
+
+    def look(self) -> Snapshot:
+        rows = [
+            QueueJob(
+                job.job_id,
+                job.token,
+                job.state,
+                job.word,
+                exit_code=job.exit_code,
+                node="" if job.state is JobState.PENDING else "n1",
+            )
+            for job in self.jobs.values()
+            if job.appears_at <= self.now and job.word != "VANISHED"
+        ]
+        return Snapshot(self.now, tuple(rows))
+
+    def views(self) -> tuple[SlotView, ...]:
+        return tuple(
+            SlotView(
+                number, slot.term, slot.token, slot.goodbye, checkpoint_term=slot.checkpoint_term
+            )
+            for number, slot in enumerate(self.slots)
+            if slot.term
+        )
+
+    def one_pass(self, *, blind: bool = False, effects: int = 1000) -> tuple[Action, ...]:
+        """One pass of the controller, killed after so many effects; what was planned."""
+        seen: Observation = Unknown(self.now, "frozen") if blind else self.look()
+        if isinstance(seen, Snapshot):
+            self.entries += reconcile(self.ledger, seen, self.views(), self.policy, self.now)
+        planned = plan(self.desired, self.ledger, seen, self.policy, self.now).actions
+        for done, _ in zip(self._effects(planned), range(effects), strict=False):
+            del done
+        self.now += 1.0
+        return planned
+
+    def _effects(self, actions: tuple[Action, ...]) -> Iterator[None]:
+        """Every durable step by itself: between any two of them the controller may be killed."""
+        for action in actions:
+            if isinstance(action, Submit):
+                yield from self._submit(action)
+            elif isinstance(action, EndTerm):
+                slot = self.slots[action.slot]
+                if slot.term == action.term and slot.goodbye is None:
+                    slot.goodbye = action.reason
+                yield
+                self._note("freed", "", slot=action.slot, term=action.term)
+            elif isinstance(action, Conclude):
+                self.concluded = action.mode
+            else:
+                self._touch(action)
+                yield
+                kind = "signalled" if isinstance(action, Signal) else "cancelled"
+                self._note(kind, action.token)
+            yield
+
+    def _submit(self, action: Submit) -> Iterator[None]:
+        self.submits += 1
+        token = f"{self.submits:012x}"
+        self._note("intent", token, number=self.ledger.next_number, after=action.after)
+        yield
+        answer = self.answers.pop(0) if self.answers else "created"
+        delays = {"created": 0.0, "silent": 0.0, "late": 90.0}
+        if answer in delays:
+            self.jobs[token] = Job(self.submits, token, appears_at=self.now + delays[answer])
+        yield
+        if answer == "created":
+            self._note("submitted", token, job_id=self.submits)
+
+    def _touch(self, action: Signal | Cancel) -> None:
+        job = self.jobs[action.token]
+        assert job.job_id == action.job_id
+        if isinstance(action, Cancel):
+            self._end(job, "CANCELLED", None, goodbye=None)
+        elif job.slot is not None:
+            self._end(job, "FAILED", 10, goodbye="signal")
+
+    def _note(self, kind: str, token: str, **data: object) -> None:
+        self.entries.append(Entry(kind, self.now, token, data))
+
+    # the site -------------------------------------------------------------------------------
+
+    @property
+    def running(self) -> list[Job]:
+        return [job for job in self.jobs.values() if job.state is JobState.RUNNING]
+
+    @property
+    def pending(self) -> list[Job]:
+        waiting = (job for job in self.jobs.values() if job.state is JobState.PENDING)
+        return [job for job in waiting if job.appears_at <= self.now]
+
+    def start_one(self) -> None:
+        """The site starts the first waiting job, if its cap allows; the job claims a slot."""
+        if self.pending and len(self.running) < self.policy.max_running:
+            job = self.pending[0]
+            job.state, job.word = JobState.RUNNING, "RUNNING"
+            free = [n for n, slot in enumerate(self.slots) if slot.goodbye is not None]
+            if not free:
+                self._end(job, "FAILED", 11, goodbye=None)
+                return
+            job.slot = free[0]
+            slot = self.slots[free[0]]
+            slot.term, slot.token, slot.goodbye = slot.term + 1, job.token, None
+
+    def progress(self, number: int) -> None:
+        slot = self.slots[number]
+        if slot.goodbye is None:
+            slot.checkpoint_term = slot.term
+
+    def end(self, index: int, how: str) -> None:
+        """A running job ends: at its wall, by a crash, by its owner's hand, or without a trace."""
+        if not self.running:
+            return
+        job = self.running[index % len(self.running)]
+        if how == "wall":
+            if job.slot is not None:
+                self.progress(job.slot)
+            self._end(job, "FAILED", 10, goodbye="wall time")
+        elif how == "crash":
+            self._end(job, "FAILED", 1, goodbye=None)
+        elif how == "scancel":
+            self._end(job, "CANCELLED", None, goodbye=None)
+        else:
+            self._end(job, "VANISHED", None, goodbye=None)
+
+    def _end(self, job: Job, word: str, code: int | None, goodbye: str | None) -> None:
+        job.state, job.word, job.exit_code = JobState.ENDED, word, code
+        if job.slot is not None and goodbye is not None:
+            slot = self.slots[job.slot]
+            if slot.token == job.token and slot.goodbye is None:
+                slot.goodbye = goodbye
+
+    def settle(self, passes: int = 60) -> None:
+        """Calm: jobs start and progress, time passes, nothing fails."""
+        self.answers.clear()
+        for _ in range(passes):
+            self.one_pass()
+            self.start_one()
+            for number in range(len(self.slots)):
+                self.progress(number)
+            self.now += self.policy.pass_s
