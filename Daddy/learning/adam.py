@@ -27,6 +27,8 @@ class FlatAdam:
         device = self._parameters[0].device
         self.mean = torch.zeros(sum(self._sizes), device=device)
         self.square = torch.zeros_like(self.mean)
+        self._flat = torch.zeros_like(self.mean)
+        self._scratch = torch.zeros_like(self.mean)
         self.steps = 0
 
     def zero_grad(self) -> None:
@@ -39,7 +41,8 @@ class FlatAdam:
 
         A gradient that is not finite changes nothing; its norm, nan or inf, is returned.
         """
-        flat = torch.cat([self._flat_grad(parameter) for parameter in self._parameters])
+        grads = [self._flat_grad(parameter) for parameter in self._parameters]
+        flat = torch.cat(grads, out=self._flat)
         norm = float(torch.linalg.vector_norm(flat))
         if not norm < float("inf"):
             return norm
@@ -51,8 +54,10 @@ class FlatAdam:
         return norm
 
     def _move(self, rate: float) -> None:
-        root = (self.square / (1.0 - _BETA2**self.steps)).sqrt_().add_(_EPSILON)
-        change = (self.mean / root).mul_(-rate / (1.0 - _BETA1**self.steps))
+        root = torch.sqrt(self.square, out=self._scratch)
+        root.mul_((1.0 - _BETA2**self.steps) ** -0.5).add_(_EPSILON)
+        change = torch.div(self.mean, root, out=self._scratch)
+        change.mul_(-rate / (1.0 - _BETA1**self.steps))
         for parameter, part in zip(self._parameters, torch.split(change, self._sizes), strict=True):
             parameter.add_(part.view_as(parameter))
 

@@ -17,7 +17,7 @@ from Daddy.core.machine import usable_cores
 from Daddy.core.seeds import seed_for
 from Daddy.core.settings import Config
 from Daddy.learning.board import NoBoard, TensorBoard
-from Daddy.learning.device import limit_threads
+from Daddy.learning.device import keep_freed_memory, limit_threads
 from Daddy.learning.device import resolve as resolve_device
 from Daddy.learning.parts import Board, Pace, Parts, Place
 from Daddy.learning.ports import EventSink, FrameSink, Stopper, VectorEnv, WeightExchange
@@ -70,6 +70,7 @@ def assemble(config: Config, task: Task, around: Surroundings, cores: int = 0) -
     """
     training = config.training
     device = resolve_device(training.device)
+    keep_freed_memory()
     limit_threads(training.torch_threads or usable_cores() // _LEARNERS_PER_MACHINE)
     vector = make_vector(task.make_env, training.num_envs, training.vector_backend, cores)
     torch.manual_seed(seed_for(training.seed, "first weights"))
