@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+STREAM_TOKEN = Path(".config/daddy/stream.token")
+"""The stream's token in a person's home, on the login node and on the laptop."""
+
 
 @dataclass(frozen=True, slots=True)
 class SlotPaths:

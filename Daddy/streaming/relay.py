@@ -40,7 +40,7 @@ LINGER_S = 10.0
 """Pictures stay wanted for so long after the viewer has gone, for it may only have blinked."""
 RECORD_EVERY_S = 5.0
 _OUT_LIMIT = 16 * 1024
-"""Bytes waiting in our own buffer above which no picture is made."""
+"""Bytes waiting in our own buffer above which nothing more is made."""
 VIAS = ("ssh-R", "stdio", "spool")
 
 
@@ -151,11 +151,10 @@ class Relay:
         self._asked = wanted
 
     def _serve(self, now: float) -> None:
-        if self._is_due("news", now, NEWS_EVERY_S):
-            for message in self._programme.news(now):
-                self._link.send(message)
         if self._link.waiting_bytes < _OUT_LIMIT:
-            for message in self._programme.frames(now, self._link.rtt_s):
+            news = self._is_due("news", now, NEWS_EVERY_S)
+            messages = self._programme.news(now) if news else []
+            for message in [*messages, *self._programme.frames(now, self._link.rtt_s)]:
                 self._link.send(message)
         if self._is_due("record", now, RECORD_EVERY_S):
             write_featured(self._paths.stream, _last_pictures(self._programme, now))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from Daddy.core.errors import FileError
 from Daddy.core.files import create_exclusive, read_bounded
+from Daddy.core.paths import STREAM_TOKEN
 from Daddy.streaming.auth import TOKEN_BYTES, Token, parse_tokens
 
 _FILE_LIMIT = 8192
@@ -22,7 +23,7 @@ _PRIVATE = stat.S_IRWXG | stat.S_IRWXO
 
 def home_token(home: Path) -> Path:
     """The token file of the person whose home this is."""
-    return home / ".config" / "daddy" / "stream.token"
+    return home / STREAM_TOKEN
 
 
 def run_token(stream: Path) -> Path:

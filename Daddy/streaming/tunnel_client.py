@@ -55,7 +55,7 @@ class FrameSender:
         self._thread = threading.Thread(target=self._work, name="frame-sender", daemon=True)
         self._thread.start()
 
-    def __enter__(self) -> FrameSender:  # noqa: PYI034 - Self is 3.11
+    def __enter__(self) -> FrameSender:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,7 +1,7 @@
 """First contact of a laptop with the cluster: a key, a connection, and what is missing, in words.
 
-Asks only for what is not known and only when somebody is there to answer. Never types a password and
-never installs a key by itself: it prints the one line that does.
+Asks only for what is not known and only when somebody is there to answer. Never types a password
+and never installs a key by itself: it prints the one line that does.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from Daddy.core import process
 from Daddy.core.errors import DaddyError, FileError
 from Daddy.weights.remote import CONNECT_S, connect, explain
 from Daddy.weights.rsync import INSTALL
+from Daddy.weights.stream_token import fetch_stream_token
 from Daddy.weights.sync_settings import Remote, find_remote, remember, remembered, settings_path
 
 KEY_S = 30.0
@@ -30,7 +31,7 @@ def run_setup(given: str, environ: Mapping[str, str], home: Path) -> int:
     remember(path, remote)
     print(f"kept in  {path}")
     _explain_keys(remote, key)
-    _test(remote)
+    _test(remote, home)
     print("\nready: ./Daddy/cluster/sync_weights.sh pull")
     return 0
 
@@ -98,8 +99,8 @@ def _explain_keys(remote: Remote, key: Path | None) -> None:
         print(f'  restrict,command="rrsync {remote.folder}" {public.read_text().strip()}')
 
 
-def _test(remote: Remote) -> None:
-    """Log in, and see whether rsync and the folder are there."""
+def _test(remote: Remote, home: Path) -> None:
+    """Log in, and see whether rsync and the folder are there; bring the stream's token along."""
     ssh = connect(remote)
     ssh.drop_dead_master()
     try:
@@ -113,6 +114,8 @@ def _test(remote: Remote) -> None:
     _tell("rsync" in words, f"rsync is installed on {remote.login}", "ask for it there")
     _tell("folder" in words, f"{remote.folder} exists there",
           "it appears when the first learner starts; is the path right?")  # fmt: skip
+    _tell(fetch_stream_token(ssh, home), "the viewer knows the cluster's token",
+          "a confined key cannot fetch it: ask the run's owner for a line")  # fmt: skip
 
 
 _PROBE = 'command -v rsync >/dev/null && echo rsync; cd "$1" 2>/dev/null && echo folder; true'

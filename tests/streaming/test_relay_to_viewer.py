@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -15,13 +18,16 @@ import pytest
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.events import read_events
+from Daddy.core.machine import identify, is_alive
+from Daddy.streaming import link
 from Daddy.streaming.featured import read_featured
 from Daddy.streaming.messages import Wish
 from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.relay import make_relay
+from Daddy.streaming.session import VIEWER, Session
 from Daddy.streaming.tokens import ensure_token, load_tokens
 from Daddy.streaming.tunnel_client import FrameSender
-from tests.streaming.helpers import eventually, finish, free_port, picture, report, start
+from tests.streaming.helpers import CHECKOUT, eventually, finish, free_port, picture, report, start
 
 
 class Learner:
@@ -241,3 +247,66 @@ def test_headless_prints_a_line_per_agent_and_second_and_records_frames(
     assert "a viewer has proved itself" in served
     wanted = json.loads((run / "stream" / "wanted.json").read_text())
     assert wanted["wanted"] == {}, "a relay that ends asks for nothing"
+
+
+def test_a_relay_ends_with_its_parent_when_asked(run, token, tmp_path) -> None:
+    """The parent is killed, so it cannot tell anyone."""
+    program = (
+        "import subprocess, sys, time; "
+        "child = subprocess.Popen([sys.executable, '-m', 'Daddy.streaming.relay', *sys.argv[1:]]); "
+        "print(child.pid, flush=True); time.sleep(60)"
+    )
+    flags = ["--run-dir", run, "--port", free_port(), "--token", token, "--die-with-parent"]
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(CHECKOUT)}
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, flags)],
+        stdout=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+    try:
+        assert parent.stdout
+        child = identify(int(parent.stdout.readline()))
+        assert child is not None
+        assert eventually(20, lambda: any(read_events(run / "events")))
+    finally:
+        parent.kill()
+        parent.communicate()
+    assert eventually(5, lambda: not is_alive(child))
+
+
+class FrozenViewer:
+    """Proves itself, asks for everything, and then reads nothing any more."""
+
+    def __init__(self, listener: socket.socket, token: Path) -> None:
+        self.socket, _ = listener.accept()
+        self.session = Session(VIEWER, load_tokens([token]), b"v" * 16)
+        while not self.session.established:
+            self.session.receive(self.socket.recv(4096))
+            self.socket.sendall(self.session.take())
+
+
+def test_a_frozen_viewer_is_sent_little_and_given_up(run, token, monkeypatch) -> None:
+    """TCP and ssh would take megabytes; unacknowledged pictures stay below 64 KiB."""
+    monkeypatch.setattr(link, "SILENT_S", 7.0)
+    stop = threading.Event()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        learners(run / "stream"),
+    ):
+        listener.settimeout(10)
+        served = make_relay(
+            run, listener.getsockname()[1], [token], Wish(2, 30), "spool", SystemClock()
+        )
+        thread = threading.Thread(target=served.run, args=(stop,), daemon=True)
+        thread.start()
+        try:
+            viewer = FrozenViewer(listener, token)
+            assert eventually(10, lambda: served._programme.channels)
+            time.sleep(4)
+            channels = list(served._programme.channels.values())
+            assert sum(one.sender.sent for one in channels) <= 2 * 16
+            assert sum(one.sender.unacked_bytes() for one in channels) <= 64 * 1024
+            assert eventually(15, lambda: "silent" in served._link.trouble)
+            viewer.socket.close()
+        finally:
+            stop.set()
+            thread.join(5)
