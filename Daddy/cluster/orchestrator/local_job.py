@@ -19,7 +19,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from Daddy.cluster.orchestrator.local_queue import LocalJobFiles, place_lock, turn_lock
+from Daddy.cluster.orchestrator.local_queue import (
+    LocalJobFiles,
+    is_job_ahead,
+    place_lock,
+    turn_lock,
+)
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.job import JOB_END_TIME, JOB_ID
 from Daddy.core.machine import identify, myself
@@ -69,8 +74,7 @@ class LocalJob:
     def _place(self) -> Iterator[int]:
         """A place among those that may run, first come, first served."""
         queue = self._files.folder.parent
-        with _locked(turn_lock(queue)):
-            descriptor = self._take_place(queue)
+        descriptor = self._queue_up(queue)
         try:
             yield descriptor
         finally:
@@ -80,8 +84,16 @@ class LocalJob:
         if self._files.read("cancel") is not None:
             raise DismissedError
 
+    def _queue_up(self, queue: Path) -> int:
+        """Only the first in line looks for a place; the others look whether they are first."""
+        while True:
+            self._refuse_if_cancelled()
+            with _locked(turn_lock(queue)):
+                if not is_job_ahead(queue, self._files.job_id, self._clock.now()):
+                    return self._take_place(queue)
+            self._clock.wait(self._never, _LOOK_S)
+
     def _take_place(self, queue: Path) -> int:
-        self._refuse_if_cancelled()
         while True:
             for number in range(int(self._spec["cap"])):
                 descriptor = _try_lock(place_lock(queue, number))

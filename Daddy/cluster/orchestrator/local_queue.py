@@ -17,10 +17,14 @@ from typing import Any
 
 from Daddy.core.errors import FileError
 from Daddy.core.files import read_json, write_json
-from Daddy.core.machine import ProcessId
+from Daddy.core.machine import ProcessId, is_alive
 
 ENDED = "ended"
 """Folder that ended jobs are moved to."""
+
+
+BOOT_S = 60.0
+"""Seconds after which a job that nobody looks after counts as lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,21 @@ def live_jobs(queue: Path) -> Iterator[LocalJobFiles]:
             yield LocalJobFiles(folder)
 
 
+def is_job_ahead(queue: Path, job_id: int, now: float) -> bool:
+    """Whether a job with a smaller number still waits for its place."""
+    older = (files for files in live_jobs(queue) if files.job_id < job_id)
+    return any(_waits(files, now) for files in older)
+
+
+def _waits(files: LocalJobFiles, now: float) -> bool:
+    if any(files.read(name) is not None for name in ("start", "end", "cancel")):
+        return False
+    spec, keeper = files.read("job"), files.process("process")
+    if keeper is None:
+        return spec is not None and now - float(spec["submitted_ts"]) < BOOT_S
+    return is_alive(keeper)
+
+
 def new_job(queue: Path) -> LocalJobFiles:
     """A folder under the next free number; two submitters never get the same."""
     (queue / ENDED).mkdir(parents=True, exist_ok=True)
@@ -87,5 +106,5 @@ def place_lock(queue: Path, number: int) -> Path:
 
 
 def turn_lock(queue: Path) -> Path:
-    """Held by the one waiting job that looks for a place."""
+    """Held by the first waiting job, which looks for a place."""
     return queue / "turn.lock"

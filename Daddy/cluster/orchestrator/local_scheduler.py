@@ -18,7 +18,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from Daddy.cluster.orchestrator.local_queue import LocalJobFiles, live_jobs, new_job, put_away
+from Daddy.cluster.orchestrator.local_queue import (
+    BOOT_S,
+    LocalJobFiles,
+    live_jobs,
+    new_job,
+    put_away,
+)
 from Daddy.cluster.orchestrator.records import JobState, Observation, QueueJob, Snapshot
 from Daddy.cluster.orchestrator.scheduler import Answer, JobRef, JobSpec, Submitted
 from Daddy.core.clock import Clock
@@ -28,8 +34,6 @@ from Daddy.core.machine import is_alive, signal_process
 
 _NEVER_MIN = 60.0 * 24 * 365
 """submitit's own limit counts from the submission, waiting included: ours is in ``local_job``."""
-_BOOT_S = 60.0
-"""Seconds after which a job that nobody looks after counts as lost."""
 _REMEMBERED_S = 300.0
 """Seconds an ended job stays in the listing (Slurm's MinJobAge)."""
 
@@ -121,7 +125,7 @@ class LocalScheduler:
     ) -> tuple[JobState, str]:
         """A job whose keeper was killed runs on as long as its own process does."""
         keeper, child = files.process("process"), files.process("start")
-        if keeper is None and now - float(spec["submitted_ts"]) < _BOOT_S:
+        if keeper is None and now - float(spec["submitted_ts"]) < BOOT_S:
             return JobState.PENDING, "PENDING"
         if any(who is not None and is_alive(who) for who in (keeper, child)):
             running = (JobState.RUNNING, "RUNNING")

@@ -1,0 +1,215 @@
+"""The local queue with real processes: waiting, cap, limits, signals, adoption."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from Daddy.cluster.orchestrator.local_queue import LocalJobFiles
+from Daddy.cluster.orchestrator.local_scheduler import LocalScheduler
+from Daddy.cluster.orchestrator.records import JobState, QueueJob, Snapshot
+from Daddy.cluster.orchestrator.scheduler import JobRef, JobSpec, Submitted
+from Daddy.core.clock import SystemClock
+from Daddy.core.machine import is_alive
+from Daddy.core.names import new_token
+from tests.cluster.conftest import until
+
+POLITE = """
+import signal, sys, time
+def leave(*_): print("warned", flush=True); sys.exit(10)
+signal.signal(signal.SIGUSR1, leave)
+print("ready", flush=True)
+time.sleep(60)
+"""
+STUBBORN = """
+import signal, time
+for number in (signal.SIGUSR1, signal.SIGTERM): signal.signal(number, signal.SIG_IGN)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+class Queue:
+    """A scheduler of two places in a folder, and shorthand for its jobs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.logs = folder / "logs"
+        self.logs.mkdir()
+        self.scheduler = LocalScheduler(folder / "queue", 2, SystemClock(), kill_wait_s=0.5)
+
+    def submit(self, program: str, limit_s: int = 60, warn_s: int = 1) -> JobRef:
+        token = new_token()
+        spec = JobSpec(
+            token=token,
+            number=1,
+            run_id="tiny-000000",
+            argv=(sys.executable, "-c", program),
+            environment={"GREETING": "hello"},
+            work_dir=self.folder,
+            logs=self.logs,
+            script=self.folder / "scripts" / f"{token}.sbatch",
+            time_limit_s=limit_s,
+            warn_s=warn_s,
+        )
+        answer = self.scheduler.submit(spec)
+        assert isinstance(answer, Submitted)
+        return JobRef(answer.job_id, token)
+
+    def row(self, job: JobRef) -> QueueJob:
+        seen = self.scheduler.snapshot()
+        assert isinstance(seen, Snapshot)
+        return next(row for row in seen.jobs if row.token == job.token)
+
+    def wait(self, job: JobRef, state: JobState) -> QueueJob:
+        until(lambda: self.row(job).state is state)
+        return self.row(job)
+
+    def out(self, job: JobRef) -> str:
+        path = self.logs / f"slurm-{job.job_id}.out"
+        return path.read_text() if path.exists() else ""
+
+    def files(self, job: JobRef) -> LocalJobFiles:
+        return LocalJobFiles(self.folder / "queue" / f"{job.job_id:06d}")
+
+    def ready(self, job: JobRef) -> None:
+        until(lambda: "ready" in self.out(job))
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Iterator[Queue]:
+    made = Queue(tmp_path)
+    try:
+        yield made
+    finally:
+        seen = made.scheduler.snapshot()
+        assert isinstance(seen, Snapshot)
+        live = [JobRef(row.job_id, row.token) for row in seen.jobs if row.exit_code is None]
+        made.scheduler.cancel(live)
+        until(lambda: all(r.state is JobState.ENDED for r in made.scheduler.snapshot().jobs))
+
+
+def test_a_job_runs_logs_where_slurm_would_and_tells_its_exit_code(queue: Queue) -> None:
+    program = "import os; print(os.environ['GREETING'], os.environ['DADDY_JOB_ID']); exit(10)"
+    job = queue.submit(program)
+    row = queue.wait(job, JobState.ENDED)
+    assert (row.word, row.exit_code) == ("FAILED", 10)
+    assert queue.out(job) == f"hello {job.job_id}\n"
+    assert job.job_id == 1
+
+
+def test_no_more_jobs_run_than_there_are_places_and_a_freed_place_is_taken(queue: Queue) -> None:
+    first, second, third = (queue.submit(POLITE) for _ in range(3))
+    queue.ready(first)
+    queue.ready(second)
+    time.sleep(0.5)
+    assert queue.row(third).state is JobState.PENDING
+    assert queue.row(third).why == "Places"
+    queue.scheduler.signal([first])
+    assert queue.wait(first, JobState.ENDED).exit_code == 10
+    assert queue.wait(third, JobState.RUNNING).started_ts is not None
+    assert "warned" in queue.out(first)
+
+
+def test_a_job_is_warned_before_its_limit_in_seconds(queue: Queue) -> None:
+    job = queue.submit(POLITE, limit_s=4, warn_s=3)
+    row = queue.wait(job, JobState.ENDED)
+    assert (row.exit_code, "warned" in queue.out(job)) == (10, True)
+    assert row.ends_ts is not None
+
+
+def test_a_job_that_ignores_everything_is_killed_at_its_limit(queue: Queue) -> None:
+    job = queue.submit(STUBBORN, limit_s=2, warn_s=1)
+    queue.ready(job)
+    row = queue.wait(job, JobState.ENDED)
+    assert (row.word, row.exit_code) == ("TIMEOUT", 128 + signal.SIGKILL)
+
+
+def test_what_a_job_leaves_behind_ends_with_it(queue: Queue) -> None:
+    leave_child = (
+        "import subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "print(child.pid, flush=True)\n"
+    )
+    job = queue.submit(leave_child)
+    queue.wait(job, JobState.ENDED)
+    child = int(queue.out(job))
+    until(lambda: not Path(f"/proc/{child}").exists() or "Z" in _state(child))
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2]
+    except FileNotFoundError:
+        return "Z"
+
+
+def test_a_cancelled_job_never_runs_even_when_cancelled_at_birth(queue: Queue) -> None:
+    job = queue.submit("print('ran')")
+    queue.scheduler.cancel([job])  # its keeper is not even listening yet
+    row = queue.wait(job, JobState.ENDED)
+    assert row.word == "CANCELLED"
+    assert queue.out(job) == ""
+
+
+def test_cancel_needs_the_token_as_well_as_the_id(queue: Queue) -> None:
+    job = queue.submit(POLITE)
+    queue.ready(job)
+    queue.scheduler.cancel([JobRef(job.job_id, "0" * 12)])
+    time.sleep(0.3)
+    assert queue.row(job).state is JobState.RUNNING
+
+
+def test_another_scheduler_on_the_same_folder_finds_the_jobs(queue: Queue) -> None:
+    job = queue.submit(POLITE)
+    queue.ready(job)
+    queue.scheduler = LocalScheduler(queue.folder / "queue", 2, SystemClock())
+    assert queue.row(job).state is JobState.RUNNING
+    queue.scheduler.signal([job])
+    assert queue.wait(job, JobState.ENDED).exit_code == 10
+
+
+def test_a_job_whose_keeper_was_killed_still_runs_and_can_be_cancelled(queue: Queue) -> None:
+    job = queue.submit(STUBBORN)
+    queue.ready(job)
+    keeper = queue.files(job).process("process")
+    assert keeper is not None
+    os.kill(keeper.pid, signal.SIGKILL)
+    until(lambda: not is_alive(keeper))
+    assert queue.row(job).state is JobState.RUNNING
+    rest = [queue.submit(POLITE) for _ in range(2)]
+    until(lambda: any("ready" in queue.out(one) for one in rest))
+    time.sleep(0.3)
+    states = [queue.row(one).state for one in rest]
+    assert sorted(states) == [JobState.PENDING, JobState.RUNNING]  # it still holds its place
+    queue.scheduler.cancel([job])
+    row = queue.wait(job, JobState.ENDED)
+    assert row.word == "LOST"
+
+
+def test_jobs_do_not_hear_the_terminal(queue: Queue) -> None:
+    job = queue.submit(POLITE)
+    queue.ready(job)
+    keeper = queue.files(job).process("process")
+    assert keeper is not None
+    for number in (signal.SIGINT, signal.SIGHUP):
+        os.kill(keeper.pid, number)
+    time.sleep(0.3)
+    assert queue.row(job).state is JobState.RUNNING
+
+
+def test_a_program_that_does_not_exist_is_a_failed_job(queue: Queue) -> None:
+    spec = JobSpec(
+        token=new_token(), number=1, run_id="x", argv=("/nowhere/program",), environment={},
+        work_dir=queue.folder, logs=queue.logs, script=queue.folder / "s", time_limit_s=9, warn_s=1,
+    )  # fmt: skip
+    answer = queue.scheduler.submit(spec)
+    assert isinstance(answer, Submitted)
+    row = queue.wait(JobRef(answer.job_id, spec.token), JobState.ENDED)
+    assert (row.word, row.exit_code) == ("FAILED", 127)

@@ -1,0 +1,85 @@
+"""The one text of a job script, and that a shell reads it as meant."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from Daddy.cluster.orchestrator.scheduler import JobSpec
+from Daddy.cluster.orchestrator.slurm_templates import render
+
+
+def spec(**facts) -> JobSpec:
+    usual = {
+        "token": "0123456789ab",
+        "number": 12,
+        "run_id": "slim_run-0fed50",
+        "argv": ("/opt/venv/bin/python", "-m", "Daddy.train_slim", "--attempt", "0123456789ab"),
+        "environment": {"PYTHONPATH": "/runs/slim run/releases/r1", "DADDY_RELEASE": "r1"},
+        "work_dir": Path("/runs/slim run"),
+        "logs": Path("/runs/slim run/logs"),
+        "script": Path("/runs/slim run/scripts/attempt-12.sbatch"),
+        "time_limit_s": 14_400,
+        "warn_s": 180,
+        "request": {"partition": "gpu-linuxlab", "gres": "gpu:1", "cpus-per-task": 8},
+    }
+    return JobSpec(**{**usual, **facts})
+
+
+EXPECTED = """\
+#!/bin/bash
+
+# Parameters
+#SBATCH --chdir='/runs/slim run'
+#SBATCH --comment=daddy/slim_run-0fed50/12/0123456789ab
+#SBATCH --cpus-per-task=8
+#SBATCH --error='/runs/slim run/logs/slurm-%j.err'
+#SBATCH --export=ALL
+#SBATCH --gres=gpu:1
+#SBATCH --job-name=daddy-slim_run-0fed50-0123456789ab
+#SBATCH --no-requeue
+#SBATCH --nodes=1
+#SBATCH --open-mode=append
+#SBATCH --output='/runs/slim run/logs/slurm-%j.out'
+#SBATCH --partition=gpu-linuxlab
+#SBATCH --signal=B:USR1@180
+#SBATCH --time=4:00:00
+
+# setup
+export DADDY_JOB_ID="$SLURM_JOB_ID"
+export DADDY_JOB_END_TIME="$(SLURM_TIME_FORMAT=%s timeout 10 squeue --noheader \
+--jobs="$SLURM_JOB_ID" --format=%e 2>/dev/null)"
+export PYTHONPATH='/runs/slim run/releases/r1'
+export DADDY_RELEASE=r1
+
+# command
+export SUBMITIT_EXECUTOR=slurm
+exec /opt/venv/bin/python -m Daddy.train_slim --attempt 0123456789ab
+"""
+
+
+def test_the_whole_script() -> None:
+    assert render(spec()) == EXPECTED
+
+
+def test_the_sites_own_lines_come_first_and_ours_win() -> None:
+    text = render(spec(setup=("module load cuda", "export PYTHONPATH=/modules")))
+    assert text.index("module load cuda") < text.index("export PYTHONPATH='/runs")
+
+
+def test_a_chained_job_waits_for_its_predecessor_however_that_ends() -> None:
+    assert "#SBATCH --dependency=afterany:4711\n" in render(spec(after=4711))
+
+
+def test_the_program_is_the_batch_process_itself(tmp_path: Path) -> None:
+    """Under a shell that waits for it, no signal would reach it: it must be the shell's own pid."""
+    script = tmp_path / "job.sh"
+    script.write_text(render(spec(argv=("sh", "-c", "echo $$ $DADDY_JOB_ID"))))
+    child = subprocess.Popen(
+        ["bash", str(script)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={"PATH": "/usr/bin:/bin", "SLURM_JOB_ID": "17"},
+    )
+    told, _ = child.communicate(timeout=30)
+    assert told.split() == [str(child.pid), "17"]
