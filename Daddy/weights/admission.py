@@ -1,8 +1,9 @@
-"""Pure: the gate. Decides which contributions count, each refusal with a reason its author gets to see.
+"""Pure: the gate. Which contributions count, each refusal with a reason its author gets to see.
 
-Three stages, cheap first: the record alone, the file's size and hash, the values. A refusal is either
-"late" (the author keeps its progress and offers it again with the next contribution) or "values"
-(the author drops it, because the numbers themselves are bad). Waiting is neither: look again later.
+Three stages, cheap first: the record alone, the file's size and hash, the values. A refusal is
+either "late" (the author keeps its progress and offers it again with the next contribution) or
+"values" (the author drops it, because the numbers themselves are bad). Waiting is neither: look
+again later.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Fault(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Admitted, or not and why. ``scale`` is the clip in (0, 1]; ``wait`` means look again later."""
+    """Admitted, or not and why. ``scale`` is the clip in (0, 1]; ``wait``: look again later."""
 
     admitted: bool
     reason: str
@@ -54,8 +55,9 @@ ADMITTED = Verdict(admitted=True, reason="")
 class Standing:
     """What the gate knows about the run when it judges.
 
-    ``states`` maps a version to the hash of its state; ``consumed`` an author to the highest sequence
-    judged; ``sizes`` are the smallest and largest file a delta of this schema can be, in bytes.
+    ``states`` maps a version to the hash of its state; ``consumed`` an author to the highest
+    sequence judged; ``sizes`` are the smallest and largest file a delta of this schema can be, in
+    bytes.
     """
 
     run_id: str
@@ -76,22 +78,33 @@ def _bad(reason: str) -> Verdict:
 
 
 def judge_record(offer: Contribution, standing: Standing) -> Verdict:
-    """First stage: identity, sequence, base, claimed steps and size; no file has been opened yet."""
+    """First stage: identity, sequence, base, claims and size; no file has been opened yet."""
+    for judge in (_judge_identity, _judge_base, _judge_claims):
+        verdict = judge(offer, standing)
+        if not verdict.admitted:
+            return verdict
+    return ADMITTED
+
+
+def _judge_identity(offer: Contribution, standing: Standing) -> Verdict:
     if offer.run_id != standing.run_id:
         return _bad(f"belongs to run {offer.run_id}, this is run {standing.run_id}")
     if offer.schema != standing.schema:
         return _bad("its tensors have other names or shapes than this run's (schema hash differs)")
     if offer.sequence <= standing.consumed.get(offer.author, 0):
         return _late(f"sequence {offer.sequence} was judged before")
-    if offer.base_version > standing.newest:
-        return _bad(f"base v{offer.base_version} does not exist, the newest is v{standing.newest}")
-    staleness = standing.newest - offer.base_version
-    if staleness > standing.max_staleness:
-        return _late(f"base v{offer.base_version} is {staleness} versions old, the limit is "
-                     f"{standing.max_staleness}")  # fmt: skip
-    if standing.states.get(offer.base_version, offer.base_state) != offer.base_state:
-        return _bad(f"its base is not this run's v{offer.base_version} (hash differs)")
-    return _judge_claims(offer, standing)
+    return ADMITTED
+
+
+def _judge_base(offer: Contribution, standing: Standing) -> Verdict:
+    base, lag = offer.base_version, standing.newest - offer.base_version
+    if lag < 0:
+        return _bad(f"base v{base} does not exist, the newest is v{standing.newest}")
+    if lag > standing.max_staleness:
+        return _late(f"base v{base} is {lag} versions old, the limit is {standing.max_staleness}")
+    if standing.states.get(base, offer.base_state) != offer.base_state:
+        return _bad(f"its base is not this run's v{base} (hash differs)")
+    return ADMITTED
 
 
 def _judge_claims(offer: Contribution, standing: Standing) -> Verdict:
@@ -106,11 +119,14 @@ def _judge_claims(offer: Contribution, standing: Standing) -> Verdict:
 
 
 def judge_file(offer: Contribution, size: int, sha256: str) -> Verdict:
-    """Second stage: the bytes that were read are the bytes that were promised."""
+    """Second stage: the bytes that were read are the bytes that were promised.
+
+    Damage on the way is nobody's fault: the author still has the progress and offers it again.
+    """
     if size != offer.size:
-        return _bad(f"the file has {size} bytes, its record says {offer.size} (truncated?)")
+        return _late(f"the file has {size} bytes, its record says {offer.size} (truncated?)")
     if sha256 != offer.blob:
-        return _bad("the file's hash is not the one in its record (damaged)")
+        return _late("the file's hash is not the one in its record (damaged)")
     return ADMITTED
 
 

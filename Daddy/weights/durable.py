@@ -51,33 +51,37 @@ class Durable:
         _sync_folder(path.parent)
         return won
 
-    def replace(self, path: Path, data: bytes, what: str) -> None:
-        """Replace ``path``: readers see the old bytes or the new ones. For hints and beats only."""
+    def replace(self, path: Path, data: bytes, what: str, *, sync: bool = True) -> None:
+        """Replace ``path``: readers see the old bytes or the new ones. For hints and beats only.
+
+        Without ``sync`` a power cut may take it along: enough for what the next call writes again.
+        """
         path.parent.mkdir(parents=True, exist_ok=True)
-        temp = self._write(data, what, 0o644)
+        temp = self._write(data, what, 0o644, sync=sync)
         try:
             temp.replace(path)
         except BaseException:
             temp.unlink(missing_ok=True)
             raise
         self.hook(f"C5:{what}")
-        _sync_folder(path.parent)
+        if sync:
+            _sync_folder(path.parent)
 
-    def _write(self, data: bytes, what: str, mode: int) -> Path:
+    def _write(self, data: bytes, what: str, mode: int, *, sync: bool = True) -> Path:
         self._tmp.mkdir(parents=True, exist_ok=True)
         self.hook(f"C1:{what}")
         temp = self._tmp / f"{host_name()}-{os.getpid()}-{uuid.uuid4().hex}"
         descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         try:
             with os.fdopen(descriptor, "wb") as stream:
-                self._fill(stream, data, what)
+                self._fill(stream, data, what, sync=sync)
         except BaseException:
             temp.unlink(missing_ok=True)
             raise
         self.hook(f"C4:{what}")
         return temp
 
-    def _fill(self, stream: BinaryIO, data: bytes, what: str) -> None:
+    def _fill(self, stream: BinaryIO, data: bytes, what: str, *, sync: bool) -> None:
         half = len(data) // 2
         stream.write(data[:half])
         stream.flush()
@@ -85,7 +89,8 @@ class Durable:
         stream.write(data[half:])
         stream.flush()
         self.hook(f"C3:{what}")
-        os.fsync(stream.fileno())
+        if sync:
+            os.fsync(stream.fileno())
 
 
 def _sync_folder(folder: Path) -> None:

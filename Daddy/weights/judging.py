@@ -83,7 +83,7 @@ class Judge:
         self._watch = watch
 
     def judge_all(self, head: Version, found: Sequence[Found]) -> list[Judged]:
-        """A verdict on each, in order; what is still awaited (and its author's later ones) is left out."""
+        """A verdict on each, in order; without those awaited and their authors' later ones."""
         judged: list[Judged] = []
         waiting: set[str] = set()
         for one in found:

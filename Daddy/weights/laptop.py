@@ -1,8 +1,8 @@
 """A laptop that learns: the WeightExchange port over pulled versions and an outbox.
 
-``sync_weights.sh`` moves the files: contributions wait in ``outbox/<peer>/`` (the ``.st`` first, the
-``.json`` last), receipts come back below ``receipts/``. Deltas are bfloat16; what rounding left over
-stays progress and is in the next one.
+``sync_weights.sh`` moves the files: contributions wait in ``outbox/<peer>/`` (the ``.st`` first,
+the ``.json`` last), receipts come back below ``receipts/``. Deltas are bfloat16; what rounding left
+over stays progress and is in the next one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The newest complete, verified version in a folder that was pulled (or shared). No torch.
 
-A version is complete when its head names it and its file has the promised size and hash; the file is
-read once, hashed in memory, and those bytes are what is used.
+A version is complete when its head names it and its file has the promised size and hash; the file
+is read once, hashed in memory, and those bytes are what is used.
 """
 
 from __future__ import annotations

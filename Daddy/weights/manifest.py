@@ -42,8 +42,9 @@ class RunCard(Written):
 class Contribution(Written):
     """Progress that one peer offers: a delta of fp32 (laptops: bf16) against a version.
 
-    ``env_steps`` and ``optimizer_steps`` lie in this delta; ``new_steps`` is the part of ``env_steps``
-    that no earlier contribution of the peer has counted (a resumed peer replays a little).
+    ``env_steps`` and ``optimizer_steps`` lie in this delta; ``new_steps`` is the part of
+    ``env_steps`` that no earlier contribution of the peer has counted (a resumed peer replays a
+    little).
     """
 
     run_id: str

@@ -1,9 +1,9 @@
 """One merge: from pending contributions to the next version, its heads and its housekeeping.
 
-Whoever finds a merge due and holds the merge lease does it. The lease only saves work: safety is the
-exclusive creation of the commit record, and equal inputs give equal bytes, so a second merger loses
-nothing but its time. Steps are announced to the store's hook: C8 merging, C9 state written, C10
-committed, C11 head moved, C12 laptops served and old files going.
+Whoever finds a merge due and holds the merge lease does it. The lease only saves work: safety is
+the exclusive creation of the commit record, and equal inputs give equal bytes, so a second merger
+loses nothing but its time. Steps are announced to the store's hook: C8 merging, C9 state written,
+C10 committed, C11 head moved, C12 laptops served and old files going.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from Daddy.weights.watch import Watch
 from Daddy.weights.weighting import Due, Shares, complete_set, is_due, share_out
 
 INPUTS_LIMIT = 48
-"""Contributions judged in one merge, so that a commit record stays small; others wait their turn."""
+"""Contributions judged in one merge, so that a commit record stays small; others wait."""
 
 LEASE_SILENCE_S = 20.0
-"""A merge takes seconds; a merger silent for longer is taken to be gone (safety does not need it)."""
+"""A merge takes seconds; a merger silent for longer counts as gone (safety does not need it)."""
 
 
 class Merger:

@@ -1,8 +1,8 @@
 """Contributions on disk, before they are judged: from jobs (``peers/``) and laptops (``inbox/``).
 
-A job writes only below its own peer and process start; its blob lies with the others. A laptop drops
-a pair of files into its own box, the ``.st`` first, the ``.json`` last; nothing in a box is trusted:
-not its name, kind, link count, size or text.
+A job writes only below its own peer and process start; its blob lies with the others. A laptop
+drops a pair of files into its own box, the ``.st`` first, the ``.json`` last; nothing in a box is
+trusted: not its name, kind, link count, size or text.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def beat(store: Store, pulse: Pulse, notes: Mapping[str, object]) -> None:
         "left": pulse.left,
     }
     folder = store.paths.peer(pulse.peer, pulse.incarnation)
-    store.durable.replace(folder / "hb.json", to_json(body), "beat")
+    store.durable.replace(folder / "hb.json", to_json(body), "beat", sync=False)
 
 
 def pulses(store: Store) -> list[Pulse]:

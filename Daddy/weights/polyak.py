@@ -16,7 +16,7 @@ StateDict = dict[str, torch.Tensor]
 
 
 def move(base: StateDict, deltas: Sequence[StateDict], factors: Sequence[float]) -> StateDict:
-    """Base + sum of factor x delta, accumulated in float64 in the order given, stored as base is."""
+    """Base + sum of factor x delta, added up in float64 in the order given, stored as base is."""
     return {name: _move_one(name, one, deltas, factors) for name, one in base.items()}
 
 

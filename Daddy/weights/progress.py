@@ -4,7 +4,8 @@ In one line: own weights = base + deltas offered but not yet merged + progress s
 the first two; an offer is own - anchor, so every bit of progress is offered exactly once, and on
 adoption what has not been merged is carried over to the new version instead of being dropped.
 
-Under the rule "polyak" an offer is own - base (absolute weights), and only progress since is carried.
+Under the rule "polyak" an offer is own - base (absolute weights), and only progress since is
+carried.
 """
 
 from __future__ import annotations

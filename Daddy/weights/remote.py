@@ -1,8 +1,9 @@
 """The ssh side of a transfer: options, one shared connection, and what a failure means to a person.
 
-One master connection per host and key serves all transfers of a run, so that polling every few seconds
-is not thousands of logins a day. A master that died in its sleep is found (``-O check`` with a short
-limit) and replaced; ours ends with us. ssh never asks: a laptop's agent has nobody to answer.
+One master connection per host and key serves all transfers of a run, so that polling every few
+seconds is not thousands of logins a day. A master that died in its sleep is found (``-O check``
+with a short limit) and replaced; ours ends with us. ssh never asks: a laptop's agent has nobody to
+answer.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def explain(stderr: str, remote: Remote) -> DaddyError:
 _CHANGED = "REMOTE HOST IDENTIFICATION HAS CHANGED"
 _SIGNS = (
     (_CHANGED, "{login} shows another host key than before",
-     "ask the cluster's people whether it was changed; if so: ssh-keygen -R {host}, then ssh {login}"),
+     "ask the cluster's people whether it changed; if so: ssh-keygen -R {host}, then ssh {login}"),
     ("Host key verification failed", "the host key of {login} is not known here yet",
      "run once: ssh {login}; compare the fingerprint with the cluster's page and answer yes"),
     ("Permission denied", "{login} refuses our key",

@@ -1,7 +1,7 @@
-"""A version again from what it was made of: to verify it, and to repair it when its file is damaged.
+"""A version again from what it was made of: to verify it, or to repair a damaged file.
 
-Equal inputs give equal bytes, so a replayed state either has the hash in the commit record or is not
-used.
+Equal inputs give equal bytes, so a replayed state either has the hash in the commit record or is
+not used.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ def pull(
 def factors(rule: str, shares: Sequence[float], clips: Sequence[float]) -> list[float]:
     """How far each pull moves the shared weights.
 
-    Under "polyak" S <- (1 - t) S + t W is applied one after the other: later ones shrink earlier ones.
+    Under "polyak" S <- (1 - t) S + t W is applied one after the other: later ones shrink earlier
+    ones.
     """
     if rule == "delta":
         return [share * clip for share, clip in zip(shares, clips, strict=True)]

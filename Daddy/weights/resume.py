@@ -1,7 +1,7 @@
 """Going on after a restart: what the checkpoint's book-keeping means against today's versions.
 
-Progress after the last offer lives only in the checkpoint. It is carried over unless the process that
-wrote it went on to offer it, or its base is too old to be of use.
+Progress after the last offer lives only in the checkpoint. It is carried over unless the process
+that wrote it went on to offer it, or its base is too old to be of use.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def resume(
     store: Store, progress: Progress, newest: Version, own: StateDict, note: Note, peer: str,
     max_staleness: int,
 ) -> Adoption:  # fmt: skip
-    """Weights to go on with: ``own`` (the checkpoint's) rebased on ``newest``, or ``newest`` itself.
+    """Weights to go on with: the checkpoint's (``own``) rebased on ``newest``, or ``newest``.
 
     ``progress`` stands on ``newest`` and is brought up to date.
     """
@@ -129,7 +129,7 @@ def _why_not(store: Store, newest: Version, note: Note, peer: str, max_staleness
 
 
 def published_total(store: Store, peer: str, note: Note) -> int:
-    """Steps of the peer that its earlier process offered after the checkpoint, on top of the note's.
+    """Steps of the peer that were ever offered: the note's, and those after the checkpoint.
 
     So that steps which are played again after a crash are not counted twice.
     """

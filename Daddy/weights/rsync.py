@@ -1,9 +1,9 @@
 """rsync as a resumable, verified copy: argument lists for the flags that stock macOS has.
 
 macOS ships openrsync or rsync 2.6.9. Files are whole, immutable and named by their hash, so neither
-the delta algorithm nor compression is of use; ``--inplace``, ``--append`` and ``-u`` would show torn
-files. rsync's own ``--timeout`` does not fire when the far side is frozen: every call has a wall-clock
-limit of ours.
+the delta algorithm nor compression is of use; ``--inplace``, ``--append`` and ``-u`` would show
+torn files. rsync's own ``--timeout`` does not fire when the far side is frozen: every call has a
+wall-clock limit of ours.
 """
 
 from __future__ import annotations

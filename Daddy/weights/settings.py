@@ -14,9 +14,10 @@ class ExchangeSettings:
 
     ``rule``: "delta" adds progress since the base; "polyak" averages absolute weights and so undoes
     others' work when a writer is stale, each contribution with the share ``alpha``. ``period_s`` is
-    the longest a contribution waits for others, ``wait_s`` the longest a job waits for a version that
-    is about to come, ``silence_s`` how long a heartbeat may stand still. Staleness is counted in versions. ``keep_versions`` states stay on disk.
-    ``wan`` offers versions to laptops, of which ``allowed`` may contribute (empty: all).
+    the longest a contribution waits for others, ``wait_s`` the longest a job waits for a version
+    that is about to come, ``silence_s`` how long a heartbeat may stand still. Staleness is counted
+    in versions. ``keep_versions`` states stay on disk. ``wan`` offers versions to laptops, of which
+    ``allowed`` may contribute (empty: all).
     """
 
     run: str

@@ -176,7 +176,7 @@ class Store:
             ts=record.ts,
             contributors=record.contributors,
         )
-        self.durable.replace(self.paths.head, head.to_bytes(), "head")
+        self.durable.replace(self.paths.head, head.to_bytes(), "head", sync=False)
 
     def keyframe(self) -> Keyframe | None:
         """What laptops are offered, if anything is."""

@@ -1,7 +1,7 @@
 """Pure: JSON read strictly into dataclasses: bounded, no duplicate keys, right types and forms.
 
-A field's type comes from its annotation, its form (a hash, a peer's name) from its name. What does not
-fit raises ValueError with the field; the caller says in which file.
+A field's type comes from its annotation, its form (a hash, a peer's name) from its name. What does
+not fit raises ValueError with the field; the caller says in which file.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from Daddy.core.names import PEER
@@ -67,13 +68,18 @@ def build(kind: type[Record], value: Any) -> Record:
     """``kind`` from an object; unknown fields are passed over, missing ones are an error."""
     if not isinstance(value, dict):
         raise ValueError(f"a {kind.__name__} is no object")  # noqa: TRY004
-    hints = get_type_hints(kind)
+    hints = _hints(kind)  # type: ignore[arg-type]
     given = {}
     for one in dataclasses.fields(kind):  # type: ignore[arg-type]
         if one.name not in value:
             raise ValueError(f"{one.name!r} is missing")
         given[one.name] = _check(one.name, hints[one.name], value[one.name])
     return kind(**given)
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
 
 
 def _check(name: str, hint: Any, value: Any) -> Any:

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import (
-    DaddyError,
     ExitCode,
     NetworkError,
     UsageError,

@@ -1,8 +1,8 @@
 """Who and where the cluster is, for a laptop: command line, environment, remembered settings.
 
-``SYNC_CLUSTER_USER``, ``SYNC_CLUSTER_HOST`` and ``SYNC_REMOTE_DIR`` say it; ``setup`` remembers it in
-``~/.config/daddy/sync.json``. No host or user is built in. ``SYNC_SSH_CONFIG``, ``SYNC_SSH_PORT`` and
-``SYNC_SSH_KEY`` say how ssh gets there.
+``SYNC_CLUSTER_USER``, ``SYNC_CLUSTER_HOST`` and ``SYNC_REMOTE_DIR`` say it; ``setup`` remembers it
+in ``~/.config/daddy/sync.json``. No host or user is built in. ``SYNC_SSH_CONFIG``,
+``SYNC_SSH_PORT`` and ``SYNC_SSH_KEY`` say how ssh gets there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One pull and one push between a laptop's folder and the cluster's.
 
-Pull: the small head, then the immutable file it names, verified, then the local head last; so what a
-reader finds under the local head is always complete. Push: files first, records last, and the
+Pull: the small head, then the immutable file it names, verified, then the local head last; so what
+a reader finds under the local head is always complete. Push: files first, records last, and the
 originals leave the outbox only afterwards. Interrupted at any point, the next one goes on.
 """
 

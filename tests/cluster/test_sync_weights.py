@@ -298,7 +298,9 @@ def test_without_rsync_the_message_says_how_to_install_it(home):
     lonely = programs(home.home / "bin", "bash", "ssh", "dirname", "readlink")
     argv = [sys.executable, "-m", "Daddy.weights.sync", "pull"]
     environment = {**home.environment(PATH=lonely), "PYTHONPATH": str(SCRIPT.parents[2])}
-    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        argv, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 9
     assert "rsync is not installed on this machine" in done.stderr
     assert "brew install rsync" in done.stderr
@@ -310,7 +312,7 @@ def test_without_an_installation_the_door_says_the_one_command(home, tmp_path):
     shutil.copy(SCRIPT, bare)
     done = subprocess.run(
         [str(bare / SCRIPT.name), "pull"], env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
-        capture_output=True, text=True, timeout=20,
+        capture_output=True, text=True, timeout=20, check=False,
     )  # fmt: skip
     assert done.returncode == 9
     assert "./scripts/install" in done.stderr
@@ -322,7 +324,12 @@ def test_the_door_works_with_launchds_bare_path_and_through_a_link(home, tmp_pat
     link.symlink_to(SCRIPT)
     environment = home.environment(PATH="/usr/bin:/bin:/usr/sbin:/sbin")
     done = subprocess.run(
-        [str(link), "pull"], env=environment, capture_output=True, text=True, timeout=60
+        [str(link), "pull"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 

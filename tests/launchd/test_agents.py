@@ -20,7 +20,8 @@ ODD = {"SYNC_CLUSTER_USER": "a&b", "SYNC_REMOTE_DIR": '/x y/%h/$z"q\\<w>'}
 def run(home: Path, system: str, *words: str, script: Path = INSTALL, **changes: str):
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "DADDY_INIT": system, **changes}
     return subprocess.run(
-        [str(script), *words], env=environment, capture_output=True, text=True, timeout=30,
+        [str(script), *words], env=environment, timeout=30, check=False,
+        capture_output=True, text=True,
     )  # fmt: skip
 
 
@@ -80,7 +81,7 @@ def test_the_unit_is_accepted_by_systemd_itself(home, tmp_path):
     unit.write_text(done.stdout)
     verdict = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(unit)],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=60, check=False,
         env={"PATH": os.environ["PATH"], "HOME": str(home), "SYSTEMD_LOG_LEVEL": "warning"},
     )  # fmt: skip
     about_ours = [line for line in verdict.stderr.splitlines() if "pokemon-sync" in line]
@@ -100,10 +101,12 @@ def test_a_broken_unit_would_be_noticed(home, tmp_path):
     if shutil.which("systemd-analyze") is None:
         pytest.skip("missing component: systemd (systemd-analyze)")
     unit = tmp_path / "pokemon-sync.service"
-    unit.write_text(run(home, "systemd", "--print").stdout.replace("Restart=always", "Restart=no w"))
+    unit.write_text(
+        run(home, "systemd", "--print").stdout.replace("Restart=always", "Restart=no w")
+    )
     verdict = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(unit)],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert any("pokemon-sync" in line for line in verdict.stderr.splitlines())
 

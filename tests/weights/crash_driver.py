@@ -15,7 +15,6 @@ import torch
 
 from Daddy.core.paths import SharedPaths
 from Daddy.weights.history import read_history
-from Daddy.weights.offers import box_name
 from Daddy.weights.store import Store
 from tests.weights.helpers import Peer, ToldClock, begin, make_state, nudged
 
@@ -99,7 +98,9 @@ def look(root: Path, said: Path) -> dict[str, object]:
     promised = {(w[1], int(w[2])) for w in lines if w[0] == "published"}
     paths = SharedPaths(root)
     after_kill = Store(paths).newest()
-    readable = after_kill is None or bool(Store(paths).get_blob(Store(paths).version(after_kill).state))
+    readable = after_kill is None or bool(
+        Store(paths).get_blob(Store(paths).version(after_kill).state)
+    )
     work(root, lambda _: None, ROUNDS + 1, said.with_suffix(".later"), seed=1000)
     history = read_history(paths)
     judged = [
@@ -129,7 +130,7 @@ MEMORY = Path("/dev/shm")
 def main() -> None:
     torch.set_num_threads(1)
     for point in POINTS:
-        for count in (1,) if ":" in point else (1, 2):  # at the first time, and when others follow
+        for count in (1,) if ":" in point else (1, 2):  # the first time, and a later one
             with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
                 root, said = Path(folder) / "shared", Path(folder) / "said"
                 status = crash(root, point, count, said)

@@ -5,7 +5,14 @@ import math
 
 import pytest
 
-from Daddy.weights.admission import Fault, Standing, judge_file, judge_record, judge_values, remember
+from Daddy.weights.admission import (
+    Fault,
+    Standing,
+    judge_file,
+    judge_record,
+    judge_values,
+    remember,
+)
 from Daddy.weights.manifest import Contribution
 
 HASH = "ab" * 32

@@ -43,8 +43,10 @@ def test_negative_zero_and_denormals_survive():
 
 def test_the_schema_is_the_same_from_the_state_and_from_its_bytes():
     state = make_state()
-    assert schema_of(state) == schema_of_bytes(encode(state)) == schema_of_bytes(
-        encode(state, half=True)
+    assert (
+        schema_of(state)
+        == schema_of_bytes(encode(state))
+        == schema_of_bytes(encode(state, half=True))
     )
 
 

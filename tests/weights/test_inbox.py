@@ -213,7 +213,7 @@ def test_only_laptops_on_the_list_may_contribute_when_there_is_one(tmp_path, clo
 
 def test_a_contribution_that_arrives_twice_counts_once(tmp_path, clock):
     cluster = Cluster(tmp_path, clock)
-    _, box, record, _ = box_with_one(cluster, clock)
+    _, box, *_ = box_with_one(cluster, clock)
     copies = {path.name: path.read_bytes() for path in box.iterdir()}
     cluster.merge()
     for name, data in copies.items():
