@@ -65,7 +65,7 @@ class Desk:
         self.started.append(child)
         return child
 
-    def learn(self, *flags: str, timeout: float = 60.0, config: bool = True):
+    def learn(self, *flags: str, timeout: float = 150.0, config: bool = True):
         child = self.start(*flags, config=config)
         out, err = child.communicate(timeout=timeout)
         return subprocess.CompletedProcess(child.args, child.returncode, out, err)
@@ -75,7 +75,7 @@ class Desk:
 
     def wait_for_checkpoint(self, slot: int = 0, at_least: int = 1) -> None:
         folder = self.run.slot(slot).checkpoints
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + 100
         while time.monotonic() < deadline:
             found = manifests(folder)
             if found and int(found[0].stem.split("-s")[1]) >= at_least:
@@ -142,7 +142,7 @@ def test_a_signal_drains_it_and_the_slot_is_free_again(desk):
     child = desk.start("--attempt", "aaaaaaaaaaaa")
     desk.wait_for_checkpoint()
     child.send_signal(signal.SIGTERM)
-    _, err = child.communicate(timeout=30)
+    _, err = child.communicate(timeout=60)
     assert child.returncode == 10, err
     attempt = desk.fleet().attempts["aaaaaaaaaaaa"]
     assert attempt.reason == "signal SIGTERM"
@@ -160,7 +160,7 @@ def test_after_kill_9_the_next_one_resumes_and_checkpointed_steps_never_go_backw
     again = desk.start("--attempt", "bbbbbbbbbbbb")
     desk.wait_for_checkpoint(at_least=before + 1)
     again.send_signal(signal.SIGUSR1)
-    _, err = again.communicate(timeout=30)
+    _, err = again.communicate(timeout=60)
     assert again.returncode == 10, err
     fleet = desk.fleet()
     assert fleet.attempts["bbbbbbbbbbbb"].resumed_step == before
@@ -176,11 +176,11 @@ def test_after_kill_9_the_next_one_resumes_and_checkpointed_steps_never_go_backw
 def test_without_a_free_slot_it_is_not_needed_and_leaves_before_loading_torch(desk):
     child = desk.start("--job-rank", "0")
     desk.wait_for_checkpoint()
-    second = desk.learn("--job-rank", "0", timeout=10)
+    second = desk.learn("--job-rank", "0")
     assert second.returncode == 11
     assert "held by a living learner" in second.stderr
     child.send_signal(signal.SIGINT)
-    child.communicate(timeout=30)
+    child.communicate(timeout=60)
 
 
 def test_a_truncated_checkpoint_costs_one_interval_and_is_told(desk):

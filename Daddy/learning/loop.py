@@ -67,7 +67,7 @@ def stop_reason(session: Session) -> tuple[str, str] | None:
     if not session.parts.place.held():
         return "fenced", "the place was given to another process"
     if total and max(session.fleet_steps, session.counters.env_steps) >= total:
-        return "done", f"total_steps reached: {total}"
+        return "done", f"total_steps reached: {total:,}; raise it to go on"
     if session.barren >= _BARREN_UPDATES:
         return "diverged", f"{session.barren} updates without one finite gradient"
     reason = session.parts.stopper.stop_reason()
