@@ -7,7 +7,7 @@ one hold all. A slot's count starts again with the first checkpoint that gets wr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from Daddy.cluster.orchestrator.records import Attempt, Ledger, Outcome, Phase, Policy
@@ -33,41 +33,39 @@ class Hold:
 
 def holds(ledger: Ledger, policy: Policy, now: float) -> tuple[Hold, ...]:
     """Holds that are in force at ``now``."""
-    slots = {attempt.slot for attempt in ledger.attempts}
-    found = (_hold(ledger, slot, policy) for slot in sorted(slots, key=lambda one: one or -1))
+    by_slot: dict[int | None, list[Attempt]] = {}
+    for attempt in ledger.attempts:
+        by_slot.setdefault(attempt.slot, []).append(attempt)
+    # a job that claimed a slot proves that jobs can start
+    begun = max(
+        (one.started_ts or 0.0 for one in ledger.attempts if one.slot is not None), default=0
+    )
+    found = []
+    for slot, attempts in by_slot.items():
+        fine = begun if slot is None else max(one.progressed_ts or 0.0 for one in attempts)
+        failures = _failures(attempts, max(fine, ledger.started_ts))
+        found.append(_hold(slot, failures, policy))
     return tuple(hold for hold in found if hold is not None and hold.until > now)
 
 
-def _hold(ledger: Ledger, slot: int | None, policy: Policy) -> Hold | None:
-    failures = list(_failures_in_a_row(ledger, slot))
+def _hold(slot: int | None, failures: Sequence[Attempt], policy: Policy) -> Hold | None:
     if not failures:
         return None
-    last = failures[-1]
+    last, count = failures[-1], len(failures)
     ended = last.ended_ts or 0.0
     where = "before claiming a slot" if slot is None else f"in slot {slot}"
     if last.outcome is Outcome.REFUSED or last.reason.startswith(REFUSED_FOR_GOOD):
-        reason = (
-            f"an attempt {where} asked not to be restarted ({last.reason}): mend it, then start"
-        )
-        return Hold(slot, ended + FOREVER_S, len(failures), reason)
-    step = min(len(failures) - 1, len(policy.delays_s) - 1)
-    delay = policy.delays_s[step]
-    reason = (
-        f"{len(failures)} failures in a row {where} ({last.reason}): next try after {delay:g} s"
-    )
-    return Hold(slot, ended + delay, len(failures), reason)
+        said = f"an attempt {where} asked not to be restarted ({last.reason}): mend it, then start"
+        return Hold(slot, ended + FOREVER_S, count, said)
+    delay = policy.delays_s[min(count, len(policy.delays_s)) - 1]
+    said = f"{count} failures in a row {where} ({last.reason}): next try after {delay:g} s"
+    return Hold(slot, ended + delay, count, said)
 
 
-def _failures_in_a_row(ledger: Ledger, slot: int | None) -> Iterator[Attempt]:
+def _failures(attempts: Sequence[Attempt], since: float) -> list[Attempt]:
     """Failures there since the last progress there and since ``start``, oldest first."""
-    mine = [one for one in ledger.attempts if one.slot == slot]
-    if slot is None:  # a job that claimed a slot proves that jobs can start
-        fine = [one.started_ts or 0.0 for one in ledger.attempts if one.slot is not None]
-    else:
-        fine = [one.progressed_ts or 0.0 for one in mine]
-    since = max([ledger.started_ts, *fine])
-    failed = [one for one in mine if _is_failure(one) and (one.ended_ts or 0.0) >= since]
-    yield from sorted(failed, key=lambda one: one.ended_ts or 0.0)
+    failed = [one for one in attempts if _is_failure(one) and (one.ended_ts or 0.0) >= since]
+    return sorted(failed, key=lambda one: one.ended_ts or 0.0)
 
 
 def _is_failure(attempt: Attempt) -> bool:

@@ -1,0 +1,252 @@
+"""How much of the places' time is used, and how long a slot stays empty at a hand-over.
+
+Ours is the product's controller on the product's local queue, successors queued ahead. The peer
+does what the usual loop does: look at the queue every so often, and submit for what is missing
+after it has ended. Both keep the same short jobs alive in the same queue in the same run; the
+limit is every place used all the time. The queue of one machine has no waits: what queueing ahead
+is worth on a busy cluster comes on top. Also: what one pass of the planner costs.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from Daddy.cluster.orchestrator.companions import Companions
+from Daddy.cluster.orchestrator.controller import Controller, Parts
+from Daddy.cluster.orchestrator.effects import Effects
+from Daddy.cluster.orchestrator.intent import Intent, write_intent
+from Daddy.cluster.orchestrator.ledger import LedgerFile
+from Daddy.cluster.orchestrator.local_scheduler import LocalScheduler
+from Daddy.cluster.orchestrator.plan import plan
+from Daddy.cluster.orchestrator.reconcile import reconcile
+from Daddy.cluster.orchestrator.records import (
+    Attempt,
+    Desired,
+    JobState,
+    Ledger,
+    Mode,
+    Observation,
+    Phase,
+    Policy,
+    QueueJob,
+    SlotView,
+    Snapshot,
+)
+from Daddy.cluster.orchestrator.scheduler import JobRef, JobSpec
+from Daddy.core.clock import SystemClock
+from Daddy.core.config import CHECKOUT
+from Daddy.core.events import EventWriter
+from Daddy.core.lease import Lease
+from Daddy.core.names import new_token
+from Daddy.core.paths import RunPaths
+
+SLOTS = 2
+JOB_S = 2.0
+"""How long a job fills its slot."""
+POLL_S = 1.0
+"""The peer's interval. The usual loop takes a minute, which on one machine is its whole gap."""
+
+JOB = """
+import sys, threading, time
+from pathlib import Path
+from Daddy.core.lease import Lease
+from Daddy.core.machine import host_name, myself
+root, token, slots, seconds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
+log = (root / "log" / token).open("a", buffering=1)
+print("start", time.time(), file=log)
+who = myself()
+holder = {"token": token, "host": host_name(), "pid": who.pid, "created": who.created}
+lease = None
+while lease is None:
+    for slot in range(slots):
+        lease = lease or Lease.claim(root / "slots" / str(slot) / "lease", holder)
+    time.sleep(0.02)
+time.sleep(seconds)
+print("goodbye", time.time(), file=log)
+lease.release("wall time")
+sys.exit(10)
+"""
+
+
+@dataclass(frozen=True)
+class Span:
+    """One job's life in its slot, wall seconds."""
+
+    start: float
+    goodbye: float
+
+
+class Stage:
+    """A run folder with a local queue of ``SLOTS`` places."""
+
+    def __init__(self, root: Path) -> None:
+        self.run = RunPaths(root)
+        (root / "log").mkdir(parents=True)
+        self.run.logs.mkdir()
+        self.clock = SystemClock()
+        self.scheduler = LocalScheduler(self.run.queue, SLOTS, self.clock, kill_wait_s=1.0)
+
+    def spec(self, token: str, number: int, after: int | None) -> JobSpec:
+        program = [sys.executable, "-c", JOB, str(self.run.root), token, str(SLOTS), str(JOB_S)]
+        return JobSpec(
+            token=token,
+            number=number,
+            run_id="bench-000000",
+            argv=tuple(program),
+            environment={"PYTHONPATH": str(CHECKOUT)},
+            work_dir=self.run.root,
+            logs=self.run.logs,
+            script=self.run.scripts / f"{number}.sbatch",
+            time_limit_s=60,
+            warn_s=5,
+            after=after,
+        )
+
+    def clear(self) -> None:
+        """End what still runs or waits."""
+        for _ in range(100):
+            jobs = [job for job in _jobs(self.scheduler.snapshot()) if _live(job)]
+            if not jobs:
+                return
+            self.scheduler.cancel([JobRef(job.job_id, job.token) for job in jobs])
+            time.sleep(0.1)
+
+    def spans(self) -> list[Span]:
+        """Lives of the jobs that ended by themselves."""
+        found = []
+        for path in (self.run.root / "log").iterdir():
+            lines = dict(line.split() for line in path.read_text().splitlines())
+            if "goodbye" in lines:
+                found.append(Span(float(lines["start"]), float(lines["goodbye"])))
+        return sorted(found, key=lambda span: span.start)
+
+
+def _jobs(seen: Observation) -> tuple[QueueJob, ...]:
+    return seen.jobs if isinstance(seen, Snapshot) else ()
+
+
+def _live(job: QueueJob) -> bool:
+    return job.state is not JobState.ENDED
+
+
+def ours(stage: Stage, seconds: float) -> None:
+    """The product's controller for ``seconds``."""
+    run, clock = stage.run, stage.clock
+    lease = Lease.claim(run.controller_lease, {"host": "bench"})
+    assert lease is not None
+    write_intent(run, Intent(Mode.RUN, SLOTS, "local", "bench", "sleep"), clock.now())
+    ledger = LedgerFile(run.ledger, lease.term)
+    events = EventWriter(run.events, "bench", "none", "controller", "bench", clock)
+    effects = Effects(run, lease, ledger, stage.scheduler, stage.spec, events, clock)
+    policy = Policy(pass_s=1.0, hot_pass_s=1.0, absence_gap_s=0.0, max_running=SLOTS, spares=SLOTS)
+    companions = Companions({}, run.logs, {}, clock)
+    parts = Parts(
+        run, lease, stage.scheduler, ledger, effects, policy, companions, lambda: (0, 0), clock, 0.2
+    )
+    stop = threading.Event()
+    timer = threading.Timer(seconds, stop.set)
+    timer.start()
+    Controller(parts).run(stop)
+    timer.cancel()
+
+
+def reactive(stage: Stage, seconds: float) -> None:
+    """The usual loop: every ``POLL_S`` submit for what is missing."""
+    until, number = time.monotonic() + seconds, 0
+    while time.monotonic() < until:
+        missing = SLOTS - sum(1 for job in _jobs(stage.scheduler.snapshot()) if _live(job))
+        for _ in range(missing):
+            number += 1
+            stage.scheduler.submit(stage.spec(new_token(), number, None))
+        time.sleep(POLL_S)
+
+
+def _measure(keep: Callable[[Stage, float], None], seconds: float) -> dict[str, object]:
+    root = Path(tempfile.mkdtemp(prefix="daddy-bench-"))
+    stage = Stage(root / "run")
+    try:
+        keep(stage, seconds)
+        spans = stage.spans()
+    finally:
+        stage.clear()
+        shutil.rmtree(root, ignore_errors=True)
+    return _figures(spans)
+
+
+def _figures(spans: list[Span]) -> dict[str, object]:
+    """From the first goodbye on: what came before is the first start, not a hand-over."""
+    begun = min(span.goodbye for span in spans)
+    ended = max(span.goodbye for span in spans)
+    goodbyes = sorted(span.goodbye for span in spans)
+    later = [span for span in spans if span.start > begun]
+    gaps = sorted(span.start - end for span, end in zip(later, goodbyes, strict=False))
+    window = SLOTS * (ended - begun)
+    used = sum(max(0.0, span.goodbye - max(span.start, begun)) for span in spans)
+    return {
+        "handovers": len(gaps),
+        "gap_p50_s": round(median(gaps), 3),
+        "gap_p95_s": round(gaps[math.ceil(0.95 * len(gaps)) - 1], 3),
+        "share_of_places_used": round(used / window, 4),
+    }
+
+
+def planner_ms(slots: int, repeats: int) -> float:
+    """Milliseconds of one pass (reconcile and plan) over a full fleet with its successors."""
+    attempts, rows, views = [], [], []
+    for number in range(2 * slots):
+        token, runs = f"{number:012x}", number < slots
+        phase = Phase.RUNNING if runs else Phase.SUBMITTED
+        slot, began = (number, 1.0) if runs else (None, None)
+        attempts.append(
+            Attempt(
+                token,
+                number + 1,
+                phase,
+                0.0,
+                job_id=number,
+                slot=slot,
+                term=1,
+                started_ts=began,
+                progressed_ts=2.0,
+            )
+        )
+        state = JobState.RUNNING if runs else JobState.PENDING
+        rows.append(QueueJob(number, token, state, state.name))
+        if runs:
+            views.append(SlotView(number, 1, token, checkpoint_term=1))
+    ledger, seen = Ledger(tuple(attempts)), Snapshot(99.0, tuple(rows))
+    policy, desired = Policy(max_running=slots, spares=slots), Desired(Mode.RUN, slots)
+    times = []
+    for _ in range(repeats):
+        begun = time.perf_counter()
+        assert reconcile(ledger, seen, views, policy, 100.0) == ()
+        assert plan(desired, ledger, seen, policy, 100.0).actions == ()
+        times.append(time.perf_counter() - begun)
+    return 1000 * median(times)
+
+
+def run(quick: bool) -> dict[str, object]:
+    """Hand-over gaps and use of the places, ours and the peer's; cost of a pass by fleet size."""
+    seconds = 11.0 if quick else 60.0
+    own, peer = _measure(ours, seconds), _measure(reactive, seconds)
+    repeats = 20 if quick else 100
+    passes = {f"slots_{count}": round(planner_ms(count, repeats), 4) for count in (4, 100)}
+    passes["slots_10000"] = round(planner_ms(10_000, 3), 1)
+    gap, peer_gap = float(str(own["gap_p50_s"])), float(str(peer["gap_p50_s"]))
+    return {
+        "slots": SLOTS,
+        "job_s": JOB_S,
+        "ours": own,
+        "reactive": {"poll_s": POLL_S, **peer},
+        "gap_ours_to_reactive": round(gap / peer_gap, 3),
+        "pass_ms": passes,
+    }
