@@ -54,7 +54,7 @@ def test_badges_and_flags_then_return_then_recency(candidates, best) -> None:
         (one("a/0", 5), one("b/0", 6), 70, None, True),
         (one("a/0", 5), one("b/0", 6), 40, None, False),
         (one("a/0", 5), one("b/0", 5, 0.5), 40, None, False),
-        (one("a/0", 5), one("b/0", 5, seen=100.0), 0, None, True),
+        (one("a/0", 5, seen=95.0), one("b/0", 5, seen=100.0), 0, None, True),
         (one("a/0", 0), one("b/0", 1), 85, 98.0, True),
         (one("a/0", 0), one("b/0", 1), 85, 97.0, False),
         (one("a/0", 0), one("b/0", 1), 95, 96.0, True),

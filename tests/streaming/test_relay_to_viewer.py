@@ -199,7 +199,8 @@ def test_who_says_nothing_is_closed_after_three_seconds(receiver) -> None:
 def test_a_crowd_of_strangers_does_not_exhaust_the_viewer(receiver) -> None:
     crowd = [socket.create_connection(("127.0.0.1", receiver.port), timeout=5) for _ in range(40)]
     try:
-        assert eventually(5, lambda: len(receiver._connections) <= 8)
+        time.sleep(1)
+        assert 1 <= len(receiver._connections) <= 8
     finally:
         for one in crowd:
             one.close()
