@@ -21,11 +21,11 @@ TIRED = 0.4
 
 QUEST = {
     "GREETED_DAD": Place(37, 3, 5),
-    "MET_ELDER": Place(40, 2, 1),
+    "MET_ELDER": Place(40, 3, 1),
     "GOT_STARTER": Place(40, 3, 3),
-    "BEAT_RIVAL": Place(40, 4, 5),
-    "GOT_ALMANAC": Place(40, 2, 1),
-    "GOT_CHARM": Place(40, 2, 1),
+    "BEAT_RIVAL": Place(40, 5, 4),
+    "GOT_ALMANAC": Place(40, 3, 1),
+    "GOT_CHARM": Place(40, 3, 1),
     "GOT_MAP": Place(0, 3, 8),
     "BEAT_LENA": Place(12, 4, 8),
     "GOT_LETTER": Place(1, 8, 7),

@@ -79,7 +79,7 @@ MAPS: Final = tuple(
     for fields in (
         (37, "HOME", 6, 6),
         (0, "HEARTH", 14, 16),
-        (40, "ELDER'S HOUSE", 6, 6),
+        (40, "ELDER'S HOUSE", 7, 6),
         (12, "NORTH ROAD", 11, 12),
         (1, "MILLBROOK", 12, 16),
         (41, "MILLBROOK REST HOUSE", 6, 8),

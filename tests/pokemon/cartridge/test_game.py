@@ -139,7 +139,7 @@ def test_walking_over_an_edge_leads_into_the_neighbour_without_a_blink() -> None
 
 def test_a_door_leads_in_and_out(game: Game) -> None:
     game.press("down", "down", "down")
-    assert game.place == (0, 8, 4)
+    assert game.place == (0, 8, 5)
     assert len(np.unique(game.picture())) == len(SHADES)
     game.press("up")
     assert game.place == (37, 4, 2)

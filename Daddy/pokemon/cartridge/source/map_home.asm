@@ -8,8 +8,8 @@ home_cells:
     row MMEEMM
 
 home_warps:
-    warp 5, 2, 0, 8, 4
-    warp 5, 3, 0, 8, 4
+    warp 5, 2, 0, 8, 5
+    warp 5, 3, 0, 8, 5
     end_of_list
 
 home_things:

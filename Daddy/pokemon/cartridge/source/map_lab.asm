@@ -1,26 +1,29 @@
-; The elder's house: the first creature, and a rival who wants to see it at once.
+; The elder's house: three eggs, of which one is enough, and a rival who wants to see it at once.
 lab_cells:
     row MMMMMM
     row bb__bb
     row ______
-    row __tt__
+    row __ttt_
     row ______
-    row MMEMMM
+    row b____b
+    row MMMEMM
 
 lab_warps:
-    warp 5, 2, 0, 8, 10
+    warp 6, 3, 0, 8, 9
     end_of_list
 
 lab_things:
-    thing 2, 1, PIC_ELDER, DOWN, 0, NONE, STAYS, elder
+    thing 3, 1, PIC_ELDER, DOWN, 0, NONE, STAYS, elder
+    thing 3, 2, PIC_EGG, DOWN, 0, GOT_STARTER, GOES, egg
+    thing 3, 4, PIC_EGG, DOWN, 0, GOT_STARTER, GOES, egg
     thing 3, 3, PIC_EGG, DOWN, 0, GOT_STARTER, GOES, egg
-    thing 4, 5, PIC_RIVAL_LEFT, LEFT, 3, BEAT_RIVAL, STAYS, rival_at_lab
+    thing 5, 4, PIC_RIVAL_LEFT, LEFT, 2, BEAT_RIVAL, STAYS, rival_at_lab
     end_of_list
 
 elder:
     if_set BEAT_RIVAL, .gifts
     set_flag MET_ELDER
-    say "ELDER: SOMETHING", "STIRS IN THAT EGG."
+    say "ELDER: THREE EGGS.", "ONE IS FOR YOU!"
     stop
 .gifts:
     set_flag MET_ELDER

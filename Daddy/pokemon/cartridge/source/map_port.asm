@@ -18,7 +18,7 @@ port_cells:
 port_warps:
     warp 3, 4, 89, 4, 3
     warp 9, 3, 92, 7, 3
-    warp 12, 10, 0, 12, 7
+    warp 12, 10, 0, 11, 7
     end_of_list
 
 port_things:

@@ -7,23 +7,23 @@ town_cells:
     row T......,.......T
     row T======,=======T
     row T.=(RR),(RR)=f.T
-    row T.=wDWw,wWDw=..T
+    row T.=wWDw,wDWw=..T
     row Tf=.,,,,,,,.=..T
-    row T.=.f..,...S=.fT
+    row T.=TT..,.fST=.fT
     row T======p=======T
     row ~~~~~~~p~~~~~~~~
-    row ~~~~~~~p~~~~~~~~
+    row ~~~~~~~~~~~~~~~~
     row ~~~~~~~~~~~~~~~~
 
 town_warps:
-    warp 7, 4, 37, 4, 2
-    warp 7, 10, 40, 4, 2
+    warp 7, 5, 37, 4, 2
+    warp 7, 9, 40, 5, 3
     end_of_list
 
 town_things:
     thing 5, 7, PIC_GUARD, DOWN, 0, GOT_STARTER, GOES, town_guard
     thing 3, 8, PIC_WOMAN, DOWN, 0, NONE, STAYS, neighbour
-    thing 9, 11, INVISIBLE, DOWN, 0, NONE, STAYS, town_sign
+    thing 9, 10, INVISIBLE, DOWN, 0, NONE, STAYS, town_sign
     end_of_list
 
 town_guard:

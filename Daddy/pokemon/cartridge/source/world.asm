@@ -21,7 +21,7 @@ maps:
     map 0, 14, 16, 0, TREE, town
     links NONE, 0, 12, -2, NONE, 0, NONE, 0
     wild SKITTER, SKITTER, 2, 1
-    map 40, 6, 6, 5, VOID, lab
+    map 40, 7, 6, 5, VOID, lab
     alone
     map 12, 11, 12, 0, TREE, route1
     links 0, 2, 1, 3, NONE, 0, NONE, 0
