@@ -1,8 +1,9 @@
 """Everything under ``shared_weights/``: how jobs share one policy and how it reaches laptops.
 
+manifest    the records on disk (pure)
 strict      JSON read strictly into dataclasses (pure)
-manifest    the records on disk, strict and canonical (pure)
 admission   the gate's rules: which contributions count, each refusal with its reason (pure)
+judging     the gate at work
 weighting   how far each moves the shared weights, and when to merge (pure)
 polyak      arithmetic on state dicts (pure; torch)
 settings    the numbers a config may set (pure)
@@ -11,20 +12,29 @@ durable     files whole or not at all, with named crash points
 store       the folder protocol: card, blobs, versions, heads (no torch)
 offers      contributions on disk: of jobs, and of laptops in the inbox
 watch       silence and age on one's own clock
+progress    where one peer stands, and what that makes of its weights
 merger      one merge, from pending contributions to the next version
 replay      a version again from its inputs: verify, repair
 retention   what may go, and when
+resume      going on after a restart
 exchange    a job's WeightExchange
-laptop      a laptop's WeightExchange, over pulled versions and an outbox
+pulled      a laptop's WeightExchange that only takes
+laptop      a laptop's that also contributes, through an outbox
+receipts    what became of a laptop's contributions
 local       the newest complete, verified version in a pulled folder (no torch)
 history     the chain of versions, for reports (no torch)
 remote      ssh options, one shared connection, what a failure means
-rsync       argument lists that stock macOS understands, and their execution
+carrier     what carries files, as a Protocol
+rsync       the carrier: argument lists that stock macOS understands, and their execution
+sftp        the carrier without rsync
+meter       progress of a transfer, for people
+stopping    a signal to end on
 sync_settings  who and where the cluster is: environment, remembered settings
 transfer    one pull, one push
 setup       first contact: key, connection, what is missing
 sync        entry behind ``sync_weights.sh``: pull, push, bidirectional, status, setup
 
-Callers may use: exchange.SharedExchange, laptop.LaptopExchange, settings.ExchangeSettings,
-local.newest_verified, codec.decode, history.read_history, sync.main.
+Callers may use: exchange.SharedExchange, laptop.LaptopExchange, pulled.PulledVersions,
+settings.ExchangeSettings and settings.from_config, local.newest_verified, codec.decode,
+history.read_history, sync.main.
 """

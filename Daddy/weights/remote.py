@@ -133,8 +133,9 @@ _SIGNS = (
     ("timed out", "{login} does not answer", "are you online, and does the host need a VPN?"),
     ("No route to host", "there is no route to {login}", "are you online?"),
     ("rsync: command not found", "rsync is not installed on {login}",
-     "ask for it there, or: module load rsync; rsync must be found without a login shell"),
-    ("rsync: not found", "rsync is not installed on {login}", "ask for it there"),
+     "ask for it there, or go without: export SYNC_TRANSPORT=sftp"),
+    ("rsync: not found", "rsync is not installed on {login}",
+     "ask for it there, or go without: export SYNC_TRANSPORT=sftp"),
     ("No such file or directory", "{folder} does not exist on {login}",
      "check SYNC_REMOTE_DIR: it is the run's shared_weights folder; has a learner started yet?"),
 )  # fmt: skip

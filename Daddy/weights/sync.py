@@ -11,7 +11,7 @@ import contextlib
 import os
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,12 +25,20 @@ from Daddy.core.errors import (
 )
 from Daddy.core.events import EventWriter
 from Daddy.weights import transfer
+from Daddy.weights.carrier import Carrier
 from Daddy.weights.manifest import Keyframe
 from Daddy.weights.receipts import read_receipts
-from Daddy.weights.remote import HostKeyChangedError, Ssh, connect
+from Daddy.weights.remote import HostKeyChangedError, connect
+from Daddy.weights.rsync import RsyncCarrier
 from Daddy.weights.setup import run_setup
 from Daddy.weights.stopping import Stopping
-from Daddy.weights.sync_settings import DEFAULT_LOCAL, find_remote, remembered, settings_path
+from Daddy.weights.sync_settings import (
+    DEFAULT_LOCAL,
+    Remote,
+    find_remote,
+    remembered,
+    settings_path,
+)
 
 COMMANDS = ("pull", "push", "bidirectional", "status", "setup")
 LONGEST_PAUSE_S = 60.0
@@ -43,7 +51,8 @@ def make_parser() -> argparse.ArgumentParser:
         prog="sync_weights.sh",
         description="Move shared weights between this machine and the cluster, over rsync and ssh.",
         epilog="environment: SYNC_CLUSTER_HOST, SYNC_CLUSTER_USER, SYNC_REMOTE_DIR say where; "
-        "SYNC_SSH_CONFIG, SYNC_SSH_PORT, SYNC_SSH_KEY say how; setup remembers them. "
+        "SYNC_SSH_CONFIG, SYNC_SSH_PORT, SYNC_SSH_KEY, SYNC_TRANSPORT (rsync or sftp) say how; "
+        "setup remembers them. "
         'Example: sync_weights.sh pull "" ~/shared_weights 5',
     )
     parser.add_argument("command", choices=COMMANDS, help="what to do")
@@ -57,17 +66,17 @@ def make_parser() -> argparse.ArgumentParser:
 class Sync:
     """One laptop folder and one cluster."""
 
-    ssh: Ssh
+    carrier: Carrier
     local: Path
     clock: Clock
     events: Callable[[Keyframe, str, dict[str, object]], None]
 
     def once(self, command: str) -> str:
         """One exchange; says what happened."""
-        self.ssh.drop_dead_master()
+        self.carrier.prepare()
         said = []
         if command in ("push", "bidirectional"):
-            sent = transfer.push(self.ssh, self.local, self.clock)
+            sent = transfer.push(self.carrier, self.local, self.clock)
             said.append(f"pushed {sent} contribution(s)" if sent else "nothing to push")
         if command in ("pull", "bidirectional"):
             said.append(self._pull())
@@ -75,7 +84,7 @@ class Sync:
 
     def _pull(self) -> str:
         begun = self.clock.monotonic()
-        found = transfer.pull(self.ssh, self.local, self.clock)
+        found = transfer.pull(self.carrier, self.local, self.clock)
         frame = found.frame
         if not found.new:
             return f"v{frame.version} is here already" + (f" ({found.remark})" * bool(found.remark))
@@ -84,7 +93,7 @@ class Sync:
             "version": frame.version,
             "bytes": frame.size,
             "seconds": round(seconds, 3),
-            "transport": "rsync+ssh",
+            "transport": self.carrier.name,
         }
         self.events(frame, "pulled", facts)
         return f"pulled v{frame.version} ({frame.size / 1e6:.2f} MB in {seconds:.1f} s)"
@@ -102,9 +111,9 @@ class Sync:
             if refused:
                 print(f"        last refusal: {refused[-1].reason}")
         print(f"outbox  {len(transfer.waiting(self.local))} contribution(s) to push")
-        self.ssh.drop_dead_master()
-        there = transfer.remote_frame(self.ssh, self.local)
-        print(f"there   {self.ssh.remote.login}: {_describe(there, self.clock.now())}")
+        self.carrier.prepare()
+        there = transfer.remote_frame(self.carrier, self.local)
+        print(f"there   {self.carrier.login}: {_describe(there, self.clock.now())}")
         behind = there.version - here.version if here and here.run_id == there.run_id else None
         print(
             "        up to date" if behind == 0 else f"        behind by {behind or 'everything'}"
@@ -191,11 +200,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     clock = SystemClock()
     local = Path(args.local_dir or DEFAULT_LOCAL).expanduser()
     local.mkdir(parents=True, exist_ok=True)
-    sync = Sync(connect(remote), local, clock, _event_sink(clock))
+    sync = Sync(_carrier(remote, os.environ), local, clock, _event_sink(clock))
     try:
         return _carry_out(sync, args.command, interval)
     finally:
-        sync.ssh.close()
+        sync.carrier.close()
+
+
+def _carrier(remote: Remote, environ: Mapping[str, str]) -> Carrier:
+    """rsync, or what ``SYNC_TRANSPORT`` says."""
+    chosen = environ.get("SYNC_TRANSPORT") or "rsync"
+    if chosen == "rsync":
+        return RsyncCarrier(connect(remote))
+    if chosen == "sftp":
+        from Daddy.weights.sftp import SftpCarrier
+
+        return SftpCarrier(remote)
+    raise UsageError(f"SYNC_TRANSPORT is {chosen!r}", "use rsync or sftp")
 
 
 def _carry_out(sync: Sync, command: str, interval: float | None) -> int:

@@ -17,11 +17,10 @@ from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, WeightsError
 from Daddy.core.files import read_bounded, write_atomic
 from Daddy.core.names import PEER
-from Daddy.weights import rsync
+from Daddy.weights.carrier import Carrier
 from Daddy.weights.local import PREVIOUS, read_frame, read_version
 from Daddy.weights.manifest import Contribution, Keyframe, parse
 from Daddy.weights.meter import shown
-from Daddy.weights.remote import Ssh
 from Daddy.weights.strict import LIMIT
 
 KEEP_KEYFRAMES = 3
@@ -36,30 +35,30 @@ class Pulled:
     remark: str = ""
 
 
-def pull(ssh: Ssh, local: Path, clock: Clock) -> Pulled:
+def pull(carrier: Carrier, local: Path, clock: Clock) -> Pulled:
     """Bring the newest version and our receipts here.
 
     NetworkError when the cluster cannot be reached; WeightsError when it offers no version yet or
     what arrived does not verify (the version that was here stays).
     """
-    frame = remote_frame(ssh, local)
+    frame = remote_frame(carrier, local)
     here = local_frame(local)
-    found = _pull_version(ssh, local, frame, here, clock)
+    found = _pull_version(carrier, local, frame, here, clock)
     for peer in contributors(local):
-        rsync.fetch_folder(ssh, f"receipts/{peer}", local / "receipts" / peer)
+        carrier.fetch_small(f"receipts/{peer}", local / "receipts" / peer)
     return found
 
 
-def remote_frame(ssh: Ssh, local: Path) -> Keyframe:
+def remote_frame(carrier: Carrier, local: Path) -> Keyframe:
     """The head that the cluster offers; WeightsError when there is none yet or it is damaged."""
     incoming = local / "incoming"
     copy = incoming / "HEAD.json"
     copy.unlink(missing_ok=True)
-    there = rsync.fetch(ssh, ["wan/HEAD.json"], incoming)
+    there = carrier.fetch("wan/HEAD.json", incoming, 0)
     frame = read_frame(copy) if there else None
     if frame is None:
         raise WeightsError(
-            f"{ssh.remote.login} offers no version in {ssh.remote.folder} yet",
+            f"{carrier.login} offers no version in {carrier.folder} yet",
             "has a learner started there? is SYNC_REMOTE_DIR the run's shared_weights folder?",
         )
     return frame
@@ -77,7 +76,7 @@ def local_frame(local: Path) -> Keyframe | None:
 
 
 def _pull_version(
-    ssh: Ssh, local: Path, frame: Keyframe, here: Keyframe | None, clock: Clock
+    carrier: Carrier, local: Path, frame: Keyframe, here: Keyframe | None, clock: Clock
 ) -> Pulled:
     if here is not None and here.name == frame.name:
         return Pulled(here, new=False)
@@ -86,9 +85,11 @@ def _pull_version(
     incoming = local / "incoming"
     for _ in range(2):  # the second time for a leftover of an interrupted transfer that is stale
         with shown(f"pulling v{frame.version}", frame.size, clock, incoming):
-            there = rsync.fetch(ssh, [f"wan/{frame.name}"], incoming, size=frame.size, resume=True)
+            there = carrier.fetch(f"wan/{frame.name}", incoming, frame.size)
         if not there:
-            frame = remote_frame(ssh, local)  # it was cleaned away while we looked: take the next
+            frame = remote_frame(
+                carrier, local
+            )  # it was cleaned away while we looked: take the next
             continue
         if _arrived(local, frame):
             _point_at(local, frame, here)
@@ -143,23 +144,23 @@ def waiting(local: Path) -> list[Path]:
     ]
 
 
-def push(ssh: Ssh, local: Path, clock: Clock) -> int:
+def push(carrier: Carrier, local: Path, clock: Clock) -> int:
     """Hand in every complete contribution of the outbox; returns how many."""
     sent = 0
     for peer in contributors(local):
         pairs = [path for path in sorted((local / "outbox" / peer).glob("*.json")) if _whole(path)]
         if pairs:
-            _push_box(ssh, peer, pairs, clock)
+            _push_box(carrier, peer, pairs, clock)
             sent += len(pairs)
     return sent
 
 
-def _push_box(ssh: Ssh, peer: str, records: Sequence[Path], clock: Clock) -> None:
+def _push_box(carrier: Carrier, peer: str, records: Sequence[Path], clock: Clock) -> None:
     blobs = [path.with_suffix(".st") for path in records]
     size = sum(path.stat().st_size for path in blobs)
     with shown(f"pushing {len(records)} contribution(s)", size, clock):
-        rsync.send(ssh, blobs, f"inbox/{peer}")
-        rsync.send(ssh, records, f"inbox/{peer}")
+        carrier.send(blobs, f"inbox/{peer}")
+        carrier.send(records, f"inbox/{peer}")
     for record in records:
         keep = record.parent / "sent"
         keep.mkdir(exist_ok=True)

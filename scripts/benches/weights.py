@@ -21,18 +21,16 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.config import load
 from Daddy.core.names import new_incarnation
 from Daddy.core.paths import SharedPaths
+from Daddy.weights.codec import decode, encode
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.history import read_history
 from Daddy.weights.manifest import Version
+from Daddy.weights.polyak import StateDict, add, move
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Barrier
-
-    import torch
-
-    StateDict = dict[str, torch.Tensor]
 
 PEERS = 4
 START_S = 120.0
@@ -82,8 +80,6 @@ def _exchange(root: Path, number: int, *, wan: bool = True) -> SharedExchange:
 
 
 def _cost(root: Path, rounds: int) -> dict[str, object]:
-    import torch
-
     state = _policy_state()
     size = sum(one.numel() * one.element_size() for one in state.values())
     peers = [_exchange(root, number) for number in range(PEERS)]
@@ -92,7 +88,7 @@ def _cost(root: Path, rounds: int) -> dict[str, object]:
     for round_ in range(1, rounds + 1):
         bare.append(_timed(lambda: _write_bare(root.parent, (size, size, size // 2))))
         for number, peer in enumerate(peers):
-            own = {n: one + 1e-3 * torch.randn_like(one) for n, one in weights[number].items()}
+            own = move(weights[number], [weights[number]], [1e-3])
             steps = 1000 * round_
             publish.append(_timed(lambda p=peer, o=own, s=steps: p.publish(o, s, s)))  # type: ignore[misc]
             taken: list[StateDict] = []
@@ -170,21 +166,26 @@ def _race(target: Callable[[Path, int, int], None], folder: Path, merges: int) -
 def _start_together(
     start: Barrier, target: Callable[[Path, int, int], None], folder: Path, number: int, merges: int
 ) -> None:
-    import torch
-
-    torch.set_num_threads(1)
     start.wait(START_S)
     target(folder, number, merges)
 
 
-def _share_through_exchange(folder: Path, number: int, merges: int) -> None:
-    import torch
+def _counts(number: int | None = None) -> StateDict:
+    """A state of one count per process; one of them is 1."""
+    import numpy as np
+    from safetensors.numpy import save
 
-    peer = _exchange(folder, number, wan=False)
-    own = dict(peer.begin(lambda: {"count": torch.zeros(PEERS)}, None).weights)
+    counts = np.zeros(PEERS, dtype=np.float32)
+    if number is not None:
+        counts[number] = 1.0
+    return decode(save({"count": counts}))
+
+
+def _share_through_exchange(folder: Path, number: int, merges: int) -> None:
+    peer, step = _exchange(folder, number, wan=False), _counts(number)
+    own = dict(peer.begin(_counts, None).weights)
     for done in range(1, merges + 1):
-        own["count"] = own["count"].clone()
-        own["count"][number] += 1
+        own = add(own, step)
         peer.publish(own, done, done)
         adoption = peer.adopt(own)
         if adoption is not None:
@@ -208,20 +209,12 @@ def _merged(folder: Path) -> int:
 
 def _share_through_one_file(folder: Path, number: int, merges: int) -> None:
     """Read, add one's own, replace: each write is atomic, the whole is not."""
-    import torch
-    from safetensors.torch import load as parse
-    from safetensors.torch import save
-
-    path = folder / "latest.st"
+    path, temp, step = folder / "latest.st", folder / f".{number}", _counts(number)
     for _ in range(merges):
-        shared = parse(path.read_bytes()) if path.exists() else {"count": torch.zeros(PEERS)}
-        shared["count"][number] += 1
-        temp = folder / f".{number}"
-        temp.write_bytes(save(shared))
+        shared = decode(path.read_bytes()) if path.exists() else _counts()
+        temp.write_bytes(encode(add(shared, step)))
         temp.replace(path)
 
 
 def _counted(folder: Path) -> int:
-    from safetensors.torch import load as parse
-
-    return int(parse((folder / "latest.st").read_bytes())["count"].sum())
+    return int(decode((folder / "latest.st").read_bytes())["count"].sum())

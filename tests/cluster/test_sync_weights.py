@@ -46,6 +46,13 @@ class Home:
     def local(self) -> Path:
         return self.home / "shared_weights"
 
+    def stranger(self) -> Path:
+        """A key that nobody has installed."""
+        path = self.home / "stranger"
+        command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)]
+        subprocess.run(command, check=True)
+        return path
+
     def job(self) -> Peer:
         return begin(self.shared, "slot-0", self.clock)
 
@@ -158,6 +165,48 @@ def test_a_contribution_goes_up_and_its_receipt_comes_down(home):
     assert receipt.accepted
     assert "1 accepted, 0 refused" in home.sync("status").stdout
     assert laptop.adopt(weights).version == 1
+
+
+def test_without_rsync_sftp_carries_the_same_both_ways(home, tmp_path):
+    job = home.job()
+    lonely = {"SYNC_TRANSPORT": "sftp", "PATH": programs(tmp_path / "bin", "bash", "dirname")}
+    assert "pulled v0" in sync_python(home, "pull", **lonely).stdout
+    laptop = LaptopExchange(home.local, "anna", os.urandom(4).hex(), home.clock)
+    weights = laptop.begin(make_state, None).weights
+    laptop.publish(nudged(weights, 7), 500, 20)
+    assert "pushed 1" in sync_python(home, "push", **lonely).stdout
+    advance(job, 3)
+    done = sync_python(home, "bidirectional", **lonely)
+    assert "pulled v1" in done.stdout, done.stderr
+    assert laptop.receipts()[0].accepted
+    assert newest_verified(home.local).version == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda text, home: text.replace(str(home.login.port), "1"), "cannot be used"),
+        (lambda text, home: text.replace(str(home.login.key), str(home.stranger())), "our key"),
+        (lambda text, _: text.replace("known_hosts", "none"), "cannot be used"),
+    ],
+    ids=["refused", "stranger", "unknown"],
+)
+def test_sftp_says_in_words_what_is_wrong(home, change, said):
+    config = home.home / "config"
+    config.write_text(change(home.login.config.read_text(), home))
+    done = home.sync("pull", SYNC_TRANSPORT="sftp", SYNC_SSH_CONFIG=str(config))
+    assert done.returncode == 8, done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def sync_python(home, *words: str, **changes: str) -> subprocess.CompletedProcess[str]:
+    """As ``sync_weights.sh``, where PATH has hardly anything."""
+    environment = {**home.environment(**changes), "PYTHONPATH": str(SCRIPT.parents[2])}
+    return subprocess.run(
+        [sys.executable, "-m", "Daddy.weights.sync", *words],
+        env=environment, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
 
 
 def test_status_tells_both_ends_and_their_ages(home):
@@ -276,8 +325,7 @@ def test_an_unknown_and_a_changed_host_key_are_told_apart(home):
 
 
 def test_a_refused_key_names_the_line_that_helps(home):
-    stranger = home.home / "stranger"
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(stranger)], check=True)
+    stranger = home.stranger()
     config = home.home / "config"
     config.write_text(home.login.config.read_text().replace(str(home.login.key), str(stranger)))
     done = home.sync("pull", SYNC_SSH_CONFIG=str(config))
@@ -295,12 +343,7 @@ def programs(folder: Path, *names: str) -> str:
 
 def test_without_rsync_the_message_says_how_to_install_it(home):
     home.job()
-    lonely = programs(home.home / "bin", "bash", "ssh", "dirname", "readlink")
-    argv = [sys.executable, "-m", "Daddy.weights.sync", "pull"]
-    environment = {**home.environment(PATH=lonely), "PYTHONPATH": str(SCRIPT.parents[2])}
-    done = subprocess.run(
-        argv, env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = sync_python(home, "pull", PATH=programs(home.home / "bin", "ssh"))
     assert done.returncode == 9
     assert "rsync is not installed on this machine" in done.stderr
     assert "brew install rsync" in done.stderr
@@ -338,7 +381,8 @@ def test_setup_tests_the_connection_and_remembers_it(home):
     home.job()
     done = home.sync("setup")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("ok ") == 3
+    for what in ("installed here", f"installed on {home.login.user}@cluster", "exists there"):
+        assert any(line.startswith("ok") and what in line for line in done.stdout.splitlines())
     nothing = {"SYNC_CLUSTER_HOST": "", "SYNC_CLUSTER_USER": "", "SYNC_REMOTE_DIR": "",
                "SYNC_SSH_CONFIG": ""}  # fmt: skip
     again = home.sync("pull", **nothing)

@@ -129,14 +129,15 @@ MEMORY = Path("/dev/shm")
 
 def main() -> None:
     torch.set_num_threads(1)
-    for point in POINTS:
-        for count in (1,) if ":" in point else (1, 2):  # the first time, and a later one
-            with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
-                root, said = Path(folder) / "shared", Path(folder) / "said"
-                status = crash(root, point, count, said)
-                killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-                facts = look(root, said)
-                print(json.dumps({"point": point, "count": count, "killed": killed, **facts}))
+    cases = [(point, 1) for point in POINTS]
+    cases += [(point, 2) for point in POINTS if ":" not in point]  # and when versions exist
+    for point, count in cases:
+        with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+            root, said = Path(folder) / "shared", Path(folder) / "said"
+            status = crash(root, point, count, said)
+            killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+            facts = look(root, said)
+            print(json.dumps({"point": point, "count": count, "killed": killed, **facts}))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,71 @@
+"""The carrier without rsync: SFTP, for machines that have none. Slower to begin, no resuming."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from Daddy.core.errors import NetworkError
+from Daddy.core.ssh import Host, Sftp, open_sftp
+from Daddy.weights.remote import HostKeyChangedError
+from Daddy.weights.strict import LIMIT
+from Daddy.weights.sync_settings import Remote
+
+
+class SftpCarrier:
+    """One connection, made at the first use and again after it broke."""
+
+    name = "sftp"
+
+    def __init__(self, remote: Remote) -> None:
+        self._remote = remote
+        self._open: Sftp | None = None
+
+    @property
+    def login(self) -> str:
+        return self._remote.login
+
+    @property
+    def folder(self) -> str:
+        return self._remote.folder
+
+    def prepare(self) -> None:
+        """A connection of its own for each exchange: a sleeping laptop leaves none half open."""
+        self.close()
+
+    def fetch(self, name: str, into: Path, size: int) -> bool:
+        into.mkdir(parents=True, exist_ok=True)
+        return self._sftp().fetch(f"{self.folder}/{name}", into / Path(name).name, size or LIMIT)
+
+    def fetch_small(self, folder: str, into: Path) -> None:
+        into.mkdir(parents=True, exist_ok=True)
+        for name in self._sftp().names(f"{self.folder}/{folder}"):
+            if name.endswith(".json") and not (into / name).exists():
+                self._sftp().fetch(f"{self.folder}/{folder}/{name}", into / name, LIMIT)
+
+    def send(self, paths: Sequence[Path], folder: str) -> None:
+        there = set(self._sftp().names(f"{self.folder}/{folder}"))
+        for path in paths:
+            if path.name not in there:
+                self._sftp().send(path, f"{self.folder}/{folder}/{path.name}")
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+        self._open = None
+
+    def _sftp(self) -> Sftp:
+        if self._open is None:
+            remote = self._remote
+            host = Host(remote.host, remote.user, remote.port, remote.key, remote.ssh_config)
+            self._open = _opened(host)
+        return self._open
+
+
+def _opened(host: Host) -> Sftp:
+    try:
+        return open_sftp(host)
+    except NetworkError as error:
+        if "another host key" in error.message:
+            raise HostKeyChangedError(error.message, error.fix) from error
+        raise
