@@ -24,6 +24,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 DEFAULT_CONFIG = CHECKOUT / "Daddy" / "cluster" / "cluster_config.json"
 SITES = CHECKOUT / "cluster" / "sites"
 _PREFIX = "DADDY_"
+_PLACES = ("DADDY_RUN_DIR", "DADDY_RUN_NAME")
 
 Settings = dict[str, Any]
 
@@ -101,11 +102,11 @@ def _read(path: Path, what: str) -> Settings:
 
 
 def _from_environment(environ: Mapping[str, str]) -> Settings:
-    """``DADDY_ROM`` and ``DADDY_SECTION__KEY``; other names of that prefix are not ours."""
+    """``DADDY_ROM``, ``DADDY_RUN_DIR``, ``DADDY_SECTION__KEY``; other names are not ours."""
     rom = environ.get("DADDY_ROM")  # typed at a prompt: relative to where it was typed
     found: Settings = {"training.rom": str(Path(rom).expanduser().absolute())} if rom else {}
     for name, value in environ.items():
-        if name.startswith(_PREFIX) and "__" in name:
+        if name.startswith(_PREFIX) and ("__" in name or name in _PLACES):
             found[name.removeprefix(_PREFIX).lower().replace("__", ".")] = value
     return found
 

@@ -10,6 +10,7 @@ import signal
 import socket
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -27,8 +28,8 @@ from scripts.demonstration.random_play import play_at_random
 from scripts.demonstration.stage import Stage
 from scripts.demonstration.summary import read_run, read_versions, summarise
 
-ENOUGH_STEPS = 80_000
-ENOUGH_HANDOVERS = 8
+TELL_EVERY_S = 15.0
+"""Without a terminal: seconds between two lines of progress."""
 LONGEST_S = 1800.0
 """However slow the machine: a demo that has not finished by then says so and ends."""
 RANDOM_EPISODES = 64
@@ -39,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     site = "demo-slurm" if args.slurm else "demo"
-    config = load(None, {}, {}, site)
+    config = load(None, {"run_dir": args.run_dir}, {}, site)
     run, clock, console = run_paths(config), SystemClock(), Console()
     shutil.rmtree(run.root, ignore_errors=True)
     run.events.mkdir(parents=True)
@@ -54,7 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         stage.open_tunnel(port)
         stage.start_controller(port)
         stage.start_laptop()
-        _watch(run, clock, console, args.seconds or (300.0 if args.slurm else 180.0))
+        seconds = args.seconds or (300.0 if args.slurm else 180.0)
+        _watch(run, clock, console, Enough(seconds, args.steps, args.handovers))
         console.print("[b]4[/b] stopping: jobs write a checkpoint and leave")
         console.print(stage.stop_controller().rstrip())
     return _tell(run, console)
@@ -64,6 +66,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__)
     parser.add_argument("--slurm", action="store_true", help="jobs under a real Slurm cluster")
     parser.add_argument("--seconds", type=float, help="shortest duration of the live part")
+    parser.add_argument("--steps", type=int, default=80_000, help="fleet steps to see at least")
+    parser.add_argument("--handovers", type=int, default=8, help="hand-overs to see at least")
+    parser.add_argument("--run-dir", help="folder of the run (runs/demo)")
     parser.add_argument(
         "--window",
         action=argparse.BooleanOptionalAction,
@@ -85,40 +90,48 @@ def _free_port(preferred: int) -> int:
     return preferred
 
 
-def _watch(run: RunPaths, clock: Clock, console: Console, seconds: float) -> None:
-    """Show the dashboard until time, steps and hand-overs suffice."""
+def _watch(run: RunPaths, clock: Clock, console: Console, enough: Enough) -> None:
+    """Show the dashboard until enough was seen."""
     view, begin, stop = RunView(run, (run.root / "laptop" / "events",)), clock.monotonic(), None
-    never = threading.Event()
+    never, told = threading.Event(), 0.0
     with Live(console=console, refresh_per_second=2, transient=not console.is_terminal) as live:
         while stop is None:
             clock.wait(never, 1.0)
             elapsed = clock.monotonic() - begin
-            view.refresh()
-            stop = _enough(view, elapsed, seconds)
-            progress = Text(_progress(view, elapsed, seconds), style="bold")
-            live.update(Group(progress, render(view, clock.now())))
-            if not console.is_terminal and int(elapsed) % 15 == 0:
-                console.print(progress)
+            stop = enough.reason(view.refresh(), elapsed)
+            progress = enough.progress(view, elapsed)
+            live.update(Group(Text(progress, style="bold"), render(view, clock.now())))
+            if not console.is_terminal and elapsed - told >= TELL_EVERY_S:
+                told = elapsed
+                print(progress, flush=True)
     console.print(stop)
 
 
-def _enough(view: RunView, elapsed: float, seconds: float) -> str | None:
-    """Why the live part may end, or None."""
-    if elapsed >= LONGEST_S:
-        return f"this machine is slow: ending after {format_duration(elapsed)}"
-    steps, passed = int(view.head.get("fleet_steps", 0)), len(view.fleet.handovers())
-    if elapsed >= seconds and steps >= ENOUGH_STEPS and passed >= ENOUGH_HANDOVERS:
-        return f"enough seen after {format_duration(elapsed)}"
-    return None
+@dataclass(frozen=True, slots=True)
+class Enough:
+    """When a person has seen it all: time, steps and hand-overs."""
 
+    seconds: float
+    steps: int
+    handovers: int
 
-def _progress(view: RunView, elapsed: float, seconds: float) -> str:
-    steps, passed = int(view.head.get("fleet_steps", 0)), len(view.fleet.handovers())
-    return (
-        f"{format_duration(elapsed)} of {format_duration(seconds)} · "
-        f"{steps:,} of {ENOUGH_STEPS:,} steps · {passed} of {ENOUGH_HANDOVERS} hand-overs · "
-        f"{view.fleet.viewer.total} frames shown"
-    )
+    def reason(self, view: RunView, elapsed: float) -> str | None:
+        """Why the live part may end, or None."""
+        if elapsed >= LONGEST_S:
+            return f"this machine is slow: ending after {format_duration(elapsed)}"
+        steps, passed = int(view.head.get("fleet_steps", 0)), len(view.fleet.handovers())
+        if elapsed >= self.seconds and steps >= self.steps and passed >= self.handovers:
+            return f"enough seen after {format_duration(elapsed)}"
+        return None
+
+    def progress(self, view: RunView, elapsed: float) -> str:
+        """How much of it has been seen, in one line."""
+        steps, passed = int(view.head.get("fleet_steps", 0)), len(view.fleet.handovers())
+        return (
+            f"{format_duration(elapsed)} of {format_duration(self.seconds)} · "
+            f"{steps:,} of {self.steps:,} steps · {passed} of {self.handovers} hand-overs · "
+            f"{view.fleet.viewer.total} frames shown"
+        )
 
 
 def _tell(run: RunPaths, console: Console) -> int:

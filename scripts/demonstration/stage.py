@@ -52,7 +52,7 @@ class Stage:
 
     def raise_login_node(self) -> None:
         """An sshd on loopback, and with ``slurm`` the cluster behind it."""
-        folder = self.run.root.parent / "demo-login"
+        folder = self.run.root.with_name(f"{self.run.root.name}-login")
         self._exit.callback(lower_login_node, LoginNode(folder))
         self.node = raise_login_node(folder, slurm=self.slurm)
 
@@ -119,7 +119,9 @@ class Stage:
         self, command: str, *options: str, stream_port: int | None = None
     ) -> process.Completed:
         site = ["--site", self.site] if (SITES / f"{self.site}.json").exists() else []
-        env = {"DADDY_TRAINING__STREAM_PORT": str(stream_port)} if stream_port else {}
+        env = {"DADDY_RUN_DIR": str(self.run.root)}
+        if stream_port:
+            env["DADDY_TRAINING__STREAM_PORT"] = str(stream_port)
         return self.node.run([*_CONTROLLER, command, *site, *options], 180.0, env)
 
     def _stop_controller(self, *options: str) -> str:
