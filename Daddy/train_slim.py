@@ -125,18 +125,9 @@ def _exchange(config: Config, peer: str, clock: Clock, events: Told) -> NoExchan
 
         return NoExchange()
     from Daddy.weights.exchange import SharedExchange
-    from Daddy.weights.settings import ExchangeSettings
+    from Daddy.weights.settings import from_config
 
-    sharing = config.collaboration
-    settings = ExchangeSettings(
-        run=config.run_name,
-        workload=config.training.workload,
-        rule=sharing.rule,
-        period_s=sharing.sync_seconds,
-        max_staleness=sharing.max_staleness,
-        laptop_max_staleness=sharing.laptop_staleness,
-        keep_versions=sharing.keep_versions,
-    )
+    settings = from_config(config, config.training.workload)
     shared = shared_paths(config)
     return SharedExchange(shared, peer, new_incarnation(), settings, clock, events)
 
