@@ -124,7 +124,7 @@ def look(root: Path, said: Path) -> dict[str, object]:
 
 
 MEMORY = Path("/dev/shm")
-"""A kill loses nothing that a disk would keep, so a folder in memory does, without waiting for one."""
+"""A kill loses nothing that a disk would keep, so a folder in memory will do."""
 
 
 def main() -> None:
