@@ -19,6 +19,10 @@ def test_start_fills_the_slots_hands_them_over_and_stop_drains(person: Person) -
     said = person.says("start")
     assert said.returncode == 0, said.stderr
     assert "2 slots on local, playing cartpole" in said.stdout
+    assert Path(f"/proc/{person.controller}/cwd").resolve() == person.run.root.resolve()
+    (release,) = [path for path in person.run.releases.iterdir() if not path.name.startswith(".")]
+    environ = Path(f"/proc/{person.controller}/environ").read_bytes().split(b"\0")
+    assert f"PYTHONPATH={release}".encode() in environ
     until(lambda: len(person.fleet.handovers()) >= 4, 40)
     assert person.sees()["exit_code"] in (0, 20)  # between two holders a slot may be seen empty
     stopped = person.says("stop")

@@ -25,7 +25,7 @@ from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.cluster.orchestrator.slurm_templates import render
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import load, load_effective, run_paths
-from Daddy.core.errors import DaddyError, ExitCode
+from Daddy.core.errors import DaddyError, ExitCode, SchedulerError
 from Daddy.core.files import write_atomic
 from Daddy.core.lease import Lease
 from Daddy.core.paths import RunPaths
@@ -36,6 +36,8 @@ _READY_TIMEOUT_S = 150.0
 """More than a contender waits for another host's heartbeat."""
 _WATCH_S = 2.0
 _STOP_LOOK_S = 0.2
+_STOP_GRACE_S = 90.0
+"""What the scheduler gets to end the jobs that did not leave in their time."""
 _STATUS_PATIENCE_S = 2.0
 
 
@@ -100,7 +102,7 @@ def _launch(run: RunPaths, release: Release) -> int:
     argv = [sys.executable, "-m", module, "start", "--release", str(release.path)]
     env = {**os.environ, "PYTHONPATH": str(release.path)}
     log = run.logs / "controller.log"
-    told = daemon.launch(argv, env, log, _READY_TIMEOUT_S)
+    told = daemon.launch(argv, env, run.root, log, _READY_TIMEOUT_S)
     if not told["ok"]:
         error = DaddyError(str(told["message"]), str(told["fix"]))
         error.exit_code = ExitCode(int(told["code"]))
@@ -159,7 +161,13 @@ def stop(request: Request, *, now: bool) -> int:
     print(
         "stopping: " + ("the jobs are cancelled" if now else "the jobs write checkpoints and leave")
     )
+    until = clock.monotonic() + config.controller.drain_seconds + _STOP_GRACE_S
     while not _is_over(run):
+        if clock.monotonic() > until:
+            raise SchedulerError(
+                "the controller has not seen all jobs leave yet",
+                "it goes on trying: look with `status`, or say `stop --now`",
+            )
         if tenure.lives(run) is not True:
             return _see_through(run, intent, config, clock)
         clock.wait(threading.Event(), _STOP_LOOK_S)

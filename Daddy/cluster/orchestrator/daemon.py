@@ -22,9 +22,11 @@ _LINE_LIMIT = 16 * 1024
 
 
 def launch(
-    argv: Sequence[str], env: Mapping[str, str], log: Path, timeout_s: float
+    argv: Sequence[str], env: Mapping[str, str], folder: Path, log: Path, timeout_s: float
 ) -> dict[str, Any]:
-    """Start ``argv`` + ``--ready-fd N`` as a daemon writing to ``log``; what it reported.
+    """Start ``argv`` + ``--ready-fd N`` as a daemon in ``folder``, writing to ``log``; its report.
+
+    The folder must hold no package of ours: Python would prefer that to the release on its path.
 
     DaddyError when it ended, or stayed silent for ``timeout_s`` seconds.
     """
@@ -32,6 +34,7 @@ def launch(
     reading, writing = os.pipe()
     first = os.fork()
     if first == 0:
+        os.chdir(folder)
         _become_daemon([*argv, "--ready-fd", str(writing)], env, log, writing)
     os.close(writing)
     os.waitpid(first, 0)

@@ -1,0 +1,79 @@
+"""One controller per run, on one host and across two."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from Daddy.cluster.orchestrator import tenure
+from Daddy.core.clock import SystemClock
+from Daddy.core.errors import ControllerAliveError, ExitCode
+from Daddy.core.lease import Lease, read_lease
+from Daddy.core.paths import RunPaths
+
+ELSEWHERE = {"host": "login-2", "pid": 4711, "created": 1.0, "user": "ada"}
+CLOCK = SystemClock()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunPaths:
+    return RunPaths(tmp_path)
+
+
+def test_the_first_takes_the_run_and_the_second_is_told_who_has_it(run: RunPaths) -> None:
+    lease = tenure.take(run, CLOCK)
+    assert tenure.lives(run) is True
+    with pytest.raises(ControllerAliveError, match=r"pid \d+") as told:
+        tenure.take(run, CLOCK)
+    assert told.value.exit_code is ExitCode.CONTROLLER_ALIVE
+    lease.release("done")
+    assert tenure.lives(run) is False
+    assert tenure.take(run, CLOCK).term == 2
+
+
+def test_a_killed_controller_of_this_host_is_replaced_at_once(run: RunPaths) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    holder = {**tenure.me(CLOCK), "pid": gone.pid, "created": 1.0}
+    gone.wait(timeout=30)
+    Lease.claim(run.controller_lease, holder)
+    assert tenure.lives(run) is False
+    assert tenure.take(run, CLOCK).term == 2
+
+
+def test_a_silent_controller_of_another_host_is_replaced_and_finds_itself_fenced(
+    run: RunPaths,
+) -> None:
+    theirs = Lease.claim(run.controller_lease, ELSEWHERE)
+    assert theirs is not None
+    theirs.beat()
+    assert tenure.lives(run) is None
+    ours = tenure.take(run, CLOCK, silence_s=0.3)
+    assert ours.term == 2
+    assert not theirs.held()
+
+
+def test_a_beating_controller_of_another_host_is_left_alone(run: RunPaths) -> None:
+    theirs = Lease.claim(run.controller_lease, ELSEWHERE)
+    assert theirs is not None
+    stop = threading.Event()
+
+    def beat() -> None:
+        while not stop.wait(0.05):
+            theirs.beat()
+
+    heart = threading.Thread(target=beat)
+    heart.start()
+    try:
+        with pytest.raises(ControllerAliveError, match="login-2, started by ada"):
+            tenure.take(run, CLOCK, silence_s=5.0)
+    finally:
+        stop.set()
+        heart.join()
+    assert theirs.held()
+    view = read_lease(run.controller_lease)
+    assert view is not None
+    assert view.term == 1
