@@ -15,6 +15,7 @@ from Daddy import laptop
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import run_entry
 from Daddy.hardware.profile import save_profile
+from Daddy.learning.prepare import prepare
 from Daddy.workloads import WORKLOADS
 
 
@@ -35,7 +36,7 @@ def make_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, store, tell. Codes: 0 done, 2 usage, 3 device, 7 ROM, 9 the profile folder."""
     args = make_parser().parse_args(argv)
-    laptop.prepare()
+    prepare()
     user_id = laptop.user_name(args.user_id)
     folder = laptop.profile_folder(args)
     folder.mkdir(parents=True, exist_ok=True)

@@ -9,10 +9,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr
-from io import StringIO
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -118,14 +116,6 @@ def machine_facts() -> Facts:
 def cores_for_us() -> int:
     """Cores that environments and network may use: all but the person's."""
     return max(1, machine.usable_cores() - CORES_FOR_THE_PERSON)
-
-
-def prepare() -> None:
-    """What has to stand before torch is loaded."""
-    warnings.filterwarnings("ignore", "The pynvml package", FutureWarning)  # torch's, not ours
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's idle threads starve emulators
-    with redirect_stderr(StringIO()):  # a plugin imports gym, which prints that nobody maintains it
-        import gymnasium  # noqa: F401 - imported here so that it is quiet later
 
 
 def step_back(niceness: int) -> None:

@@ -21,6 +21,7 @@ from Daddy.core.settings import Config
 from Daddy.core.wall import StopSignal
 from Daddy.hardware.profile import load_profile, save_profile
 from Daddy.hardware.recommend import recommend
+from Daddy.learning.prepare import prepare
 from Daddy.weights.local import Verified, newest_verified
 
 LOOK_EVERY_S = 0.5
@@ -70,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Codes: 0 ended as asked, 2 usage, 3 device, 6 no usable weights, 7 ROM, 9 files."""
     args = make_parser().parse_args(argv)
     signals, clock = StopSignal().install(), SystemClock()
-    laptop.prepare()
+    prepare()
     user_id = laptop.user_name(args.user_id)
     shared = args.shared_dir.expanduser().resolve()
     found = wait_for_version(shared, args.wait_seconds, clock, signals)

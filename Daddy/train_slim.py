@@ -25,6 +25,7 @@ from Daddy.core.settings import Config
 from Daddy.core.wall import StopSignal, Wall
 from Daddy.learning.attempt import AnyOf, Attempt, Told
 from Daddy.learning.flags import make_parser, settings_of
+from Daddy.learning.prepare import prepare
 from Daddy.learning.slot import Seat, claim
 from Daddy.pokemon.cartridge.build import cartridge_path
 from Daddy.workloads import WORKLOADS
@@ -81,7 +82,7 @@ def _fill(attempt: Attempt, seat: Seat) -> int:
 
 def _learn(attempt: Attempt, seat: Seat, stopper: AnyOf, events: Told) -> Outcome:
     """Load torch, build everything, run the loop, and close what was opened."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's idle threads starve emulators
+    prepare()
     from Daddy.learning.assemble import Surroundings, assemble
     from Daddy.learning.commentary import Commentary
     from Daddy.learning.loop import train

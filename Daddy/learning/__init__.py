@@ -20,6 +20,7 @@ normalise   running deviation of returns that rewards are divided by (pure)
 schedule    learning rate over steps, cuts of a rollout (pure)
 settings    numbers of one learner, from configuration and device (pure)
 device      auto | cpu | cuda | mps, threads, precision
+prepare     quiet logs and threads before torch and gymnasium load
 randomness  the process-wide generators, seeded and kept together
 checkpoint  everything private of one peer on disk, whole or not at all
 

@@ -23,6 +23,7 @@ from Daddy.core.errors import run_entry
 from Daddy.core.files import write_json
 from Daddy.core.paths import RunPaths, SharedPaths
 from Daddy.dashboard import RunView, render
+from Daddy.learning.prepare import prepare
 from scripts.demonstration.picture import draw
 from scripts.demonstration.random_play import play_at_random
 from scripts.demonstration.stage import Stage
@@ -39,6 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Start everything, show it live, end everything, then tell what the run directory says."""
     args = _parser().parse_args(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    prepare()
     site = "demo-slurm" if args.slurm else "demo"
     config = load(None, {"run_dir": args.run_dir}, {}, site)
     run, clock, console = run_paths(config), SystemClock(), Console()
