@@ -34,8 +34,7 @@ def launch(
     reading, writing = os.pipe()
     first = os.fork()
     if first == 0:
-        os.chdir(folder)
-        _become_daemon([*argv, "--ready-fd", str(writing)], env, log, writing)
+        _become_daemon([*argv, "--ready-fd", str(writing)], env, folder, log, writing)
     os.close(writing)
     os.waitpid(first, 0)
     try:
@@ -44,10 +43,13 @@ def launch(
         os.close(reading)
 
 
-def _become_daemon(argv: Sequence[str], env: Mapping[str, str], log: Path, keep: int) -> None:
+def _become_daemon(
+    argv: Sequence[str], env: Mapping[str, str], folder: Path, log: Path, keep: int
+) -> None:
     """In the child: never returns."""
     with contextlib.suppress(BaseException):
         os.setsid()
+        os.chdir(folder)
         if os.fork() == 0:
             os.set_inheritable(keep, True)
             _redirect(log)
