@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from Daddy.core.vocabulary import AgentReport
 from Daddy.streaming.best_selector import AgentKey, Candidate
-from Daddy.streaming.messages import MAX_MAPS, Peer, Row
+from Daddy.streaming.messages import Row
 from Daddy.streaming.segment import Segment
+from Daddy.streaming.status import MAX_MAPS, Peer
 
 FORGET_S = 60.0
 """A peer that was silent for so long has ended."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from Daddy.core.vocabulary import AgentReport
-from Daddy.streaming.protocol import BODY_LIMIT, Kind, ProtocolError, clean, from_json, to_json
+from Daddy.streaming.protocol import BODY_LIMIT, Kind, ProtocolError, from_json, to_json
+from Daddy.streaming.status import number
 
 FORMAT_TILES = 1
 """2 bits a pixel in tile order, raw deflate, the base picture as preset dictionary."""
@@ -180,92 +181,6 @@ def read_stamps(body: bytes) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
-    """One process that plays: its name, host and job, and for how long it has been silent."""
-
-    name: str
-    host: str
-    job: str
-    silent_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """What a relay says about its run once a second; the header of the window."""
-
-    run: str
-    workload: str
-    host: str
-    via: str
-    agents: int
-    steps: int
-    steps_per_s: float
-    best: int
-    delay_s: float
-    peers: tuple[Peer, ...]
-    maps: Mapping[int, str]
-
-    def pack(self) -> bytes:
-        """The body of a STATUS; long lists are cut so that it always fits."""
-        peers = [[p.name, p.host, p.job, round(p.silent_s, 1)] for p in self.peers[:MAX_PEERS]]
-        return to_json(
-            {
-                "run": self.run,
-                "workload": self.workload,
-                "host": self.host,
-                "via": self.via,
-                "agents": self.agents,
-                "steps": self.steps,
-                "steps_per_s": round(self.steps_per_s, 1),
-                "best": self.best,
-                "delay_s": round(self.delay_s, 2),
-                "peers": peers,
-                "maps": {str(k): v for k, v in sorted(self.maps.items())[:MAX_MAPS]},
-            }
-        )
-
-
-MAX_PEERS = 32
-MAX_MAPS = 64
-
-
-def read_status(body: bytes) -> Status:
-    """A STATUS with every field typed, bounded and free of control characters."""
-    raw = from_json(body)
-    try:
-        return Status(
-            run=clean(raw.get("run", "")),
-            workload=clean(raw.get("workload", "")),
-            host=clean(raw.get("host", "")),
-            via=clean(raw.get("via", "")),
-            agents=int(raw.get("agents", 0)),
-            steps=int(raw.get("steps", 0)),
-            steps_per_s=_number(raw.get("steps_per_s", 0)),
-            best=int(raw.get("best", 0)),
-            delay_s=_number(raw.get("delay_s", 0)),
-            peers=tuple(_peer(one) for one in list(raw.get("peers", []))[:MAX_PEERS]),
-            maps=read_maps(raw.get("maps", {})),
-        )
-    except (TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise ProtocolError(f"a STATUS has a wrong field: {error}") from error
-
-
-def _peer(raw: Any) -> Peer:
-    name, host, job, silent = raw
-    return Peer(clean(name, 31), clean(host), clean(job, 32), _number(silent))
-
-
-def read_maps(raw: Any) -> dict[int, str]:
-    """Names of maps by number, at most ``MAX_MAPS``."""
-    return {int(key): clean(name, 40) for key, name in list(raw.items())[:MAX_MAPS]}
-
-
-def _number(value: Any) -> float:
-    number = float(value)
-    return number if math.isfinite(number) else 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class Wish:
     """What a viewer asks for: how many agents and how many pictures of each a second."""
 
@@ -285,7 +200,7 @@ def read_wish(body: bytes) -> Wish:
     """A SUBSCRIBE brought into bounds: 1 to 16 agents, 1 to 60 pictures a second."""
     raw = from_json(body)
     try:
-        top_k, fps = int(raw.get("k", 2)), _number(raw.get("fps", MAX_FPS))
+        top_k, fps = int(raw.get("k", 2)), number(raw.get("fps", MAX_FPS))
     except (TypeError, ValueError, OverflowError) as error:
         raise ProtocolError("a SUBSCRIBE has a wrong field") from error
     return Wish(max(1, min(MAX_TOP_K, top_k)), max(1.0, min(MAX_FPS, fps)))

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from Daddy.streaming.best_selector import AgentKey, Featured, Rules, score, select
 from Daddy.streaming.fleet import Fleet
 from Daddy.streaming.flow import UNACKED_BYTES, Playout, Sender, restamp, window
-from Daddy.streaming.messages import Row, Status, Wish, pack_rows, read_ack
+from Daddy.streaming.messages import Row, Wish, pack_rows, read_ack
 from Daddy.streaming.protocol import BODY_LIMIT, Kind, Message, ProtocolError
 from Daddy.streaming.segment import Picture, Segment
+from Daddy.streaming.status import Status
 
 _DELAY_WEIGHT = 0.1
 

@@ -7,19 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from Daddy.streaming.flow import Receiver as Decoder
-from Daddy.streaming.messages import (
-    Peer,
-    Row,
-    Status,
-    Wish,
-    ack,
-    read_frame,
-    read_rows,
-    read_stamps,
-    read_status,
-    stamps,
-)
+from Daddy.streaming.messages import Row, Wish, ack, read_frame, read_rows, read_stamps, stamps
 from Daddy.streaming.protocol import BODY_LIMIT, Kind, Message, ProtocolError, Reason, clean
+from Daddy.streaming.status import Peer, Status, read_status
 
 STALE_S = 5.0
 """A picture older than this is dimmed and says so."""

@@ -15,16 +15,7 @@ from dataclasses import dataclass, field
 
 from Daddy.core.vocabulary import AgentReport
 from Daddy.streaming import codec
-from Daddy.streaming.messages import (
-    MAX_MAPS,
-    Frame,
-    Row,
-    pack_rows,
-    read_frame,
-    read_maps,
-    read_rows,
-    row_of,
-)
+from Daddy.streaming.messages import Frame, Row, pack_rows, read_frame, read_rows, row_of
 from Daddy.streaming.protocol import (
     BODY_LIMIT,
     Kind,
@@ -36,6 +27,7 @@ from Daddy.streaming.protocol import (
     pack,
     to_json,
 )
+from Daddy.streaming.status import MAX_MAPS, read_maps
 
 MAGIC = b"DSEG"
 VERSION = 1

@@ -12,8 +12,6 @@ from Daddy.streaming.messages import (
     MAX_ROWS,
     ROW,
     Frame,
-    Peer,
-    Status,
     Wish,
     ack,
     pack_rows,
@@ -21,12 +19,12 @@ from Daddy.streaming.messages import (
     read_frame,
     read_rows,
     read_stamps,
-    read_status,
     read_wish,
     row_of,
     stamps,
 )
 from Daddy.streaming.protocol import BODY_LIMIT, Kind, ProtocolError
+from Daddy.streaming.status import Peer, Status, read_status
 from tests.streaming.helpers import report
 
 u32 = st.integers(0, 2**32 - 1)

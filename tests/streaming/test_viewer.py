@@ -19,8 +19,9 @@ from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming.drawing import THEMES, Picture, Text
 from Daddy.streaming.font import BADGES, DEPTH, HEIGHT, fit, glyph, measure
 from Daddy.streaming.layout import Rect, Style, arrange
-from Daddy.streaming.messages import Peer, row_of
+from Daddy.streaming.messages import row_of
 from Daddy.streaming.scene import Panel, Scene
+from Daddy.streaming.status import Peer
 from Daddy.streaming.viewer import Window, save_picture
 from Daddy.streaming.window import Waiting, draw
 from tests.streaming.helpers import finish, free_port, picture, report, start
