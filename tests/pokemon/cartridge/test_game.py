@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from Daddy.pokemon.cartridge.player import BUTTONS, Player
-from Daddy.pokemon.cartridge.symbols import STORY
+from Daddy.pokemon.cartridge.symbols import SEED_ADDRESS, STORY
 from tests.pokemon.cartridge.game import ROM, Game, starting_at
 
 WALKS = ("down", "left", "right", "up")
@@ -165,7 +165,8 @@ def test_grass_holds_creatures_and_b_gets_away(walker: Game) -> None:
         if not walker.is_fighting:
             break
     assert not walker.is_fighting
-    assert walker.byte(0xD163) == 1
+    assert walker.byte(0xD078) == 1
+    assert walker.place[0] == 12
 
 
 def test_losing_wakes_the_player_up_at_home_with_everybody_healed(walker: Game) -> None:
@@ -200,9 +201,10 @@ def test_equal_buttons_give_equal_memory_and_a_seed_another_game() -> None:
     def run(seed: int) -> bytes:
         game = Game(seed=seed)
         game.play(Player(ROM), 90)
-        memory = game.memory()
+        memory = bytearray(game.memory())
+        memory[SEED_ADDRESS - 0xC000] = 0
         game.close()
-        return memory
+        return bytes(memory)
 
     assert run(0) == run(0)
     assert run(0) != run(1)
