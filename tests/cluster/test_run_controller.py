@@ -89,6 +89,29 @@ def test_stop_works_without_a_controller_and_nothing_comes_back(person: Person) 
     assert (seen["mode"], seen["queue"]["running"], seen["queue"]["pending"]) == ("stopped", 0, 0)
 
 
+def test_a_controller_in_the_foreground_leaves_at_ctrl_c_and_the_jobs_go_on(
+    person: Person,
+) -> None:
+    config = small_config(person.run.root, training={"max_runtime_seconds": 60})
+    person.config.write_text(json.dumps(config))
+    module = "Daddy.cluster.orchestrator.run_controller"
+    terminal = subprocess.Popen(
+        [sys.executable, "-m", module, "start", "--foreground", "--config", str(person.config)],
+        cwd=person.checkout,
+        env=person.env,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    until(lambda: person.run.intent.exists() and person.training == 2)
+    os.killpg(terminal.pid, signal.SIGINT)  # as a terminal does it: to everything in the group
+    told, _ = terminal.communicate(timeout=30)
+    assert terminal.returncode == 0
+    assert "the jobs go on" in told
+    seen = person.sees()
+    assert (seen["queue"]["running"], seen["exit_code"]) == (2, 20)
+
+
 def test_dry_run_prints_the_script_and_touches_nothing(person: Person) -> None:
     said = person.says("start", "--dry-run", "--partition", "gpu-x", "--ddp-world-size", "3")
     assert said.returncode == 0, said.stderr

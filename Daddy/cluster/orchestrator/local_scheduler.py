@@ -83,7 +83,7 @@ class LocalScheduler:
         argv = ["env", f"PYTHONPATH={code}", sys.executable, "-m", module, str(files.folder)]
         logs = self._queue / "submitit"
         logs.mkdir(exist_ok=True)
-        with _deaf_to_the_terminal():
+        with _apart_from_the_terminal(logs / "keepers.log"):
             process = local.start_controller(logs, shlex.join(argv), timeout_min=_NEVER_MIN)
         self._started = [one for one in self._started if one.poll() is None]
         self._started.append(process)
@@ -166,13 +166,26 @@ def _script(spec: JobSpec) -> str:
 
 
 @contextlib.contextmanager
-def _deaf_to_the_terminal() -> Iterator[None]:
-    """Ignored signals stay ignored in children: Ctrl-C and a closed window are not for the jobs."""
+def _apart_from_the_terminal(log: Path) -> Iterator[None]:
+    """What is started meanwhile ignores Ctrl-C and a closed window, and writes to ``log``.
+
+    submitit offers neither: ignored signals and descriptors are inherited, so ours change for a
+    moment. A job that kept our standard output open would keep whoever reads it waiting.
+    """
     here = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGINT, signal.SIGHUP) if here else ()
-    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    handlers = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    sys.stdout.flush()
+    kept = [os.dup(number) for number in (1, 2)]
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
+        for number in (1, 2):
+            os.dup2(output, number)
         yield
     finally:
-        for number, handler in zip(numbers, before, strict=True):
+        for number, descriptor in zip((1, 2), kept, strict=True):
+            os.dup2(descriptor, number)
+        for descriptor in (output, *kept):
+            os.close(descriptor)
+        for number, handler in zip(numbers, handlers, strict=True):
             signal.signal(number, handler)
