@@ -91,6 +91,17 @@ def test_a_step_plays_24_frames(emulator: Emulator) -> None:
     assert frames() - start == 240
 
 
+def test_no_key_is_down_when_a_step_ends(emulator: Emulator) -> None:
+    """A key that is still down walks on in the next step, and into a save state."""
+    held = 0xFFB4
+    emulator._boy.button_press("left")
+    emulator.wait(2)
+    assert emulator._boy.memory[held]
+    emulator._boy.button_release("left")
+    emulator.press("left")
+    assert emulator._boy.memory[held] == 0
+
+
 def test_a_state_that_is_none_is_refused(emulator: Emulator) -> None:
     with pytest.raises(RomError, match="cannot read this save state"):
         emulator.load_state(b"\x0f" + bytes(100))

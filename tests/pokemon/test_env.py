@@ -105,6 +105,7 @@ def test_a_saved_environment_goes_on_exactly_over_episode_ends(make: Make) -> No
     fresh = make(episode_steps=50)
     fresh.load_state(state)
     assert play(fresh, actions(1, 120)) == expected
+    assert fresh.save_state() == env.save_state()
 
 
 def test_loading_a_state_shows_the_observation_of_that_moment(make: Make) -> None:
