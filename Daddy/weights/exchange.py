@@ -132,8 +132,13 @@ class SharedExchange:
         return take_note(self._at, self._run_id, self._incarnation).to_bytes()
 
     def leave(self, reason: str) -> None:
-        """Say goodbye, so that nobody waits for us. Optional: silence says it too, later."""
-        self._beat(left=True, notes={"reason": reason})
+        """Say goodbye, so that nobody waits for us; the last one merges what is left."""
+        try:
+            self._beat(left=True, notes={"reason": reason})
+            if self._merger.nobody_lives():
+                self._merge(period_s=0.0)
+        except (OSError, DaddyError) as error:
+            self._tell("error", {"what": "leave", "reason": str(error)})
 
     # -- beginning
 
@@ -218,8 +223,8 @@ class SharedExchange:
             self._period_s = min(self._settings.period_s, now - self._last_publish)
         self._last_publish = now
 
-    def _merge(self) -> None:
-        record, _ = self._merger.try_merge(self._period_s)
+    def _merge(self, period_s: float | None = None) -> None:
+        record, _ = self._merger.try_merge(self._period_s if period_s is None else period_s)
         if record is not None:
             self._tell("state", {
                 "state": "merged",

@@ -73,6 +73,10 @@ class Merger:
         published = _jobs(found)
         return 2 * len(published) >= self._live_jobs(published)
 
+    def nobody_lives(self) -> bool:
+        """Whether every job has left or fallen silent."""
+        return self._live_jobs(set()) == 0
+
     def _live_jobs(self, published: set[str]) -> int:
         """Jobs whose heart beats, and those whose work is here although it does not."""
         pulses = self._watch.live(offers.pulses(self._store), self._settings.silence_s)

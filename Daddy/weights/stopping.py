@@ -1,10 +1,20 @@
-"""A signal that asks a waiting loop to end: an event to wait on, and the reason afterwards."""
+"""A signal that asks a waiting loop to end: an event to wait on, and the reason afterwards.
+
+Work inside :meth:`Stopping.interruptible` is broken off at once, so that a stop never waits for a
+slow line: every transfer may be interrupted anywhere.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
+from collections.abc import Iterator
 from types import FrameType
+
+
+class StopNow(BaseException):
+    """Raised in the main thread to leave interruptible work."""
 
 
 class Stopping:
@@ -13,6 +23,7 @@ class Stopping:
     def __init__(self) -> None:
         self.event = threading.Event()
         self.reason = ""
+        self._inside = False
 
     def install(self) -> Stopping:
         """Listen; main thread only."""
@@ -24,6 +35,20 @@ class Stopping:
         """Whether it is time to end."""
         return self.event.is_set()
 
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Leave the body as soon as a signal comes."""
+        self._inside = True
+        try:
+            yield
+        except StopNow:
+            pass
+        finally:
+            self._inside = False
+
     def _remember(self, number: int, _frame: FrameType | None) -> None:
         self.reason = self.reason or signal.Signals(number).name
         self.event.set()
+        if self._inside:
+            self._inside = False
+            raise StopNow

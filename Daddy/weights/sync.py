@@ -137,18 +137,26 @@ def repeat(sync: Sync, command: str, interval_s: float, stopping: Stopping) -> i
     """Exchange every ``interval_s`` seconds until asked to stop; says only what is new."""
     failures, last = 0, ""
     while not stopping.is_set():
-        try:
-            said, failures = sync.once(command), 0
-        except HostKeyChangedError:
-            raise
-        except (NetworkError, WeightsError) as error:
-            said, failures = f"waiting: {error}", failures + 1
+        said = last
+        with stopping.interruptible():
+            said, failed = _try_once(sync, command)
+            failures = failures + 1 if failed else 0
         if said != last:
             print(said, flush=True)
         last = said
         sync.clock.wait(stopping.event, pause_s(interval_s, failures, random.random()))
     print(f"ended by {stopping.reason}", flush=True)
     return int(ExitCode.DONE)
+
+
+def _try_once(sync: Sync, command: str) -> tuple[str, bool]:
+    """What to say, and whether it failed in a way that may pass."""
+    try:
+        return sync.once(command), False
+    except HostKeyChangedError:
+        raise
+    except (NetworkError, WeightsError) as error:
+        return f"waiting: {error}", True
 
 
 def pause_s(interval_s: float, failures: int, chance: float) -> float:

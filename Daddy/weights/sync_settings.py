@@ -110,9 +110,13 @@ def check_port(text: str) -> str:
 
 
 def check_folder(text: str) -> str:
-    """A remote path that no shell between here and there reads as anything else."""
-    if not re.fullmatch(r"[A-Za-z0-9_.~/+@=, -]+", text) or text.startswith("-"):
+    """A remote path that no shell between here and there reads as anything else.
+
+    ``~/x`` becomes ``x``: rsync, sftp and a login shell all begin in the home folder.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9_.~/+@=,-]+", text) or text.startswith("-"):
         raise UsageError(
             f"SYNC_REMOTE_DIR is {text!r}", "use letters, digits and any of _ . ~ / + @ = , - in it"
         )
-    return text.rstrip("/") or "/"
+    path = text.rstrip("/") or "/"
+    return "." if path == "~" else path.removeprefix("~/")

@@ -361,6 +361,16 @@ def test_a_peer_that_said_goodbye_is_not_waited_for(tmp_path, clock):
     assert newest(tmp_path).version == 1
 
 
+def test_the_last_to_leave_merges_what_is_left(tmp_path, clock):
+    peers = [begin(tmp_path, f"slot-{k}", clock) for k in range(4)]
+    for peer in peers:
+        peer.learn(1)
+        peer.publish()
+        peer.exchange.leave("total_steps reached")
+    history = read_history(SharedPaths(tmp_path))
+    assert history.versions[-1].fleet_steps == 400
+
+
 def test_two_processes_under_one_name_do_not_overwrite_each_other(tmp_path, clock):
     one, twin = begin(tmp_path, "slot-0", clock), begin(tmp_path, "slot-0", clock)
     one.learn(1)

@@ -1,0 +1,193 @@
+"""The parts of the sync door that need no sshd."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from Daddy.core.errors import ConfigError, UsageError
+from Daddy.weights.meter import shown
+from Daddy.weights.remote import HostKeyChangedError, connect, explain
+from Daddy.weights.rsync import FLAGS, PARTIAL, time_limit
+from Daddy.weights.stopping import Stopping
+from Daddy.weights.sync import pause_s
+from Daddy.weights.sync_settings import Remote, find_remote, remember, remembered
+from tests.weights.helpers import ToldClock
+
+FULL = {"SYNC_CLUSTER_HOST": "login", "SYNC_CLUSTER_USER": "me", "SYNC_REMOTE_DIR": "/data/w"}
+
+
+@pytest.mark.parametrize(
+    ("given", "environ", "kept", "login"),
+    [
+        ("", FULL, {}, "me@login"),
+        ("you", FULL, {}, "you@login"),
+        ("you@there", FULL, {}, "you@there"),
+        ("", {}, {"host": "old", "user": "she", "folder": "/x"}, "she@old"),
+        ("", {"SYNC_CLUSTER_USER": "he"}, {"host": "old", "user": "she", "folder": "/x"}, "he@old"),
+        ("", {**FULL, "SYNC_CLUSTER_USER": ""}, {}, "login"),
+        ("first.last", FULL, {}, "first.last@login"),
+    ],
+)
+def test_command_line_then_environment_then_what_setup_kept(given, environ, kept, login):
+    assert find_remote(given, environ, kept).login == login
+
+
+def test_everything_that_is_missing_is_named_at_once():
+    with pytest.raises(ConfigError, match=r"SYNC_CLUSTER_HOST.*and SYNC_REMOTE_DIR"):
+        find_remote("me", {}, {})
+
+
+@pytest.mark.parametrize("given", ["-oProxyCommand=sh@h", "a b", "me@-x", "me@h;x", "$(x)@h"])
+def test_what_could_be_read_as_an_option_or_a_command_is_refused(given):
+    with pytest.raises(UsageError):
+        find_remote(given, FULL, {})
+
+
+@pytest.mark.parametrize("folder", ["/a b", "/a;b", "-x", "/a$b", "/a\nb", "/a`b`", "/a'b"])
+def test_a_remote_folder_that_a_shell_might_read_otherwise_is_refused(folder):
+    with pytest.raises(UsageError):
+        find_remote("", {**FULL, "SYNC_REMOTE_DIR": folder}, {})
+
+
+@pytest.mark.parametrize(
+    ("folder", "meant"),
+    [("~/runs/x", "runs/x"), ("~", "."), ("/a/b/", "/a/b"), ("runs", "runs"), ("/", "/")],
+)
+def test_a_remote_home_is_written_as_everybody_understands_it(folder, meant):
+    assert find_remote("", {**FULL, "SYNC_REMOTE_DIR": folder}, {}).folder == meant
+
+
+def test_settings_come_back_as_they_were_kept(tmp_path):
+    remote = Remote("login", "me", "/data/w", ssh_config="/c", port="2222", key="/k")
+    remember(tmp_path / "a" / "sync.json", remote)
+    assert find_remote("", {}, remembered(tmp_path / "a" / "sync.json")) == remote
+    assert remembered(tmp_path / "none.json") == {}
+
+
+def test_damaged_settings_say_which_file_to_remove(tmp_path):
+    path = tmp_path / "sync.json"
+    path.write_text("{")
+    with pytest.raises(ConfigError) as error:
+        remembered(path)
+    assert str(path) in error.value.fix
+
+
+REMOTE = Remote("login", "me", "/data/w")
+
+
+@pytest.mark.parametrize(
+    ("stderr", "said"),
+    [
+        ("ssh: Could not resolve hostname login: Name or service not known", "resolved"),
+        ("bash: line 1: rsync: command not found\nrsync error: (code 127)", "not installed on me@"),
+        ("me@login: Permission denied (publickey).", "refuses our key"),
+        ("ssh: connect to host login port 22: Operation timed out", "does not answer"),
+        ("ssh: connect to host login port 22: Connection timed out", "does not answer"),
+        ("kex_exchange_identification: read: reset\n", "kex_exchange"),
+        ("", "no reason was given"),
+    ],
+)
+def test_failures_are_said_in_words_with_a_way_out(stderr, said):
+    error = explain(stderr, REMOTE)
+    assert said in error.message
+    assert error.exit_code == 8
+    assert error.fix
+
+
+def test_a_changed_host_key_is_never_tried_again():
+    text = "@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED! @\nHost key verification failed."
+    assert isinstance(explain(text, REMOTE), HostKeyChangedError)
+
+
+def test_the_socket_is_private_short_and_differs_by_key():
+    one, other = connect(REMOTE), connect(Remote("login", "me", "/data/w", key="/k"))
+    assert one.socket != other.socket
+    assert one.socket.parent.stat().st_mode & 0o077 == 0
+    assert len(str(one.socket)) + 1 + 40 + 18 < 104  # %C and ssh's own suffix while it connects
+
+
+def test_ssh_never_asks_and_checks_the_host():
+    words = connect(Remote("login", "me", "/w", ssh_config="~/c", port="22", key="~/k")).options()
+    for word in ("BatchMode=yes", "StrictHostKeyChecking=yes", "IdentitiesOnly=yes"):
+        assert word in words
+    assert str(Path("~/k").expanduser()) in words
+
+
+NEWER_THAN_MACOS = {"--info", "--log-file", "--contimeout", "--delete-delay", "--append-verify",
+                    "--ignore-missing-args", "--zc", "--fsync", "--mkpath"}  # fmt: skip
+TORN = {"--inplace", "--append", "-u", "--update", "--delete", "-z", "--delay-updates", "-l", "-a"}
+
+
+def test_only_flags_that_every_rsync_has_and_none_that_shows_torn_files():
+    names = {flag.partition("=")[0] for flag in (*FLAGS, *PARTIAL)}
+    assert not names & (NEWER_THAN_MACOS | TORN)
+
+
+def test_a_slow_line_gets_its_time():
+    assert time_limit(0) == 60.0
+    assert time_limit(16_000_000) == 1060.0
+
+
+def test_after_failures_pauses_grow_to_a_minute_with_jitter():
+    assert pause_s(5.0, 0, 0.9) == 5.0
+    assert [pause_s(5.0, n, 0.5) for n in range(1, 6)] == [10.0, 20.0, 40.0, 60.0, 60.0]
+    assert pause_s(5.0, 99, 0.0) == 45.0
+    assert pause_s(5.0, 99, 1.0) == 75.0
+    assert pause_s(600.0, 3, 0.5) == 600.0
+
+
+class Held(ToldClock):
+    """Time stands still until the body says how much has passed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = threading.Semaphore(0)
+
+    def wait(self, stop: threading.Event, seconds: float) -> bool:
+        while not stop.is_set() and not self.go.acquire(timeout=0.02):
+            pass
+        self.time += seconds
+        return stop.is_set()
+
+
+def test_a_transfer_over_two_seconds_shows_how_far_it_is(tmp_path, capfd):
+    clock = Held()
+    with shown("pulling v7", 4_000_000, clock, tmp_path):
+        (tmp_path / ".kf.part").write_bytes(b"x" * 1_000_000)
+        clock.go.release()
+        time.sleep(0.2)
+    said = capfd.readouterr().err
+    assert "pulling v7: 1.0 of 4.0 MB, 25 %, 2 s" in said
+
+
+def test_a_quick_one_shows_nothing(tmp_path, capfd):
+    with shown("pulling v7", 10, ToldClockThatEnds(), tmp_path):
+        pass
+    assert capfd.readouterr().err == ""
+
+
+class ToldClockThatEnds(ToldClock):
+    def wait(self, stop: threading.Event, seconds: float) -> bool:
+        return stop.wait(5)
+
+
+def test_a_signal_breaks_off_what_may_be_interrupted():
+    before = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    try:
+        stopping, reached = Stopping().install(), []
+        with stopping.interruptible():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+            reached.append("the end")
+        assert (stopping.is_set(), stopping.reason, reached) == (True, "SIGTERM", [])
+        os.kill(os.getpid(), signal.SIGINT)  # outside: only remembered
+        assert stopping.reason == "SIGTERM"
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
