@@ -26,7 +26,7 @@ def resolve(name: str) -> torch.device:
     if name.startswith("cuda") and not torch.cuda.is_available():
         raise ConfigError(
             f"training.device is {name!r}, but this machine has no GPU that torch can use",
-            "ask the scheduler for one (slurm.gres), or set --device cpu or auto",
+            "ask the scheduler for one (slurm.gpus_per_job), or set --device cpu or auto",
         )
     if name == "mps" and _mps_or_cpu() != "mps":
         raise ConfigError("training.device is 'mps', but this is no Mac with it", "use auto")
