@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -250,6 +251,85 @@ def test_a_late_contribution_keeps_its_progress_for_the_next(tmp_path, clock):
     assert slow.told.of("refused")
     slow.shift(0.5)
     assert "contribution 2" in slow.publish()
+
+
+def test_a_job_that_was_quiet_for_long_is_not_forgotten(tmp_path, clock):
+    quiet, busy = begin(tmp_path, "slot-0", clock), begin(tmp_path, "slot-1", clock)
+    quiet.learn(1)
+    quiet.publish()
+    for round_ in range(20):
+        busy.learn(round_)
+        busy.publish()
+        busy.adopt()
+    quiet.adopt()
+    quiet.learn(2)
+    quiet.publish()
+    assert [(one.peer, one.sequence) for one in newest(tmp_path).inputs] == [("slot-0", 2)]
+
+
+def hidden(path):
+    """A name that NFS does not show yet."""
+    return path.rename(path.with_name(f".hidden-{path.name}"))
+
+
+@pytest.mark.parametrize("what", ["record", "blob"])
+def test_a_later_contribution_waits_for_an_earlier_one_that_is_not_visible_yet(
+    tmp_path, clock, what
+):
+    author, other = begin(tmp_path, "slot-0", clock), begin(tmp_path, "slot-1", clock)
+    begin(tmp_path, "slot-2", clock)
+    author.learn(1)
+    author.publish()
+    paths = SharedPaths(tmp_path)
+    record = next(paths.peers.glob("slot-0/*/000001.json"))
+    name = json.loads(record.read_text())["blob"]
+    aside = hidden(record if what == "record" else paths.blob(name))
+    author.learn(2)
+    author.publish()
+    other.learn(3)
+    other.publish()
+    clock.pass_by(60)
+    other.adopt()
+    version = newest(tmp_path)
+    assert [(one.peer, one.sequence) for one in version.inputs] == [("slot-1", 1)]
+    aside.rename(record if what == "record" else paths.blob(name))
+    other.adopt()  # sees it
+    clock.pass_by(60)
+    other.adopt()
+    version = newest(tmp_path)
+    assert [(one.peer, one.sequence) for one in version.inputs] == [("slot-0", 1), ("slot-0", 2)]
+
+
+def test_a_blob_that_never_comes_is_given_up_and_its_progress_offered_again(tmp_path, clock):
+    author, other = begin(tmp_path, "slot-0", clock), begin(tmp_path, "slot-1", clock)
+    begin(tmp_path, "slot-2", clock)
+    author.shift(1.0)
+    author.publish()
+    record = next(SharedPaths(tmp_path).peers.glob("slot-0/*/000001.json"))
+    SharedPaths(tmp_path).blob(json.loads(record.read_text())["blob"]).unlink()
+    for round_ in range(5):
+        other.learn(round_)
+        other.publish()
+        other.adopt()
+        clock.pass_by(40)
+    refused = [one for v in read_history(SharedPaths(tmp_path)).versions for one in v.refused]
+    assert [(one.peer, one.fault) for one in refused] == [("slot-0", "late")]
+    assert "did not appear" in refused[0].reason
+    author.adopt()
+    shared = begin(tmp_path, "slot-3", clock).weights
+    assert close(author.weights, shifted(shared, 1.0))
+
+
+def test_heads_that_a_dead_merger_left_behind_are_mended_by_the_next_reader(tmp_path, clock):
+    peer = begin(tmp_path, "slot-0", clock)
+    peer.learn(1)
+    peer.publish()
+    store = Store(SharedPaths(tmp_path))
+    for path in (store.paths.head, store.paths.wan / "HEAD.json"):
+        path.unlink()
+    begin(tmp_path, "slot-1", clock)
+    assert store.head().version == 1
+    assert store.keyframe().version == 1
 
 
 def test_another_policy_cannot_enter_the_folder(tmp_path, clock):

@@ -81,3 +81,11 @@ def test_a_copy_shares_no_memory_with_a_parameter():
     with torch.no_grad():
         layer.weight.zero_()
     assert kept["weight"].abs().sum() > 0
+
+
+def test_many_small_contributions_are_not_rounded_away_one_by_one():
+    base = {"w": torch.full((4,), 10_000.0)}
+    small = {"w": torch.full((4,), 1e-4)}
+    moved = polyak.move(base, [small] * 1000, [1.0] * 1000)
+    assert torch.allclose(moved["w"], torch.full((4,), 10_000.1), rtol=0, atol=1e-3)
+    assert not torch.equal(moved["w"], base["w"])

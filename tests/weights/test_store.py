@@ -86,10 +86,11 @@ def test_the_newest_version_is_found_with_a_stale_missing_or_lying_head(store, t
 
 def test_a_reader_never_sees_an_older_version_than_before(store, tmp_path):
     grow(store, 3)
-    assert store.newest() == 3
+    reader = Store(SharedPaths(tmp_path))
+    assert reader.newest() == 3
     store.paths.version(3).unlink()  # a folder listing that lags behind, as on NFS
     store.paths.head.unlink(missing_ok=True)
-    assert store.newest() == 3
+    assert reader.newest() == 3
 
 
 def test_a_head_never_moves_back(store):
