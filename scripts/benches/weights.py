@@ -21,6 +21,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.config import load
 from Daddy.core.names import new_incarnation
 from Daddy.core.paths import SharedPaths
+from Daddy.learning.device import limit_threads
 from Daddy.weights.codec import decode, encode
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.history import read_history
@@ -47,6 +48,7 @@ class _Quiet:
 
 def run(quick: bool) -> dict[str, object]:
     """Figures of both parts; ``ratio`` compares with the limit, ``lost`` with the control."""
+    limit_threads(1)  # as a learner on a shared machine: idle threads that spin distort the figures
     with tempfile.TemporaryDirectory(prefix="daddy-bench-") as folder:
         root = Path(folder)
         return {
@@ -166,6 +168,7 @@ def _race(target: Callable[[Path, int, int], None], folder: Path, merges: int) -
 def _start_together(
     start: Barrier, target: Callable[[Path, int, int], None], folder: Path, number: int, merges: int
 ) -> None:
+    limit_threads(1)
     start.wait(START_S)
     target(folder, number, merges)
 
