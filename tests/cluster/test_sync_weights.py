@@ -20,15 +20,15 @@ from Daddy.weights.laptop import LaptopExchange
 from Daddy.weights.local import newest_verified
 from Daddy.weights.remote import connect
 from Daddy.weights.sync_settings import Remote
+from tests.components import program
 from tests.weights.helpers import Peer, ToldClock, begin, close, make_state, nudged
-from tests.weights.login import SCRIPT, Login, find_sshd, running_sshd
+from tests.weights.login import SCRIPT, Login, running_sshd
 
 
 @pytest.fixture(scope="module")
 def login(tmp_path_factory):
-    sshd = find_sshd()
-    if sshd is None or shutil.which("rsync") is None:
-        pytest.skip("missing component: openssh-server and rsync (./scripts/test installs them)")
+    sshd = program("sshd", "openssh-server")
+    program("rsync", "rsync")
     with running_sshd(tmp_path_factory.mktemp("login"), sshd) as found:
         yield found
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import plistlib
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.components import program
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 INSTALL = CHECKOUT / "launchd" / "install.sh"
@@ -74,8 +75,7 @@ def test_install_loads_the_agent_and_uninstall_removes_it(home, tmp_path):
 
 
 def test_the_unit_is_accepted_by_systemd_itself(home, tmp_path):
-    if shutil.which("systemd-analyze") is None:
-        pytest.skip("missing component: systemd (systemd-analyze)")
+    program("systemd-analyze", "systemd")
     done = run(home, "systemd", "--print", **ODD)
     unit = tmp_path / "pokemon-sync.service"
     unit.write_text(done.stdout)
@@ -98,8 +98,7 @@ def test_the_unit_runs_the_same_command_with_the_same_settings(home):
 
 
 def test_a_broken_unit_would_be_noticed(home, tmp_path):
-    if shutil.which("systemd-analyze") is None:
-        pytest.skip("missing component: systemd (systemd-analyze)")
+    program("systemd-analyze", "systemd")
     unit = tmp_path / "pokemon-sync.service"
     unit.write_text(
         run(home, "systemd", "--print").stdout.replace("Restart=always", "Restart=no w")

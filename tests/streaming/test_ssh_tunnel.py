@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import shutil
 import socket
 import subprocess
 import threading
@@ -21,9 +20,8 @@ from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.relay import make_relay
 from Daddy.streaming.tokens import ensure_token, load_tokens
 from Daddy.streaming.tunnel_client import FrameSender
+from tests.components import program
 from tests.streaming.helpers import eventually, free_port, picture, report
-
-SSHD = shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin")
 
 SSHD_CONFIG = """
 Port {port}
@@ -65,8 +63,8 @@ def open_port(port: int) -> bool:
 
 @pytest.fixture
 def login(tmp_path: Path) -> Iterator[Login]:
-    if SSHD is None or shutil.which("ssh") is None:
-        pytest.fail("sshd is missing: apt-get install openssh-server (scripts/test does)")
+    sshd_program = program("sshd", "openssh-server")
+    program("ssh", "openssh-client")
     folder = tmp_path / "login"
     folder.mkdir()
     for name in ("host", "client"):
@@ -76,7 +74,7 @@ def login(tmp_path: Path) -> Iterator[Login]:
     (folder / "sshd_config").write_text(SSHD_CONFIG.format(port=port, folder=folder))
     if os.getuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)
-    sshd = subprocess.Popen([SSHD, "-D", "-e", "-f", str(folder / "sshd_config")],
+    sshd = subprocess.Popen([sshd_program, "-D", "-e", "-f", str(folder / "sshd_config")],
                             stderr=(folder / "log").open("wb"))  # fmt: skip
     try:
         assert eventually(10, lambda: open_port(port)), (folder / "log").read_text()

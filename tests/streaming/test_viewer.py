@@ -4,7 +4,6 @@ shown as live."""
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from Daddy.streaming.scene import Panel, Scene
 from Daddy.streaming.status import Peer
 from Daddy.streaming.viewer import Window, save_picture
 from Daddy.streaming.window import Waiting, draw
+from tests.components import program
 from tests.streaming.helpers import finish, free_port, picture, report, start
 from tests.streaming.test_messages import status
 
@@ -210,8 +210,7 @@ def test_keys_change_agents_and_palette_and_leave(monkeypatch) -> None:
 
 @pytest.fixture
 def display(tmp_path) -> Iterator[str]:
-    if shutil.which("Xvfb") is None:
-        pytest.fail("Xvfb is missing: apt-get install xvfb (scripts/test does)")
+    program("Xvfb", "xvfb")
     read, write = os.pipe()
     server = subprocess.Popen(
         ["Xvfb", "-displayfd", str(write), "-screen", "0", "1024x768x24", "-nolisten", "tcp"],

@@ -44,10 +44,6 @@ class Login:
         }
 
 
-def find_sshd() -> str | None:
-    return shutil.which("sshd", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
-
-
 @contextlib.contextmanager
 def running_sshd(folder: Path, sshd: str) -> Iterator[Login]:
     folder.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,8 @@ from Daddy.streaming.tokens import load_tokens
 from Daddy.weights.remote import Ssh, connect
 from Daddy.weights.stream_token import fetch_stream_token
 from Daddy.weights.sync_settings import Remote
-from tests.weights.login import find_sshd, running_sshd
+from tests.components import program
+from tests.weights.login import running_sshd
 
 
 @pytest.fixture
@@ -27,10 +28,7 @@ def there(tmp_path: Path) -> Path:
 @pytest.fixture
 def ssh(tmp_path: Path, there: Path) -> Iterator[Ssh]:
     """A login node whose commands run in ``there``."""
-    sshd = find_sshd()
-    if sshd is None:
-        pytest.fail("sshd is missing: apt-get install openssh-server (scripts/test does)")
-    with running_sshd(tmp_path / "login", sshd) as login:
+    with running_sshd(tmp_path / "login", program("sshd", "openssh-server")) as login:
         authorized = tmp_path / "login" / "authorized_keys"
         run = f'cd {there} && eval "$SSH_ORIGINAL_COMMAND"'.replace('"', '\\"')
         authorized.write_text(f'command="{run}" {authorized.read_text()}')
