@@ -230,4 +230,5 @@ def _start_relay(run: RunPaths, port: int) -> machine.ProcessId:
           f"python -m Daddy.streaming.tunnel_server --port {port}")  # fmt: skip
     where = ["--run-dir", str(run.root), "--port", str(port)]
     argv = [sys.executable, "-m", "Daddy.streaming.relay", *where, "--via", "spool"]
-    return process.start([*argv, "--die-with-parent"], log_path=run.logs / "relay.log")
+    return process.start([*argv, "--die-with-parent", str(machine.myself().pid)],
+                         log_path=run.logs / "relay.log")  # fmt: skip

@@ -5,6 +5,7 @@ Entries call :func:`run_entry`; nothing else in the project prints an error or c
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable, Sequence
 from enum import IntEnum
@@ -119,10 +120,15 @@ def run_entry(
         return _tell_os_error(error)
 
 
+_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG, errno.ESTALE})
+"""What a disk says of itself, often without naming a file."""
+
+
 def _tell_os_error(error: OSError) -> int:
     """A full disk or a read-only folder is the world's doing, not a bug: name the path."""
-    if error.filename is None:
+    if error.filename is None and error.errno not in _DISK:
         raise error
-    print(f"error: {error.strerror}: {error.filename}", file=sys.stderr)
+    where = "" if error.filename is None else f": {error.filename}"
+    print(f"error: {error.strerror}{where}", file=sys.stderr)
     print("  what to do: check that the path exists, is writable and has space", file=sys.stderr)
     return int(ExitCode.FILES)

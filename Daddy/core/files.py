@@ -8,12 +8,13 @@ atomic on NFS; after an error the link count tells whether it succeeded all the 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
 import stat
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,24 @@ JSON_LIMIT = 64 * 1024
 
 
 def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # some network file systems refuse to sync a folder
+    """As well as it can be done: the name is there already, so nothing may look like a failure."""
+    with contextlib.suppress(OSError):  # some network file systems refuse to sync a folder
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
             os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """A full disk says neither file nor folder: name it, so that the person can be told."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def _write_temp(folder: Path, data: bytes, mode: int) -> Path:
@@ -37,7 +50,7 @@ def _write_temp(folder: Path, data: bytes, mode: int) -> Path:
     temp = folder / f".tmp-{os.getpid()}-{uuid.uuid4().hex}"
     descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
-        with os.fdopen(descriptor, "wb") as stream:
+        with _naming(folder), os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
@@ -70,19 +83,28 @@ def create_exclusive(path: Path, data: bytes, mode: int = 0o644) -> bool:
     except FileExistsError:
         won = temp.stat().st_nlink == 2  # noqa: PLR2004 - our link worked, its reply was lost
     finally:
-        temp.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it would hide who won
+            temp.unlink(missing_ok=True)
     _sync_folder(path.parent)
     return won
 
 
 def append_line(path: Path, text: str, *, durable: bool = False) -> None:
-    """Append one line with a single write; ``durable`` waits for the disk. One writer per file."""
+    """Append one line with a single write; ``durable`` waits for the disk. One writer per file.
+
+    OSError when the disk took only a part of it; the next line then begins on a line of its own.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     try:
-        os.write(descriptor, (text.rstrip("\n") + "\n").encode())
-        if durable:
-            os.fsync(descriptor)
+        size = os.fstat(descriptor).st_size
+        torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+        line = ("\n" * torn + text.rstrip("\n") + "\n").encode()
+        with _naming(path):
+            if os.write(descriptor, line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if durable:
+                os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -90,7 +112,8 @@ def append_line(path: Path, text: str, *, durable: bool = False) -> None:
 def read_bounded(path: Path, limit: int) -> bytes:
     """All bytes of a regular file; FileError when it is no regular file or larger than ``limit``.
 
-    A symbolic link is refused: shared folders are written by others.
+    A symbolic link is refused: shared folders are written by others. Where the disk would not give
+    the bytes, the error's cause is the OSError.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -98,11 +121,15 @@ def read_bounded(path: Path, limit: int) -> bytes:
         raise
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror}", "check its permissions") from error
-    with os.fdopen(descriptor, "rb") as stream:
-        facts = os.fstat(stream.fileno())
-        if not stat.S_ISREG(facts.st_mode):
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise FileError(f"{path} is not a regular file", "remove it")
-        data = stream.read(limit + 1)
+        with os.fdopen(descriptor, "rb", closefd=False) as stream:
+            data = stream.read(limit + 1)
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}", "look at the disk") from error
+    finally:
+        os.close(descriptor)
     if len(data) > limit:
         raise FileError(f"{path} is larger than {limit} bytes", "it is not one of ours: remove it")
     return data

@@ -17,7 +17,7 @@ from typing import Any
 from Daddy.core.errors import FileError
 from Daddy.core.files import create_exclusive, read_json, to_json, write_json
 
-_TERM = re.compile(r"term-(\d{6})\.json")
+_TERM = re.compile(r"term-(\d{6,})\.json")
 
 
 @dataclass(frozen=True, slots=True)

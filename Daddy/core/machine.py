@@ -126,12 +126,13 @@ def end_tree(who: ProcessId, grace_s: float) -> None:
             return
 
 
-def die_with_parent() -> None:
+def die_with_parent(parent: int = 0) -> None:
     """Make sure this process ends soon after its parent does, even if that was killed.
 
+    ``parent`` is its pid as it told us itself: it may have died before we came to ask.
     Linux: the kernel sends SIGKILL. Elsewhere a thread looks at the parent's pid once a second.
     """
-    parent = os.getppid()
+    parent = parent or os.getppid()
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:  # it died before the kernel knew

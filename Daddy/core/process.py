@@ -17,6 +17,9 @@ from pathlib import Path
 from Daddy.core.errors import DaddyError
 from Daddy.core.machine import ProcessId, identify
 
+_LAST_WORDS_S = 2.0
+"""Seconds that a killed child has to close its pipes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Completed:
@@ -77,9 +80,15 @@ def run(
 
 
 def _end_group(child: subprocess.Popen[str]) -> None:
+    """A process that left the group, or hangs in the kernel, may hold the pipes: no last words."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
-    child.communicate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.communicate(timeout=_LAST_WORDS_S)
+    for pipe in (child.stdin, child.stdout, child.stderr):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
 
 
 def start(

@@ -213,7 +213,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--fps", type=float, default=15.0, help="pictures a second at most (15)")
     parser.add_argument("--token", type=Path, help="token file (~/.config/daddy/stream.token)")
     parser.add_argument("--via", choices=VIAS, default="ssh-R", help="what carries the stream")
-    parser.add_argument("--die-with-parent", action="store_true", help="end when the parent does")
+    parser.add_argument(
+        "--die-with-parent", type=int, nargs="?", const=0, metavar="PID", help="end when it does"
+    )
     return parser
 
 
@@ -222,8 +224,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     if not args.run_dir.is_dir():
         raise UsageError(f"there is no run in {args.run_dir}", "give the folder of a started run")
-    if args.die_with_parent:
-        die_with_parent()
+    if args.die_with_parent is not None:
+        die_with_parent(args.die_with_parent)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())

@@ -51,3 +51,13 @@ def test_of_eight_processes_that_claim_at_once_one_wins(tmp_path):
         for racer in racers:
             racer.join(20)
         assert sum(wins.get(timeout=5) for _ in racers) == 1
+
+
+def test_terms_go_on_after_the_millionth(tmp_path):
+    (tmp_path / "term-999999.json").write_text("{}")
+    end_term(tmp_path, 999_999, "done")
+    for term in (1_000_000, 1_000_001):
+        lease = Lease.claim(tmp_path, {"who": "a"})
+        assert lease is not None
+        assert lease.term == term
+        lease.release("done")

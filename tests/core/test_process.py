@@ -1,3 +1,4 @@
+import os
 import signal
 import sys
 import time
@@ -23,6 +24,16 @@ def test_a_child_that_takes_too_long_is_ended_with_all_it_started(tmp_path):
     while (found := machine.identify(pid)) and machine.is_alive(found):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_a_grandchild_that_keeps_the_pipes_open_keeps_nobody_waiting(tmp_path):
+    script = f"setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 30' & sleep 30"
+    began = time.monotonic()
+    with pytest.raises(process.ProcessTimeoutError):
+        process.run(["sh", "-c", script], 0.5)
+    waited = time.monotonic() - began
+    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+    assert waited < 10
 
 
 def test_a_missing_program_is_named():
@@ -70,3 +81,9 @@ def test_a_process_dies_with_its_parent(tmp_path):
     while (found := machine.identify(pid)) and machine.is_alive(found):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_a_process_whose_parent_died_before_it_could_look_ends_itself():
+    gone = process.run(["sh", "-c", "echo $$"], 20).stdout.strip()
+    script = f"from Daddy.core.machine import die_with_parent as d; d({gone}); print('lives on')"
+    assert process.run([sys.executable, "-c", script], 20).stdout == ""

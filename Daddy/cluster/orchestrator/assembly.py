@@ -62,7 +62,7 @@ def _programs(config: Config) -> dict[str, list[str]]:
         return {}
     relay = [sys.executable, "-m", "Daddy.streaming.relay", "--run-dir", config.run_dir]
     relay += ["--port", str(training.stream_port), "--top-k", str(training.stream_top_k)]
-    return {"relay": [*relay, "--die-with-parent"]}
+    return {"relay": [*relay, "--die-with-parent", str(os.getpid())]}
 
 
 def _steps(config: Config) -> Callable[[], tuple[int, int]]:
