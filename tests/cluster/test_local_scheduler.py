@@ -204,6 +204,15 @@ def test_jobs_do_not_hear_the_terminal(queue: Queue) -> None:
     assert queue.row(job).state is JobState.RUNNING
 
 
+def test_a_job_whose_start_cannot_be_written_down_leaves_no_process_behind(queue: Queue) -> None:
+    job = queue.submit("import os, time; print(os.getpid(), flush=True); time.sleep(60)")
+    (queue.files(job).folder / "start.json").mkdir()  # nothing can be written there
+    assert queue.wait(job, JobState.ENDED).word == "FAILED"
+    time.sleep(0.3)
+    pid = queue.out(job)
+    assert not pid or _state(int(pid)) == "Z"
+
+
 def test_a_program_that_does_not_exist_is_a_failed_job(queue: Queue) -> None:
     spec = JobSpec(
         token=new_token(), number=1, run_id="x", argv=("/nowhere/program",), environment={},

@@ -7,11 +7,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from Daddy.cluster.orchestrator.intent import Intent, read_intent, write_intent
+from Daddy.cluster.orchestrator.records import Mode
+from Daddy.core.lease import Lease
 from tests.cluster.conftest import ROOT, Person, small_config, until
 
 
@@ -87,6 +92,34 @@ def test_stop_works_without_a_controller_and_nothing_comes_back(person: Person) 
     assert stopped.returncode == 0, stopped.stderr
     seen = person.sees()
     assert (seen["mode"], seen["queue"]["running"], seen["queue"]["pending"]) == ("stopped", 0, 0)
+
+
+def test_stop_on_another_login_host_is_carried_out_by_the_controller_there(person: Person) -> None:
+    write_intent(person.run, Intent(Mode.RUN, 2, "local", "r", "cartpole"), 0.0)
+    there = Lease.claim(person.run.controller_lease, {"host": "login-2", "pid": 1, "created": 1.0})
+    assert there is not None
+    ended = threading.Event()
+
+    def control() -> None:
+        """A controller far away: it beats, and does what the intent says."""
+        while not ended.wait(0.2):
+            there.beat()
+            intent = read_intent(person.run)
+            if intent is not None and intent.mode is Mode.DRAIN:
+                ended.wait(3.0)
+                write_intent(person.run, replace(intent, mode=Mode.STOPPED), 0.0)
+                there.release("stopped")
+                return
+
+    controller = threading.Thread(target=control)
+    controller.start()
+    try:
+        stopped = person.says("stop")
+    finally:
+        ended.set()
+        controller.join()
+    assert stopped.returncode == 0, stopped.stderr
+    assert "no job is left" in stopped.stdout
 
 
 def test_a_controller_in_the_foreground_leaves_at_ctrl_c_and_the_jobs_go_on(

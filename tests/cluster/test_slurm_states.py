@@ -82,6 +82,12 @@ def test_jobs_of_others_and_of_another_run_are_counted_and_not_taken() -> None:
     assert ([job.job_id for job in jobs], strangers) == ([17], 2)
 
 
+def test_a_strangers_name_with_bars_in_it_does_not_blind_the_controller() -> None:
+    text = listing() + "\n" + listing(JobID="18", Name="sweep|lr=1\u2028e-3", Comment="a|b|c")
+    jobs, strangers = parse_listing(text, RUN)
+    assert ([job.job_id for job in jobs], strangers) == ([17], 1)
+
+
 def test_the_name_still_tells_the_token_when_the_comment_was_lost() -> None:
     assert token_of(RUN, NAME, "(null)") == TOKEN
     assert token_of(RUN, "wrap", COMMENT) == TOKEN

@@ -25,7 +25,7 @@ from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.cluster.orchestrator.slurm_templates import render
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import load, load_effective, run_paths
-from Daddy.core.errors import DaddyError, ExitCode, SchedulerError
+from Daddy.core.errors import ControllerAliveError, DaddyError, ExitCode, SchedulerError
 from Daddy.core.files import write_atomic
 from Daddy.core.lease import Lease
 from Daddy.core.paths import RunPaths
@@ -162,14 +162,18 @@ def stop(request: Request, *, now: bool) -> int:
         "stopping: " + ("the jobs are cancelled" if now else "the jobs write checkpoints and leave")
     )
     until = clock.monotonic() + config.controller.drain_seconds + _STOP_GRACE_S
+    elsewhere = False
     while not _is_over(run):
         if clock.monotonic() > until:
             raise SchedulerError(
                 "the controller has not seen all jobs leave yet",
                 "it goes on trying: look with `status`, or say `stop --now`",
             )
-        if tenure.lives(run) is not True:
-            return _see_through(run, intent, config, clock)
+        if tenure.lives(run) is not True and not elsewhere:
+            try:
+                return _see_through(run, intent, config, clock)
+            except ControllerAliveError:
+                elsewhere = True  # on another host: it reads the same intent
         clock.wait(threading.Event(), _STOP_LOOK_S)
     print("stopped: no job is left")
     return ExitCode.DONE

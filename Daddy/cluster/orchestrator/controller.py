@@ -6,6 +6,7 @@ leads to the next pass at once, without asking the scheduler meanwhile.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import traceback
 from collections.abc import Callable
@@ -74,7 +75,7 @@ class Controller:
                 final, wake_at = self._guarded_pass()
                 if final is not None:
                     return final
-                self._idle(stop, wake_at)
+                self._guarded_idle(stop, wake_at)
             return None
         finally:
             parts.companions.end()
@@ -85,10 +86,26 @@ class Controller:
             return self.once()
         except ControllerAliveError:
             raise
-        except Exception as error:  # noqa: BLE001 - the one place where the loop must survive
-            traceback.print_exc()
-            self._parts.effects.tell("error", text=f"a pass failed: {error!r}")
+        except Exception as error:  # noqa: BLE001 - a place where the loop must survive
+            self._tell_failure(f"a pass failed: {error!r}")
             return None, self._parts.clock.now() + self._parts.policy.pass_s
+
+    def _guarded_idle(self, stop: threading.Event, wake_at: float) -> None:
+        """Wait; what fails meanwhile (a beat that cannot be written) ends the waiting, not us."""
+        try:
+            self._idle(stop, wake_at)
+        except ControllerAliveError:
+            raise
+        except Exception as error:  # noqa: BLE001 - a place where the loop must survive
+            self._tell_failure(f"a look failed: {error!r}")
+            self._parts.clock.wait(stop, self._parts.policy.hot_pass_s)
+
+    def _tell_failure(self, text: str) -> None:
+        """In the log and as an event, where a full disk still takes them."""
+        with contextlib.suppress(OSError):
+            traceback.print_exc()
+        with contextlib.suppress(OSError):
+            self._parts.effects.tell("error", text=text)
 
     def once(self) -> tuple[Mode | None, float]:
         """Look, write down, decide, act. Returns the final mode, if any, and when to come again."""

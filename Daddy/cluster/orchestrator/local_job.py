@@ -46,6 +46,7 @@ class LocalJob:
         self._spec = spec
         self._clock = clock
         self._child: Child | None = None
+        self._starting = self._dismissed = False
         self._never = threading.Event()
 
     def run(self) -> None:
@@ -65,7 +66,7 @@ class LocalJob:
             code = self._end_child()
         except OSError as error:
             print(f"error: the job cannot be started: {error}", file=sys.stderr)
-            word, code = "FAILED", 127
+            word, code = "FAILED", 127 if self._child is None else self._end_child()
         finally:
             end = {"word": word, "exit_code": code, "ended_ts": self._clock.now()}
             self._files.write("end", end)
@@ -115,7 +116,8 @@ class LocalJob:
     def _start_child(self, place: int, ends: float) -> Child:
         logs, job_id = Path(self._spec["logs"]), self._files.job_id
         own = {JOB_ID: str(job_id), JOB_END_TIME: f"{ends:.3f}"}
-        child = spawn(
+        self._starting = True
+        child = self._child = spawn(
             self._spec["argv"],
             stdout=logs / f"slurm-{job_id}.out",
             stderr=logs / f"slurm-{job_id}.err",
@@ -123,7 +125,9 @@ class LocalJob:
             cwd=Path(self._spec["work_dir"]),
             keep=(place,),
         )
-        self._child = child
+        self._starting = False
+        if self._dismissed:
+            raise DismissedError
         who = identify(child.pid)
         start = {
             "pid": child.pid,
@@ -146,7 +150,10 @@ class LocalJob:
         return self._child.exit_code
 
     def _dismiss(self, _number: int, _frame: FrameType | None) -> None:
-        raise DismissedError
+        """A child that is being born is waited for: one that nobody knows could not be ended."""
+        self._dismissed = True
+        if not self._starting:
+            raise DismissedError
 
     def _warn(self, _number: int, _frame: FrameType | None) -> None:
         if self._child is not None:

@@ -142,7 +142,8 @@ class LocalScheduler:
         for job in jobs:
             files = self._find(job)
             if files is not None:
-                files.write("cancel", {"ts": self._clock.now()})
+                with contextlib.suppress(OSError):  # a full disk: the signal does it alone
+                    files.write("cancel", {"ts": self._clock.now()})
             if not self._send(job, "process", signal.SIGTERM):
                 self._send(job, "start", signal.SIGKILL)
 

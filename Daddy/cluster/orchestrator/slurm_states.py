@@ -47,6 +47,7 @@ _ENDED = frozenset(
 
 _COMMENT = re.compile(r"daddy/(?P<run>[^/]+)/(?P<number>\d+)/(?P<token>[0-9a-f]{12})")
 _NAME = re.compile(r"daddy-(?P<run>.+)-(?P<token>[0-9a-f]{12})")
+_OURS = re.compile(r"daddy[-/]")
 
 FATAL_REFUSALS = (
     "Invalid account",
@@ -100,14 +101,16 @@ def parse_listing(text: str, run_id: str) -> tuple[tuple[QueueJob, ...], int]:
 
     Raises GarbledListingError at the first line that is not whole.
     """
-    rows = [_split(line) for line in text.splitlines() if line.strip()]
+    rows = [_split(line) for line in text.split("\n") if line.strip()]
     ours = [job for row in rows if (job := _to_job(row, run_id)) is not None]
     return tuple(ours), len(rows) - len(ours)
 
 
 def _split(line: str) -> dict[str, str]:
+    """A stranger's name or comment may hold bars: they come last, and ours hold none."""
     parts = [part.strip() for part in line.split(_MARK)]
-    if len(parts) != len(FIELDS) + 1 or parts[-1]:
+    more = len(parts) - len(FIELDS) - 1
+    if more < 0 or parts[-1] or (more and _OURS.search(line)):
         raise GarbledListingError(f"a line of squeue has {len(parts) - 1} fields: {line[:80]!r}")
     row = dict(zip(FIELDS, parts, strict=False))
     if not row["JobID"].split("_")[0].isdigit() or not row["State"]:
