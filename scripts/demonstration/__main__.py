@@ -25,7 +25,6 @@ from Daddy.core.paths import RunPaths, SharedPaths
 from Daddy.dashboard import RunView, render
 from Daddy.learning.prepare import prepare
 from scripts.demonstration.picture import draw
-from scripts.demonstration.random_play import play_at_random
 from scripts.demonstration.stage import Stage
 from scripts.demonstration.summary import read_run, read_versions, summarise
 
@@ -41,6 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     prepare()
+    from scripts.demonstration.random_play import play_at_random
+
     site = "demo-slurm" if args.slurm else "demo"
     config = load(None, {"run_dir": args.run_dir}, {}, site)
     run, clock, console = run_paths(config), SystemClock(), Console()
