@@ -25,9 +25,13 @@ JOB_REFUSE_FACTOR = 25.0
 """Norm of a delta, as a multiple of the usual one: beyond the first it is scaled down, beyond the
 second (for our own jobs the third) refused: docs/decisions/0052."""
 
+LAPTOP_GROWTH = 10.0
+"""How much further than usual a laptop's delta may go, however many optimizer steps it claims."""
+
 NORM_HISTORY = 16
 NORMS_NEEDED = 4
-"""Accepted norms that are remembered, and how many it takes before the norm is judged at all."""
+"""Accepted norms of jobs that are remembered, and how many it takes before a job's is judged at
+all. A laptop's waits for one, because nobody vouches for it."""
 
 
 class Fault(str, Enum):
@@ -136,17 +140,21 @@ def judge_values(
     """Third stage: finite and of a usual size. ``norm`` is the delta's, NaN when any value is.
 
     ``history`` holds (norm, optimizer steps) of accepted deltas. More steps than usual may go
-    further, in proportion; fewer may go as far as usual. ``strict`` is for laptops.
+    further, in proportion; fewer may go as far as usual. ``strict`` is for laptops, whose claims
+    are not believed beyond a bound.
     """
-    if not math.isfinite(norm):
-        return _bad("it holds values that are not finite")
-    if norm == 0.0:
-        return _bad("it is zero everywhere: nothing was learnt")
-    if len(history) < NORMS_NEEDED:
+    if norm == 0.0 or not math.isfinite(norm):
+        zero = "it is zero everywhere: nothing was learnt"
+        return _bad("it holds values that are not finite" if norm else zero)
+    if strict and not history:
+        reason = "no job's contribution has been seen yet to judge it by"
+        return Verdict(admitted=False, reason=reason, wait=True)
+    if not strict and len(history) < NORMS_NEEDED:
         return ADMITTED
     usual = statistics.median(one[0] for one in history)
     steps = statistics.median(one[1] for one in history)
-    usual *= max(1.0, optimizer_steps / max(1.0, steps))
+    growth = max(1.0, optimizer_steps / max(1.0, steps))
+    usual *= min(growth, LAPTOP_GROWTH) if strict else growth
     if norm > (REFUSE_FACTOR if strict else JOB_REFUSE_FACTOR) * usual:
         return _bad(f"its norm {norm:.3g} is {norm / usual:.1f} times the usual {usual:.3g}")
     if norm > CLIP_FACTOR * usual:

@@ -47,7 +47,8 @@ class Durable:
                 raise
         finally:
             self.hook(f"C5:{what}")
-            temp.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # it would hide who won
+                temp.unlink(missing_ok=True)
         _sync_folder(path.parent)
         return won
 
@@ -94,9 +95,10 @@ class Durable:
 
 
 def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # some network file systems refuse to sync a folder
+    """As well as it can be done: the name is there already, so nothing may look like a failure."""
+    with contextlib.suppress(OSError):  # some network file systems refuse to sync a folder
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
             os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        finally:
+            os.close(descriptor)

@@ -7,6 +7,7 @@ beginning there is nothing to share.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping
 from typing import Protocol
@@ -62,7 +63,7 @@ class SharedExchange:
         self._events = events
         self._merger = Merger(self._store, settings, clock, f"{peer}/{incarnation}")
         self._run_id = ""
-        self._beats = 0
+        self._beats = self._fleet_steps = 0
         self._last_publish: float | None = None
         self._period_s = settings.period_s
         self._progress: Progress | None = None
@@ -123,9 +124,12 @@ class SharedExchange:
             return None
 
     def fleet_steps(self) -> int:
-        """Environment steps of all contributors in the newest version."""
-        newest = self._store.newest()
-        return 0 if newest is None else self._store.version(newest).fleet_steps
+        """Environment steps of all contributors in the newest version that could be read."""
+        with contextlib.suppress(OSError, DaddyError):
+            newest = self._store.newest()
+            if newest is not None:
+                self._fleet_steps = self._store.version(newest).fleet_steps
+        return self._fleet_steps
 
     def bookkeeping(self) -> bytes:
         """What a successor needs besides the weights to go on."""

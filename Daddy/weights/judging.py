@@ -83,20 +83,26 @@ class Judge:
         self._watch = watch
 
     def judge_all(self, head: Version, found: Sequence[Found]) -> list[Judged]:
-        """A verdict on each, in order; without those awaited and their authors' later ones."""
+        """A verdict on each, in order; without those awaited and their authors' later ones.
+
+        Jobs first: a laptop's norm is judged by what the jobs', these included, usually are.
+        """
         judged: list[Judged] = []
         waiting: set[str] = set()
-        for one in found:
+        norms = list(head.norms)
+        for one in sorted(found, key=lambda one: one.laptop):
             if one.offer.author in waiting:
                 continue
-            result = self._judge(head, one)
+            result = self._judge(head, one, norms if one.laptop else head.norms)
             if result.verdict.wait:
                 waiting.add(one.offer.author)
-            else:
-                judged.append(result)
-        return judged
+                continue
+            judged.append(result)
+            if result.verdict.admitted and not one.laptop:
+                norms.append((result.norm * result.verdict.scale, one.offer.optimizer_steps))
+        return sorted(judged, key=lambda one: one.found.key)
 
-    def _judge(self, head: Version, one: Found) -> Judged:
+    def _judge(self, head: Version, one: Found, norms: Sequence[tuple[float, float]]) -> Judged:
         verdict = self._judge_author(one)
         if verdict.admitted:
             verdict = judge_record(one.offer, self._standing(head, one))
@@ -113,7 +119,7 @@ class Judge:
         except WeightsError as error:
             return Judged(one, Verdict(admitted=False, reason=error.message, fault=Fault.VALUES))
         size = norm(delta)
-        verdict = judge_values(size, one.offer.optimizer_steps, head.norms, strict=one.laptop)
+        verdict = judge_values(size, one.offer.optimizer_steps, norms, strict=one.laptop)
         return Judged(one, verdict, delta if verdict.admitted else None, size)
 
     def _judge_author(self, one: Found) -> Verdict:

@@ -29,6 +29,9 @@ from Daddy.weights.weighting import Due, Shares, complete_set, is_due, share_out
 INPUTS_LIMIT = 48
 """Contributions judged in one merge, so that a commit record stays small; others wait."""
 
+LAPTOP_INPUTS_LIMIT = 16
+"""Of which so many from laptops: what lies in their boxes never crowds out the jobs' own."""
+
 LEASE_SILENCE_S = 20.0
 """A merge takes seconds; a merger silent for longer counts as gone (safety does not need it)."""
 
@@ -86,7 +89,12 @@ class Merger:
         consumed = {author: pair[0] for author, pair in head.consumed.items()}
         found = offers.pending(self._store, consumed)
         fresh = [one for one in found if one.offer.sequence > consumed.get(one.offer.author, 0)]
-        return fresh[:INPUTS_LIMIT]
+        fresh.sort(
+            key=lambda one: one.key in self._refused
+        )  # refused again, if at all
+        jobs = [one for one in fresh if not one.laptop]
+        laptops = [one for one in fresh if one.laptop][:LAPTOP_INPUTS_LIMIT]
+        return sorted([*jobs, *laptops][:INPUTS_LIMIT], key=lambda one: one.key)
 
     def _due(self, found: Sequence[Found], period_s: float) -> Due:
         waiting = [one for one in found if one.key not in self._refused]
@@ -138,7 +146,10 @@ class Merger:
             if one.delta is not None
         ]
         if rule == "polyak":
-            shares = Shares(tuple(self._settings.alpha for _ in admitted), shares.denominator)
+            alpha = self._settings.alpha
+            each = zip(admitted, shares.shares, strict=True)
+            given = tuple(min(alpha, own) if one.found.laptop else alpha for one, own in each)
+            shares = Shares(given, shares.denominator)
         clips = [one.verdict.scale for one in admitted]
         state = move(shared, pulls, factors(rule, shares.shares, clips))
         if not is_finite(state):
@@ -176,7 +187,8 @@ class Merger:
             for one, share in zip(admitted, shares.shares, strict=True)
         )
         totals = _totals(head, inputs)
-        norms = [(one.norm * one.clip, one.optimizer_steps) for one in inputs]
+        jobs = [one for one in inputs if offers.SLOT.fullmatch(one.peer)]  # what is usual, they say
+        norms = [(one.norm * one.clip, one.optimizer_steps) for one in jobs]
         return Version(
             version=head.version + 1,
             run_id=head.run_id,
@@ -219,8 +231,9 @@ class Merger:
         if self._settings.wan:
             store.write_keyframe(record.version, encode(state, half=True))
         store.durable.hook("C12")
-        for receipt in receipts(record):
-            offers.write_receipt(store, receipt)
+        for one in (store.version(record.version - 1), record):  # its merger may have died here
+            for receipt in receipts(one):
+                offers.write_receipt(store, receipt)
         self._sweeper.after_merge(record, judged)
 
 

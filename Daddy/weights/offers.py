@@ -112,10 +112,17 @@ def authors(store: Store) -> set[str]:
     return {f"{folder.parent.name}/{folder.name}" for folder in _incarnations(store)}
 
 
+def boxes(store: Store) -> list[Path]:
+    """The laptops' boxes."""
+    return _folders(store.paths.inbox, PEER)
+
+
 def _folders(parent: Path, form: re.Pattern[str]) -> list[Path]:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         return sorted(
-            path for path in parent.iterdir() if form.fullmatch(path.name) and path.is_dir()
+            path
+            for path in parent.iterdir()
+            if form.fullmatch(path.name) and path.is_dir() and not path.is_symlink()
         )
     return []
 
@@ -126,7 +133,7 @@ def pending(store: Store, consumed: Mapping[str, int]) -> list[Found]:
     From a job, sequences without a gap only: an earlier one may not be visible yet on NFS.
     """
     found = [one for folder in _incarnations(store) for one in _from_job(store, folder, consumed)]
-    for box in _folders(store.paths.inbox, PEER):
+    for box in boxes(store):
         found += _from_box(store, box)
     return sorted(found, key=lambda one: one.key)
 
@@ -181,7 +188,7 @@ def _read_offer(path: Path) -> Contribution | None:
 
 
 def _from_box(store: Store, box: Path) -> Iterator[Found]:
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(OSError):  # one box that cannot be looked into must not stop the rest
         for path in sorted(box.glob("*.json"))[:BOX_LIMIT]:
             offer = _read_box_offer(box.name, path)
             if offer is None:
@@ -219,4 +226,6 @@ def read_blob(found: Found) -> bytes:
 def write_receipt(store: Store, receipt: Receipt) -> None:
     """Tell a laptop what became of its contribution."""
     name = f"{receipt.incarnation}-{receipt.sequence:06d}.json"
-    store.durable.create(store.paths.receipts / receipt.peer / name, receipt.to_bytes(), "receipt")
+    path = store.paths.receipts / receipt.peer / name
+    if not path.exists():
+        store.durable.create(path, receipt.to_bytes(), "receipt")

@@ -35,6 +35,7 @@ class Sweeper:
         self._store = store
         self._keep = keep
         self._watch = watch
+        self._sweeps = 0
 
     def after_merge(self, record: Version, judged: Sequence[Found]) -> None:
         """Remove what ``record`` made superfluous."""
@@ -49,7 +50,10 @@ class Sweeper:
         self._drop_terms()
         for box in _folders(self._store.paths.receipts):
             _keep_newest(box.glob("*.json"), KEEP_RECEIPTS)
-        if self._watch.still_s("sweep", record.version // 1_000_000) >= SWEEP_S:
+        for evidence in _folders(self._store.paths.quarantine):
+            _keep_newest(evidence.iterdir(), KEEP_EVIDENCE)
+        if self._watch.still_s("sweep", self._sweeps) >= SWEEP_S:
+            self._sweeps += 1
             self.sweep_orphans(needed)
         self.sweep_incarnations()
 
@@ -69,14 +73,15 @@ class Sweeper:
         return offers.pending(self._store, {key: one[0] for key, one in record.consumed.items()})
 
     def _drop_offer(self, one: Found, *, refused: bool) -> None:
-        if one.laptop and refused:
-            self._store.set_aside(one.blob, "refused")
-            self._store.set_aside(one.record, "refused")
-            _keep_newest((self._store.paths.quarantine / "refused").iterdir(), KEEP_EVIDENCE)
-            return
-        one.record.unlink(missing_ok=True)
-        if one.laptop:
-            one.blob.unlink(missing_ok=True)
+        """What cannot be removed from a box that is not ours stays: it is never judged again."""
+        with contextlib.suppress(OSError):
+            if one.laptop and refused:
+                self._store.set_aside(one.blob, "refused")
+                self._store.set_aside(one.record, "refused")
+                return
+            one.record.unlink(missing_ok=True)
+            if one.laptop:
+                one.blob.unlink(missing_ok=True)
 
     def _drop_duplicates(self, record: Version) -> None:
         """Contributions of laptops that arrived again after they were judged."""
@@ -92,7 +97,7 @@ class Sweeper:
 
     def _drop_terms(self) -> None:
         with contextlib.suppress(FileNotFoundError):
-            names = sorted(self._store.paths.lease.glob("term-*.json"))
+            names = sorted(self._store.paths.lease.glob("term-*.json"), key=_term)
             for path in names[: -2 * KEEP_TERMS]:
                 path.unlink(missing_ok=True)
 
@@ -101,9 +106,11 @@ class Sweeper:
         blobs = (path for folder in _folders(self._store.paths.blobs) for path in folder.iterdir())
         strays = [path for path in blobs if path.stem not in needed]
         strays += list(self._store.paths.tmp.iterdir())
+        for box in offers.boxes(self._store):
+            with contextlib.suppress(OSError):  # not every box can be looked into
+                strays += [one for one in box.iterdir() if not one.with_suffix(".json").exists()]
         gone = [path for path in strays if self._watch.still_s(("stray", path)) >= ORPHAN_S]
-        for path in gone:
-            path.unlink(missing_ok=True)
+        _remove(gone)
         return gone
 
     def sweep_incarnations(self) -> None:
@@ -126,6 +133,17 @@ def _folders(parent: Path) -> list[Path]:
     return [path for path in parent.iterdir() if path.is_dir()] if parent.is_dir() else []
 
 
+def _term(path: Path) -> int:
+    digits = path.name.removeprefix("term-").split(".")[0]
+    return int(digits) if digits.isdigit() else 0
+
+
 def _keep_newest(paths: Iterable[Path], count: int) -> None:
-    for path in sorted(paths)[:-count]:
-        path.unlink(missing_ok=True)
+    _remove(sorted(paths)[:-count])
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    """Remove what can be removed: a folder that a laptop sent, or one of its own, is left."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)

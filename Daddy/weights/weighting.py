@@ -68,8 +68,15 @@ def _per_peer(offers: Sequence[Offer], trust: float) -> list[float]:
 
 
 def share_out(offers: Sequence[Offer], full: float, limits: Limits) -> Shares:
-    """Each offer's share: its weight over max(one round's sum, ``full``), laptops capped."""
-    denominator = max(sum(_per_peer(offers, limits.trust)), full)
+    """Each offer's share: its weight over max(one round's sum, ``full``), laptops capped.
+
+    Nor does what laptops claim shrink the jobs' shares by more than ``limits.together``.
+    """
+    jobs = sum(_per_peer([one for one in offers if not one.laptop], 1.0))
+    laptops = sum(_per_peer([one for one in offers if one.laptop], limits.trust))
+    if max(jobs, full) > 0.0:
+        laptops = min(laptops, max(jobs, full) * limits.together / (1.0 - limits.together))
+    denominator = max(jobs + laptops, full)
     if denominator <= 0.0:
         return Shares(tuple(0.0 for _ in offers), 0.0)
     shares = [weigh(offer, limits.trust) / denominator for offer in offers]

@@ -6,6 +6,7 @@ import math
 import pytest
 
 from Daddy.weights.admission import (
+    ADMITTED,
     Fault,
     Standing,
     judge_file,
@@ -106,8 +107,21 @@ def test_more_optimizer_steps_may_go_further_and_fewer_as_far_as_usual():
     assert judge_values(1.9, 4, HISTORY, strict=True).scale == 1.0
 
 
-def test_nothing_is_called_unusual_before_four_have_been_seen():
-    assert judge_values(1e6, 20, HISTORY[:3], strict=True).scale == 1.0
+def test_no_job_is_called_unusual_before_four_have_been_seen():
+    assert judge_values(1e6, 20, HISTORY[:3], strict=False) == ADMITTED
+
+
+def test_a_laptop_waits_for_the_first_job_and_is_judged_by_it():
+    verdict = judge_values(1.0, 20, (), strict=True)
+    assert verdict.wait
+    assert not verdict.admitted
+    assert not judge_values(1e6, 20, HISTORY[:1], strict=True).admitted
+    assert judge_values(1.0, 20, HISTORY[:1], strict=True).admitted
+
+
+def test_a_laptop_does_not_buy_a_giant_step_with_claimed_optimizer_steps():
+    assert not judge_values(1e6, 1 << 50, HISTORY, strict=True).admitted
+    assert judge_values(8.0, 200, HISTORY, strict=True).scale == 1.0
 
 
 def test_the_history_is_bounded():

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -449,6 +451,37 @@ def test_the_last_to_leave_merges_what_is_left(tmp_path, clock):
         peer.exchange.leave("total_steps reached")
     history = read_history(SharedPaths(tmp_path))
     assert history.versions[-1].fleet_steps == 400
+
+
+def test_a_version_that_cannot_be_read_does_not_end_a_learner_that_asks_for_the_steps(
+    tmp_path, clock
+):
+    peer = begin(tmp_path, "slot-0", clock)
+    peer.learn(1)
+    peer.publish()
+    assert peer.exchange.fleet_steps() == 100
+    SharedPaths(tmp_path).version(2).write_text("{ torn")
+    peer.learn(2)
+    assert "training goes on" in peer.publish()
+    assert peer.exchange.fleet_steps() == 100
+
+
+def test_a_folder_that_cannot_be_synced_does_not_make_a_published_contribution_look_lost(
+    tmp_path, clock, monkeypatch
+):
+    peer, real = begin(tmp_path, "slot-0", clock), os.open
+
+    def no_folders(path, flags, *rest):
+        if Path(path).is_dir():
+            raise OSError(5, "Input/output error")
+        return real(path, flags, *rest)
+
+    monkeypatch.setattr(os, "open", no_folders)
+    for number in (1, 2):
+        peer.learn(number)
+        assert f"contribution {number} on" in peer.publish()
+        clock.pass_by(100)
+        assert peer.adopt() == number
 
 
 def test_two_processes_under_one_name_do_not_overwrite_each_other(tmp_path, clock):

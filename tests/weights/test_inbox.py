@@ -270,3 +270,88 @@ def test_one_contribution_a_minute_and_the_rest_is_kept(tmp_path, clock):
     assert "due in 60 s" in laptop.publish(nudged(weights, 2), 200, 9)
     clock.pass_by(61)
     assert "contribution 2 on v0, 200 steps" in laptop.publish(nudged(weights, 3), 300, 14)
+
+
+def test_a_box_full_of_contributions_does_not_crowd_out_the_jobs(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock)
+    _, box, record, offer = box_with_one(cluster, clock)
+    data = record.with_suffix(".st").read_bytes()
+    for number in range(1, 60):  # in order by name and form, from another run
+        wrong = dataclasses.replace(offer, run_id="other", sequence=number)
+        (box / f"{box_name(wrong)}.json").write_bytes(wrong.to_bytes())
+        (box / f"{box_name(wrong)}.st").write_bytes(data)
+    for number in (1, 2, 3):
+        version = cluster.merge()
+        assert version.version == number
+        assert [one.peer for one in version.inputs if one.peer != "anna"] == ["slot-0"]
+
+
+def test_a_laptop_alone_waits_until_a_job_has_shown_what_is_usual(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock)
+    laptop, weights = cluster.laptop()
+    laptop.publish(shifted(weights, 1e20), 1000, 50)
+    box = cluster.push()
+    clock.pass_by(100)
+    assert cluster.job.adopt() is None
+    assert list(box.iterdir()) != []
+    cluster.merge()
+    assert not laptop.receipts()[0].accepted
+    assert close(cluster.job.weights, weights, 10.0)
+
+
+def test_what_is_usual_is_told_by_the_jobs_and_not_by_laptops(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock)
+    laptop, weights = cluster.laptop()
+    for number in range(1, 9):
+        laptop.publish(shifted(weights, 1e-6 * number), 1000 * number, 1000 * number)
+    cluster.push()
+    version = cluster.merge()
+    assert sum(one.peer == "anna" for one in version.inputs) > 1
+    assert len(version.norms) == 1
+    assert cluster.merge().inputs[-1].clip == 1.0
+
+
+def test_a_box_that_is_a_link_elsewhere_is_left_alone(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock)
+    cluster.merge()
+    (cluster.root / "inbox").mkdir(exist_ok=True)
+    (cluster.root / "inbox" / "evil").symlink_to(cluster.root / "merged")
+    records = sorted(path.name for path in (cluster.root / "merged").iterdir())
+    cluster.merge()
+    left = {path.name for path in (cluster.root / "merged").iterdir()}
+    assert left >= set(records)
+
+
+def test_under_the_polyak_rule_too_a_laptop_has_a_tenth_at_most(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock, rule="polyak")
+    laptop, weights = cluster.laptop()
+    laptop.publish(nudged(weights, 5), 1000, 50)
+    cluster.push()
+    version = cluster.merge()
+    assert next(one for one in version.inputs if one.peer == "anna").share <= 0.10
+
+
+def test_a_receipt_that_its_merger_did_not_live_to_write_comes_with_the_next_version(
+    tmp_path, clock
+):
+    cluster = Cluster(tmp_path, clock)
+    laptop, *_ = box_with_one(cluster, clock)
+    cluster.merge()
+    for path in (cluster.root / "receipts" / "anna").iterdir():
+        path.unlink()  # as if it had been killed between commit and receipts
+    cluster.merge()
+    assert [one.accepted for one in laptop.receipts()] == [True]
+
+
+def test_what_no_record_names_leaves_a_box_after_an_hour(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock)
+    _, box, record, _ = box_with_one(cluster, clock)
+    record.unlink()
+    for _ in range(4):
+        cluster.merge()
+        assert list(box.iterdir()) != []
+        clock.pass_by(1300)
+    for _ in range(2):
+        clock.pass_by(1300)
+        cluster.merge()
+    assert list(box.iterdir()) == []

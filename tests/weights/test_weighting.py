@@ -61,6 +61,21 @@ def test_laptops_never_have_more_than_their_share(steps, laptops, live):
     assert sum(by_peer.values()) <= LIMITS.together + 1e-9
 
 
+@given(
+    st.lists(st.integers(1, 100_000), min_size=1, max_size=4),
+    st.lists(st.integers(1, 1 << 30), max_size=8),
+    st.integers(0, 8),
+)
+def test_whatever_laptops_claim_the_jobs_keep_four_fifths_of_their_shares(steps, laptops, live):
+    own = jobs(*steps)
+    full = complete_set(own, live, 0.0)
+    alone = share_out(own, full, LIMITS).shares
+    friends = [Offer(f"laptop-{k}", n, 0, laptop=True) for k, n in enumerate(laptops)]
+    together = share_out(own + friends, full, LIMITS).shares
+    for before, after in zip(alone, together[: len(own)], strict=True):
+        assert after >= (1.0 - LIMITS.together) * before - 1e-9
+
+
 @pytest.mark.parametrize(
     ("published", "live", "oldest_s", "laptops", "now"),
     [
