@@ -6,6 +6,7 @@ Loaded after the first update only, because its imports are no part of a job's w
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +28,19 @@ class TensorBoard:
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
 
-        if self._writer is None:
-            self._writer = _open(self._folder)
         points = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
         event = Event(wall_time=self._clock.now(), step=step, summary=Summary(value=points))
-        self._writer.add_event(event)
+        try:
+            if self._writer is None:
+                self._writer = _open(self._folder)
+            self._writer.add_event(event)
+        except OSError:  # a full disk costs points, not the learner; a new file is tried next time
+            self._writer = None
 
     def close(self) -> None:
         if self._writer is not None:
-            self._writer.close()
+            with suppress(OSError):
+                self._writer.close()
 
 
 def _open(folder: Path) -> Any:

@@ -8,6 +8,7 @@ fails its hash is set aside, never deleted, and the one before it is used.
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -68,13 +69,16 @@ def load_newest(folder: Path) -> Found | None:
     """The newest checkpoint that verifies; None where none was ever written.
 
     FileError when there are some and every one is damaged: starting anew in silence would throw
-    the run's progress away.
+    the run's progress away. FileError too when the newest may well be whole and only cannot be
+    read now: going back behind it would lose steps for a moment's trouble.
     """
     refused: list[tuple[Path, str]] = []
     for path in manifests(folder):
         try:
             checkpoint = load(path)
         except FileError as error:
+            if _may_pass(error):
+                raise
             refused.append((path, error.message))
             continue
         _set_aside(path for path, _ in refused)
@@ -86,6 +90,13 @@ def load_newest(folder: Path) -> Found | None:
         "restore one from a backup, or move the folder away to start this slot from the shared "
         "weights",
     )
+
+
+def _may_pass(error: FileError) -> bool:
+    """Whether the disk, and not what is on it, is at fault; a bad sector stays bad."""
+    cause = error.__cause__
+    gone = isinstance(cause, FileNotFoundError)
+    return isinstance(cause, OSError) and not gone and cause.errno != errno.EIO
 
 
 def load(manifest_path: Path) -> Checkpoint:

@@ -67,7 +67,10 @@ class Relay:
     def run(self, stop: threading.Event) -> None:
         """Serve until ``stop`` is set."""
         while not stop.is_set():
-            self._link.wait(self.step())
+            pause = POLL_S
+            with contextlib.suppress(OSError):  # a full disk costs events and wishes, not pictures
+                pause = self.step()
+            self._link.wait(pause)
         self._link.close()
         with contextlib.suppress(OSError):
             self._ask({})

@@ -120,7 +120,9 @@ def write_wishes(stream: Path, wishes: Wishes) -> None:
 
 def read_wishes(stream: Path) -> Wishes | None:
     """The wish list, or None when there is none or it is damaged."""
-    with contextlib.suppress(OSError, FileError, KeyError, TypeError, ValueError, AttributeError):
+    with contextlib.suppress(
+        OSError, FileError, KeyError, TypeError, ValueError, AttributeError, OverflowError
+    ):
         raw = read_json(stream / "wanted.json")
         wanted = {str(peer): frozenset(map(int, ones)) for peer, ones in raw["wanted"].items()}
         return Wishes(int(raw["counter"]), max(0.2, min(60.0, float(raw["fps"]))), wanted)

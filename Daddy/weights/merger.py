@@ -89,9 +89,7 @@ class Merger:
         consumed = {author: pair[0] for author, pair in head.consumed.items()}
         found = offers.pending(self._store, consumed)
         fresh = [one for one in found if one.offer.sequence > consumed.get(one.offer.author, 0)]
-        fresh.sort(
-            key=lambda one: one.key in self._refused
-        )  # refused again, if at all
+        fresh.sort(key=lambda one: one.key in self._refused)  # refused again, if at all
         jobs = [one for one in fresh if not one.laptop]
         laptops = [one for one in fresh if one.laptop][:LAPTOP_INPUTS_LIMIT]
         return sorted([*jobs, *laptops][:INPUTS_LIMIT], key=lambda one: one.key)

@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 
 import pytest
 import torch
@@ -58,6 +60,28 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before_and_says_so(tmp_path,
     assert found.checkpoint.step == 1
     assert len(found.refused) == 1
     assert "s000000000002" in found.refused[0]
+
+
+@pytest.mark.parametrize(("number", "steps"), [(errno.ESTALE, None), (errno.EIO, 1)])
+def test_a_disk_in_trouble_is_no_reason_to_go_back_but_a_bad_sector_is(
+    tmp_path, monkeypatch, number, steps
+):
+    save(tmp_path, checkpoint(1), 9)
+    newest, real = save(tmp_path, checkpoint(2), 9), os.open
+
+    def failing(path, *rest):
+        if path == newest.with_suffix(".safetensors"):
+            raise OSError(number, os.strerror(number), str(path))
+        return real(path, *rest)
+
+    monkeypatch.setattr(os, "open", failing)
+    if steps is None:
+        with pytest.raises(FileError, match=os.strerror(number)):
+            load_newest(tmp_path)
+    else:
+        assert load_newest(tmp_path).checkpoint.step == steps
+    monkeypatch.undo()
+    assert load_newest(tmp_path).checkpoint.step == (steps or 2)
 
 
 def test_a_damaged_checkpoint_is_kept_for_a_look_and_judged_once(tmp_path):

@@ -274,6 +274,22 @@ def test_a_relay_ends_with_its_parent_when_asked(run, token, tmp_path) -> None:
     assert eventually(5, lambda: not is_alive(child))
 
 
+def test_a_relay_that_cannot_write_its_events_goes_on(run, token, capsys) -> None:
+    (run / "events").write_text("no folder")
+    relay = make_relay(run, free_port(), [token], Wish(2, 30), "spool", SystemClock())
+    stop = threading.Event()
+    thread = threading.Thread(target=relay.run, args=(stop,), daemon=True)
+    thread.start()
+    try:
+        assert eventually(5, lambda: "nobody listens" in capsys.readouterr().out)
+        assert not stop.wait(0.3)
+        assert thread.is_alive()
+    finally:
+        stop.set()
+        thread.join(5)
+    assert not thread.is_alive()
+
+
 class FrozenViewer:
     """Proves itself, asks for everything, and then reads nothing any more."""
 

@@ -189,7 +189,11 @@ def test_a_link_in_the_spool_is_never_followed(tmp_path: Path) -> None:
     assert victim.read_text() == "precious"
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"counter":1,"fps":"x","wanted":{}}', "\x00"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "[]", '{"counter":1,"fps":"x","wanted":{}}', "\x00",
+     '{"counter":1,"fps":1,"wanted":{"slot-1":[1e999]}}'],
+)  # fmt: skip
 def test_a_damaged_wish_list_is_no_wish(tmp_path: Path, text: str) -> None:
     (tmp_path / "wanted.json").write_text(text)
     assert read_wishes(tmp_path) is None
