@@ -95,8 +95,9 @@ def _explain_keys(remote: Remote, key: Path | None) -> None:
     print("\nif the key is not installed there yet (asks for your password once):")
     print(f"  ssh-copy-id {port}-i {public} {remote.login}")
     if public.exists():
-        print("a friend's key, confined to their part (a line in ~/.ssh/authorized_keys there):")
-        print(f'  restrict,command="rrsync {remote.folder}" {public.read_text().strip()}')
+        print("a friend's key that may only pull (a line in ~/.ssh/authorized_keys there):")
+        print(f'  restrict,command="rrsync -ro {remote.folder}" {public.read_text().strip()}')
+        print("without -ro it may contribute, and write over everything in that folder")
 
 
 def _test(remote: Remote, home: Path) -> None:

@@ -7,27 +7,24 @@ from pathlib import Path
 
 from Daddy.cluster.orchestrator.companions import Companions
 from Daddy.cluster.orchestrator.controller import Controller, Parts
+from Daddy.cluster.orchestrator.history import Entry
 from Daddy.cluster.orchestrator.intent import Intent, write_intent
-from Daddy.cluster.orchestrator.records import Mode, Policy
-from Daddy.core.clock import SystemClock
+from Daddy.cluster.orchestrator.records import JobState, Mode, Policy, QueueJob, Snapshot
+from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.events import read_events
 from Daddy.core.files import read_json
 from Daddy.core.lease import Lease
 from tests.cluster.conftest import until
 from tests.cluster.test_effects import Hands
 
+CLOCK = SystemClock()
 
-def test_a_disk_that_takes_nothing_for_a_while_costs_passes_and_not_the_controller(
-    tmp_path: Path,
-) -> None:
-    hands, clock, stop = Hands(tmp_path), SystemClock(), threading.Event()
-    run, lease = hands.run, Lease(hands.run.controller_lease, 1)
-    write_intent(run, Intent(Mode.RUN, 0, "local", "r", "cartpole"), clock.now())
-    beat = run.controller_lease / "beat.json"
-    beat.mkdir()  # nothing can be written there, nor below what should be a folder
-    run.events.write_text("no folder")
-    parts = Parts(
+
+def make_parts(hands: Hands, clock: Clock = CLOCK) -> Parts:
+    run = hands.run
+    return Parts(
         run=run,
-        lease=lease,
+        lease=Lease(run.controller_lease, 1),
         scheduler=hands.site,
         ledger=hands.ledger,
         effects=hands.effects,
@@ -37,6 +34,18 @@ def test_a_disk_that_takes_nothing_for_a_while_costs_passes_and_not_the_controll
         clock=clock,
         look_s=0.02,
     )
+
+
+def test_a_disk_that_takes_nothing_for_a_while_costs_passes_and_not_the_controller(
+    tmp_path: Path,
+) -> None:
+    hands, stop = Hands(tmp_path), threading.Event()
+    run = hands.run
+    write_intent(run, Intent(Mode.RUN, 0, "local", "r", "cartpole"), 0.0)
+    beat = run.controller_lease / "beat.json"
+    beat.mkdir()  # nothing can be written there, nor below what should be a folder
+    run.events.write_text("no folder")
+    parts = make_parts(hands)
     loop = threading.Thread(target=Controller(parts).run, args=(stop,))
     loop.start()
     try:
@@ -49,4 +58,44 @@ def test_a_disk_that_takes_nothing_for_a_while_costs_passes_and_not_the_controll
     finally:
         stop.set()
         loop.join(10)
+    assert not loop.is_alive()
+
+
+class Busy(Hands):
+    """A run with one job, which runs."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        token = "0" * 12
+        self.ledger.append(Entry("intent", 1.0, token, {"number": 1}))
+        self.ledger.append(Entry("submitted", 1.0, token, {"job_id": 17}))
+        job = QueueJob(17, token, JobState.RUNNING, "RUNNING")
+        self.site.snapshot = lambda: Snapshot(CLOCK.now(), (job,))  # type: ignore[method-assign]
+
+
+def test_an_intent_that_cannot_be_found_is_no_wish_to_cancel_everything(tmp_path: Path) -> None:
+    hands = Busy(tmp_path)
+    controller, stop = Controller(make_parts(hands)), threading.Event()
+    loop = threading.Thread(target=controller.run, args=(stop,))
+    loop.start()
+    try:
+        until(lambda: any(e["event"] == "error" for e in read_events(hands.run.events)))
+        assert hands.site.refs == []
+        assert loop.is_alive()
+    finally:
+        stop.set()
+        loop.join(10)
+
+
+def test_a_wall_clock_that_is_set_back_does_not_put_the_controller_to_sleep(tmp_path: Path) -> None:
+    hands, stop = Hands(tmp_path), threading.Event()
+    write_intent(hands.run, Intent(Mode.RUN, 0, "local", "r", "cartpole"), 0.0)
+    clock = SystemClock()
+    controller = Controller(make_parts(hands, clock))
+    wake_at = clock.now() + 0.2
+    loop = threading.Thread(target=controller._idle, args=(stop, wake_at))
+    loop.start()
+    clock.now = lambda: wake_at - 3600.0  # type: ignore[method-assign]
+    loop.join(5)
+    stop.set()
     assert not loop.is_alive()

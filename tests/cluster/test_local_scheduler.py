@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -13,7 +14,7 @@ import pytest
 
 from Daddy.cluster.orchestrator.local_queue import LocalJobFiles
 from Daddy.cluster.orchestrator.local_scheduler import LocalScheduler
-from Daddy.cluster.orchestrator.records import JobState, QueueJob, Snapshot
+from Daddy.cluster.orchestrator.records import JobState, QueueJob, Snapshot, Unknown
 from Daddy.cluster.orchestrator.scheduler import JobRef, JobSpec, Submitted
 from Daddy.core.clock import SystemClock
 from Daddy.core.machine import is_alive
@@ -173,6 +174,23 @@ def test_another_scheduler_on_the_same_folder_finds_the_jobs(queue: Queue) -> No
     assert queue.row(job).state is JobState.RUNNING
     queue.scheduler.signal([job])
     assert queue.wait(job, JobState.ENDED).exit_code == 10
+
+
+def test_a_job_that_cannot_be_looked_at_is_unknown_and_not_gone(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job, real = queue.submit(POLITE), os.open
+    queue.ready(job)
+
+    def exhausted(path: Path, *rest: int) -> int:
+        if str(path).endswith("job.json"):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+        return real(path, *rest)
+
+    with monkeypatch.context() as trouble:
+        trouble.setattr(os, "open", exhausted)
+        assert isinstance(queue.scheduler.snapshot(), Unknown)
+    assert queue.row(job).state is JobState.RUNNING
 
 
 def test_a_job_whose_keeper_was_killed_still_runs_and_can_be_cancelled(queue: Queue) -> None:

@@ -32,7 +32,7 @@ from Daddy.cluster.orchestrator.scheduler import Scheduler
 from Daddy.cluster.orchestrator.slots import read_slots
 from Daddy.cluster.orchestrator.summary import summarise
 from Daddy.core.clock import Clock
-from Daddy.core.errors import ControllerAliveError
+from Daddy.core.errors import ControllerAliveError, FileError
 from Daddy.core.files import write_json
 from Daddy.core.lease import Lease
 from Daddy.core.paths import RunPaths
@@ -129,8 +129,8 @@ class Controller:
         """The intent; a run that has reached its steps is done, and that is written down first."""
         parts = self._parts
         intent = read_intent(parts.run)
-        if intent is None:
-            return Desired(Mode.STOPPED, parts.policy.max_running)
+        if intent is None:  # it was written before we began: not seeing it is no wish to stop
+            raise FileError(f"{parts.run.intent} is gone", "say start or stop: the jobs go on")
         done, total = parts.steps()
         if intent.mode is Mode.RUN and 0 < total <= done:
             reason = f"{done:,} of {total:,} steps: raise training.total_steps and start to go on"
@@ -179,8 +179,9 @@ class Controller:
         """Wait until ``wake_at``, or until a small file says that something happened."""
         parts = self._parts
         before = self._look()
-        while parts.clock.now() < wake_at:
-            rest = max(0.0, wake_at - parts.clock.now())
+        longest = min(parts.policy.pass_s, wake_at - parts.clock.now())  # wall clocks are set back
+        until = parts.clock.monotonic() + longest
+        while (rest := until - parts.clock.monotonic()) > 0:
             if parts.clock.wait(stop, min(parts.look_s, rest)):
                 return
             self._beat()

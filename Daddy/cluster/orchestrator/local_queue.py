@@ -38,10 +38,22 @@ class LocalJobFiles:
         return int(self.folder.name)
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """``job``, ``process``, ``start`` or ``end``; None when that was not written."""
+        """``job``, ``process``, ``start`` or ``end``; None when that cannot be had."""
+        try:
+            return self.look(name)
+        except FileError:
+            return None
+
+    def look(self, name: str) -> dict[str, Any] | None:
+        """None when that was not written; FileError when it is there and cannot be read now."""
         try:
             return read_json(self.folder / f"{name}.json")
-        except (FileNotFoundError, NotADirectoryError, FileError):
+        except FileNotFoundError:
+            return None
+        except FileError as error:
+            cause = error.__cause__
+            if isinstance(cause, OSError) and not isinstance(cause, NotADirectoryError):
+                raise
             return None
 
     def write(self, name: str, value: dict[str, Any]) -> None:

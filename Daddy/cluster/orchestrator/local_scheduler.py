@@ -25,10 +25,17 @@ from Daddy.cluster.orchestrator.local_queue import (
     new_job,
     put_away,
 )
-from Daddy.cluster.orchestrator.records import JobState, Observation, QueueJob, Snapshot
+from Daddy.cluster.orchestrator.records import (
+    JobState,
+    Observation,
+    QueueJob,
+    Snapshot,
+    Unknown,
+)
 from Daddy.cluster.orchestrator.scheduler import Answer, JobRef, JobSpec, Submitted
 from Daddy.core.clock import Clock
 from Daddy.core.config import CHECKOUT
+from Daddy.core.errors import FileError
 from Daddy.core.files import write_atomic
 from Daddy.core.machine import is_alive, signal_process
 
@@ -93,14 +100,17 @@ class LocalScheduler:
         begun = self._clock.now()
         for process in self._started:
             process.poll()
-        jobs = [self._look(files, begun) for files in live_jobs(self._queue)]
+        try:
+            jobs = [self._look(files, begun) for files in live_jobs(self._queue)]
+        except FileError as error:
+            return Unknown(begun, error.message)
         return Snapshot(begun, tuple(job for job in jobs if job is not None))
 
     def _look(self, files: LocalJobFiles, now: float) -> QueueJob | None:
-        spec = files.read("job")
+        spec = files.look("job")
         if spec is None:
             return None
-        start, end = files.read("start") or {}, files.read("end")
+        start, end = files.look("start") or {}, files.look("end")
         if end is not None:
             if now - float(end["ended_ts"]) > _REMEMBERED_S:
                 put_away(files)

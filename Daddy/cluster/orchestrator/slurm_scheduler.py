@@ -91,7 +91,11 @@ class SlurmScheduler:
     def check(self, spec: JobSpec) -> None:
         """Let Slurm judge the script without queueing it; SchedulerError with its words."""
         write_atomic(spec.script, render(spec).encode())
-        done = run(["sbatch", "--test-only", str(spec.script)], _SUBMIT_TIMEOUT_S, env=self._env)
+        argv = ["sbatch", "--test-only", str(spec.script)]
+        try:
+            done = run(argv, _SUBMIT_TIMEOUT_S, env=self._env)
+        except (ProcessTimeoutError, ProgramMissingError) as error:
+            raise SchedulerError(error.message, "is Slurm up? try: sinfo") from error
         if done.returncode != 0:
             raise SchedulerError(
                 f"Slurm would not take the job: {_first_line(done)}",
