@@ -60,6 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         stage.start_laptop()
         seconds = args.seconds or (300.0 if args.slurm else 180.0)
         _watch(run, clock, console, Enough(seconds, args.steps, args.handovers))
+        stage.end_viewer()
         console.print("[b]4[/b] stopping: jobs write a checkpoint and leave")
         console.print(stage.stop_controller().rstrip())
     return _tell(run, console)

@@ -32,6 +32,7 @@ class Stage:
     slurm: bool
     headless: bool
     node: LoginNode = field(init=False)
+    viewer: machine.ProcessId = field(init=False)
     _exit: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> Stage:
@@ -61,7 +62,11 @@ class Stage:
         argv = [sys.executable, "-m", "Daddy.streaming.tunnel_server", "--port", str(port)]
         argv += ["--token", str(self.token), "--record-events", str(self.run.events)]
         argv += ["--screenshot", str(self.run.root / "viewer.png")]
-        self._start("viewer", [*argv, "--headless"] if self.headless else argv)
+        self.viewer = self._start("viewer", [*argv, "--headless"] if self.headless else argv)
+
+    def end_viewer(self) -> None:
+        """Close it while agents still play, so that its last picture is of them."""
+        machine.end_tree(self.viewer, _GRACE_S)
 
     def open_tunnel(self, port: int) -> None:
         """``ssh -R``: the login node's port leads to the viewer's."""
@@ -108,12 +113,13 @@ class Stage:
             "SYNC_REMOTE_DIR": str(shared),
         }
 
-    def _start(self, name: str, argv: Sequence[str], **env: str) -> None:
+    def _start(self, name: str, argv: Sequence[str], **env: str) -> machine.ProcessId:
         log = self.run.logs / f"{name}.log"
         path = f"{self.node.programs}:{os.environ['PATH']}".strip(":")
         settings = {**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1", **env}
         who = process.start(argv, log_path=log, env=settings, cwd=CHECKOUT)
         self._exit.callback(machine.end_tree, who, _GRACE_S)
+        return who
 
     def _controller(
         self, command: str, *options: str, stream_port: int | None = None
