@@ -38,7 +38,8 @@ RANDOM_EPISODES = 64
 def main(argv: Sequence[str] | None = None) -> int:
     """Start everything, show it live, end everything, then tell what the run directory says."""
     args = _parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell had us ignore SIGINT
+        signal.signal(number, signal.default_int_handler)
     prepare()
     from scripts.demonstration.random_play import play_at_random
 

@@ -20,6 +20,15 @@ def start(run_dir, *options):
     return subprocess.Popen(argv, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
 
 
+def end(demo):
+    """Ask a demo that still runs to clear its stage; only then end it."""
+    demo.terminate()
+    try:
+        demo.wait(90)
+    finally:
+        demo.kill()
+
+
 def left_behind(folder):
     """Command lines of processes that name the demo's folder."""
     found = []
@@ -44,7 +53,7 @@ def test_the_whole_chain_runs_and_its_summary_is_read_from_the_run_directory(tmp
     try:
         code = demo.wait(400)
     finally:
-        demo.kill()
+        end(demo)
     log = (tmp_path / "demo.log").read_text()
     assert code == 0, log
     summary = json.loads((run_dir / "summary.json").read_text())
@@ -62,14 +71,16 @@ def test_the_whole_chain_runs_and_its_summary_is_read_from_the_run_directory(tmp
     assert left_behind(tmp_path) == []
 
 
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(240)
 def test_an_interrupt_in_the_middle_leaves_no_process(tmp_path):
     run_dir = tmp_path / "demo"
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as under nohup, or in a script's "&"
     demo = start(run_dir, "--no-window")
+    signal.signal(signal.SIGINT, before)
     try:
         wait_for("the first claim of a slot", lambda: list(run_dir.glob("slots/*/lease/*")), 120)
         os.kill(demo.pid, signal.SIGINT)
         assert demo.wait(90) == 130
     finally:
-        demo.kill()
+        end(demo)
     wait_for("the end of every process", lambda: left_behind(tmp_path) == [], 20)
