@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 _OURS = ("SLURM_", "SBATCH_", "SQUEUE_", "DADDY_", "SMALL_LEARNER_")
 
 
-def until(true: Callable[[], object], timeout_s: float = 20.0) -> None:
+def until(true: Callable[[], object], timeout_s: float = 60.0) -> None:
     """Wait for something to become true; the test fails when it does not."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
