@@ -1,8 +1,8 @@
 """From files, site profile, environment and flags to one checked :class:`Config`.
 
 Later wins: shipped defaults, config file, site profile, environment (``DADDY_ROM``,
-``DADDY_TRAINING__NUM_ENVS`` and so on), flags. All errors are told at once, an unknown key with the
-nearest valid one.
+``DADDY_TRAINING__NUM_ENVS`` and so on), flags. A training profile's values stand where its name
+does. All errors are told at once, an unknown key with the nearest valid one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from Daddy.core.errors import ConfigError, FileError
 from Daddy.core.files import read_json, sha256_hex, to_json
 from Daddy.core.paths import RunPaths, SharedPaths
-from Daddy.core.settings import RENAMED, WITHOUT_MEANING, Config
+from Daddy.core.settings import RENAMED, WITHOUT_MEANING, Config, recipe
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DEFAULT_CONFIG = CHECKOUT / "Daddy" / "cluster" / "cluster_config.json"
@@ -50,7 +50,9 @@ def load(
     layers.append({key: value for key, value in (overrides or {}).items() if value is not None})
     merged: Settings = {}
     for layer in layers:
-        merged.update(_translate(_flatten(layer)))
+        said = _translate(_flatten(layer))
+        meant = recipe(said.get("training.profile"))
+        merged.update({**{f"training.{name}": value for name, value in meant.items()}, **said})
     return _absolute(_check(_unflatten(merged), str(file)), file.resolve().parent)
 
 
@@ -162,9 +164,17 @@ def _explain(place: Sequence[int | str], message: str) -> str:
 
 
 def _absolute(config: Config, folder: Path) -> Config:
-    """Jobs run elsewhere: a ROM path relative to the config file becomes absolute."""
-    if config.training.rom is None:
-        return config
-    rom = (folder / Path(config.training.rom).expanduser()).resolve()
-    training = config.training.model_copy(update={"rom": str(rom)})
-    return config.model_copy(update={"training": training})
+    """Jobs run elsewhere: what is relative to the config file becomes absolute."""
+    training = config.training
+    given = {name: str(getattr(training, name) or "") for name in ("rom", *_FOLDERS)}
+    if training.start.endswith(".state") or "/" in training.start:
+        given["start"] = training.start
+    found = {name: str(_resolved(path, folder)) for name, path in given.items() if path}
+    return config.model_copy(update={"training": training.model_copy(update=found)})
+
+
+def _resolved(path: str, folder: Path) -> Path:
+    return (folder / Path(path).expanduser()).resolve()
+
+
+_FOLDERS = ("states_dir", "cache_dir")

@@ -71,6 +71,17 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
     _sync_folder(path.parent)
 
 
+def write_new(path: Path, data: bytes, mode: int = 0o644) -> None:
+    """Write into a folder that nobody knows yet: renaming that makes all of it exist at once.
+
+    Not synced: for copies that can be made again. OSError, FileExistsError.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with _naming(path), os.fdopen(descriptor, "wb") as stream:
+        stream.write(data)
+
+
 def create_exclusive(path: Path, data: bytes, mode: int = 0o644) -> bool:
     """Create ``path`` with ``data`` unless the name exists; False when someone was first.
 

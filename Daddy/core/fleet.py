@@ -25,6 +25,10 @@ class Attempt:
     started: float | None = None
     claimed: float | None = None
     first_update: float | None = None
+    boot_s: float | None = None
+    """Seconds from the job's start to its first optimizer step."""
+    boot: dict[str, float] = field(default_factory=dict)
+    """The same, by phase."""
     goodbye: float | None = None
     reason: str = ""
     exit_code: int | None = None
@@ -47,6 +51,15 @@ class Episode:
     peer: str
     value: float
     length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Milestone:
+    """Who reached a milestone of the story first: when, and after how many steps of its own."""
+
+    ts: float
+    peer: str
+    step: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +103,7 @@ class Fleet:
     attempts: dict[str, Attempt] = field(default_factory=dict)
     episodes: list[Episode] = field(default_factory=list)
     random_episodes: list[Episode] = field(default_factory=list)
+    milestones: dict[str, Milestone] = field(default_factory=dict)
     metrics: dict[str, dict[str, float]] = field(default_factory=dict)
     adopted: dict[str, int] = field(default_factory=dict)
     version_times: dict[int, float] = field(default_factory=dict)
@@ -134,6 +148,10 @@ def _learner(fleet: Fleet, event: Mapping[str, Any]) -> None:
         fleet.metrics[peer]["ts"] = event["ts"]
     elif event["event"] == "result" and data.get("result") == "episodes":
         fleet.episodes.extend(_episodes(event))
+    elif event["event"] == "progress" and "milestone" in data:
+        name, here = str(data["milestone"]), Milestone(event["ts"], peer, event["step"])
+        first = fleet.milestones.setdefault(name, here)
+        fleet.milestones[name] = min(first, here, key=lambda one: one.ts)
     elif event["event"] == "state":
         _learner_state(fleet, event)
 
@@ -160,6 +178,8 @@ def _learner_state(fleet: Fleet, event: Mapping[str, Any]) -> None:
     if state == "claimed":
         attempt.slot, attempt.term = data["slot"], data["term"]
         attempt.deadline = data.get("deadline")
+    elif state == "first_update" and "boot_s" in data:
+        attempt.boot_s, attempt.boot = float(data["boot_s"]), dict(data["phases"])
     elif state == "resumed":
         attempt.resumed_step = data["checkpoint_step"]
     elif state == "checkpointed":

@@ -16,6 +16,13 @@ JOB_END_TIME = "DADDY_JOB_END_TIME"
 RELEASE = "DADDY_RELEASE"
 """Variable: name of the release the job runs from."""
 
+SLOT = "DADDY_SLOT"
+"""Variable: the slot that the launcher claimed for the program it becomes."""
+TERM = "DADDY_TERM"
+"""Variable: the term of that claim."""
+BOOT = "DADDY_BOOT"
+"""Variable: how long the launcher took, for :class:`Daddy.core.boot.Boot`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -24,6 +31,11 @@ class Job:
     job_id: str
     end_time: float | None
     release: str
+    restarts: int = 0
+    """How often the scheduler itself put the job back into the queue."""
+    slot: int | None = None
+    """Slot and term that the launcher claimed in this process; None without a launcher."""
+    term: int | None = None
 
 
 def read_job(environ: Mapping[str, str]) -> Job:
@@ -32,7 +44,14 @@ def read_job(environ: Mapping[str, str]) -> Job:
         job_id=environ.get(JOB_ID) or environ.get("SLURM_JOB_ID", ""),
         end_time=_number(environ.get(JOB_END_TIME, "")),
         release=environ.get(RELEASE, ""),
+        restarts=_count(environ.get("SLURM_RESTART_COUNT", "")) or 0,
+        slot=_count(environ.get(SLOT, "")),
+        term=_count(environ.get(TERM, "")),
     )
+
+
+def _count(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() else None
 
 
 def _number(text: str) -> float | None:

@@ -8,6 +8,7 @@ silence is how long the *counter* in ``beat.json`` has stood still on the judge'
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from typing import Any
 
 from Daddy.core.errors import FileError
 from Daddy.core.files import create_exclusive, read_json, to_json, write_json
+from Daddy.core.machine import ProcessId, host_name, is_alive
 
 _TERM = re.compile(r"term-(\d{6,})\.json")
 
@@ -40,10 +42,28 @@ def _end_path(folder: Path, term: int) -> Path:
 
 def newest_term(folder: Path) -> int:
     """The highest term that ever began; 0 when none did."""
-    if not folder.is_dir():
-        return 0
-    found = (_TERM.fullmatch(path.name) for path in folder.iterdir())
-    return max((int(match.group(1)) for match in found if match), default=0)
+    return standing(folder)[0]
+
+
+def standing(folder: Path) -> tuple[int, bool]:
+    """(newest term, whether it has ended) by names alone: one look, for who looks all the time."""
+    try:
+        names = set(os.listdir(folder))  # noqa: PTH208 - names are all that is wanted
+    except (FileNotFoundError, NotADirectoryError):
+        return 0, False
+    terms = (int(match[1]) for name in names if (match := _TERM.fullmatch(name)))
+    term = max(terms, default=0)
+    return term, _end_path(folder, term).name in names
+
+
+def holder_alive(holder: Mapping[str, Any]) -> bool | None:
+    """Whether a lease's holder lives, by pid and creation time; None when it is on another host."""
+    if holder.get("host") != host_name():
+        return None
+    try:
+        return is_alive(ProcessId(int(holder["pid"]), float(holder["created"])))
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def read_lease(folder: Path) -> LeaseView | None:
@@ -93,6 +113,20 @@ class Lease:
         if not create_exclusive(_term_path(folder, newest + 1), to_json(dict(holder))):
             return None
         return cls(folder, newest + 1)
+
+    @classmethod
+    def resume(cls, folder: Path, term: int) -> Lease | None:
+        """Go on with a term that this very process claimed before it became another program.
+
+        The beat's counter goes on too. None when the term has ended or a newer one began.
+        """
+        view = read_lease(folder)
+        if view is None or view.term != term or view.ended is not None:
+            return None
+        lease = cls(folder, term)
+        counter = view.beat.get("counter", 0)
+        lease._counter = counter if isinstance(counter, int) else 0
+        return lease
 
     def held(self) -> bool:
         """Whether this term still is the newest and has not been ended by anyone."""

@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import getpass
 import os
 import signal
 import socket
 import sys
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -20,6 +24,8 @@ _SAME_CREATION_S = 1.5
 """Seconds two readings of one process's creation time may differ (boot time is rounded)."""
 
 _PR_SET_PDEATHSIG = 1
+_STARTTIME = 19
+"""Of the fields of /proc/<pid>/stat behind the program's name (proc(5))."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,16 @@ def host_name() -> str:
     return socket.gethostname().split(".")[0]
 
 
+def user_name() -> str:
+    """Who runs this, by the system's own word: variables may name somebody else."""
+    import pwd  # not on every system that plays or trains
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return getpass.getuser()
+
+
 def usable_cores() -> int:
     """Cores this process may run on (a Slurm job or a container may own fewer than there are)."""
     if hasattr(os, "sched_getaffinity"):
@@ -46,6 +62,11 @@ def memory_bytes() -> tuple[int, int]:
     """Memory of the machine: (total, available) in bytes."""
     memory = psutil.virtual_memory()
     return int(memory.total), int(memory.available)
+
+
+def boot_time() -> float:
+    """When this host booted, wall seconds."""
+    return float(psutil.boot_time())
 
 
 def resident_bytes(pid: int) -> int:
@@ -66,6 +87,18 @@ def cpu_seconds(pid: int) -> float:
     return float(times.user + times.system)
 
 
+def age_seconds() -> float:
+    """How long ago this process was created: before its interpreter ran, to a hundredth on Linux.
+
+    :func:`identify` is coarser, because the kernel tells when it booted in whole seconds.
+    """
+    if sys.platform == "linux":
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        born = int(fields[_STARTTIME]) / os.sysconf("SC_CLK_TCK")
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - born)
+    return max(0.0, time.time() - myself().created)  # noqa: TID251 - psutil's own clock
+
+
 def identify(pid: int) -> ProcessId | None:
     """Who has this pid now; None when nobody does."""
     try:
@@ -82,6 +115,15 @@ def myself() -> ProcessId:
 def is_alive(who: ProcessId) -> bool:
     """Whether that very process still runs (an unreaped, ended child does not)."""
     return _process(who) is not None
+
+
+def is_stopped(who: ProcessId) -> bool:
+    """Whether that very process was suspended (SIGSTOP): it exists, but nothing it holds moves."""
+    process = _process(who)
+    try:
+        return process is not None and process.status() == psutil.STATUS_STOPPED
+    except psutil.Error:
+        return False
 
 
 def _process(who: ProcessId) -> psutil.Process | None:
@@ -141,6 +183,23 @@ def die_with_parent(parent: int = 0) -> None:
     threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
 
 
+def ending_with(parent: int) -> Callable[[], None] | None:
+    """What a child is to run before it becomes another program, to be killed when we die.
+
+    None where the kernel cannot do that. The kernel means the *thread* that started the child.
+    """
+    if sys.platform != "linux":
+        return None
+    prctl = ctypes.CDLL(None, use_errno=True).prctl  # found now: a forked child should find nothing
+
+    def tie() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return tie
+
+
 def _watch_parent(parent: int) -> None:
     never = threading.Event()
     while os.getppid() == parent:
@@ -157,10 +216,19 @@ def socket_owner(local_port: int, remote_port: int) -> str | None:
         for one in psutil.net_connections("tcp"):
             ends = bool(one.laddr and one.raddr)
             if ends and (one.laddr.port, one.raddr.port) == (local_port, remote_port) and one.pid:
-                return str(psutil.Process(one.pid).name())
+                return _program(psutil.Process(one.pid))
     except (psutil.Error, OSError):
         return None
     return None
+
+
+def _program(process: psutil.Process) -> str:
+    """Name of what a process runs, also where the loader was told to run it (unpacked programs)."""
+    name = str(process.name())
+    if not name.startswith("ld-"):
+        return name
+    files = (Path(word) for word in process.cmdline()[1:])
+    return next((file.name for file in files if file.is_file()), name)
 
 
 def lower_priority(niceness: int) -> None:

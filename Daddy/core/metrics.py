@@ -23,5 +23,11 @@ METRICS: dict[str, str] = {
     "collect_seconds": "time spent playing",
     "update_seconds": "time spent learning",
     "share_seconds": "time spent on shared weights",
+    "emulation_share": "share of the iteration's time in which environments were stepped",
+    "inference_share": "share of it in which the policy chose actions",
+    "learning_share": "share of it in which the policy was updated",
+    "loop_share": "share of moves that led back to one of the last 20 cells an agent left",
+    "coverage": "distinct cells that this learner's agents have stood on since its run began",
+    "milestones": "required milestones that this learner's agents have reached",
 }
 """Metric name → meaning. A learner's ``metric`` event holds a subset of these."""

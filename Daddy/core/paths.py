@@ -30,6 +30,28 @@ class SlotPaths:
 
 
 @dataclass(frozen=True, slots=True)
+class ReleasePaths:
+    """One release: ``Daddy/`` (the code) and what stands beside it."""
+
+    root: Path
+
+    @property
+    def config(self) -> Path:
+        """The effective configuration."""
+        return self.root / "config.json"
+
+    @property
+    def parcel(self) -> Path:
+        """Code, bytecode and configuration in one file, for jobs to unpack on their node."""
+        return self.root / "package.tar"
+
+    @property
+    def stamp(self) -> Path:
+        """What the release was made of."""
+        return self.root / "stamp.json"
+
+
+@dataclass(frozen=True, slots=True)
 class RunPaths:
     """One run directory: config, events, logs, checkpoints, controller, stream."""
 
@@ -55,6 +77,9 @@ class RunPaths:
     def releases(self) -> Path:
         return self.root / "releases"
 
+    def release(self, ident: str) -> ReleasePaths:
+        return ReleasePaths(self.releases / ident)
+
     @property
     def controller(self) -> Path:
         return self.root / "controller"
@@ -79,6 +104,21 @@ class RunPaths:
         return self.controller / "status.json"
 
     @property
+    def orders(self) -> Path:
+        """Which slots a starting job may claim, and what to run there."""
+        return self.controller / "orders.json"
+
+    @property
+    def failover(self) -> Path:
+        """Whether jobs here may make the controller's passes, and what says so."""
+        return self.controller / "failover.json"
+
+    @property
+    def calls(self) -> Path:
+        """How often the scheduler was asked, by host and day."""
+        return self.controller / "calls"
+
+    @property
     def queue(self) -> Path:
         """The local scheduler's queue on disk."""
         return self.root / "queue"
@@ -89,6 +129,11 @@ class RunPaths:
 
     def slot(self, number: int) -> SlotPaths:
         return SlotPaths(self.slots / str(number))
+
+    @property
+    def archive(self) -> Path:
+        """Save states by milestone, shared by the run's learners."""
+        return self.root / "archive"
 
     @property
     def stream(self) -> Path:

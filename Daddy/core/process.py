@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from Daddy.core.errors import DaddyError
-from Daddy.core.machine import ProcessId, identify
+from Daddy.core.machine import ProcessId, ending_with, identify
 
 _LAST_WORDS_S = 2.0
 """Seconds that a killed child has to close its pipes."""
@@ -46,10 +46,12 @@ def run(
     stdin: str | None = None,
     cwd: Path | None = None,
     show_progress: bool = False,
+    die_with_us: bool = False,
 ) -> Completed:
     """Run ``argv`` to its end and return its output; ``show_progress`` leaves stderr to the person.
 
     The child leads a process group of its own, which is ended whole after ``timeout_s`` seconds.
+    ``die_with_us``: the kernel kills it when we are killed (Linux), so that it does nothing later.
     Raises ProgramMissingError and ProcessTimeoutError.
     """
     try:
@@ -63,6 +65,7 @@ def run(
             text=True,
             errors="replace",
             start_new_session=True,
+            preexec_fn=ending_with(os.getpid()) if die_with_us else None,  # noqa: PLW1509
         )
     except FileNotFoundError as error:
         raise ProgramMissingError(f"{argv[0]} is not installed", f"install {argv[0]}") from error

@@ -1,30 +1,38 @@
 """An immutable copy of code and configuration that attempts run from.
 
-Editing the checkout never touches a running fleet: a release is named by the hash of its content,
-written once, and jobs put it first on ``PYTHONPATH``.
+Editing the checkout never touches a running fleet: a release is named by the hash of its code, its
+configuration and its environment (interpreter, packages that matter, the site's ``setup`` lines),
+and written once. Its code stands there twice: readable, and as one parcel that jobs unpack on
+their node.
 """
 
 from __future__ import annotations
 
-import hashlib
+import importlib.util
 import os
 import platform
+import py_compile
 import shutil
 import sys
+import tempfile
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from Daddy.core.config import CHECKOUT, effective_json
 from Daddy.core.errors import DaddyError
-from Daddy.core.files import to_json, write_atomic
-from Daddy.core.paths import RunPaths
+from Daddy.core.files import file_sha256, read_json, sha256_hex, to_json, write_atomic, write_new
+from Daddy.core.parcel import pack
+from Daddy.core.paths import ReleasePaths, RunPaths
 from Daddy.core.process import run
 from Daddy.core.settings import Config
 
+VERSION = 2
 _PACKAGES = ("torch", "pufferlib", "pyboy", "submitit", "numpy", "gymnasium", "safetensors")
-_LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc")
+_IDENT = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,34 +44,92 @@ class Release:
 
     @property
     def config(self) -> Path:
-        return self.path / "config.json"
+        return ReleasePaths(self.path).config
 
 
 def freeze(run_paths: RunPaths, config: Config, checkout: Path = CHECKOUT) -> Release:
     """The release of what ``checkout`` and ``config`` hold now; made unless it exists."""
-    content = effective_json(config)
-    ident = _hash(checkout / "Daddy", content)
+    sources, content = _sources(checkout / "Daddy"), effective_json(config)
+    surroundings = environment(config)
+    ident = _ident(sources, content, surroundings)
     path = run_paths.releases / ident
     if not path.exists():
-        _build(path, checkout, content)
+        _build(path, checkout, sources, content, surroundings)
     return Release(ident, path)
 
 
-def _hash(package: Path, content: bytes) -> str:
-    digest = hashlib.sha256(content)
-    for file in sorted(package.rglob("*")):
-        if file.is_file() and "__pycache__" not in file.parts:
-            digest.update(str(file.relative_to(package)).encode() + b"\0")
-            digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()[:12]
+def environment(config: Config) -> dict[str, Any]:
+    """What a release depends on beside code and settings; another one makes another release."""
+    return {
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "packages": {name: _version(name) for name in _PACKAGES},
+        "setup": list(config.slurm.setup),
+    }
 
 
-def _build(path: Path, checkout: Path, content: bytes) -> None:
-    """Copy beside the final name, then rename: a release exists whole or not at all."""
+def stamp(path: Path) -> dict[str, Any]:
+    """What the release in ``path`` was made of; FileNotFoundError or FileError."""
+    return read_json(ReleasePaths(path).stamp)
+
+
+def verify(path: Path) -> str:
+    """What is wrong with the release in ``path``; empty when it is as it was made.
+
+    One of an older format cannot be verified, and says so.
+    """
+    try:
+        record = stamp(path)
+        if record.get("v") != VERSION:
+            return f"its stamp has format {record.get('v')}, not {VERSION}"
+        content = ReleasePaths(path).config.read_bytes()
+        found = _ident(_sources(path / "Daddy"), content, record["environment"])
+        if file_sha256(ReleasePaths(path).parcel) != record["parcel_sha256"]:
+            return "its parcel was changed or damaged"
+    except (OSError, DaddyError, KeyError, TypeError) as error:
+        return str(error)
+    return "" if found == path.name else "its code or configuration was changed after it was made"
+
+
+def _sources(package: Path) -> dict[str, bytes]:
+    """Every file of the package but what Python makes of it, by its name below the checkout."""
+    return {
+        file.relative_to(package.parent).as_posix(): file.read_bytes()
+        for file in sorted(package.rglob("*"))
+        if file.is_file() and "__pycache__" not in file.parts and file.suffix != ".pyc"
+    }
+
+
+def _ident(files: Mapping[str, bytes], content: bytes, surroundings: Mapping[str, Any]) -> str:
+    listing = {name: sha256_hex(data) for name, data in files.items()}
+    whole = {"files": listing, "config": sha256_hex(content), "environment": dict(surroundings)}
+    return sha256_hex(to_json(whole))[:_IDENT]
+
+
+def _build(
+    path: Path,
+    checkout: Path,
+    sources: Mapping[str, bytes],
+    content: bytes,
+    surroundings: Mapping[str, Any],
+) -> None:
+    """Write beside the final name, then rename: a release exists whole or not at all."""
     temp = path.with_name(f".tmp-{uuid.uuid4().hex}")
-    shutil.copytree(checkout / "Daddy", temp / "Daddy", ignore=_LEFT_OUT)
-    write_atomic(temp / "config.json", content)
-    write_atomic(temp / "stamp.json", to_json(_stamp(checkout)))
+    for name, data in sources.items():
+        runs = os.access(checkout / name, os.X_OK)
+        write_new(temp / name, data, 0o555 if runs else 0o444)
+    parcel = pack({**sources, **_compiled(temp, sources), "config.json": content})
+    within = ReleasePaths(temp)
+    write_atomic(within.parcel, parcel, 0o444)
+    write_atomic(within.config, content, 0o444)
+    record = {
+        "v": VERSION,
+        "release": path.name,
+        **_commit(checkout),
+        "environment": dict(surroundings),
+        "parcel_sha256": sha256_hex(parcel),
+    }
+    write_atomic(within.stamp, to_json(record), 0o444)
     try:
         temp.rename(path)
     except OSError:  # another host was faster: its bytes are the same
@@ -72,22 +138,31 @@ def _build(path: Path, checkout: Path, content: bytes) -> None:
             raise
 
 
-def _stamp(checkout: Path) -> dict[str, object]:
-    return {
-        "v": 1,
-        "commit": _commit(checkout),
-        "python": platform.python_version(),
-        "executable": sys.executable,
-        "packages": {name: _version(name) for name in _PACKAGES},
-    }
+def _compiled(folder: Path, sources: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Bytecode of every module, so that no job compiles it again; stamped with no time."""
+    found: dict[str, bytes] = {}
+    how = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    with tempfile.TemporaryDirectory(prefix="daddy-release-") as scratch:
+        for name in (name for name in sources if name.endswith(".py")):
+            made = py_compile.compile(
+                str(folder / name), f"{scratch}/one.pyc", name, invalidation_mode=how
+            )
+            if made is not None:
+                found[importlib.util.cache_from_source(name)] = Path(made).read_bytes()
+    return found
 
 
-def _commit(checkout: Path) -> str:
+def _commit(checkout: Path) -> dict[str, object]:
+    """The commit, and whether the package differs from it."""
+    git = ["git", "-C", os.fspath(checkout)]
     try:
-        done = run(["git", "-C", os.fspath(checkout), "rev-parse", "HEAD"], 10.0)
+        head = run([*git, "rev-parse", "HEAD"], 10.0)
+        changes = run([*git, "status", "--porcelain", "--", "Daddy"], 10.0)
     except DaddyError:
-        return "unknown"
-    return done.stdout.strip() if done.returncode == 0 else "unknown"
+        return {"commit": "unknown", "changed": None}
+    if head.returncode:
+        return {"commit": "unknown", "changed": None}
+    return {"commit": head.stdout.strip(), "changed": bool(changes.stdout.strip())}
 
 
 def _version(package: str) -> str:

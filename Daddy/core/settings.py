@@ -5,7 +5,7 @@ The names of the guide are public interface; ``docs/configuration.md`` lists all
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -27,17 +27,31 @@ class Training(Section):
     batch_size: int = Field(64, ge=1, description="steps in one PPO minibatch")
     device: Literal["auto", "cpu", "cuda", "mps"] = Field("cuda", description="where networks run")
     profile: Literal["auto", "cpu", "gpu"] = Field(
-        "auto", description="set of defaults for horizon and learning rate; auto follows the device"
+        "auto",
+        description="gpu: the recipe below, over whatever earlier layers say; auto and cpu fill "
+        "horizon and learning rate where open, auto by the device",
     )
     horizon: int | None = Field(None, ge=1, description="steps per environment and rollout")
+    rollout: int | None = Field(
+        None, ge=1, description="about so many steps per rollout, where the horizon is open"
+    )
+    bptt: int = Field(16, ge=1, description="steps that gradients flow through the memory")
     update_epochs: int = Field(4, ge=1, description="passes over a rollout")
     learning_rate: float | None = Field(None, gt=0, description="Adam step size")
+    learning_rate_schedule: Literal["constant", "linear"] = Field(
+        "constant", description="linear: down to a tenth at total_steps"
+    )
+    adam_epsilon: float = Field(1e-5, gt=0, description="Adam's term against division by zero")
     clip: float = Field(0.2, gt=0, description="PPO ratio clip")
+    value_clip: float = Field(0.0, ge=0, description="clip of a value's change; 0: none")
     entropy: float = Field(0.01, ge=0, description="entropy bonus")
     value_coefficient: float = Field(0.5, ge=0, description="weight of the value loss")
     gamma: float = Field(0.99, gt=0, le=1, description="discount")
     gae_lambda: float = Field(0.95, ge=0, le=1, description="advantage trace decay")
     max_grad_norm: float = Field(0.5, gt=0, description="gradient norm clip")
+    normalise_rewards: bool = Field(
+        True, description="divide rewards by the running deviation of returns"
+    )
     mixed_precision: bool = Field(True, description="bfloat16 networks on CUDA")
     torch_threads: int = Field(0, ge=0, description="threads of a learner; 0: a fair share")
     vector_backend: Literal["auto", "pufferlib", "threads", "serial"] = Field(
@@ -49,6 +63,17 @@ class Training(Section):
     )
     rom: str | None = Field(None, description="path of the ROM, absolute or relative to this file")
     allow_unknown_rom: bool = Field(False, description="run a ROM whose SHA-1 is not known")
+    start: str = Field(
+        "",
+        description="start state: `bedroom`, `pokedex`, one recorded, or a PyBoy state's path; "
+        "empty: `pokedex` of the real game, the beginning of any other",
+    )
+    states_dir: str = Field(
+        "", description="folder of PyBoy save states, such as a peer's, that `start` may name"
+    )
+    cache_dir: str = Field(
+        "", description="folder of start states made or recorded here; empty: ~/.cache/daddy"
+    )
     cartridge: bool = Field(False, description="a cluster run without a ROM plays the cartridge")
     checkpoint_interval: int = Field(10_000, ge=1, description="own steps between checkpoints")
     max_runtime_seconds: int = Field(13_500, ge=1, description="a job leaves by itself after this")
@@ -60,6 +85,45 @@ class Training(Section):
     stream_fps: float = Field(
         8.0, gt=0, le=60, description="pictures per second and featured agent"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _recipe(cls, given: Any) -> Any:
+        """A profile's values stand for what is not said beside its name."""
+        return {**recipe(given.get("profile")), **given} if isinstance(given, dict) else given
+
+
+PROFILES: dict[str, dict[str, Any]] = {
+    "gpu": {
+        "num_envs": 96,
+        "horizon": None,
+        "rollout": 16_384,
+        "batch_size": 2048,
+        "update_epochs": 3,
+        "bptt": 16,
+        "learning_rate": 2e-4,
+        "adam_epsilon": 1e-5,
+        "clip": 0.1,
+        "value_clip": 0.1,
+        "value_coefficient": 0.53,
+        "entropy": 0.01,
+        "gamma": 0.998,
+        "gae_lambda": 0.95,
+        "max_grad_norm": 0.5,
+        "normalise_rewards": False,
+        "mixed_precision": True,
+    }
+}
+"""Values of ``training`` that a profile's name stands for.
+
+``gpu``: what the public Pokémon learner that finished the game was tuned to, fitted to a job of one
+GPU and 8 CPUs. Four such learners collect its 65,536 steps together.
+"""
+
+
+def recipe(profile: object) -> dict[str, Any]:
+    """What a profile's name stands for; nothing for any other name."""
+    return PROFILES.get(profile, {}) if isinstance(profile, str) else {}
 
 
 class Slurm(Section):
@@ -77,6 +141,9 @@ class Slurm(Section):
     max_running: int = Field(4, ge=1, le=64, description="slots: jobs that run at once")
     setup: list[str] = Field(
         default_factory=list, description="shell lines at the start of the job script"
+    )
+    export: list[str] = Field(
+        default_factory=list, description="names of further variables that jobs take over"
     )
 
 
@@ -106,7 +173,31 @@ class Checkpointing(Section):
     """How often private state goes to disk."""
 
     min_seconds: float = Field(60.0, ge=0, description="shortest time between due checkpoints")
-    max_keep: int = Field(6, ge=2, description="checkpoints kept per slot")
+    max_keep: int = Field(6, ge=2, description="newest checkpoints kept per slot")
+    keep_hours: int = Field(
+        6, ge=0, description="hours for which one checkpoint an hour is kept beyond those"
+    )
+
+
+class Archive(Section):
+    """Which moments of the game are kept as save states, and who goes back to them."""
+
+    mode: Literal["off", "swarm", "starts", "both"] = Field(
+        "off",
+        description="swarm: when the run first holds more milestones, every environment goes on "
+        "from there; starts: episodes begin from states",
+    )
+    per_key: int = Field(8, ge=1, le=64, description="states kept of a set of milestones")
+    patience: int = Field(
+        20_000, ge=1, description="steps from a state without anything new that make a try dry"
+    )
+    tries: int = Field(3, ge=1, le=32, description="dry tries after which a state calls nobody")
+    fresh: float = Field(
+        0.25,
+        ge=0,
+        le=1,
+        description="share of episodes that begin where the game does",
+    )
 
 
 class Controller(Section):
@@ -116,6 +207,19 @@ class Controller(Section):
     poll_seconds: float = Field(30.0, gt=0, description="time between looks at the queue")
     prequeue: Literal["auto", "never"] = Field("auto", description="queue successors ahead")
     spares: int = Field(4, ge=0, description="successors that may wait beyond the slots")
+    extra: int = Field(8, ge=0, le=16, description="more of them while hand-overs are seen to wait")
+    overlap: bool = Field(
+        False, description="the site lets more jobs run than there are slots, and may be used so"
+    )
+    budget_gpu_hours: float = Field(
+        0.0, ge=0, description="GPU-hours of jobs after which the run pauses; 0: no limit"
+    )
+    failover: bool = Field(
+        True, description="running jobs make the controller's passes while it is gone"
+    )
+    notify: str = Field(
+        "", description="command that gets a message on its standard input; empty: none"
+    )
     drain_seconds: float = Field(120.0, gt=0, description="time jobs get to leave at stop")
     relay: bool = Field(True, description="run the stream's relay beside the controller")
 
@@ -131,6 +235,7 @@ class Config(Section):
     slurm: Slurm = Field(default_factory=Slurm)
     collaboration: Collaboration = Field(default_factory=Collaboration)
     checkpointing: Checkpointing = Field(default_factory=Checkpointing)
+    archive: Archive = Field(default_factory=Archive)
     controller: Controller = Field(default_factory=Controller)
 
     @model_validator(mode="after")
@@ -149,6 +254,8 @@ RENAMED: dict[str, str] = {
     "checkpointing.max_checkpoints": "checkpointing.max_keep",
     "training.max_checkpoints": "checkpointing.max_keep",
     "slurm.time": "slurm.time_limit",
+    "env.init_state": "training.start",
+    "env.state_dir": "training.states_dir",
 }
 """Keys of public configurations → ours. Where both stand, ours wins."""
 

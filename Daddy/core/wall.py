@@ -12,6 +12,8 @@ from types import FrameType
 
 from Daddy.core.clock import Clock
 
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)
+"""What asks a process to leave."""
 _DRAIN_MARGIN_S = 180.0
 """Time kept before the real end for the last checkpoint and the last contribution."""
 _DRAIN_SHARE = 0.2
@@ -48,6 +50,14 @@ class Wall:
         return "wall time" if self.clock.now() >= self.deadline else None
 
 
+def hold_signals() -> None:
+    """Keep what asks this process to leave until a :class:`StopSignal` listens.
+
+    It survives becoming another program, which would otherwise die of a signal while it loads.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+
+
 class StopSignal:
     """Remembers the first signal that asked this process to leave."""
 
@@ -55,9 +65,13 @@ class StopSignal:
         self._reason: str | None = None
 
     def install(self) -> StopSignal:
-        """Listen for SIGTERM, SIGUSR1 (Slurm's warning) and SIGINT; main thread only."""
-        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT):
+        """Listen for SIGTERM, SIGUSR1 (Slurm's warning) and SIGINT; main thread only.
+
+        One that came while :func:`hold_signals` held them back is heard now.
+        """
+        for number in SIGNALS:
             signal.signal(number, self._remember)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         return self
 
     def _remember(self, number: int, _frame: FrameType | None) -> None:

@@ -87,3 +87,21 @@ def test_shared_weights_lie_in_the_run_unless_configured(tmp_path):
 def test_a_relative_rom_in_the_environment_is_found_where_it_was_typed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert config.load(None, {}, {"DADDY_ROM": "red.gb"}).training.rom == str(tmp_path / "red.gb")
+
+
+def test_a_profile_named_by_a_later_layer_replaces_what_earlier_ones_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "SITES", tmp_path)
+    file = write(tmp_path / "c.json", {"training": {"num_envs": 8, "horizon": 64, "seed": 3}})
+    write(tmp_path / "here.json", {"training": {"profile": "gpu", "gamma": 0.5}})
+    loaded = config.load(file, {"training.batch_size": 512}, {}, "here").training
+    assert (loaded.num_envs, loaded.horizon, loaded.rollout) == (96, None, 16_384)
+    assert (loaded.gamma, loaded.batch_size, loaded.seed) == (0.5, 512, 3)
+
+
+def test_beside_a_profiles_name_the_files_own_keys_win(tmp_path):
+    file = write(tmp_path / "c.json", {"training": {"profile": "gpu", "num_envs": 8}})
+    loaded = config.load(file)
+    assert (loaded.training.num_envs, loaded.training.clip) == (8, 0.1)
+    frozen = tmp_path / "frozen.json"
+    frozen.write_bytes(config.effective_json(loaded))
+    assert config.load_effective(frozen) == loaded

@@ -53,3 +53,13 @@ def test_episodes_frames_and_versions_are_gathered():
     assert fleet.viewer.total == 7
     assert (fleet.viewer.transport, fleet.laptop.transport) == ("ssh-R", "rsync+ssh")
     assert fleet.laptop.versions == [3]
+
+
+def test_of_a_milestone_the_first_to_reach_it_counts_in_whatever_order_files_are_read():
+    def told(ts, peer, step):
+        return event(ts, "learner", peer, "progress", {"milestone": "beat_brock"}, step)
+
+    fleet = fold([told(50.0, "slot-1", 900), told(20.0, "slot-0", 4000), told(30.0, "slot-2", 10)])
+    assert list(fleet.milestones) == ["beat_brock"]
+    first = fleet.milestones["beat_brock"]
+    assert (first.ts, first.peer, first.step) == (20.0, "slot-0", 4000)

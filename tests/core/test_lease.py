@@ -1,6 +1,6 @@
 import multiprocessing
 
-from Daddy.core.lease import Lease, end_term, read_lease
+from Daddy.core.lease import Lease, end_term, read_lease, standing
 
 
 def test_one_holder_at_a_time_and_terms_only_grow(tmp_path):
@@ -61,3 +61,16 @@ def test_terms_go_on_after_the_millionth(tmp_path):
         assert lease is not None
         assert lease.term == term
         lease.release("done")
+
+
+def test_how_a_lease_stands_is_told_by_names_alone(tmp_path) -> None:
+    folder = tmp_path / "lease"
+    assert standing(folder) == (0, False)
+    lease = Lease.claim(folder, {})
+    assert lease is not None
+    assert standing(folder) == (1, False)
+    lease.beat()
+    lease.release("wall time")
+    assert standing(folder) == (1, True)
+    assert Lease.claim(folder, {}) is not None
+    assert standing(folder) == (2, False)

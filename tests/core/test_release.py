@@ -1,0 +1,107 @@
+"""A release is what it says: named by code, configuration and environment, and never changed."""
+
+import shutil
+
+import pytest
+
+from Daddy.core import release as releases
+from Daddy.core.config import load
+from Daddy.core.paths import RunPaths
+from Daddy.core.release import freeze, stamp, verify
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory):
+    """A small package with data, which is all that a release looks at."""
+    folder = tmp_path_factory.mktemp("checkout")
+    (folder / "Daddy/data").mkdir(parents=True)
+    (folder / "Daddy/__init__.py").write_text('"""A package."""\n')
+    (folder / "Daddy/code.py").write_text("ANSWER = 42\n")
+    (folder / "Daddy/data/rom.gb").write_bytes(b"\x00\x01")
+    (folder / "Daddy/tool.sh").write_text("#!/bin/sh\n")
+    (folder / "Daddy/tool.sh").chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path):
+    found = RunPaths(tmp_path / "run")
+    found.releases.mkdir(parents=True)
+    return found
+
+
+def config(**settings):
+    return load(None, {f"training.{name}": value for name, value in settings.items()})
+
+
+def test_the_same_code_and_settings_make_one_release(run, checkout):
+    first, again = freeze(run, config(), checkout), freeze(run, config(), checkout)
+    assert first == again
+    assert [path.name for path in run.releases.iterdir()] == [first.ident]
+    assert verify(first.path) == ""
+
+
+def test_changed_code_settings_or_environment_make_another(run, checkout, tmp_path, monkeypatch):
+    first = freeze(run, config(), checkout)
+    edited = tmp_path / "edited"
+    shutil.copytree(checkout, edited)
+    (edited / "Daddy/code.py").write_text("ANSWER = 43\n")
+    code = freeze(run, config(), edited)
+    settings = freeze(run, config(seed=8), checkout)
+    modules = freeze(run, load(None, {"slurm.setup": ["module load cuda"]}), checkout)
+    monkeypatch.setattr(releases, "_version", lambda package: "9.9")
+    upgraded = freeze(run, config(), checkout)
+    idents = {one.ident for one in (first, code, settings, modules, upgraded)}
+    assert len(idents) == 5
+    assert (first.path / "Daddy/code.py").read_text() == "ANSWER = 42\n"
+
+
+def test_python_s_own_leavings_do_not_change_the_name(run, checkout, tmp_path):
+    used = tmp_path / "used"
+    shutil.copytree(checkout, used)
+    (used / "Daddy/__pycache__").mkdir()
+    (used / "Daddy/__pycache__/code.cpython-311.pyc").write_bytes(b"\x00")
+    assert freeze(run, config(), used).ident == freeze(run, config(), checkout).ident
+
+
+def test_the_stamp_tells_what_it_was_made_of(run, checkout):
+    made = freeze(run, config(), checkout)
+    record = stamp(made.path)
+    assert record["release"] == made.ident
+    assert set(record["environment"]) == {"python", "executable", "packages", "setup"}
+    assert "torch" in record["environment"]["packages"]
+    assert record["commit"]
+
+
+def test_files_of_a_release_are_read_only_and_tools_stay_tools(run, checkout):
+    made = freeze(run, config(), checkout)
+    assert (made.path / "Daddy/code.py").stat().st_mode & 0o777 == 0o444
+    assert (made.path / "Daddy/tool.sh").stat().st_mode & 0o777 == 0o555
+    assert (made.path / "config.json").stat().st_mode & 0o222 == 0
+
+
+@pytest.mark.parametrize("name", ["Daddy/code.py", "Daddy/data/rom.gb", "config.json"])
+def test_a_release_that_somebody_edited_does_not_verify(run, checkout, name):
+    made = freeze(run, config(), checkout)
+    path = made.path / name
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes() + b" ")
+    assert "changed after it was made" in verify(made.path)
+
+
+def test_a_damaged_parcel_or_a_missing_stamp_is_told(run, checkout):
+    made = freeze(run, config(), checkout)
+    parcel = made.path / "package.tar"
+    parcel.chmod(0o644)
+    parcel.write_bytes(parcel.read_bytes()[:-1])
+    assert "parcel" in verify(made.path)
+    (made.path / "stamp.json").unlink()
+    assert "stamp.json" in verify(made.path)
+
+
+def test_an_older_format_says_that_it_cannot_be_verified(run, checkout):
+    made = freeze(run, config(), checkout)
+    path = made.path / "stamp.json"
+    path.chmod(0o644)
+    path.write_text('{"v": 1}')
+    assert "format 1" in verify(made.path)
