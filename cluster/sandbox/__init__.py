@@ -14,6 +14,7 @@ file; ``python3 cluster/sandbox …`` is the same.
     login_texts  Pure: settings → sshd_config, ssh_config, env.sh, users
     packages     programs: the system's, or unpacked Debian packages
     apt          Door to apt and dpkg: download, unpack, touch nothing else
+    accounting   MariaDB and slurmdbd, the account and the cap per user
     supervisor   the one process that owns all others and takes them with it when it goes
     machines     login and compute nodes with own networks, host names, users (root only)
     syscalls     Door to the Linux calls that Python 3.10 lacks

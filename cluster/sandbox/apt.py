@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -69,8 +70,18 @@ def _private(apt: list[str], folder: Path) -> list[str]:
 
 def _lacking(apt: list[str], names: Iterable[str]) -> list[str]:
     """Packages apt would install for ``names`` on this machine, dependencies included."""
-    plan = run([*apt, "-s", "--no-install-recommends", "install", *names], 60, _quiet())
-    return re.findall(r"^Inst (\S+)", plan, re.MULTILINE)
+    install = [*apt, "-s", "--no-install-recommends", "install"]
+    known = [_first_known(install, name.split("|")) for name in names]
+    return re.findall(r"^Inst (\S+)", run([*install, *known], 60, _quiet()), re.MULTILINE)
+
+
+def _first_known(install: list[str], names: list[str]) -> str:
+    """Of several names for one thing the one that this release uses."""
+    for name in names[:-1]:
+        with contextlib.suppress(SandboxError):
+            run([*install, name], 60, _quiet())
+            return name
+    return names[-1]
 
 
 def _refresh_then_lacking(

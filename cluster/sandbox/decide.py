@@ -20,7 +20,7 @@ from .slurm_texts import NODES, Node
 
 FRIEND, FRIEND_ID = "friend", 20001
 RUN_SSHD = Path("/run/sshd")
-SLURMCTLD_PORT, SLURMD_PORT = 6817, 6818
+SLURMCTLD_PORT, SLURMD_PORT, SLURMDBD_PORT = 6817, 6818, 6819
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def decide(wishes: Wishes, layout: Layout, programs: Programs) -> State:
     if plain_root:
         _demand_sshd_user(reason)
     host = network.login if network else "127.0.0.1"
-    ssh_port, *ports = free_ports(host="127.0.0.1", count=NODES + 2)
+    ssh_port, database_port, *ports = free_ports(host="127.0.0.1", count=NODES + 3)
     open_to_all = world_can_enter(wishes.base) and world_can_enter(wishes.packages)
     return State(
         root=str(layout.root),
@@ -55,11 +55,13 @@ def decide(wishes: Wishes, layout: Layout, programs: Programs) -> State:
         host=host,
         port=SSH_PORT if network else ssh_port,
         ports=[SLURMCTLD_PORT, *[SLURMD_PORT] * NODES] if network else ports,
+        database_port=SLURMDBD_PORT if network else database_port,
         user=getpass.getuser(),
         friend=FRIEND if network and open_to_all else "",
         remote_port=9999 if network else 9998,
         max_jobs=wishes.max_jobs,
         path=programs.bin,
+        packages=str(programs.folder),
         slurm_version=slurm_version(programs) if wishes.slurm else "",
         boot=boot_id(),
         tools=programs.tools,

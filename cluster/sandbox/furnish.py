@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from . import login_texts, slurm_texts
+from . import accounting, login_texts, slurm_texts
 from .commands import run
 from .decide import FRIEND_ID, nodes
 from .layout import FOLDERS, Layout, State, write_text
 from .machines import LOGIN, Network
 from .packages import SYSTEM_PATH, Programs
+
+_PRIVATE = ("munge", "db")
 
 
 def make_folders(base: Path) -> None:
@@ -18,7 +20,7 @@ def make_folders(base: Path) -> None:
     base.chmod(0o755)
     for name in FOLDERS:
         (base / name).mkdir(exist_ok=True)
-        (base / name).chmod(0o700 if name == "munge" else 0o755)
+        (base / name).chmod(0o700 if name in _PRIVATE else 0o755)
 
 
 def furnish(layout: Layout, state: State, programs: Programs) -> None:
@@ -80,21 +82,21 @@ def _write_users(layout: Layout, state: State) -> None:
 
 
 def _write_slurm(layout: Layout, state: State, programs: Programs) -> None:
-    plan = slurm_plan(state, programs)
+    plan = slurm_plan(state, programs.slurm_plugins)
     write_text(layout.etc / "slurm.conf", slurm_texts.slurm_conf(plan))
     write_text(layout.etc / "gres.conf", slurm_texts.gres_conf())
     write_text(layout.etc / "cgroup.conf", slurm_texts.cgroup_conf(plan))
-    write_text(layout.etc / "job_submit.lua", slurm_texts.job_submit_lua())
     key = layout.munge / "key"
     if not key.exists():
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
     for node in plan.nodes:
         (layout.spool / node.name).mkdir(exist_ok=True)
+    accounting.prepare(layout, plan, programs)
 
 
-def slurm_plan(state: State, programs: Programs) -> slurm_texts.Plan:
-    """What Slurm's texts depend on."""
+def slurm_plan(state: State, plugins: str = "") -> slurm_texts.Plan:
+    """What Slurm's texts depend on; ``plugins``: the folder of unpacked ones."""
     major, minor = state.slurm_version.split(".")[:2]
     return slurm_texts.Plan(
         root=state.root,
@@ -104,9 +106,10 @@ def slurm_plan(state: State, programs: Programs) -> slurm_texts.Plan:
         controller_port=state.ports[0],
         nodes=nodes(state),
         slurm_version=(int(major), int(minor)),
-        plugins=programs.slurm_plugins,
+        plugins=plugins,
         max_jobs=state.max_jobs,
-        user_ids=(os.getuid(), *([FRIEND_ID] if state.friend else [])),
+        users=tuple(filter(None, (state.user, state.friend))),
+        database_port=state.database_port,
         own_network=bool(state.network),
     )
 

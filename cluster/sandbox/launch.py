@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from . import machines, netlink, packages, probe, processes, supervisor
+from . import accounting, machines, netlink, packages, probe, processes, supervisor
 from .decide import RUN_SSHD, Wishes, decide
-from .furnish import furnish, make_folders, network_of
+from .furnish import furnish, make_folders, network_of, slurm_plan
 from .layout import (
     Layout,
     State,
@@ -135,6 +135,7 @@ def _daemons(layout: Layout, state: State, programs: packages.Programs) -> list[
     login = supervisor.Daemon("sshd", sshd, machine=machines.LOGIN)
     if not state.slurm:
         return [login]
+    plan = slurm_plan(state, programs.slurm_plugins)
     munged = (
         tool["munged"], "-F", "--num-threads=2", f"--key-file={munge / 'key'}",
         f"--socket={layout.munge_socket}", f"--pid-file={layout.run / 'munged.pid'}",
@@ -142,7 +143,13 @@ def _daemons(layout: Layout, state: State, programs: packages.Programs) -> list[
     )  # fmt: skip
     return [
         supervisor.Daemon("munged", munged, socket=str(layout.munge_socket)),
-        supervisor.Daemon("slurmctld", (tool["slurmctld"], "-D"), machine=machines.LOGIN),
+        *accounting.daemons(layout, plan, programs),
+        supervisor.Daemon(
+            "slurmctld",
+            (tool["slurmctld"], "-D"),
+            machine=machines.LOGIN,
+            before=tuple(accounting.settle(layout, plan, state, programs)),
+        ),
         *(
             supervisor.Daemon(
                 f"slurmd-n{k}",
@@ -164,6 +171,8 @@ def _clear(base: Path, state: State | None) -> bool:
         gone = wait_until("the network", lambda: not netlink.exists(network.interface), 3)
         if not gone:
             netlink.remove(network.interface)
+    if state and state.slurm and state.packages:
+        _keep_database(base, state)
     drop_root(base, root)
     if state and state.made_run_sshd and RUN_SSHD.is_dir():
         RUN_SSHD.rmdir()
@@ -172,6 +181,11 @@ def _clear(base: Path, state: State | None) -> bool:
     for name in _VOLATILE_FILES:
         (base / name).unlink(missing_ok=True)
     return was
+
+
+def _keep_database(base: Path, state: State) -> None:
+    packages_folder = Path(state.packages)
+    accounting.keep(Layout(base, Path(state.root)), slurm_plan(state), packages_folder)
 
 
 def _end_processes(root: str, state: State | None) -> bool:

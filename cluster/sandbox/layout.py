@@ -28,7 +28,7 @@ class Layout:
     root: Path
 
     def __getattr__(self, name: str) -> Path:
-        """Folders: ``etc run log state spool munge ssh home users``."""
+        """Folders: ``etc run log state spool munge ssh home users db``."""
         if name in FOLDERS:
             return self.root / name
         raise AttributeError(name)
@@ -69,7 +69,7 @@ class Layout:
         return self.base / "users"
 
 
-FOLDERS = ("etc", "run", "log", "state", "spool", "munge", "ssh", "home", "users")
+FOLDERS = ("etc", "run", "log", "state", "spool", "munge", "ssh", "home", "users", "db")
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,10 @@ class State:
     """passwd and its kin are the sandbox's own, seen by its processes only (root)."""
     made_run_sshd: bool = False
     """/run/sshd, which a root sshd insists on, is ours to remove."""
+    database_port: int = 0
+    """slurmdbd's."""
+    packages: str = ""
+    """Where programs and a copy of the accounting database are kept."""
     supervisor_pid: int = 0
     supervisor_start: int = 0
     format: int = FORMAT

@@ -97,7 +97,8 @@ def private_users(users: Path) -> None:
     syscalls.unshare(syscalls.NEWNS)
     syscalls.keep_mounts_private()
     for name in ("passwd", "shadow", "group", "hosts"):
-        syscalls.bind(users / name, f"/etc/{name}")
+        if Path(f"/etc/{name}").exists():  # the barest machines have no hosts
+            syscalls.bind(users / name, f"/etc/{name}")
 
 
 def build(network: Network, nodes: int) -> dict[str, Machine]:

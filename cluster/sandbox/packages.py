@@ -18,10 +18,13 @@ from .apt import STAMP, fetch, library_folders
 from .say import SandboxError
 
 LOGIN_PACKAGES = ("openssh-server", "openssh-client", "openssh-sftp-server", "rsync")
-SLURM_PACKAGES = ("slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "munge")
+MARIADB = ("mariadb-server-core|mariadb-server-core-10.6|mariadb-server-core-10.5",)
+"""The first name that this release of Debian or Ubuntu knows."""
+SLURM_PACKAGES = ("slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "munge",
+                  "slurmdbd", "slurm-wlm-mysql-plugin", *MARIADB)  # fmt: skip
 LOGIN_TOOLS = ("sshd", "ssh", "ssh-keygen", "sftp-server", "rsync")
 SLURM_TOOLS = ("munged", "slurmctld", "slurmd", "slurmstepd", "sbatch", "squeue", "scancel",
-               "sinfo", "scontrol")  # fmt: skip
+               "sinfo", "scontrol", "sacct", "sacctmgr", "slurmdbd", "mariadbd")  # fmt: skip
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ELSEWHERE = "/usr/lib/openssh:/usr/libexec/openssh:/usr/lib/ssh:/usr/libexec"
 
@@ -33,6 +36,8 @@ class Programs:
     tools: dict[str, str]
     prefix: Path | None
     libraries: tuple[str, ...]
+    folder: Path
+    """Where missing ones are unpacked, and what is costly to make is kept."""
 
     @property
     def bin(self) -> str:
@@ -95,7 +100,7 @@ def find(folder: Path, wanted: Iterable[str]) -> Programs:
     found = {tool: shutil.which(tool, path=path) for tool in wanted}
     tools = {tool: place for tool, place in found.items() if place}
     used = any(place.startswith(str(prefix)) for place in tools.values())
-    return Programs(tools, prefix if used else None, libraries if used else ())
+    return Programs(tools, prefix if used else None, libraries if used else (), folder)
 
 
 def _read(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -15,6 +16,8 @@ from .say import SandboxError, wait_until
 from .slurm_texts import NODES, PARTITION
 
 START_S = 40.0
+_ANSWERING = ("idle", "mixed", "allocated", "completing")
+"""Slurm puts a star behind the state of a node that does not."""
 _OF_OTHERS = ("SLURM_", "SBATCH_", "SQUEUE_", "SINFO_", "SCANCEL_")
 """Settings of another cluster, which would bend what clients do here."""
 
@@ -30,7 +33,7 @@ def supervised(state: State) -> bool:
 
 
 def await_answer(layout: Layout, state: State) -> None:
-    """Wait until ssh works and every node is usable. Raises SandboxError."""
+    """Wait until ssh works and every node is usable, drained ones too. Raises SandboxError."""
     unready = "nothing"
     logs = layout.base / "log"
 
@@ -40,10 +43,21 @@ def await_answer(layout: Layout, state: State) -> None:
             why = _last_line(logs / "supervisor.out")
             raise SandboxError(f"the supervisor ended: {why}", f"see {logs}")
         unready = not_ready(layout, state)
+        if "drain" in unready:
+            _resume(state)
         return not unready
 
     if not wait_until("the cluster", ready, START_S):
         raise SandboxError(f"{unready} did not answer in {START_S:.0f} s", f"see {logs}")
+
+
+def _resume(state: State) -> None:
+    """What an administrator does: slurmd drains its node when it cannot report that a job ended."""
+    for number, said in enumerate(node_states(state), 1):
+        if said.startswith("drain"):
+            update = ("update", f"NodeName=n{number}", "State=RESUME")
+            with contextlib.suppress(SandboxError):
+                run([client(state, "scontrol"), *update], 20, client_environment(state))
 
 
 def not_ready(layout: Layout, state: State) -> str:
@@ -55,8 +69,10 @@ def not_ready(layout: Layout, state: State) -> str:
         return "sshd"
     if not state.slurm:
         return ""
-    usable = [one for one in node_states(state) if one in ("idle", "mixed", "allocated")]
-    return "" if len(usable) == NODES else "slurmctld or a node"
+    states = node_states(state)
+    usable = [one for one in states if one in _ANSWERING]
+    said = ", ".join(states) or "no word of any"
+    return "" if len(usable) == NODES else f"slurmctld or a node ({said})"
 
 
 def _ssh_answers(state: State) -> bool:
@@ -73,7 +89,13 @@ def missing_daemons(layout: Layout, state: State) -> list[str]:
     """Names of daemons that do not run."""
     wanted = ["sshd"]
     if state.slurm:
-        wanted += ["munged", "slurmctld", *(f"slurmd-n{k}" for k in range(1, NODES + 1))]
+        wanted += [
+            "munged",
+            "mariadbd",
+            "slurmdbd",
+            "slurmctld",
+            *(f"slurmd-n{k}" for k in range(1, NODES + 1)),
+        ]
     try:
         found = json.loads(layout.daemons_file.read_text())
     except (OSError, ValueError):

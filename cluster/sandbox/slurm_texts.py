@@ -11,6 +11,9 @@ NODES = 4
 CPUS = 8
 MEMORY_MB = 40_000
 PARTITION = "gpu-linuxlab"
+ACCOUNT = "engr-class-any"
+QOS = "students"
+_CLUSTER, _DATABASE = "sandbox", "slurm_acct"
 MAX_TIME = "4:00:00"
 QUICK = "sched_interval=1,batch_sched_delay=0,sched_min_interval=0,bf_interval=1,bf_continue"
 
@@ -38,7 +41,10 @@ class Plan:
     slurm_version: tuple[int, int]
     plugins: str
     max_jobs: int
-    user_ids: tuple[int, ...]
+    users: tuple[str, ...]
+    """Who may submit."""
+    database_port: int
+    """slurmdbd's."""
     own_network: bool
     """The daemons listen in a network namespace that only this host reaches."""
 
@@ -59,7 +65,11 @@ MailProg=/bin/true
 ReturnToService=2
 GresTypes=gpu
 PropagateResourceLimits=NONE
-JobSubmitPlugins=lua
+# The cap per user is a QOS in the accounting database, as on the real partition.
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageEnforce=associations,limits,qos
+AccountingStorageTRES=gres/gpu
+AccountingStoreFlags=job_comment
 # A hand-over takes half a second instead of three.
 SchedulerParameters={QUICK}
 SlurmctldTimeout=10
@@ -78,7 +88,6 @@ DefMemPerCPU=100 State=UP
 
 def slurm_conf(plan: Plan) -> str:
     """slurm.conf: four nodes on this host, quick scheduling, limits as on the real partition."""
-    slots = ",".join(f"slots_{uid}:{plan.max_jobs}" for uid in plan.user_ids)
     lines = [
         f"SlurmctldHost={plan.controller_name}({plan.controller_host})",
         f"SlurmctldPort={plan.controller_port}",
@@ -87,8 +96,9 @@ def slurm_conf(plan: Plan) -> str:
         # A requeued job waits until its old credential expires: 120 s unless told otherwise.
         f"AuthInfo=socket={plan.root}/run/munge.socket,cred_expire=10",
         *(f"{key}={plan.root}/{place}" for key, place in _PLACES.items()),
-        # The cap per user without a database: every job takes one of its owner's slots.
-        f"Licenses={slots}",
+        f"AccountingStorageHost={plan.controller_host}",
+        f"AccountingStoragePort={plan.database_port}",
+        f"AccountingStoragePass={plan.root}/run/munge.socket",
         *(_node_line(node) for node in plan.nodes),
     ]
     if plan.plugins:
@@ -127,19 +137,56 @@ def cgroup_conf(plan: Plan) -> str:
     return f"CgroupPlugin={'cgroup/v1' if plan.slurm_version < (23, 2) else 'disabled'}\n"
 
 
-def job_submit_lua() -> str:
-    """Every job asks for one of its owner's slots, so at most ``max_jobs`` of them run at once."""
-    return """function slurm_job_submit(job, partitions, uid)
-  local slot = string.format("slots_%d:1", uid)
-  if job.licenses == nil or job.licenses == "" then
-    job.licenses = slot
-  else
-    job.licenses = job.licenses .. "," .. slot
-  end
-  return slurm.SUCCESS
-end
+def slurmdbd_conf(plan: Plan) -> str:
+    """slurmdbd.conf: the daemon between Slurm and the database."""
+    lines = [
+        "AuthType=auth/munge",
+        f"AuthInfo=socket={plan.root}/run/munge.socket",
+        "DbdHost=localhost",
+        f"DbdAddr={plan.controller_host}",
+        f"DbdPort={plan.database_port}",
+        f"SlurmUser={plan.user}",
+        "StorageType=accounting_storage/mysql",
+        # With this host the client library takes the socket that MYSQL_UNIX_PORT names.
+        "StorageHost=localhost",
+        f"StorageUser={plan.user}",
+        f"StorageLoc={_DATABASE}",
+        f"PidFile={plan.root}/run/slurmdbd.pid",
+        f"LogFile={plan.root}/log/slurmdbd.log",
+    ]
+    if plan.plugins:
+        lines.append(f"PluginDir={plan.plugins}")
+    if not plan.own_network:
+        lines.append("CommunicationParameters=NoInAddrAny")
+    return "\n".join(lines) + "\n"
 
-function slurm_job_modify(job, record, partitions, uid)
-  return slurm.SUCCESS
-end
-"""
+
+def database_socket(plan: Plan) -> str:
+    """In a folder that only its owner may enter: the database asks nobody for a password."""
+    return f"{plan.root}/db/s"
+
+
+def accounting_commands(plan: Plan) -> str:
+    """For sacctmgr: one account, its users, and the QOS whose cap they are under."""
+    own = f"Account={ACCOUNT} DefaultAccount={ACCOUNT} QOS={QOS} DefaultQOS={QOS}"
+    lines = [
+        f"add cluster {_CLUSTER}",
+        f"add qos {QOS}",
+        f"modify qos {QOS} set MaxJobsPerUser={plan.max_jobs}",
+        f"add account {ACCOUNT} Cluster={_CLUSTER} Description=sandbox Organization=sandbox",
+    ]
+    for user in plan.users:
+        # root is there from the start, with an account of its own that knows no cap.
+        lines += [f"add user {user} {own}", f"modify user {user} set DefaultAccount={ACCOUNT}"]
+    return "\n".join(lines) + "\n"
+
+
+def as_at_first(plan: Plan) -> str:
+    """SQL for a kept database: no jobs, whose ids a new controller gives again, and our cap."""
+    tables = ("job_table", "step_table", "event_table", "suspend_table")
+    lines = [f"truncate {_DATABASE}.{_CLUSTER}_{table};" for table in tables]
+    cap = f"max_jobs_per_user={plan.max_jobs}, max_submit_jobs_per_user=null"
+    lines.append(f"update {_DATABASE}.qos_table set {cap} where name='{QOS}';")  # noqa: S608
+    none = "max_jobs=null, max_submit_jobs=null, grp_jobs=null, grp_submit_jobs=null"
+    lines.append(f"update {_DATABASE}.{_CLUSTER}_assoc_table set {none};")  # noqa: S608
+    return "\n".join(lines) + "\n"

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,8 @@ from .layout import write_text
 from .machines import Machine
 
 GRACE_S = 2.0
+BEFORE_S = 30.0
+_LAST = ("slurmdbd", "mariadbd", "munged")
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,12 @@ class Daemon:
     socket: str = ""
     machine: str = ""
     """Host name of the machine it runs on; this host where that does not exist."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """On top of everybody's."""
+    address: tuple[str, int] | None = None
+    """Where it must listen before the next one is started."""
+    before: tuple[str, ...] = ()
+    """A short command that must have ended before it is started."""
 
 
 @dataclass
@@ -72,15 +81,28 @@ class Supervisor:
                 continue
             if daemon.socket:
                 Path(daemon.socket).unlink(missing_ok=True)
+            self._run_before(daemon)
             self.running[daemon.name] = self._start(daemon)
             self._write_record()
-            self._await_socket(daemon)
+            self._await(daemon)
+
+    def _run_before(self, daemon: Daemon) -> None:
+        if daemon.before:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                subprocess.run(
+                    daemon.before,
+                    env=dict(self.environment),
+                    cwd="/",
+                    stdin=subprocess.DEVNULL,
+                    timeout=BEFORE_S,
+                    check=False,
+                )
 
     def _start(self, daemon: Daemon) -> processes.Process:
         with (self.logs / f"{daemon.name}.out").open("ab") as output:
             child = subprocess.Popen(
                 daemon.argv,
-                env=dict(self.environment),
+                env={**self.environment, **daemon.environment},
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -100,9 +122,9 @@ class Supervisor:
 
         return prepare
 
-    def _await_socket(self, daemon: Daemon) -> None:
+    def _await(self, daemon: Daemon) -> None:
         deadline = time.monotonic() + 10
-        while daemon.socket and not Path(daemon.socket).exists() and time.monotonic() < deadline:
+        while not (self.stop or _listens(daemon)) and time.monotonic() < deadline:
             self._reap()
             time.sleep(0.01)
 
@@ -116,18 +138,18 @@ class Supervisor:
                 pass
 
     def _end_all(self) -> None:
-        """Daemons first, so that nothing new starts; then jobs and sessions; munged last."""
-        last = self.running.get("munged")
+        """Daemons first, so that nothing new starts; jobs and sessions; what all rely on last."""
+        last = [self.running[name] for name in _LAST if name in self.running]
         deadline = time.monotonic() + 15
         grace = GRACE_S
         while time.monotonic() < deadline:
-            others = [one for one in processes.descendants(os.getpid()) if one != last]
+            others = [one for one in processes.descendants(os.getpid()) if one not in last]
             if not others:
                 break
             self._end(others, grace)
             grace = 0.0
-        if last:
-            self._end([last], 1.0)
+        for one in last:
+            self._end([one], GRACE_S)
 
     def _end(self, targets: Sequence[processes.Process], grace_s: float) -> None:
         for number, patience in ((signal.SIGTERM, grace_s), (signal.SIGKILL, 2.0)):
@@ -138,6 +160,18 @@ class Supervisor:
                 self._reap()
                 time.sleep(0.02)
             self._reap()
+
+
+def _listens(daemon: Daemon) -> bool:
+    if daemon.socket:
+        return Path(daemon.socket).exists()
+    if daemon.address is None:
+        return True
+    try:
+        socket.create_connection(daemon.address, timeout=1).close()
+    except OSError:
+        return False
+    return True
 
 
 def detach(work: Callable[[], None], log: Path) -> processes.Process:

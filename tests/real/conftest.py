@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from Daddy.core.paths import RunPaths
+from tests.cluster.conftest import Person, copied_checkout, small_config
 from tests.components import absent
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -32,16 +35,6 @@ def door(command: str, *arguments: str, timeout_s: float = 300) -> subprocess.Co
         check=False,
         stdin=subprocess.DEVNULL,
     )
-
-
-def until(true: Callable[[], object], timeout_s: float = 20, poll_s: float = 0.05) -> bool:
-    """Wait for something to become true; whether it did."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if true():
-            return True
-        time.sleep(poll_s)
-    return bool(true())
 
 
 @dataclass
@@ -119,6 +112,20 @@ class Sandbox:
         rows = self.out("squeue", "-h", "-r", "-t", "all", "-o", "%i %T %r").splitlines()
         return {row.split()[0]: row.split(maxsplit=1)[1] for row in rows}
 
+    def daemon(self, name: str) -> int:
+        """The pid of one of this sandbox's daemons, as its supervisor wrote it down."""
+        return int(json.loads((self.dir / "run" / "daemons.json").read_text())[name][0])
+
+    @contextmanager
+    def frozen(self, name: str) -> Iterator[None]:
+        """While this daemon neither runs nor is gone."""
+        pid = self.daemon(name)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
     def cancel(self) -> None:
         """End what this test submitted."""
         if self.jobs:
@@ -170,3 +177,40 @@ def own_folder() -> Iterator[Path]:
     finally:
         door("down", "--dir", str(folder), "--purge")
         shutil.rmtree(folder, ignore_errors=True)
+
+
+class Student(Person):
+    """A person on the login node, with one run."""
+
+    def wants(
+        self, max_runtime_s: int = 300, controller: Mapping[str, object] = {}, **slurm: object
+    ) -> None:
+        """Write the configuration: two slots of five minutes unless told otherwise."""
+        settings = small_config(
+            self.run.root,
+            training={"max_runtime_seconds": max_runtime_s},
+            slurm={"time_limit": "0:05:00", "partition": "gpu-linuxlab", **slurm},
+            controller={"executor": "auto", "poll_seconds": 1, **controller},
+        )
+        self.config.write_text(json.dumps(settings))
+
+
+@pytest.fixture(scope="session")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout with the small learner that every test may run and none may change."""
+    return copied_checkout(tmp_path_factory.mktemp("checkout"))
+
+
+@pytest.fixture
+def student(sandbox: Sandbox, checkout: Path, tmp_path: Path) -> Iterator[Student]:
+    """Somebody whose jobs are gone after the test."""
+    run = RunPaths(tmp_path / "runs" / "tiny")
+    env = {name: text for name, text in sandbox.env.items() if name != "DADDY_SITE"}
+    env["PYTHONPATH"] = str(checkout)
+    someone = Student(checkout, tmp_path / "run.json", run, env)
+    someone.wants()
+    try:
+        yield someone
+    finally:
+        if run.intent.exists():
+            assert someone.says("stop", "--now", timeout_s=120).returncode == 0

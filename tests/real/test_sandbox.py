@@ -20,7 +20,8 @@ from pathlib import Path
 import pytest
 
 from cluster.sandbox import layout, login_texts
-from tests.real.conftest import CHECKOUT, DOORS, Sandbox, door, start, until
+from tests.patience import until
+from tests.real.conftest import CHECKOUT, DOORS, Sandbox, door, start
 
 LIMIT_JOB = """
 trap 'echo warned $(($(date +%s) - begun))' USR1
@@ -90,7 +91,8 @@ def test_a_fifth_job_waits_for_a_slot_and_gets_the_first_that_is_free(sandbox: S
     time.sleep(1.5)
     assert len(running()) == 4
     waiting = [job for job in jobs if sandbox.states()[job].startswith("PENDING")]
-    assert {sandbox.states()[job] for job in waiting} == {"PENDING Licenses"}
+    capped = "PENDING QOSMaxJobsPerUserLimit"
+    assert until(lambda: {sandbox.states()[job] for job in waiting} == {capped})
     sandbox.out("scancel", jobs[0])
     assert until(lambda: waiting[0] in running(), 30)
     assert len(running()) == 4
@@ -111,6 +113,30 @@ def test_what_the_site_does_not_have_is_refused_at_submission(
     refused = sandbox.run("sbatch", *options, "--wrap", "true")
     assert refused.returncode == 1
     assert re.search(message, refused.stderr), refused.stderr
+
+
+def test_the_real_sites_account_exists_and_no_other(sandbox: Sandbox) -> None:
+    account = json.loads((CHECKOUT / "cluster/sites/engr.json").read_text())["slurm"]["account"]
+    job = sandbox.submit("true", "-A", account, "-o", "/dev/null")
+    refused = sandbox.run("sbatch", "-A", "nobodys", "--wrap", "true")
+    assert refused.returncode == 1
+    assert "Invalid account" in refused.stderr
+    told = ("sacct", "-n", "-P", "-X", "-j", job, "-o", "State,Account")
+    assert until(lambda: sandbox.out(*told) == f"COMPLETED|{account}", 15)
+
+
+def test_a_kept_database_forgets_jobs_and_limits(own_folder: Path) -> None:
+    one = start(own_folder)
+    one.out("sacctmgr", "-i", "modify", "qos", "students", "set", "MaxSubmitJobsPerUser=1")
+    job = one.submit("sleep 60", "-o", "/dev/null")
+    limit = "QOSMaxSubmitJobPerUserLimit"
+    assert until(lambda: limit in one.run("sbatch", "-o", "/dev/null", "--wrap", "true").stderr, 10)
+    assert until(lambda: one.out("sacct", "-n", "-X", "-j", job, "-o", "JobID") == job, 15)
+    assert door("down", "--dir", str(own_folder)).returncode == 0
+    again = start(own_folder, "--max-jobs", "2")
+    assert again.out("sacct", "-n", "-a", "-X", "-S", "now-1hours", "-o", "JobID") == ""
+    limits = ("sacctmgr", "-n", "-P", "show", "qos", "students", "format=MaxJobsPU,MaxSubmitPU")
+    assert again.out(*limits) == "2|"
 
 
 def test_a_signal_reaches_the_batch_process(sandbox: Sandbox, tmp_path: Path) -> None:
@@ -278,13 +304,18 @@ def free_or_any(port: int) -> int:
 
 
 def test_a_daemon_that_died_is_seen_and_up_starts_it_again(sandbox: Sandbox) -> None:
-    pid, _ = json.loads((sandbox.dir / "run" / "daemons.json").read_text())["sshd"]
-    os.kill(pid, signal.SIGKILL)
+    os.kill(sandbox.daemon("sshd"), signal.SIGKILL)
     assert until(lambda: door("status", "--dir", str(sandbox.dir)).returncode == 20, 5)
     repaired = door("up", "--dir", str(sandbox.dir))
     assert repaired.returncode == 0, repaired.stderr
     assert "starting again: sshd" in repaired.stderr
     assert sandbox.ssh("true").returncode == 0
+
+
+def test_a_node_that_slurm_drained_is_resumed_by_up(sandbox: Sandbox) -> None:
+    sandbox.out("scontrol", "update", "NodeName=n3", "State=DRAIN", "Reason=batch job failure")
+    assert door("up", "--dir", str(sandbox.dir)).returncode == 0
+    assert sandbox.out("sinfo", "-h", "-n", "n3", "-o", "%T") == "idle"
 
 
 def fingerprint() -> dict[str, str]:
@@ -335,7 +366,7 @@ def test_down_leaves_nothing(own_folder: Path, *, crashed: bool) -> None:
     assert socket.if_nameindex() == links
     assert fingerprint() == before
     assert sorted(path.name for path in own_folder.iterdir()) == sorted(
-        [".lock", "etc", "home", "log", "munge", "ssh", "users"]
+        [".lock", "db", "etc", "home", "log", "munge", "ssh", "users"]
     )
     assert door("status", "--dir", str(own_folder)).returncode == 21
 
