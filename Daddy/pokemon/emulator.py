@@ -8,8 +8,9 @@ One step of the environment is one `press`: a key held for 8 frames, 24 frames p
 from __future__ import annotations
 
 import io
+import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from importlib.metadata import version
 from typing import Final
 
@@ -20,18 +21,30 @@ from Daddy.core.errors import RomError
 from Daddy.pokemon import ram_map as ram
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # pysdl2 tells which SDL it brings; we open no window
+    warnings.simplefilter("ignore")  # pysdl2 tells which SDL it brings
+    kept = sys.modules.get("sdl2")
+    sys.modules["sdl2"] = None  # type: ignore[assignment]  # no window is opened: 0.2 s less
     from pyboy import PyBoy
+    from pyboy.utils import STATE_VERSION
+
+    sys.modules.pop("sdl2")
+    if kept is not None:
+        sys.modules["sdl2"] = kept
 
 BUTTONS: Final = ("down", "left", "right", "up", "a", "b", "start")
 FRAMES_PER_STEP: Final = 24
 """A walk of one cell takes 16 frames and the game looks at the keys once a frame."""
 _HELD_FRAMES: Final = 8
+FILM_FRAMES: Final = 4
+"""Frames between two pictures while somebody watches: 15 pictures a second."""
+FRAMES_PER_SECOND: Final = 59.7275
 _PRIMING_FRAMES: Final = 16
 """Frames after power-on until one was drawn whole. Only then does pyboy 2.7.0 know which line of
 the window comes first, which its save states lack: a state's first picture would differ."""
 PYBOY_VERSION: Final = version("pyboy")
-"""Save states are readable by the very version that wrote them only."""
+"""Our own save states are read by the very version that wrote them only."""
+STATE_FORMAT: Final = int(STATE_VERSION)
+"""What its save states begin with; most older formats are read as well."""
 
 
 class Emulator:
@@ -43,11 +56,25 @@ class Emulator:
         self.wait(_PRIMING_FRAMES)
         self._screen: NDArray[np.uint8] = self._boy.screen.ndarray
         self._ram = bytearray(ram.RAM_SIZE)
+        self.watcher: Callable[[], None] | None = None
+        """Called every FILM_FRAMES frames of a step; the game is the same with and without."""
 
     def press(self, button: str) -> None:
         """Play one step with `button` (one of BUTTONS) and draw its last frame."""
         self._boy.button(button, _HELD_FRAMES)
-        self._boy.tick(FRAMES_PER_STEP, True, False)
+        if self.watcher is None:
+            self._boy.tick(FRAMES_PER_STEP, True, False)
+            return
+        for _ in range(FRAMES_PER_STEP // FILM_FRAMES):
+            self._boy.tick(FILM_FRAMES, True, False)
+            self.watcher()
+
+    def hold(self, buttons: Collection[str], frames: int) -> None:
+        """Play `frames` frames with exactly `buttons` down, as a person's fingers do."""
+        for button in BUTTONS:
+            turn = self._boy.button_press if button in buttons else self._boy.button_release
+            turn(button)
+        self._boy.tick(frames, True, False)
 
     def wait(self, frames: int) -> None:
         """Play `frames` frames with no key down and draw the last one."""
@@ -86,10 +113,14 @@ class Emulator:
         self._boy.save_state(buffer)
         return buffer.getvalue()
 
-    def load_state(self, state: bytes) -> None:
-        """Go on exactly from `state`; RomError when this pyboy cannot read it."""
+    def load_state(self, state: bytes) -> int:
+        """Go on exactly from `state`; how many of its bytes were not read.
+
+        RomError when this pyboy cannot read it.
+        """
+        stream = io.BytesIO(state)
         try:
-            self._boy.load_state(io.BytesIO(state))
+            self._boy.load_state(stream)
         except Exception as error:  # pyboy has no common base for what a bad state raises
             raise RomError(
                 f"pyboy {PYBOY_VERSION} cannot read this save state: {error}",
@@ -97,6 +128,7 @@ class Emulator:
             ) from error
         for button in BUTTONS:
             self._boy.button_release(button)
+        return len(state) - stream.tell()
 
     def close(self) -> None:
         """End the console; nothing is written."""

@@ -8,6 +8,7 @@ exploration memory, the counters and the random generator.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,15 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from Daddy.pokemon import milestones, story
 from Daddy.pokemon import save_state as saving
-from Daddy.pokemon.boot import start_state
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_STEP, PYBOY_VERSION, Emulator
 from Daddy.pokemon.observation import Observation, observation_space, observe
 from Daddy.pokemon.progress import Progress, read_progress
 from Daddy.pokemon.ram_map import RANDOM
 from Daddy.pokemon.reward import RewardWeights, advance, first_records, reward_parts
 from Daddy.pokemon.rom import find_rom, load_rom
+from Daddy.pokemon.starts.boot import start_state
 from Daddy.pokemon.visited import Visited
 
 _FRAMES_PER_SECOND = 59.7275
@@ -32,7 +34,7 @@ _START_FRAMES = 60
 
 TELEMETRY = (
     *("badges", "story_flags", "episode_return", "episode", "map_id", "level", "step"),
-    *("cells", "maps", "events", "x", "y", "real_game"),
+    *("cells", "maps", "events", "x", "y", "real_game", *milestones.COLUMNS),
 )
 
 
@@ -49,7 +51,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         "render_modes": ["rgb_array"],
         "render_fps": _FRAMES_PER_SECOND / FRAMES_PER_STEP,
     }
-    telemetry_names = TELEMETRY
+    telemetry_names: tuple[str, ...] = TELEMETRY
 
     def __init__(
         self,
@@ -58,14 +60,16 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         base: Path | None = None,
         allow_unknown_rom: bool = False,
         init_state: str | os.PathLike[str] | None = None,
+        states_dir: str | os.PathLike[str] = "",
+        cache_dir: str | os.PathLike[str] = "",
         episode_steps: int = 2048,
         weights: RewardWeights | None = None,
         render_mode: str | None = None,
     ) -> None:
         """Open the game `rom` (None: the variable DADDY_ROM, else the cartridge).
 
-        Relative paths are relative to `base`. `init_state` is a save state to begin episodes from;
-        without one they begin where the game lets the player walk first. Raises RomError.
+        Relative paths are relative to `base`. `init_state` names what episodes begin from; with it,
+        `states_dir` and `cache_dir` go to `Daddy.pokemon.starts.boot.start_state`. RomError.
         """
         self.rom = load_rom(find_rom(rom, base), allow_unknown_rom)
         self.observation_space = observation_space()
@@ -73,10 +77,12 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self.render_mode = render_mode
         self.episode_steps = episode_steps
         self._weights = weights or RewardWeights()
-        self._start = start_state(self.rom, init_state, base)
+        self._start = start_state(self.rom, init_state, base, states_dir, cache_dir)
         self._emulator = Emulator(self.rom.data)
         self._emulator.load_state(self._start)
         self._episode = -1
+        self.journal: Mapping[str, Any] = {}
+        """Facts (JSON) of whoever steps this environment; they travel with its state."""
         self._forget()
 
     def reset(
@@ -153,11 +159,21 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             "x": progress.x,
             "y": progress.y,
             "real_game": float(self.rom.real),
+            **milestones.facts(story.reached(progress, self.rom.real), self.rom.real),
         }
 
     def telemetry(self) -> tuple[float, ...]:
         """How far the episode is: one number for each of `telemetry_names`."""
         return tuple(self._facts().values())
+
+    @property
+    def progress(self) -> Progress:
+        """The facts of this moment."""
+        return self._progress
+
+    def watch(self, watcher: Callable[[], None] | None) -> None:
+        """Have `watcher` called about 15 times a second of the game, to film it; None: never."""
+        self._emulator.watcher = watcher
 
     def picture(self) -> bytes:
         """The screen at 2 bits a pixel, `core.vocabulary.SCREEN_BYTES` bytes."""
@@ -182,6 +198,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             generator=self.np_random.bit_generator.state,
             visited=self._visited.to_bytes(),
             emulator=self._emulator.save_state(),
+            journal=self.journal,
         )
         return saving.to_bytes(state)
 
@@ -194,6 +211,20 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self._return, self._parts = state.episode_return, dict(state.parts)
         self._records = state.records
         self._visited = Visited.from_bytes(state.visited)
+        self._progress = read_progress(self._emulator.ram())
+        self.journal = state.journal
+        return self._observe()
+
+    def adopt(self, data: bytes) -> Observation:
+        """Go on in the game that another environment saved; the jump itself is worth nothing.
+
+        Game, exploration memory and records are the other's, so that nothing is paid twice. The
+        episode stays what it was: its number, its return, its end, its random sequence.
+        """
+        state = saving.from_bytes(data, self.rom.sha1, PYBOY_VERSION)
+        self._emulator.load_state(state.emulator)
+        self._visited = Visited.from_bytes(state.visited)
+        self._records = state.records
         self._progress = read_progress(self._emulator.ram())
         return self._observe()
 

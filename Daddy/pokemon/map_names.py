@@ -6,7 +6,10 @@ cartridge's, whose numbers are the same but whose places are our own.
 
 from __future__ import annotations
 
+from string import capwords
 from typing import Final
+
+from Daddy.pokemon.cartridge.symbols import MAPS
 
 _REAL: Final = """
 0 PALLET_TOWN VIRIDIAN_CITY PEWTER_CITY CERULEAN_CITY LAVENDER_TOWN VERMILION_CITY CELADON_CITY
@@ -60,32 +63,7 @@ _REAL: Final = """
 """
 """Runs of consecutive map numbers: the first number of a run, then its names."""
 
-_CARTRIDGE: Final = {
-    0: "Hearth",
-    1: "Millbrook",
-    2: "Stonewick",
-    3: "Lakemere",
-    5: "Port Lantern",
-    12: "North Road",
-    13: "Mill Road",
-    14: "Quarry Road",
-    16: "Sea Road",
-    33: "Summit Path",
-    37: "Home",
-    40: "Elder's House",
-    41: "Millbrook Centre",
-    44: "Cottage",
-    54: "Hall of Stone",
-    58: "Stonewick Centre",
-    59: "Humming Cave",
-    64: "Lakemere Centre",
-    65: "Hall of Water",
-    88: "Hermit's Hut",
-    89: "Lantern Centre",
-    92: "Hall of Sparks",
-    118: "Hall of Bells",
-    120: "Summit",
-}
+_CARTRIDGE: Final = {place.number: capwords(place.name) for place in MAPS}
 
 
 def map_name(map_id: int, real: bool) -> str:

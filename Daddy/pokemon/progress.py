@@ -6,30 +6,17 @@ coordinates) is never reported as a position.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from Daddy.pokemon import bag as bags
+from Daddy.pokemon import ladder
 from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon.memory import Image, bits, byte, packed_decimal, span, word
+from Daddy.pokemon.party import Creature, read_party
+from Daddy.pokemon.position import on_screen, placed
 
-_LEAVING_DOOR = 0b10
-_SCRIPT_WARP = 0b1000
-_FLY_OR_DUNGEON_WARP = 0b11100
+_CLOCK_RUNS = 0b1
 _LOST = 0xFF
-_SPRITE_Y, _SPRITE_X = 12, 8
-"""A sprite's place is that of its cell plus this: the hardware's 16 and 8, drawn 4 lines higher."""
-_LAST_CELL_Y, _LAST_CELL_X = 128, 144
-CENTRE_Y, CENTRE_X = 64, 64
-"""Pixels from the screen's corner to the player's cell, where the real game keeps it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Creature:
-    """One party member: HP as the game keeps them, level 1 to 100."""
-
-    species: int
-    hp: int
-    max_hp: int
-    level: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +47,103 @@ class Progress:
     enemy_hp: float
     play_time_s: int
     wins: int
+    image: bytes = field(default=bytes(ram.RAM_SIZE), repr=False, compare=False)
+    """What all this was read from, for the facts below, which few steps need."""
+
+    @property
+    def bag(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of item and quantity, in the bag's order."""
+        return bags.read_bag(self.image)
+
+    @property
+    def moves(self) -> frozenset[int]:
+        """Numbers of the moves that somebody in the party knows."""
+        return frozenset(b"".join([creature.moves for creature in self.party])) - {0}
+
+    @property
+    def toggles(self) -> int:
+        """Bit n is set while the n-th person or thing that a map can hide is hidden."""
+        return bits(self.image, ram.TOGGLES, ram.TOGGLE_BYTES)
+
+    @property
+    def ship_script(self) -> int:
+        """How far the script of the ship's second floor is (`ram_map.SHIP_SCRIPT`)."""
+        return byte(self.image, ram.SHIP_SCRIPT)
+
+    @property
+    def drink_given(self) -> bool:
+        """Whether the guards of Saffron had their drink."""
+        return bool(byte(self.image, ram.STATUS_FLAGS_1) & ram.GAVE_DRINK)
+
+    @property
+    def got_lapras(self) -> bool:
+        """Whether the gift in Silph was taken."""
+        return bool(byte(self.image, ram.STATUS_FLAGS_4) & ram.GOT_LAPRAS)
+
+    @property
+    def strength_on(self) -> bool:
+        """Whether boulders can be pushed: Strength was used on this map."""
+        return bool(byte(self.image, ram.STATUS_FLAGS_1) & ram.STRENGTH_ON)
+
+    @property
+    def dark(self) -> bool:
+        """Whether this is a cave that Flash has not lit."""
+        return byte(self.image, ram.DARKNESS) != 0
+
+    @property
+    def buttons_ignored(self) -> int:
+        """Bits of the buttons that do nothing: A, B, select, start, right, left, up, down."""
+        return byte(self.image, ram.JOY_IGNORE)
+
+    @property
+    def flying(self) -> bool:
+        """Whether Fly was used and has not landed."""
+        return bool(byte(self.image, ram.STATUS_FLAGS_7) & ram.FLYING)
+
+    @property
+    def riding(self) -> int:
+        """0 on foot, 1 on the bicycle, 2 surfing."""
+        return byte(self.image, ram.RIDING)
+
+    @property
+    def last_map(self) -> int:
+        """The outdoor map that a door leads back to."""
+        return byte(self.image, ram.LAST_MAP)
+
+    @property
+    def blackout_map(self) -> int:
+        """Where a lost battle leads back to."""
+        return byte(self.image, ram.BLACKOUT_MAP)
+
+    @property
+    def towns(self) -> int:
+        """Bit n is set once town n was visited."""
+        return bits(self.image, ram.TOWNS, ram.TOWN_BYTES)
+
+    @property
+    def battle_kind(self) -> int:
+        """0 normal, 1 the old man's lesson, 2 safari."""
+        return byte(self.image, ram.BATTLE_KIND)
+
+    @property
+    def opponent(self) -> int:
+        """The species that is fought, 0 outside battles."""
+        return byte(self.image, ram.ENEMY_SPECIES) if self.battle else 0
+
+    @property
+    def safari_steps(self) -> int:
+        """Steps left in the safari zone."""
+        return word(self.image, ram.SAFARI_STEPS)
+
+    @property
+    def coins(self) -> int:
+        """Coins for the slot machines."""
+        return packed_decimal(span(self.image, ram.COINS, ram.COIN_BYTES))
+
+    @property
+    def options(self) -> int:
+        """Text delay in bits 0 to 2 (1 fast), 6 set style, 7 animations off."""
+        return byte(self.image, ram.OPTIONS)
 
     @property
     def level_sum(self) -> int:
@@ -82,35 +166,55 @@ def fraction(part: int, whole: int) -> float:
     return min(part / whole, 1.0) if whole else 0.0
 
 
-def read_progress(image: bytes | bytearray) -> Progress:
+def read_progress(image: Image) -> Progress:
     """The Progress that an image of 0xC000 to 0xDFFF (8,192 bytes) holds."""
-    events = int.from_bytes(_span(image, ram.EVENTS, ram.EVENT_BYTES), "little")
-    battle = _byte(image, ram.IN_BATTLE)
-    screen_y, screen_x = _on_screen(image)
+    events = bits(image, ram.EVENTS, ram.EVENT_BYTES)
+    battle = byte(image, ram.IN_BATTLE)
+    screen_y, screen_x = on_screen(image)
     return Progress(
-        map_id=_byte(image, ram.MAP_ID),
-        x=_byte(image, ram.PLAYER_X),
-        y=_byte(image, ram.PLAYER_Y),
-        placed=_placed(image),
+        map_id=byte(image, ram.MAP_ID),
+        x=byte(image, ram.PLAYER_X),
+        y=byte(image, ram.PLAYER_Y),
+        placed=placed(image),
         screen_y=screen_y,
         screen_x=screen_x,
-        facing=_byte(image, ram.FACING) >> 2 & 3,
+        facing=byte(image, ram.FACING) >> 2 & 3,
         events=events,
         story_flags=story_flags(events),
-        badges=_byte(image, ram.BADGES),
-        party=_party(image),
-        seen=_count_bits(image, ram.POKEDEX_SEEN, ram.POKEDEX_BYTES),
-        owned=_count_bits(image, ram.POKEDEX_OWNED, ram.POKEDEX_BYTES),
-        items=min(_byte(image, ram.BAG_COUNT), ram.BAG_SIZE),
-        money=packed_decimal(_span(image, ram.MONEY, 3)),
+        badges=byte(image, ram.BADGES),
+        party=read_party(image),
+        seen=bits(image, ram.POKEDEX_SEEN, ram.POKEDEX_BYTES).bit_count(),
+        owned=bits(image, ram.POKEDEX_OWNED, ram.POKEDEX_BYTES).bit_count(),
+        items=min(byte(image, ram.BAG_COUNT), ram.BAG_SIZE),
+        money=packed_decimal(span(image, ram.MONEY, ram.MONEY_BYTES)),
         battle=0 if battle == _LOST else min(battle, 2),
-        text_box=bool(_byte(image, ram.FONT_LOADED) & 1),
-        joypad_ignored=_byte(image, ram.JOY_IGNORE) != 0,
-        enemy_level=_byte(image, ram.ENEMY_LEVEL) if battle else 0,
+        text_box=bool(byte(image, ram.FONT_LOADED) & 1),
+        joypad_ignored=byte(image, ram.JOY_IGNORE) != 0,
+        enemy_level=byte(image, ram.ENEMY_LEVEL) if battle else 0,
         enemy_hp=_enemy_hp(image) if battle else 0.0,
         play_time_s=_play_time_s(image),
-        wins=_byte(image, ram.HALL_OF_FAME),
+        wins=byte(image, ram.HALL_OF_FAME),
+        image=bytes(image),
     )
+
+
+def not_started(image: Image, earlier: Image | None = None) -> str | None:
+    """Why no game is going on in this image, None when one is.
+
+    `earlier`: an image at least 60 frames older, to see whether the clock of the game moves.
+    """
+    if not byte(image, ram.STATUS_FLAGS_6) & _CLOCK_RUNS:
+        return "the game's clock does not run (bit 0 of 0xD732): title screen or introduction"
+    places = (ram.PARTY_COUNT, ram.MAP_ID, ram.PLAYER_Y, ram.PLAYER_X)
+    if not any(byte(image, address) for address in places):
+        return "no party, map 0, row 0, column 0: the memory of a game that was never begun"
+    times = [span(one, ram.PLAY_TIME, ram.PLAY_TIME_BYTES) for one in (image, earlier or b"")]
+    if times[0] == times[1] and not times[0][1]:
+        hours, _, minutes, seconds, frames = times[0]
+        return (
+            f"the play time stands still at {hours}:{minutes:02}:{seconds:02} and {frames} frames"
+        )
+    return None
 
 
 def story_flags(events: int) -> int:
@@ -123,82 +227,14 @@ def rewardable(events: int) -> int:
     return events & _ACHIEVEMENTS
 
 
-def packed_decimal(data: bytes | bytearray) -> int:
-    """Two decimal digits a byte, most significant first: the bytes 0x12 0x34 are 1234."""
-    value = 0
-    for byte in data:
-        value = value * 100 + (byte >> 4) * 10 + (byte & 15)
-    return value
+def _enemy_hp(image: Image) -> float:
+    return fraction(word(image, ram.ENEMY_HP), word(image, ram.ENEMY_MAX_HP))
 
 
-def _byte(image: bytes | bytearray, address: int) -> int:
-    return image[address - ram.RAM_START]
-
-
-def _word(image: bytes | bytearray, address: int) -> int:
-    return _byte(image, address) << 8 | _byte(image, address + 1)
-
-
-def _span(image: bytes | bytearray, address: int, length: int) -> bytes | bytearray:
-    return image[address - ram.RAM_START : address - ram.RAM_START + length]
-
-
-def _count_bits(image: bytes | bytearray, address: int, length: int) -> int:
-    return int.from_bytes(_span(image, address, length), "little").bit_count()
-
-
-def _party(image: bytes | bytearray) -> tuple[Creature, ...]:
-    """Members below the count; what lies behind them in memory is stale."""
-    count = min(_byte(image, ram.PARTY_COUNT), ram.PARTY_SIZE)
-    starts = (ram.PARTY_MONS + slot * ram.PARTY_STRIDE for slot in range(count))
-    return tuple(_creature(image, start) for start in starts)
-
-
-def _creature(image: bytes | bytearray, start: int) -> Creature:
-    return Creature(
-        species=_byte(image, start),
-        hp=_word(image, start + ram.MON_HP),
-        max_hp=_word(image, start + ram.MON_MAX_HP),
-        level=min(_byte(image, start + ram.MON_LEVEL), ram.MAX_LEVEL),
-    )
-
-
-def _placed(image: bytes | bytearray) -> bool:
-    """Whether map and coordinates belong together: they change in different frames of a warp."""
-    if _byte(image, ram.MOVEMENT_FLAGS) & _LEAVING_DOOR:
-        return False
-    if _byte(image, ram.DUNGEON_WARP) & _SCRIPT_WARP:
-        return False
-    if _byte(image, ram.STATUS_FLAGS_6) & _FLY_OR_DUNGEON_WARP:
-        return False
-    height, width = _byte(image, ram.MAP_HEIGHT), _byte(image, ram.MAP_WIDTH)
-    x, y = _byte(image, ram.PLAYER_X), _byte(image, ram.PLAYER_Y)
-    if height and width:
-        return y < 2 * height and x < 2 * width
-    return bool(x or y or _byte(image, ram.MAP_ID))
-
-
-def _on_screen(image: bytes | bytearray) -> tuple[int, int]:
-    """Line and column of the player's cell; the centre while the player is not drawn."""
-    sprites = _span(image, ram.PLAYER_SPRITE, 8)
-    y, x = sprites[0] - _SPRITE_Y, min(sprites[1], sprites[5]) - _SPRITE_X
-    drawn = 0 <= y <= _LAST_CELL_Y and 0 <= x <= _LAST_CELL_X
-    return (y, x) if drawn else (CENTRE_Y, CENTRE_X)
-
-
-def _enemy_hp(image: bytes | bytearray) -> float:
-    return fraction(_word(image, ram.ENEMY_HP), _word(image, ram.ENEMY_MAX_HP))
-
-
-def _play_time_s(image: bytes | bytearray) -> int:
-    hours, _, minutes, seconds, _ = _span(image, ram.PLAY_TIME, 5)
+def _play_time_s(image: Image) -> int:
+    hours, _, minutes, seconds, _ = span(image, ram.PLAY_TIME, ram.PLAY_TIME_BYTES)
     return hours * 3600 + minutes * 60 + seconds
 
 
-def _mask(bits: Iterable[tuple[int, int]]) -> int:
-    """Event bits, given as (byte address, bit), as one integer."""
-    return sum(1 << 8 * (address - ram.EVENTS) + bit for address, bit in set(bits))
-
-
-_LADDER = _mask(ram.STORY_LADDER)
-_ACHIEVEMENTS = ((1 << 8 * ram.EVENT_BYTES) - 1) & ~_mask(ram.UNSTABLE_EVENTS)
+_LADDER = ladder.mask(ladder.STORY)
+_ACHIEVEMENTS = ((1 << 8 * ram.EVENT_BYTES) - 1) & ~ladder.UNPAID

@@ -1,8 +1,10 @@
 """Pure: where the game keeps what we read, as addresses of its work RAM.
 
-Owns every address of the project. Valid for Pokémon Red and Blue (USA/Europe) and for our own
-cartridge, which keeps the same layout; not for Yellow. Names follow the public disassembly
-(pret/pokered). Numbers of several bytes are big-endian, money is packed decimal.
+Owns every address of the project, one name each. Valid for Pokémon Red and Blue (USA/Europe) and
+for our own cartridge, which keeps the same layout; not for Yellow. Names follow the public
+disassembly (pret/pokered). Numbers of several bytes are big-endian, money and coins are packed
+decimals, flags count from the least significant bit. `BLOCKS` is what every step reads; the
+addresses of `OCCASIONAL` are for menus, start states and people.
 """
 
 from __future__ import annotations
@@ -19,16 +21,51 @@ PLAYER_SPRITE: Final = 0xC300
 """The player's first two sprites, four bytes each: screen line + 16, screen column + 8."""
 FACING: Final = 0xC109
 """0 down, 4 up, 8 left, 12 right."""
+TILES: Final = 0xC3A0
+"""20 x 18 tiles of the screen, row by row."""
+MENU_Y: Final = 0xCC24
+MENU_X: Final = 0xCC25
+"""Where the cursor of the open menu begins, in tiles."""
+MENU_ITEM: Final = 0xCC26
+MENU_LAST: Final = 0xCC28
+"""The entry the cursor is on, and the last one."""
+LIST_SCROLL: Final = 0xCC36
+ACTIVE_SLOT: Final = 0xCC2F
+"""Party slot of the creature that fights."""
+WALKED_BY_GAME: Final = 0xCD38
+"""Above 0 while the game itself walks the player."""
 JOY_IGNORE: Final = 0xCD6B
+"""Bits of the buttons that do nothing while a script has control: A is bit 0, down bit 7."""
+BATTLE_RESULT: Final = 0xCF0B
+"""The last battle: 0 won, 1 lost, 2 a draw."""
+LIST_MENU: Final = 0xCF94
 FONT_LOADED: Final = 0xCFC4
 """Bit 0 is set while a text box or menu is up in the overworld."""
+WALK_COUNTER: Final = 0xCFC5
+"""Frames left of the step that the player is taking."""
+ENEMY_SPECIES: Final = 0xCFE5
 ENEMY_HP: Final = 0xCFE6
 ENEMY_LEVEL: Final = 0xCFF3
 ENEMY_MAX_HP: Final = 0xCFF4
+TRAINER_CLASS: Final = 0xD031
 IN_BATTLE: Final = 0xD057
 """0 none, 1 wild, 2 trainer, 0xFF just lost."""
+OPPONENT: Final = 0xD059
+"""A wild creature's species, or a trainer's class + 200."""
+BATTLE_KIND: Final = 0xD05A
+"""0 normal, 1 the old man's lesson, 2 safari."""
+GYM_LEADER: Final = 0xD05C
+"""Above 0 in a leader's battle."""
+ESCAPED: Final = 0xD078
+REPEL_STEPS: Final = 0xD0DB
+TEXT_BOX: Final = 0xD125
+"""The kind of text box drawn last."""
 
+PLAYER_NAME: Final = 0xD158
+NAME_BYTES: Final = 11
 PARTY_COUNT: Final = 0xD163
+PARTY_SPECIES: Final = 0xD164
+"""Up to six species and an end mark 0xFF."""
 PARTY_SIZE: Final = 6
 PARTY_MONS: Final = 0xD16B
 PARTY_STRIDE: Final = 44
@@ -41,67 +78,122 @@ MAX_LEVEL: Final = 100
 POKEDEX_OWNED: Final = 0xD2F7
 POKEDEX_SEEN: Final = 0xD30A
 POKEDEX_BYTES: Final = 19
+"""Bit n: the species n + 1 of the index of 151."""
 BAG_COUNT: Final = 0xD31D
+BAG: Final = 0xD31E
+"""Pairs of item and quantity, ended by 0xFF."""
 BAG_SIZE: Final = 20
 MONEY: Final = 0xD347
+MONEY_BYTES: Final = 3
+RIVAL_NAME: Final = 0xD34A
+OPTIONS: Final = 0xD355
+"""Bits 0 to 2: text delay (1 fast, 3 medium, 5 slow); 6: set style; 7: animations off."""
 BADGES: Final = 0xD356
+PLAYER_ID: Final = 0xD359
+DARKNESS: Final = 0xD35D
+"""0 where it is light, 6 in a cave that Flash has not lit."""
 
 MAP_ID: Final = 0xD35E
 PLAYER_Y: Final = 0xD361
 PLAYER_X: Final = 0xD362
+LAST_MAP: Final = 0xD365
+"""The outdoor map that a door leads back to."""
+TILESET: Final = 0xD367
 MAP_HEIGHT: Final = 0xD368
 MAP_WIDTH: Final = 0xD369
 """Height and width count blocks of 2x2 cells; 0 where a cartridge does not keep them."""
+WARP_COUNT: Final = 0xD3AE
+WARPS: Final = 0xD3AF
+"""For each way out: row, column, number of the target's way in, target map."""
+PC_COUNT: Final = 0xD53A
+PC_ITEMS: Final = 0xD53B
+PC_SIZE: Final = 50
+"""What was put into the PC: as the bag."""
 
+CURRENT_BOX: Final = 0xD5A0
 HALL_OF_FAME: Final = 0xD5A2
 """Teams in the hall of fame: one more each time the game is won."""
+COINS: Final = 0xD5A4
+COIN_BYTES: Final = 2
+TOGGLES: Final = 0xD5A6
+TOGGLE_BYTES: Final = 32
+"""One flag for each person or thing that a map can hide: set while hidden (gone, or taken)."""
+SHIP_SCRIPT: Final = 0xD665
+"""How far the script of the ship's second floor is; 4 once the rival there is beaten."""
+SHIP_RIVAL_BEATEN: Final = 4
+RIDING: Final = 0xD700
+"""0 on foot, 1 on the bicycle, 2 surfing."""
+TOWNS: Final = 0xD70B
+TOWN_BYTES: Final = 2
+"""Bit n: town n was visited (Fly leads there); the one number that begins with its low byte."""
+SAFARI_STEPS: Final = 0xD70D
+RIVAL_STARTER: Final = 0xD715
+STARTER: Final = 0xD717
+BLACKOUT_MAP: Final = 0xD719
+"""Where a lost battle leads back to."""
+STATUS_FLAGS_1: Final = 0xD728
+"""Bit 0: Strength is on; 1: surfing is allowed; 3 to 5: rods; 6: the guards had their drink."""
+STRENGTH_ON: Final = 1 << 0
+GAVE_DRINK: Final = 1 << 6
+BEATEN_LEADERS: Final = 0xD72A
+"""As BADGES, set in the same fights."""
 DUNGEON_WARP: Final = 0xD72D
 """Bit 3: a warp by script is under way."""
+STATUS_FLAGS_4: Final = 0xD72E
+"""Bit 0: got Lapras; 2: a centre was used; 3: got the starter; 5: a battle is over."""
+GOT_LAPRAS: Final = 1 << 0
+STATUS_FLAGS_5: Final = 0xD730
+"""Bit 5: the buttons are off; 7: a script moves the player."""
 STATUS_FLAGS_6: Final = 0xD732
 """Bit 0: the game's clock runs; bits 2 to 4: fly and dungeon warps."""
+STATUS_FLAGS_7: Final = 0xD733
+"""Bit 3: a trainer's battle; 7: Fly was used."""
+FLYING: Final = 1 << 7
+ELITE_FOUR: Final = 0xD734
+"""Bit 1: the league was begun; entering its lobby again clears its events."""
 MOVEMENT_FLAGS: Final = 0xD736
-"""Bit 1: leaving a door."""
+"""Bit 1: leaving a door; 6: hopping off a ledge, or fishing; 7: spinning."""
 
 EVENTS: Final = 0xD747
 EVENT_BYTES: Final = 320
 """2,560 event bits, the least significant of each byte first."""
 PLAY_TIME: Final = 0xDA41
+PLAY_TIME_BYTES: Final = 5
 """Hours, hours maxed, minutes, seconds, frames."""
+SAFARI_BALLS: Final = 0xDA47
+BOX_COUNT: Final = 0xDA80
+"""Creatures in the current box."""
 
 BLOCKS: Final = (
     (FACING, FACING + 1),
     (PLAYER_SPRITE, PLAYER_SPRITE + 8),
     (JOY_IGNORE, JOY_IGNORE + 1),
     (FONT_LOADED, FONT_LOADED + 1),
-    (ENEMY_HP, ENEMY_MAX_HP + 2),
-    (IN_BATTLE, IN_BATTLE + 1),
+    (ENEMY_SPECIES, ENEMY_MAX_HP + 2),
+    (IN_BATTLE, BATTLE_KIND + 1),
     (PARTY_COUNT, PARTY_MONS + PARTY_SIZE * PARTY_STRIDE),
-    (POKEDEX_OWNED, BAG_COUNT + 1),
-    (MONEY, MAP_WIDTH + 1),
-    (HALL_OF_FAME, HALL_OF_FAME + 1),
-    (DUNGEON_WARP, EVENTS + EVENT_BYTES),
-    (PLAY_TIME, PLAY_TIME + 5),
+    (POKEDEX_OWNED, BAG + 2 * BAG_SIZE),
+    (MONEY, MONEY + MONEY_BYTES),
+    (OPTIONS, MAP_WIDTH + 1),
+    (HALL_OF_FAME, TOGGLES + TOGGLE_BYTES),
+    (SHIP_SCRIPT, SHIP_SCRIPT + 1),
+    (RIDING, EVENTS + EVENT_BYTES),
+    (PLAY_TIME, PLAY_TIME + PLAY_TIME_BYTES),
 )
-"""The spans (first, past the last) that one step reads: all we use, about 800 bytes."""
+"""The spans (first, past the last) that one step reads: all that `Progress` uses."""
+OCCASIONAL: Final = (
+    *(TILES, MENU_Y, MENU_X, MENU_ITEM, MENU_LAST, LIST_SCROLL, ACTIVE_SLOT, WALKED_BY_GAME),
+    *(BATTLE_RESULT, LIST_MENU, WALK_COUNTER, TRAINER_CLASS, GYM_LEADER, ESCAPED, REPEL_STEPS),
+    *(TEXT_BOX, PLAYER_NAME, RIVAL_NAME, WARP_COUNT, WARPS, PC_COUNT, PC_ITEMS, CURRENT_BOX),
+    *(SAFARI_BALLS, BOX_COUNT),
+)
+"""What no step reads: drivers of menus fetch it by themselves, people see it in a table."""
+WHOLE: Final = ((RAM_START, RAM_START + RAM_SIZE),)
+"""The one span that holds everything."""
 
-UNSTABLE_EVENTS: Final = (
-    *((0xD754, 0), (0xD773, 1), (0xD7F2, 6), (0xD7EB, 0), (0xD7EB, 1), (0xD7EB, 7)),
-    *((0xD7D8, 6), (0xD7E0, 0), (0xD7F0, 1), (0xD796, 0), (0xD790, 7), (0xD790, 6)),
-    *((0xD7E7, 0), (0xD768, 1), (0xD765, 0), (0xD771, 7), (0xD771, 6), (0xD747, 3)),
-    *((0xD7A3, 0), (0xD7A3, 1), (0xD7A3, 2)),
-)
-"""Bits that say how things stand or can be had twice (the museum ticket): never rewarded."""
-
-STORY_LADDER: Final = (
-    *((0xD747, 0), (0xD74B, 1), (0xD74B, 2), (0xD74B, 3), (0xD74E, 1), (0xD74E, 0), (0xD74B, 5)),
-    *((0xD74B, 4), (0xD74A, 0), (0xD7EB, 5), (0xD755, 7), (0xD755, 6), (0xD7F6, 1), (0xD7F6, 6)),
-    *((0xD7F6, 7), (0xD75A, 0), (0xD7EF, 0), (0xD7EF, 1), (0xD7F1, 0), (0xD7F2, 3), (0xD7F2, 4)),
-    *((0xD7F2, 7), (0xD75E, 7), (0xD75B, 7), (0xD803, 1), (0xD803, 0), (0xD803, 2), (0xD773, 0)),
-    *((0xD773, 7), (0xD771, 1), (0xD75F, 0), (0xD7C2, 0), (0xD765, 1), (0xD77C, 1), (0xD77E, 1)),
-    *((0xD81B, 6), (0xD81B, 5), (0xD81B, 7), (0xD769, 1), (0xD7E0, 7), (0xD76A, 1), (0xD76C, 2)),
-    *((0xD7D8, 7), (0xD7E0, 1), (0xD7E0, 6), (0xD857, 0), (0xD78E, 1), (0xD78E, 0), (0xD792, 1)),
-    *((0xD82F, 0), (0xD838, 7), (0xD838, 5), (0xD7B3, 1), (0xD79A, 1), (0xD74C, 0), (0xD751, 1)),
-    *((0xD7EB, 6), (0xD7ED, 0), (0xD7ED, 6), (0xD869, 7), (0xD7EE, 0), (0xD813, 0), (0xD863, 1)),
-    *((0xD864, 1), (0xD865, 1), (0xD866, 6), (0xD867, 1)),
-)
-"""The 67 events of a normal game, in the order it passes them: byte address and bit."""
+OLD_MEN: Final = (0x01, 0x02)
+SNORLAXES: Final = (0x1D, 0x21)
+GAME_CORNER_ROCKET: Final = 0x46
+SECRET_KEY_BALL: Final = 0xC2
+GOLD_TEETH_BALL: Final = 0xCC
+"""Numbers of toggles. The old men: he who lies in the way north of Viridian, and once awake."""

@@ -17,6 +17,8 @@ from Daddy.core.errors import RomError
 from Daddy.pokemon.cartridge.build import cartridge_path
 
 ENVIRONMENT_VARIABLE = "DADDY_ROM"
+BEGINNING = "beginning"
+"""The start state that every game has: the first moment a player can walk, clicked through to."""
 RED_SHA1 = "ea9bcae617fdf159b045185467ae58b2e4a48b9a"
 BLUE_SHA1 = "d7037c83e1ae5b39bde3c30787637ba1d4c48ce2"
 YELLOW_SHA1 = "cc7d03262ebfaf2f06772c1a480c7d9d5f4a38e1"

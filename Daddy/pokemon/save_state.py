@@ -41,6 +41,8 @@ class SaveState:
     """State of a numpy bit generator."""
     visited: bytes = field(repr=False)
     emulator: bytes = field(repr=False)
+    journal: Mapping[str, Any] = field(default_factory=dict)
+    """What whoever steps the environment wants back; older states have none."""
 
 
 def to_bytes(state: SaveState) -> bytes:

@@ -8,10 +8,10 @@ import pytest
 from Daddy.core.errors import RomError
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.boot import start_state
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.progress import read_progress
 from Daddy.pokemon.rom import find_rom, load_rom
+from Daddy.pokemon.starts.boot import beginning
 
 KEYS = ["down", "left", "a", "up", "right", "b", "start", "a"] * 6
 ROM = load_rom(find_rom(None, environ={}))
@@ -20,7 +20,7 @@ ROM = load_rom(find_rom(None, environ={}))
 @pytest.fixture
 def emulator() -> Iterator[Emulator]:
     emulator = Emulator(ROM.data)
-    emulator.load_state(start_state(ROM))
+    emulator.load_state(beginning(ROM))
     yield emulator
     emulator.close()
 
@@ -46,7 +46,7 @@ def test_the_start_state_is_a_game_in_which_the_player_can_walk(emulator: Emulat
 
 def test_equal_keys_give_equal_games(emulator: Emulator) -> None:
     other = Emulator(ROM.data)
-    other.load_state(start_state(ROM))
+    other.load_state(beginning(ROM))
     assert run(emulator, KEYS) == run(other, KEYS)
     other.close()
 

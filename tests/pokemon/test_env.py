@@ -12,6 +12,8 @@ from gymnasium.utils.env_checker import check_env
 
 from Daddy.core.errors import RomError
 from Daddy.core.vocabulary import SCREEN_BYTES
+from Daddy.pokemon import milestones
+from Daddy.pokemon.cartridge import symbols
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.reward import RewardWeights
 
@@ -144,6 +146,17 @@ def test_telemetry_has_a_number_for_each_name(make: Make) -> None:
     assert facts["step"] == 1
     assert facts["real_game"] == 0
     assert {"badges", "story_flags", "episode_return", "episode", "map_id", "level"} <= set(facts)
+
+
+def test_a_milestone_shows_in_the_telemetry_by_its_name(make: Make) -> None:
+    env, (flag, *_) = make(), symbols.STORY
+    env.reset(seed=0)
+    facts = dict(zip(env.telemetry_names, env.telemetry(), strict=True))
+    assert milestones.reached(facts) == ()
+    env._emulator.write(flag.address, 1 << flag.bit)
+    env.step(0)
+    facts = dict(zip(env.telemetry_names, env.telemetry(), strict=True))
+    assert milestones.reached(facts) == (flag.name.lower(),)
 
 
 def test_episodes_are_numbered_from_the_seed(make: Make) -> None:

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import re
-
-from Daddy.pokemon.cartridge.build import HERE
+from Daddy.pokemon.cartridge.symbols import MAPS
 from Daddy.pokemon.map_names import map_name
 
 
@@ -13,9 +11,14 @@ def test_maps_of_the_real_game_have_their_names_and_unused_numbers_say_so() -> N
     assert map_name(11, real=True) == "map 11"
 
 
-def test_every_map_of_the_cartridge_has_a_name_of_its_own() -> None:
-    world = (HERE / "source" / "world.asm").read_text()
-    numbers = [int(number) for number in re.findall(r"^    map (\d+),", world, re.MULTILINE)]
-    names = {map_name(number, real=False) for number in numbers}
-    assert len(names) == len(numbers) > 6
-    assert not any(name.startswith("map ") for name in names)
+def test_the_real_game_has_226_maps() -> None:
+    named = [number for number in range(256) if not map_name(number, real=True).startswith("map ")]
+    assert len(named) == 226
+    assert named[-1] == 247
+
+
+def test_the_cartridges_maps_are_called_as_its_own_table_calls_them() -> None:
+    assert {place.number: map_name(place.number, real=False).upper() for place in MAPS} == {
+        place.number: place.name for place in MAPS
+    }
+    assert map_name(40, real=False) == "Elder's House"

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.progress import packed_decimal, read_progress, rewardable
+from Daddy.pokemon import story
+from Daddy.pokemon.progress import Progress, not_started, read_progress, rewardable
 from tests.pokemon.images import creature, image, put
 
 
@@ -96,15 +99,78 @@ def test_a_lost_battle_is_over_and_an_opponent_exists_only_in_battle() -> None:
     assert read_progress(put(data, ram.IN_BATTLE, 0)).enemy_hp == 0.0
 
 
-def test_packed_decimal_reads_two_digits_a_byte() -> None:
-    assert packed_decimal(b"\x99\x99\x99") == 999_999
-    assert packed_decimal(b"\x00\x30\x00") == 3_000
-
-
-def test_all_that_is_read_lies_in_the_blocks_that_are_fetched() -> None:
+@pytest.mark.parametrize("seed", range(8))
+def test_all_that_is_read_lies_in_the_blocks_that_are_fetched(seed: int) -> None:
     """A byte outside BLOCKS would silently be zero in play and pass every test above."""
-    blank = read_progress(image())
-    fetched = bytearray(ram.RAM_SIZE)
+    dice = Random(seed)
+    whole = bytearray(dice.randbytes(ram.RAM_SIZE))
+    fetched = bytearray(dice.randbytes(ram.RAM_SIZE))
     for first, end in ram.BLOCKS:
-        put(fetched, first, *[0x5A] * (end - first))
-    assert read_progress(fetched) == read_progress(bytes([0x5A]) * ram.RAM_SIZE) != blank
+        put(fetched, first, *whole[first - ram.RAM_START : end - ram.RAM_START])
+    assert facts(fetched) == facts(whole)
+
+
+def facts(data: bytearray) -> dict[str, object]:
+    """Everything that can be asked of a moment."""
+    now = read_progress(data)
+    asked = {name for name in dir(Progress) if not name.startswith("_")} - {"image"}
+    assert {"bag", "toggles", "map_id", "hp_fraction", "towns"} <= asked
+    known: dict[str, object] = {name: getattr(now, name) for name in asked}
+    known["reached"] = [story.keys(now, real) for real in (True, False)]
+    known["started"] = not_started(data) is None
+    return known
+
+
+def test_facts_that_are_seldom_asked_for_have_their_places_too() -> None:
+    data = image(riding=2, last_map=3, blackout_map=41, darkness=6, options=0b1100_0001)
+    put(data, ram.STATUS_FLAGS_1, 0b100_0001)
+    put(data, ram.STATUS_FLAGS_4, 1)
+    put(data, ram.STATUS_FLAGS_7, 0x80)
+    put(data, ram.JOY_IGNORE, 0xF0)
+    put(data, ram.COINS, 0x09, 0x87)
+    put(data, ram.SAFARI_STEPS, 0x01, 0xF6)
+    put(data, ram.TOWNS, 0b1, 0b100)
+    put(data, ram.TOGGLES + 8, 0x40)
+    now = read_progress(data)
+    assert (now.riding, now.last_map, now.blackout_map) == (2, 3, 41)
+    assert now.dark
+    assert now.strength_on
+    assert now.drink_given
+    assert now.got_lapras
+    assert now.flying
+    assert (now.joypad_ignored, now.buttons_ignored) == (True, 0xF0)
+    assert (now.options & 7, now.coins, now.safari_steps) == (1, 987, 502)
+    assert now.towns == 1 | 1 << 10
+    assert now.toggles == 1 << ram.GAME_CORNER_ROCKET
+
+
+def test_what_is_fought_is_known_in_battle_only() -> None:
+    data = image(in_battle=1, enemy_species=0x84, battle_kind=2)
+    assert (read_progress(data).opponent, read_progress(data).battle_kind) == (0x84, 2)
+    assert read_progress(put(data, ram.IN_BATTLE, 0)).opponent == 0
+
+
+def test_the_moves_of_the_party_are_told_once_and_none_is_no_move() -> None:
+    data = creature(image(), 0, species=1, hp=9, max_hp=9, level=5)
+    creature(data, 1, species=2, hp=9, max_hp=9, level=5)
+    put(data, ram.PARTY_MONS + ram.MON_MOVES, 0x21, 0x2D)
+    put(data, ram.PARTY_MONS + ram.PARTY_STRIDE + ram.MON_MOVES, 0x21, 0x0F)
+    assert read_progress(data).moves == {0x21, 0x2D, 0x0F}
+
+
+def test_a_moment_keeps_its_facts_when_the_memory_moves_on() -> None:
+    data = image(riding=1)
+    now = read_progress(data)
+    put(data, ram.RIDING, 2)
+    assert now.riding == 1
+
+
+def test_a_game_that_was_never_begun_says_why() -> None:
+    assert "clock does not run" in (not_started(image()) or "")
+    assert "never begun" in (not_started(image(status_flags_6=1)) or "")
+    begun = image(status_flags_6=1, map_id=38)
+    assert not_started(begun) is None
+    assert "stands still at 0:00:00" in (not_started(begun, begun) or "")
+    assert not_started(put(bytearray(begun), ram.PLAY_TIME, 0, 0, 0, 1, 4), begun) is None
+    full = put(bytearray(begun), ram.PLAY_TIME, 255, 255, 0, 0, 0)
+    assert not_started(full, full) is None

@@ -1,0 +1,59 @@
+"""Pure: one member of the party, and the moves that open ways.
+
+Owns the meaning of a member's 44 bytes.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon.memory import Image, byte
+
+CUT, FLY, SURF, STRENGTH, FLASH = FIELD_MOVES = (0x0F, 0x13, 0x39, 0x46, 0x94)
+"""Moves that are used outside battles too, by their numbers."""
+_FIELDS: Final = Struct(">BHxB2sx4s2x3s12x4sBHHHHH")
+
+
+class Creature(NamedTuple):
+    """One party member, in the order of its bytes; HP as the game keeps them, level 1 to 100."""
+
+    species: int
+    hp: int
+    status: int
+    """Bits 0 to 2: turns of sleep left; 3 poisoned, 4 burnt, 5 frozen, 6 paralysed."""
+    types: bytes
+    moves: bytes
+    """Four numbers, 0 where there is none."""
+    experience_bytes: bytes
+    pp_bytes: bytes
+    """One for each move: how often it can still be used (6 bits), and how often it was raised."""
+    level: int
+    max_hp: int
+    attack: int
+    defense: int
+    speed: int
+    special: int
+
+    @property
+    def experience(self) -> int:
+        """Experience points."""
+        return int.from_bytes(self.experience_bytes, "big")
+
+    @property
+    def pp(self) -> tuple[int, ...]:
+        """How often each move can still be used."""
+        return tuple(count & 0x3F for count in self.pp_bytes)
+
+
+def read_party(image: Image) -> tuple[Creature, ...]:
+    """Members below the count; what lies behind them in memory is stale."""
+    count = min(byte(image, ram.PARTY_COUNT), ram.PARTY_SIZE)
+    return tuple([_member(image, slot) for slot in range(count)])
+
+
+def _member(image: Image, slot: int) -> Creature:
+    start = ram.PARTY_MONS - ram.RAM_START + slot * ram.PARTY_STRIDE
+    member = Creature._make(_FIELDS.unpack_from(image, start))
+    return member if member.level <= ram.MAX_LEVEL else member._replace(level=ram.MAX_LEVEL)

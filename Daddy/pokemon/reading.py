@@ -1,0 +1,192 @@
+"""Pure: everything that the readers find in one image, as a table for people, and what looks wrong.
+
+Owns the words of `scripts/bench fidelity`: who knows the game can tell at a glance whether an
+address is right. `doubts` are contradictions that a running game never shows: damage, another game.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from Daddy.pokemon import ladder, story
+from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon.bag import item_name, pairs
+from Daddy.pokemon.map_names import map_name
+from Daddy.pokemon.memory import Image, bits, byte, letters, span, word
+from Daddy.pokemon.party import FIELD_MOVES, Creature
+from Daddy.pokemon.progress import Progress, not_started, read_progress
+
+_FACING = ("down", "up", "left", "right")
+_BATTLE = ("none", "wild", "trainer")
+_RIDING = {0: "on foot", 1: "bicycle", 2: "surfing"}
+_BADGES = ("boulder", "cascade", "thunder", "rainbow", "soul", "marsh", "volcano", "earth")
+_MOVE_NAMES = dict(zip(FIELD_MOVES, ("cut", "fly", "surf", "strength", "flash"), strict=True))
+_END = 0xFF
+_MOST_OF_ONE = 99
+_LARGEST_STAT = 999
+_SPECIES = 151
+_SIXTY = 60
+
+
+def table(image: Image, real: bool) -> dict[str, str]:
+    """What every reader finds, in words; `image` is the whole work RAM, not only the blocks."""
+    now = read_progress(image)
+    return {
+        "game": not_started(image) or "started",
+        "doubts": "; ".join(doubts(image, real)) or "none",
+        **_where(image, now, real),
+        **_who(image, now),
+        **_what(image, now),
+        **_story(now, real),
+        **_fight(image, now),
+    }
+
+
+def _where(image: Image, now: Progress, real: bool) -> dict[str, str]:
+    def named(number: int) -> str:
+        return f"{number} {map_name(number, real)}"
+
+    size = f"{2 * byte(image, ram.MAP_HEIGHT)} x {2 * byte(image, ram.MAP_WIDTH)} cells"
+    return {
+        "map": f"{named(now.map_id)}, {size}, {byte(image, ram.WARP_COUNT)} ways out",
+        "place": f"row {now.y}, column {now.x}, facing {_FACING[now.facing]}"
+        + ("" if now.placed else " (in a warp: not a place)"),
+        "on screen": f"line {now.screen_y}, column {now.screen_x}",
+        "last map": named(now.last_map),
+        "after a defeat": named(now.blackout_map),
+        "towns": _listed(named(town) for town in range(16) if now.towns >> town & 1),
+        "moving": _RIDING.get(now.riding, f"? {now.riding}")
+        + (", strength on" if now.strength_on else "")
+        + (", dark" if now.dark else ""),
+    }
+
+
+def _who(image: Image, now: Progress) -> dict[str, str]:
+    names = (letters(span(image, at, ram.NAME_BYTES)) for at in (ram.PLAYER_NAME, ram.RIVAL_NAME))
+    badges = (name for bit, name in enumerate(_BADGES) if now.badges >> bit & 1)
+    minutes, seconds = divmod(now.play_time_s, 60)
+    return {
+        "names": " and ".join(name or "nobody" for name in names),
+        "player number": str(word(image, ram.PLAYER_ID)),
+        "play time": f"{minutes // 60}:{minutes % 60:02}:{seconds:02}",
+        "options": f"text delay {now.options & 7}, style {_style(now)}, animations {_shown(now)}",
+        "money": f"{now.money}, coins {now.coins}",
+        "badges": _listed(badges),
+        "party": str(len(now.party)),
+        **{f"  {slot}": _member(one) for slot, one in enumerate(now.party, 1)},
+        "starters": f"{byte(image, ram.STARTER)}, rival's {byte(image, ram.RIVAL_STARTER)}",
+        "pokedex": f"{now.seen} seen, {now.owned} owned",
+    }
+
+
+def _style(now: Progress) -> str:
+    return "set" if now.options & 1 << 6 else "shift"
+
+
+def _shown(now: Progress) -> str:
+    return "off" if now.options & 1 << 7 else "on"
+
+
+def _member(one: Creature) -> str:
+    moves = (_MOVE_NAMES.get(move, str(move)) for move in one.moves if move)
+    stats = f"{one.attack}/{one.defense}/{one.speed}/{one.special}"
+    return (
+        f"species {one.species}, level {one.level}, HP {one.hp}/{one.max_hp}, stats {stats}, "
+        f"moves {' '.join(moves) or 'none'}, {one.experience} points"
+        + (f", status {one.status:#04x}" if one.status else "")
+    )
+
+
+def _what(image: Image, now: Progress) -> dict[str, str]:
+    stored = pairs(image, ram.PC_COUNT, ram.PC_ITEMS, ram.PC_SIZE)
+    return {
+        "bag": _listed(f"{item_name(item)} x {many}" for item, many in now.bag),
+        "in the PC": _listed(f"{item_name(item)} x {many}" for item, many in stored),
+        "box": f"{byte(image, ram.BOX_COUNT)} in number {(byte(image, ram.CURRENT_BOX) & 127) + 1}",
+        "safari": f"{now.safari_steps} steps, {byte(image, ram.SAFARI_BALLS)} balls",
+        "repel": f"{byte(image, ram.REPEL_STEPS)} steps",
+    }
+
+
+def _story(now: Progress, real: bool) -> dict[str, str]:
+    held = story.reached(now, real)
+    names = story.names(real)
+    flags = f"{now.story_flags} of {len(ladder.STORY)} story flags"
+    passing = (name for name, flag in ladder.COMES_AND_GOES.items() if now.events >> flag & 1)
+    return {
+        "events": f"{now.events.bit_count()} set, {flags}",
+        "milestones": f"{len(held)} of {len(names)}: {_listed(n for n in names if n in held)}",
+        "next": next((name for name in names if name not in held), "nothing"),
+        "for now": _listed(passing),
+        "hidden things": str(now.toggles.bit_count()),
+        "hall of fame": str(now.wins),
+    }
+
+
+def _fight(image: Image, now: Progress) -> dict[str, str]:
+    enemy = f", species {now.opponent}, level {now.enemy_level}, HP {now.enemy_hp:.0%}"
+    return {
+        "battle": _BATTLE[now.battle] + (enemy if now.battle else ""),
+        "text box": "yes" if now.text_box else "no",
+        "buttons ignored": f"{byte(image, ram.JOY_IGNORE):#04x}",
+        "menu": f"entry {byte(image, ram.MENU_ITEM)} of 0 to {byte(image, ram.MENU_LAST)}",
+    }
+
+
+def _listed(words: Iterable[str]) -> str:
+    return ", ".join(words) or "none"
+
+
+def doubts(image: Image, real: bool) -> tuple[str, ...]:
+    """Contradictions in the whole work RAM, each in words; none in a running game."""
+    found = (_doubts_of_party(image), _doubts_of_things(image), _doubts_of_place(image, real))
+    return tuple(chain.from_iterable(found))
+
+
+def _doubts_of_party(image: Image) -> Iterator[str]:
+    count = byte(image, ram.PARTY_COUNT)
+    if count > ram.PARTY_SIZE:
+        yield f"a party of {count}"
+        return
+    listed = bytes(span(image, ram.PARTY_SPECIES, count + 1))
+    members = read_progress(image).party
+    if count and listed != bytes([*(one.species for one in members), _END]):
+        yield f"the list of species {listed.hex(' ')} is not that of the party"
+    for slot, one in enumerate(members, 1):
+        if not 0 <= one.hp <= one.max_hp <= _LARGEST_STAT or not one.max_hp:
+            yield f"party member {slot} has {one.hp} of {one.max_hp} HP"
+        if not one.level:
+            yield f"party member {slot} has no level"
+
+
+def _doubts_of_things(image: Image) -> Iterator[str]:
+    count = byte(image, ram.BAG_COUNT)
+    if count > ram.BAG_SIZE:
+        yield f"{count} kinds of items in the bag"
+    elif count and byte(image, ram.BAG + 2 * count) != _END:
+        yield "the bag's list does not end where its count says"
+    elif any(not 1 <= many <= _MOST_OF_ONE for _, many in read_progress(image).bag):
+        yield "an item in the bag with no or too high a number"
+    if any(digit not in "0123456789" for digit in span(image, ram.MONEY, ram.MONEY_BYTES).hex()):
+        yield f"money {span(image, ram.MONEY, ram.MONEY_BYTES).hex()} is no decimal number"
+    owned, seen = (
+        bits(image, at, ram.POKEDEX_BYTES) for at in (ram.POKEDEX_OWNED, ram.POKEDEX_SEEN)
+    )
+    if owned & ~seen or (owned | seen) >> _SPECIES:
+        yield "the pokedex owns what it has not seen, or more than there are"
+
+
+def _doubts_of_place(image: Image, real: bool) -> Iterator[str]:
+    now = read_progress(image)
+    if map_name(now.map_id, real).startswith("map "):
+        yield f"no game has a map {now.map_id}"
+    if byte(image, ram.IN_BATTLE) not in (0, 1, 2, _END):
+        yield f"battle state {byte(image, ram.IN_BATTLE)}"
+    if byte(image, ram.FACING) not in (0, 4, 8, 12):
+        yield f"facing {byte(image, ram.FACING)}"
+    if now.badges & ~byte(image, ram.BEATEN_LEADERS):
+        yield f"badges {now.badges:#04x} of leaders {byte(image, ram.BEATEN_LEADERS):#04x}"
+    _, _, minutes, seconds, frames = span(image, ram.PLAY_TIME, ram.PLAY_TIME_BYTES)
+    if max(minutes, seconds, frames) >= _SIXTY:
+        yield f"play time with {minutes} minutes, {seconds} seconds, {frames} frames"

@@ -1,0 +1,157 @@
+"""How the game's time runs, frame by frame: steps, ledges, doors, edges, fades, texts.
+
+The whole cartridge is played once and looked at after every frame, not only at the end of a step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from itertools import groupby, pairwise
+
+import pytest
+
+from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon.cartridge.atlas import read_atlas
+from Daddy.pokemon.cartridge.player import Player, read_facts
+from Daddy.pokemon.emulator import FRAMES_PER_STEP, Emulator
+from Daddy.pokemon.memory import byte
+from Daddy.pokemon.position import placed
+from tests.pokemon.cartridge.game import ROM
+from tests.pokemon.lookalike import lookalike
+
+LOOKED_AT = (
+    *((at, at + 1) for at in (ram.FACING, ram.JOY_IGNORE, ram.IN_BATTLE, ram.PARTY_COUNT)),
+    (ram.FONT_LOADED, ram.WALK_COUNTER + 1),
+    (ram.TEXT_BOX, ram.TEXT_BOX + 1),
+    (ram.PARTY_MONS, ram.PARTY_MONS + ram.PARTY_SIZE * ram.PARTY_STRIDE),
+    (ram.MAP_ID, ram.MAP_WIDTH + 1),
+    (ram.HALL_OF_FAME, ram.HALL_OF_FAME + 1),
+    (ram.STATUS_FLAGS_1, ram.EVENTS + ram.EVENT_BYTES),
+)
+MOST_STEPS = 6_000
+LONGEST_FADE = 24
+"""Frames in which no button does anything."""
+MOST_KEYS = 60
+"""Keys that a text or a fight may take until the player is free again."""
+
+
+@dataclass
+class Film:
+    """Each frame of one game: (map, row, column), whether that is a place, and who has control."""
+
+    places: list[tuple[int, int, int]] = field(default_factory=list)
+    placed: list[bool] = field(default_factory=list)
+    walking: list[int] = field(default_factory=list)
+    ignored: list[int] = field(default_factory=list)
+    busy: list[bool] = field(default_factory=list)
+    """At the end of each step: whether a text or a fight is on."""
+
+
+@lru_cache(maxsize=1)
+def film() -> Film:
+    emulator, player, kept = Emulator(ROM), Player(ROM), Film()
+    for _ in range(MOST_STEPS):
+        facts = read_facts(partial(byte, bytes(emulator.ram(ram.WHOLE))))
+        if facts.finished:
+            break
+        emulator._boy.button(player.next_button(facts), 8)
+        for _ in range(FRAMES_PER_STEP):
+            emulator._boy.tick(1, False, False)
+            _look(kept, emulator.ram(LOOKED_AT))
+        image = emulator.ram(LOOKED_AT)
+        kept.busy.append(bool(byte(image, ram.FONT_LOADED) & 1 or byte(image, ram.IN_BATTLE)))
+    emulator.close()
+    return kept
+
+
+def _look(kept: Film, image: bytearray) -> None:
+    kept.places.append(tuple(byte(image, at) for at in (ram.MAP_ID, ram.PLAYER_Y, ram.PLAYER_X)))
+    kept.placed.append(placed(image))
+    kept.walking.append(byte(image, ram.WALK_COUNTER))
+    kept.ignored.append(byte(image, ram.JOY_IGNORE))
+
+
+def moves() -> Iterator[tuple[tuple[int, int, int], tuple[int, int, int]]]:
+    """Each change of place, from one frame to the next, of those that count as places."""
+    seen = (place for place, good in zip(film().places, film().placed, strict=True) if good)
+    return ((was, now) for was, now in pairwise(seen) if was != now)
+
+
+def test_in_no_frame_does_the_player_stand_where_nobody_can() -> None:
+    maps = read_atlas(ROM).maps
+    begun = film().places[film().placed.index(True) :]
+    assert {number for number, _, _ in begun} > {0, 1, 2, 3, 5}
+    assert all(y < maps[number].height and x < maps[number].width for number, y, x in begun)
+
+
+def test_on_one_map_a_place_is_next_to_the_one_before_or_below_a_ledge() -> None:
+    hops = 0
+    for (map_before, y_before, x_before), (number, y, x) in moves():
+        if number == map_before:
+            hop = (y - y_before, x - x_before) == (2, 0)
+            hops += hop
+            assert hop or abs(y - y_before) + abs(x - x_before) == 1
+    assert hops >= 1
+
+
+def test_another_map_begins_at_the_end_of_a_door_or_beyond_an_edge() -> None:
+    maps = read_atlas(ROM).maps
+    crossings = [(was, now) for was, now in moves() if was[0] != now[0]]
+    assert len(crossings) > 20
+    for (before, *_), (number, y, x) in crossings:
+        doors = {(warp.to, warp.to_y, warp.to_x) for warp in maps[before].warps}
+        plan = maps[number]
+        at_the_edge = y in (0, plan.height - 1) or x in (0, plan.width - 1)
+        linked = number in {to for to, _ in maps[before].links.values()}
+        assert (linked and at_the_edge) or any(to == number for to, _, _ in doors)
+
+
+def test_a_step_of_the_environment_sees_the_end_of_every_walk() -> None:
+    """16 frames a cell, 24 a step: no look falls between two cells."""
+    walks = [len(list(run)) for going, run in groupby(film().walking, bool) if going]
+    assert set(walks) == {16}
+    assert not any(film().walking[FRAMES_PER_STEP - 1 :: FRAMES_PER_STEP])
+
+
+def test_a_fade_takes_the_buttons_away_for_a_moment_and_gives_them_back() -> None:
+    fades = [len(list(run)) for gone, run in groupby(film().ignored, bool) if gone]
+    assert len(fades) > 20
+    assert max(fades) <= LONGEST_FADE
+    assert not film().ignored[-1]
+
+
+def test_whoever_presses_a_is_free_again_within_a_counted_number_of_keys() -> None:
+    """The scripted player presses nothing else while a text or a fight is on."""
+    keys = [len(list(run)) for busy, run in groupby(film().busy) if busy]
+    assert len(keys) > 30
+    assert 10 < max(keys) <= MOST_KEYS
+
+
+@pytest.mark.parametrize("old", [(3, 9), (17, 19)])
+def test_a_warp_whose_map_changes_frames_before_its_place_leaves_no_trace(
+    old: tuple[int, int],
+) -> None:
+    """As the real game does it: flag, map, size, row and column, flag, a few frames apart."""
+    emulator = Emulator(lookalike())
+    seen = []
+    script = (
+        {ram.MAP_HEIGHT: 9, ram.MAP_WIDTH: 10, ram.PLAYER_Y: old[0], ram.PLAYER_X: old[1]},
+        {ram.MOVEMENT_FLAGS: 0b10},
+        {ram.MAP_ID: 40},
+        {ram.MAP_HEIGHT: 6, ram.MAP_WIDTH: 5},
+        {ram.PLAYER_Y: 11},
+        {ram.PLAYER_X: 4},
+        {ram.MOVEMENT_FLAGS: 0},
+    )
+    for writes in script:
+        for address, value in writes.items():
+            emulator.write(address, value)
+        for _ in range(3):
+            emulator.wait(1)
+            image = emulator.ram()
+            if placed(image):
+                seen.append((byte(image, ram.MAP_ID), byte(image, ram.PLAYER_Y)))
+    assert list(dict.fromkeys(seen)) == [(0, old[0]), (40, 11)]
+    emulator.close()

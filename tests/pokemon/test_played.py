@@ -1,0 +1,138 @@
+"""The cartridge, played into known situations: what the readers find is what has happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import pytest
+
+from Daddy.pokemon import story
+from Daddy.pokemon.cartridge.player import Player
+from Daddy.pokemon.cartridge.symbols import MAPS
+from Daddy.pokemon.emulator import Emulator
+from Daddy.pokemon.map_names import map_name
+from Daddy.pokemon.progress import Progress, not_started, read_progress
+from Daddy.pokemon.reading import doubts
+from tests.pokemon.cartridge.game import ROM, Game
+
+MOST_STEPS = 6_000
+
+
+@dataclass
+class Diary:
+    """One whole game by the scripted player: each step's facts, and the moments of firsts."""
+
+    steps: list[Progress] = field(default_factory=list)
+    firsts: dict[str, int] = field(default_factory=dict)
+    """Key of the archive → step at which it held first."""
+    doubts: dict[str, int] = field(default_factory=dict)
+
+    def at(self, key: str) -> tuple[Progress, Progress]:
+        """The step before a first, and the first."""
+        step = self.firsts[key]
+        return self.steps[step - 1], self.steps[step]
+
+
+@lru_cache(maxsize=1)
+def diary() -> Diary:
+    game, player, kept = Game(), Player(ROM), Diary()
+    for step in range(MOST_STEPS):
+        memory = game.memory()
+        now = read_progress(memory)
+        kept.steps.append(now)
+        for key in story.keys(now, real=False) - kept.firsts.keys():
+            kept.firsts[key] = step
+        for doubt in doubts(memory, real=False):
+            kept.doubts.setdefault(doubt, step)
+        facts = game.facts()
+        if facts.finished:
+            break
+        game.press(player.next_button(facts))
+    game.close()
+    return kept
+
+
+@pytest.fixture(name="game")
+def _game() -> Diary:
+    return diary()
+
+
+def test_every_milestone_of_the_cartridge_is_reached_once_and_kept(game: Diary) -> None:
+    assert set(story.names(real=False)) <= set(game.firsts)
+    last: frozenset[str] = frozenset()
+    for now in game.steps:
+        held = story.reached(now, real=False)
+        assert last <= held
+        last = held
+
+
+def test_every_map_on_the_way_is_entered_and_gets_a_key_of_its_own(game: Diary) -> None:
+    entered = {key for key in game.firsts if key.startswith("at_")}
+    on_the_way = {one.number for one in MAPS if "REST HOUSE" not in one.name}
+    assert entered == {story.entry_key(number, real=False) for number in on_the_way}
+
+
+def test_a_running_game_never_contradicts_itself(game: Diary) -> None:
+    assert game.doubts == {}
+
+
+def test_the_first_creature_is_a_party_of_one_with_a_move(game: Diary) -> None:
+    before, now = game.at("got_starter")
+    assert before.party == ()
+    (one,) = now.party
+    assert one.hp == one.max_hp > 0
+    assert now.moves
+    assert now.owned == before.owned + 1
+
+
+def test_a_badge_a_battle_and_money_come_together(game: Diary) -> None:
+    before, now = game.at("beat_leader1")
+    assert (before.badge_count, now.badge_count) == (0, 1)
+    fought = [step for step in game.steps if step.battle == 2]
+    assert fought
+    assert all(step.enemy_level > 0 and step.opponent > 0 for step in fought)
+    assert any(0.0 < step.enemy_hp < 1.0 for step in fought)
+    assert game.steps[-1].money > game.steps[0].money
+
+
+@pytest.mark.parametrize(
+    ("key", "item"),
+    [("got_almanac", 0x09), ("got_shell", 0x2A), ("got_pass", 0x3F), ("got_axe", 0xC4)],
+)
+def test_what_was_given_lies_in_the_bag(game: Diary, key: str, item: int) -> None:
+    step = game.firsts[key]
+    assert item not in dict(game.steps[step - 1].bag)
+    assert dict(game.steps[step + 3].bag)[item] == 1
+    assert game.steps[step + 3].items == len(game.steps[step + 3].bag)
+
+
+def test_towns_are_remembered_and_doors_know_where_they_lead_back(game: Diary) -> None:
+    last = game.steps[-1]
+    names = {map_name(town, real=False) for town in range(16) if last.towns >> town & 1}
+    assert names == {"Hearth", "Millbrook", "Stonewick", "Lakemere", "Port Lantern"}
+    _, inside = game.at("at_hall_of_stone")
+    assert map_name(inside.last_map, real=False) == "Stonewick"
+
+
+def test_the_clock_never_goes_back(game: Diary) -> None:
+    times = [now.play_time_s for now in game.steps]
+    assert times == sorted(times)
+    assert times[-1] > 60
+
+
+def test_the_end_is_a_team_in_the_hall_of_fame(game: Diary) -> None:
+    assert game.steps[-1].wins == 1
+    assert {now.wins for now in game.steps[:-1]} == {0}
+
+
+def test_before_the_title_is_passed_no_game_has_started_and_then_its_clock_moves() -> None:
+    emulator = Emulator(ROM)
+    assert "clock does not run" in (not_started(emulator.ram()) or "")
+    while not_started(emulator.ram()):
+        emulator.press("start")
+    earlier = bytes(emulator.ram())
+    emulator.wait(61)
+    assert not_started(emulator.ram(), earlier) is None
+    assert "stands still" in (not_started(earlier, earlier) or "")
+    emulator.close()

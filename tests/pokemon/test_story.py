@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import pytest
+
+from Daddy.pokemon import ladder, story
+from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon.bag import CARD_KEY, LIFT_KEY, SILPH_SCOPE
+from Daddy.pokemon.cartridge import symbols
+from Daddy.pokemon.map_names import map_name
+from Daddy.pokemon.party import CUT, FLASH, STRENGTH, SURF
+from Daddy.pokemon.progress import Progress, read_progress
+from tests.pokemon.fact_sheet import COME_AND_GO, STORY, TOGGLES, TRAINERS, places
+from tests.pokemon.images import creature, image, put
+
+
+def with_bits(*flags: tuple[int, int]) -> bytearray:
+    data = image()
+    for address, bit in flags:
+        data[address - ram.RAM_START] |= 1 << bit
+    return data
+
+
+def reached(data: bytearray) -> set[str]:
+    return set(story.reached(read_progress(data)))
+
+
+def flags_of(steps: tuple[ladder.Step, ...]) -> list[tuple[int, int]]:
+    return [(ram.EVENTS + step.flag // 8, step.flag % 8) for step in steps]
+
+
+def test_the_ladder_is_that_of_the_disassembly_step_by_step() -> None:
+    assert flags_of(ladder.STORY) == places(STORY)
+    assert [step.required for step in ladder.STORY] == [w.endswith("*") for w in STORY.split()]
+    assert sorted(flags_of(ladder.TRAINERS)) == sorted(places(TRAINERS))
+    assert all(step.required for step in ladder.TRAINERS)
+
+
+def test_flags_that_come_and_go_are_no_achievement() -> None:
+    addresses = [(ram.EVENTS + n // 8, n % 8) for n in ladder.COMES_AND_GOES.values()]
+    assert sorted(addresses) == sorted(places(COME_AND_GO))
+    assert ladder.UNPAID & ladder.mask(ladder.STORY) == 0
+
+
+def test_the_league_forgets_its_defeats_and_so_do_the_boulders() -> None:
+    forgotten = {step.name for step in ladder.STORY if ladder.FORGOTTEN >> step.flag & 1}
+    leaders = {f"beat_{name}" for name in ("lorelei", "bruno", "agatha", "lance", "champion")}
+    assert forgotten == leaders | {f"switch_on_victory_road_{floor}" for floor in (1, 2, 3)}
+    assert ladder.FORGOTTEN >> 0x908 == 1 | 1 << 0x917 - 0x908
+
+
+@pytest.mark.parametrize("step", story.REQUIRED, ids=lambda step: step.name)
+def test_each_required_event_alone_is_one_milestone(step: ladder.Step) -> None:
+    assert reached(with_bits(*flags_of((step,)))) == {step.name}
+
+
+def test_other_events_are_none() -> None:
+    data = put(image(), ram.EVENTS, *[255] * ram.EVENT_BYTES)
+    assert reached(data) == {step.name for step in story.REQUIRED}
+    for step in story.REQUIRED:
+        data[ram.EVENTS + step.flag // 8 - ram.RAM_START] &= ~(1 << step.flag % 8)
+    assert reached(data) == set()
+
+
+@pytest.mark.parametrize(("name", "flags"), TOGGLES.items())
+def test_what_a_map_hides_is_a_milestone(name: str, flags: str) -> None:
+    for place in places(flags):
+        assert reached(with_bits(place)) == {name}
+
+
+def test_the_old_man_is_awake_only_once_he_stands() -> None:
+    lying, standing = ((ram.TOGGLES, 1), (ram.TOGGLES, 2))
+    assert reached(with_bits(lying)) == {"old_man_awake"}
+    assert reached(with_bits(standing)) == reached(with_bits(lying, standing)) == set()
+
+
+@pytest.mark.parametrize(
+    ("item", "name"),
+    [(LIFT_KEY, "lift_key_held"), (SILPH_SCOPE, "scope_held"), (CARD_KEY, "card_key_held")],
+)
+def test_an_item_in_the_bag_is_a_milestone_and_its_number_as_a_quantity_is_none(
+    item: int, name: str
+) -> None:
+    assert reached(put(image(bag_count=2), ram.BAG, 0x04, 5, item, 1)) == {name}
+    assert reached(put(image(bag_count=2), ram.BAG, 0x04, item, 0x14, 1)) == set()
+    assert reached(put(image(bag_count=1), ram.BAG, 0x04, 5, item, 1)) == set()
+
+
+@pytest.mark.parametrize(
+    ("move", "names"),
+    [
+        (CUT, {"cut_taught"}),
+        (SURF, {"surf_taught"}),
+        (STRENGTH, {"strength_taught"}),
+        (FLASH, set()),
+    ],
+)
+def test_a_move_that_somebody_knows_is_a_milestone(move: int, names: set[str]) -> None:
+    data = creature(image(), 0, species=1, hp=9, max_hp=9, level=5)
+    creature(data, 1, species=2, hp=9, max_hp=9, level=5)
+    put(data, ram.PARTY_MONS + ram.PARTY_STRIDE + ram.MON_MOVES, 0x21, 0, 0, move)
+    assert reached(data) == names
+    assert reached(put(data, ram.PARTY_COUNT, 1)) == set()
+
+
+def test_the_ship_the_drink_and_the_victory_are_milestones() -> None:
+    assert reached(put(image(), 0xD665, 4)) == {"beat_rival_on_ship"}
+    assert reached(put(image(), 0xD665, 3)) == reached(put(image(), 0xD665, 5)) == set()
+    assert reached(put(image(), 0xD728, 1 << 6)) == {"drink_given"}
+    assert reached(put(image(), 0xD5A2, 1)) == {"won"}
+
+
+def test_names_are_told_once_and_every_map_of_a_milestone_has_a_name() -> None:
+    for real in (True, False):
+        assert len(set(story.names(real))) == len(story.names(real))
+    assert len(story.names()) == 48 + 6 + 14
+    maps = {*story.CRITICAL_MAPS, *story.open_places(frozenset())}
+    assert not [number for number in maps if map_name(number, real=True).startswith("map ")]
+    assert len(set(story.CRITICAL_MAPS)) == len(story.CRITICAL_MAPS)
+
+
+def test_milestones_are_told_in_the_order_of_a_game() -> None:
+    order = story.names()
+    for earlier, later in (
+        ("got_cut", "cut_taught"),
+        ("cut_taught", "beat_surge"),
+        ("beat_surge", "beat_lass_on_route_9"),
+        ("beat_lass_in_rock_tunnel", "beat_erika"),
+        ("beat_champion", "won"),
+    ):
+        assert order.index(earlier) < order.index(later)
+
+
+def test_a_map_is_open_until_its_last_milestone_is_won() -> None:
+    everything = set(story.names())
+    assert story.open_places(frozenset(everything)) == frozenset()
+    assert story.open_places(frozenset(everything - {"beat_brock"})) == {54}
+    assert 202 in story.open_places(frozenset(everything - {"lift_key_held"}))
+
+
+def test_a_map_on_the_way_is_a_key_of_the_archive_and_no_milestone() -> None:
+    data = put(image(map_id=59, player_x=3, player_y=3), ram.MAP_HEIGHT, 18, 20)
+    assert reached(data) == set()
+    assert story.keys(read_progress(data)) == {"at_mt_moon_1f"}
+    assert story.keys(read_progress(put(data, ram.MOVEMENT_FLAGS, 2))) == set(), "in a warp"
+    assert story.keys(read_progress(put(data, ram.MAP_ID, 68))) == set(), "not on the way"
+
+
+def test_on_the_cartridge_its_own_events_are_the_milestones() -> None:
+    now: Progress = read_progress(with_bits((0xD755, 7), (0xD755, 2), (0xD7F2, 6)))
+    assert story.reached(now, real=False) == {"beat_leader1", "beat_pupil1"}
+    assert story.names(real=False) == tuple(flag.name.lower() for flag in symbols.STORY)
