@@ -6,6 +6,7 @@ segment, spool, tunnel_client                      learner to login node: ``Fram
 fleet, programme, flow, link, relay                login node to laptop: the relay
 scene, receiver, tunnel_server                     the laptop: what there is to see, in lines
 font, layout, drawing, panels, window, viewer      the same in a window, painted from a pure list
+film                                               pictures as a GIF or an MP4
 tokens, featured                                   the token files; last pictures for reports
 
 Callers may use ``best_selector.select``, ``tunnel_client.FrameSender``, ``relay.main``,

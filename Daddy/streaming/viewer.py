@@ -28,6 +28,7 @@ from Daddy.streaming.drawing import (
     Theme,
 )
 from Daddy.streaming.font import GAP, glyph
+from Daddy.streaming.layout import Rect
 from Daddy.streaming.messages import MAX_TOP_K
 from Daddy.streaming.scene import Scene
 from Daddy.streaming.window import HELP, Waiting, draw
@@ -260,3 +261,40 @@ def open_window(
         return Window(size, top_k, waiting, clock, screenshot)
     except pygame.error as error:
         raise NetworkError(f"no display ({error})", "use --headless") from error
+
+
+class Handheld:
+    """A window with nothing in it but the game, and the keys of the person before it."""
+
+    def __init__(self, caption: str, scale: int = 4) -> None:
+        """Open it; NetworkError where there is no display."""
+        size = (SCREEN_WIDTH * scale, SCREEN_HEIGHT * scale)
+        try:
+            pygame.display.init()
+            self._surface = pygame.display.set_mode(size)
+        except pygame.error as error:
+            raise NetworkError(f"no display ({error})", "play into a file: --gif FILE") from error
+        pygame.display.set_caption(caption)
+        self._rect = Rect(0, 0, *size)
+        self.held: set[str] = set()
+        """Names of the keys that are down, as pygame has them: left, return, z."""
+        self.closed = False
+
+    def show(self, pixels: bytes) -> list[str]:
+        """Show a picture (2 bits a pixel); names of the keys pressed since the last one."""
+        self._surface.blit(_picture(Picture(self._rect, pixels, THEMES[0].shades)), (0, 0))
+        pygame.display.flip()
+        struck = []
+        for event in pygame.event.get((pygame.QUIT, pygame.KEYDOWN, pygame.KEYUP)):
+            if event.type == pygame.QUIT:
+                self.closed = True
+            elif event.type == pygame.KEYDOWN:
+                struck.append(pygame.key.name(event.key))
+                self.held.add(struck[-1])
+            else:
+                self.held.discard(pygame.key.name(event.key))
+        return struck
+
+    def close(self) -> None:
+        """Close the window."""
+        pygame.display.quit()

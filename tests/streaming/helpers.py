@@ -8,8 +8,6 @@ import random
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
@@ -99,12 +97,3 @@ def finish(process: subprocess.Popen[str]) -> str:
     except subprocess.TimeoutExpired:
         process.kill()
         return process.communicate()[0]
-
-
-def eventually(seconds: float, condition: Callable[[], object]) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return bool(condition())

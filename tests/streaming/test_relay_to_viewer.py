@@ -27,7 +27,8 @@ from Daddy.streaming.relay import make_relay
 from Daddy.streaming.session import VIEWER, Session
 from Daddy.streaming.tokens import ensure_token, load_tokens
 from Daddy.streaming.tunnel_client import FrameSender
-from tests.streaming.helpers import CHECKOUT, eventually, finish, free_port, picture, report, start
+from tests.patience import until
+from tests.streaming.helpers import CHECKOUT, finish, free_port, picture, report, start
 
 
 class Learner:
@@ -102,7 +103,7 @@ def receiver(token: Path) -> Iterator[Receiver]:
 
 def test_the_best_two_of_four_agents_arrive_picture_by_picture(run, token, receiver) -> None:
     with learners(run / "stream"), relay(run, receiver.port, token):
-        assert eventually(15, lambda: sum(receiver.scene(2).frames.values()) > 60)
+        assert until(lambda: sum(receiver.scene(2).frames.values()) > 60, 15)
         scene = receiver.scene(2)
     assert [panel.name for panel in scene.panels] == ["slot-1/0", "slot-1/1"]
     first = scene.panels[0]
@@ -118,20 +119,20 @@ def test_the_best_two_of_four_agents_arrive_picture_by_picture(run, token, recei
 
 def test_the_viewer_may_ask_for_more(run, token, receiver) -> None:
     with learners(run / "stream"), relay(run, receiver.port, token):
-        assert eventually(10, lambda: len(receiver.scene(9).panels) == 2)
+        assert until(lambda: len(receiver.scene(9).panels) == 2, 10)
         receiver.subscribe(Wish(4, 60.0))
-        assert eventually(10, lambda: all(p.pixels for p in receiver.scene(9).panels[:4])
-                          and len(receiver.scene(9).panels) == 4)  # fmt: skip
+        assert until(lambda: all(p.pixels for p in receiver.scene(9).panels[:4])
+                          and len(receiver.scene(9).panels) == 4, 10)  # fmt: skip
 
 
 def test_a_new_viewer_gets_pictures_after_the_first_was_closed(run, token, receiver) -> None:
     port = receiver.port
     with learners(run / "stream"), relay(run, port, token):
-        assert eventually(10, lambda: receiver.scene(2).frames)
+        assert until(lambda: receiver.scene(2).frames, 10)
         receiver.close()
         again = Receiver(port, lambda: load_tokens([token]), Wish(2, 60.0), SystemClock())
         try:
-            assert eventually(15, lambda: sum(again.scene(2).frames.values()) > 20)
+            assert until(lambda: sum(again.scene(2).frames.values()) > 20, 15)
         finally:
             again.close()
 
@@ -139,8 +140,8 @@ def test_a_new_viewer_gets_pictures_after_the_first_was_closed(run, token, recei
 def test_nothing_is_wanted_any_more_once_the_relay_has_ended(run, token, receiver) -> None:
     with learners(run / "stream") as playing:
         with relay(run, receiver.port, token):
-            assert eventually(10, playing[1].sender.wanted)
-        assert eventually(5, lambda: not playing[1].sender.wanted())
+            assert until(playing[1].sender.wanted, 10)
+        assert until(lambda: not playing[1].sender.wanted(), 5)
 
 
 def test_a_relay_with_another_token_is_refused_and_both_key_ids_are_told(
@@ -149,21 +150,21 @@ def test_a_relay_with_another_token_is_refused_and_both_key_ids_are_told(
     other = tmp_path / "other"
     ensure_token(other, "stranger")
     with relay(run, receiver.port, other):
-        assert eventually(10, lambda: "no token in common" in receiver.scene(2).trouble)
+        assert until(lambda: "no token in common" in receiver.scene(2).trouble, 10)
         assert load_tokens([other])[0].key_id in receiver.scene(2).trouble
         assert not receiver.scene(2).connected
         texts = lambda: [e["data"].get("text", "") for e in read_events(run / "events")]  # noqa: E731
-        assert eventually(5, lambda: any("no token in common" in text for text in texts()))
+        assert until(lambda: any("no token in common" in text for text in texts()), 5)
 
 
 def test_a_token_copied_later_is_taken_up_without_a_restart(run, token, receiver, tmp_path) -> None:
     other = tmp_path / "other"
     ensure_token(other, "cluster")
     with learners(run / "stream"), relay(run, receiver.port, other):
-        assert eventually(10, lambda: receiver.scene(2).trouble)
+        assert until(lambda: receiver.scene(2).trouble, 10)
         with token.open("a") as mine:
             mine.write(other.read_text())
-        assert eventually(15, lambda: receiver.scene(2).connected)
+        assert until(lambda: receiver.scene(2).connected, 15)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +232,7 @@ def test_headless_prints_a_line_per_agent_and_second_and_records_frames(
             counted = lambda: sum(  # noqa: E731
                 sum(e["data"]["frames"].values()) for e in read_events(events, "viewer-*.jsonl")
             )
-            assert eventually(25, lambda: events.exists() and counted() > 40)
+            assert until(lambda: events.exists() and counted() > 40, 25)
     finally:
         viewer.send_signal(signal.SIGINT)
         printed, served = finish(viewer), finish(server)
@@ -267,11 +268,11 @@ def test_a_relay_ends_with_its_parent_when_asked(run, token, tmp_path) -> None:
         assert parent.stdout
         child = identify(int(parent.stdout.readline()))
         assert child is not None
-        assert eventually(20, lambda: any(read_events(run / "events")))
+        assert until(lambda: any(read_events(run / "events")), 20)
     finally:
         parent.kill()
         parent.communicate()
-    assert eventually(5, lambda: not is_alive(child))
+    assert until(lambda: not is_alive(child), 5)
 
 
 def test_a_relay_that_cannot_write_its_events_goes_on(run, token, capsys) -> None:
@@ -281,7 +282,7 @@ def test_a_relay_that_cannot_write_its_events_goes_on(run, token, capsys) -> Non
     thread = threading.Thread(target=relay.run, args=(stop,), daemon=True)
     thread.start()
     try:
-        assert eventually(5, lambda: "nobody listens" in capsys.readouterr().out)
+        assert until(lambda: "nobody listens" in capsys.readouterr().out, 5)
         assert not stop.wait(0.3)
         assert thread.is_alive()
     finally:
@@ -317,12 +318,12 @@ def test_a_frozen_viewer_is_sent_little_and_given_up(run, token, monkeypatch) ->
         thread.start()
         try:
             viewer = FrozenViewer(listener, token)
-            assert eventually(10, lambda: served._programme.channels)
+            assert until(lambda: served._programme.channels, 10)
             time.sleep(4)
             channels = list(served._programme.channels.values())
             assert sum(one.sender.sent for one in channels) <= 2 * 16
             assert sum(one.sender.unacked_bytes() for one in channels) <= 64 * 1024
-            assert eventually(15, lambda: "silent" in served._link.trouble)
+            assert until(lambda: "silent" in served._link.trouble, 15)
             viewer.socket.close()
         finally:
             stop.set()

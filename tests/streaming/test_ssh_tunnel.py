@@ -21,7 +21,8 @@ from Daddy.streaming.relay import make_relay
 from Daddy.streaming.tokens import ensure_token, load_tokens
 from Daddy.streaming.tunnel_client import FrameSender
 from tests.components import program
-from tests.streaming.helpers import eventually, free_port, picture, report
+from tests.patience import until
+from tests.streaming.helpers import free_port, picture, report
 
 SSHD_CONFIG = """
 Port {port}
@@ -77,7 +78,7 @@ def login(tmp_path: Path) -> Iterator[Login]:
     sshd = subprocess.Popen([sshd_program, "-D", "-e", "-f", str(folder / "sshd_config")],
                             stderr=(folder / "log").open("wb"))  # fmt: skip
     try:
-        assert eventually(10, lambda: open_port(port)), (folder / "log").read_text()
+        assert until(lambda: open_port(port), 10), (folder / "log").read_text()
         yield Login(folder, port)
     finally:
         sshd.terminate()
@@ -89,7 +90,7 @@ def tunnel(login: Login, remote: int, local: int) -> Iterator[subprocess.Popen[b
     """``ssh -R remote:localhost:local``, up and forwarding."""
     child = subprocess.Popen(login.ssh("-N", "-R", f"{remote}:localhost:{local}"))
     try:
-        assert eventually(10, lambda: open_port(remote))
+        assert until(lambda: open_port(remote), 10)
         yield child
     finally:
         child.terminate()
@@ -133,16 +134,16 @@ def test_pictures_come_through_ssh_and_come_back_after_the_tunnel_was_cut(
     thread.start()
     try:
         with playing(run / "stream"):
-            assert eventually(5, lambda: "nobody listens" in served._link.trouble)
+            assert until(lambda: "nobody listens" in served._link.trouble, 5)
             with tunnel(login, remote, receiver.port):
-                assert eventually(20, lambda: len(receiver.scene(2).frames) == 2)
+                assert until(lambda: len(receiver.scene(2).frames) == 2, 20)
                 before = frames(receiver)
-                assert eventually(20, lambda: frames(receiver) > before + 40)
+                assert until(lambda: frames(receiver) > before + 40, 20)
                 assert receiver.scene(2).transport == "ssh-R"
-            assert eventually(10, lambda: not receiver.scene(2).connected)
+            assert until(lambda: not receiver.scene(2).connected, 10)
             before = frames(receiver)
             with tunnel(login, remote, receiver.port):
-                assert eventually(20, lambda: frames(receiver) > before + 20)
+                assert until(lambda: frames(receiver) > before + 20, 20)
     finally:
         stop.set()
         thread.join(5)
@@ -165,7 +166,7 @@ def test_a_tunnel_without_a_viewer_never_counts_as_connected(login: Login, tmp_p
     with tunnel(login, remote, free_port()):
         thread.start()
         try:
-            assert eventually(10, lambda: "viewer" in served._link.trouble)
+            assert until(lambda: "viewer" in served._link.trouble, 10)
             assert not served._link.established
             assert served._link.connections == 0
         finally:

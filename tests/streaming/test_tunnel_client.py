@@ -14,7 +14,8 @@ from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming import tunnel_client
 from Daddy.streaming.spool import SpoolReader, SpoolWriter, Wishes, read_wishes, write_wishes
 from Daddy.streaming.tunnel_client import FrameSender
-from tests.streaming.helpers import eventually, picture, report
+from tests.patience import until
+from tests.streaming.helpers import picture, report
 
 
 @pytest.fixture(autouse=True)
@@ -32,10 +33,10 @@ def test_reports_and_wanted_pictures_reach_the_spool(tmp_path: Path) -> None:
     ask(tmp_path)
     with FrameSender(tmp_path, "slot-1", job="17", host="node3") as sender:
         sender.report([report(3, step=42), report(4)])
-        assert eventually(5, lambda: sender.wanted() == {3})
+        assert until(lambda: sender.wanted() == {3}, 5)
         sender.offer(3, picture(1))
         sender.offer(4, picture(2))
-        assert eventually(5, lambda: got.extend(reader.poll()) or any(s.pictures for s in got))
+        assert until(lambda: got.extend(reader.poll()) or any(s.pictures for s in got), 5)
     shown = [one for segment in got for one in segment.pictures]
     assert [(one.agent, one.step, one.pixels) for one in shown] == [(3, 42, picture(1))]
     assert (got[0].peer, got[0].job, got[0].host) == ("slot-1", "17", "node3")
@@ -54,16 +55,16 @@ def test_a_wish_list_whose_counter_stands_still_wears_off(tmp_path: Path, monkey
     monkeypatch.setattr(tunnel_client, "WATCHED_FOR_S", 0.5)
     ask(tmp_path)
     with FrameSender(tmp_path, "slot-1") as sender:
-        assert eventually(5, sender.wanted)
-        assert eventually(5, lambda: not sender.wanted())
+        assert until(sender.wanted, 5)
+        assert until(lambda: not sender.wanted(), 5)
         ask(tmp_path, counter=2)
-        assert eventually(5, sender.wanted)
+        assert until(sender.wanted, 5)
 
 
 def test_pictures_are_taken_at_the_pace_asked_for(tmp_path: Path) -> None:
     write_wishes(tmp_path, Wishes(1, 5.0, {"slot-1": frozenset({0})}))
     with FrameSender(tmp_path, "slot-1") as sender:
-        assert eventually(5, sender.wanted)
+        assert until(sender.wanted, 5)
         end = time.monotonic() + 1.0
         taken = 0
         before = len(sender._pictures)
@@ -95,7 +96,7 @@ def test_a_hanging_disk_never_holds_up_training_and_memory_stays_bounded(tmp_pat
         stuck = _Stuck()
         sender._spool = stuck  # type: ignore[assignment]
         sender.report([report(3)])
-        assert eventually(5, sender.wanted)
+        assert until(sender.wanted, 5)
         sender._interval_s = 0.0
         pixels, slowest = picture(1), 0.0
         for _ in range(2000):
@@ -125,17 +126,17 @@ def test_a_folder_that_refuses_is_counted_and_tried_again(
         (stream / "spool").write_text("in the way")
     with FrameSender(stream, "slot-1") as sender:
         sender.report([report(3)])
-        assert eventually(5, lambda: sender.failures >= 2)
+        assert until(lambda: sender.failures >= 2, 5)
         assert sender.wanted() == frozenset()
         monkeypatch.undo()
         (stream / "spool").unlink() if (stream / "spool").is_file() else None
-        assert eventually(15, lambda: sender.written > 0)
+        assert until(lambda: sender.written > 0, 15)
 
 
 def test_offers_of_the_wrong_size_are_passed_over(tmp_path: Path) -> None:
     ask(tmp_path)
     with FrameSender(tmp_path, "slot-1") as sender:
-        assert eventually(5, sender.wanted)
+        assert until(sender.wanted, 5)
         sender.offer(3, bytes(SCREEN_BYTES - 1))
         assert sender._pictures == []
 
@@ -185,7 +186,7 @@ def test_a_link_in_the_spool_is_never_followed(tmp_path: Path) -> None:
         (tmp_path / "spool" / f"slot-1.{end}").symlink_to(victim)
     with FrameSender(tmp_path, "slot-1") as sender:
         sender.report([report(0)])
-        assert eventually(5, lambda: sender.failures)
+        assert until(lambda: sender.failures, 5)
     assert victim.read_text() == "precious"
 
 

@@ -1,0 +1,93 @@
+"""A start state made by hand: a person plays in a window, and F5 keeps the moment.
+
+Stands below `play`. Promises that what is kept can be trained from: the same questions are asked as
+before training, and a moment that fails them is not kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Final
+
+from Daddy.core.clock import Clock
+from Daddy.core.errors import RomError
+from Daddy.core.settings import Config
+
+if TYPE_CHECKING:
+    from Daddy.pokemon.emulator import Emulator
+    from Daddy.pokemon.rom import Rom
+    from Daddy.pokemon.starts.shelf import Shelf
+
+KEYS: Final = {
+    **{key: key for key in ("down", "left", "right", "up")},
+    "x": "a",
+    "a": "a",
+    "z": "b",
+    "s": "b",
+    "return": "start",
+}
+"""The person's keys and the console's."""
+HELP: Final = (
+    "arrows walk, X or A is A, Z or S is B, Enter is START; F5 keeps this moment, Q leaves"
+)
+_KEEP, _LEAVE = "f5", frozenset({"q", "escape"})
+_FRAMES = 2
+"""Frames between two pictures: thirty a second."""
+
+
+def record(name: str, config: Config, clock: Clock) -> int:
+    """Play until the window is closed; code 0 if a moment was kept, 7 if none was."""
+    from Daddy.pokemon.cartridge.build import cartridge_path
+    from Daddy.pokemon.emulator import FRAMES_PER_SECOND, Emulator
+    from Daddy.pokemon.rom import find_rom, load_rom
+    from Daddy.pokemon.starts.boot import start_state
+    from Daddy.pokemon.starts.shelf import check_name, shelf_of
+    from Daddy.streaming.viewer import Handheld
+
+    training = config.training
+    shelf_name = check_name(name)
+    rom = load_rom(find_rom(training.rom or cartridge_path()), training.allow_unknown_rom)
+    shelf = shelf_of(rom.sha1, training.cache_dir)
+    emulator = Emulator(rom.data)
+    if training.start:
+        given = (training.start, None, training.states_dir, training.cache_dir)
+        emulator.load_state(start_state(rom, *given))
+    window, kept = Handheld(f"{rom.name}: F5 keeps this moment as {name!r}"), 0
+    print(f"{rom.name}: {HELP}", flush=True)
+    pause, due, never = _FRAMES / FRAMES_PER_SECOND, clock.monotonic(), threading.Event()
+    try:
+        while not window.closed:
+            struck = window.show(emulator.picture())
+            window.closed = window.closed or bool(_LEAVE & set(struck))
+            emulator.hold({KEYS[key] for key in window.held if key in KEYS}, _FRAMES)
+            if _KEEP in struck:
+                kept += keep(emulator, rom, shelf, shelf_name)
+            due = max(due + pause, clock.monotonic())
+            clock.wait(never, due - clock.monotonic())
+    finally:
+        window.close()
+        emulator.close()
+    if not kept:
+        raise RomError(f"nothing was kept as {name!r}", "press F5 where training shall begin")
+    return 0
+
+
+def keep(emulator: Emulator, rom: Rom, shelf: Shelf, name: str) -> bool:
+    """Put this moment on the shelf, told aloud; False where nobody could train from it."""
+    from Daddy.pokemon.emulator import Emulator as Console
+    from Daddy.pokemon.starts.named import BY_HAND
+    from Daddy.pokemon.starts.preflight import preflight
+
+    emulator.hold((), 1)
+    state = emulator.save_state()
+    judge = Console(rom.data)
+    try:
+        preflight(judge, state, "this moment")
+    except RomError as error:
+        print(f"not kept: {error.message}", flush=True)
+        return False
+    finally:
+        judge.close()
+    path = shelf.put(name, BY_HAND, state)
+    print(f"kept {path}: begin there with training.start {name}, or --start {name}", flush=True)
+    return True

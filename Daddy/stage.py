@@ -1,0 +1,166 @@
+"""What showing and judging share: weights found wherever they lie, one game, one agent.
+
+Stands below `play`. Accepts a folder that was pulled or shared, a run, a folder of checkpoints, one
+checkpoint, or one file of weights; reads only, and renames nothing in somebody's run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from Daddy.core.errors import FileError, WeightsError
+from Daddy.core.files import read_bounded
+from Daddy.core.settings import Config
+from Daddy.workloads import WORKLOADS
+
+if TYPE_CHECKING:
+    from Daddy.pokemon.env import PokemonRedEnv
+
+GAME = "pokemon_red"
+_BLOB_LIMIT = 1 << 30
+_HEAD = Path("wan") / "HEAD.json"
+
+
+class Actor(Protocol):
+    """What chooses the buttons."""
+
+    def begin(self, seed: int) -> None:
+        """A new episode."""
+        ...
+
+    def act(self, observation: Mapping[str, Any]) -> int:
+        """The next action."""
+        ...
+
+
+@dataclass(frozen=True)
+class Found:
+    """Weights of a network, and what to call them."""
+
+    label: str
+    weights: Mapping[str, Any]
+
+
+def find_weights(path: Path) -> Found:
+    """The weights that `path` names; WeightsError when there are none that can be used."""
+    path = path.expanduser()
+    for shared in (path, path / "shared_weights"):
+        if (shared / _HEAD).exists():
+            return _newest_version(shared)
+    try:
+        manifest = _newest_checkpoint(path)
+        return _checkpoint(manifest) if manifest else _single(path)
+    except (FileError, FileNotFoundError) as error:
+        raise WeightsError(
+            f"there are no weights to play in {path}: {error}",
+            "name a shared_weights folder, a run, a checkpoint (t…-s….json) or a file of weights; "
+            "--random plays without any",
+        ) from error
+
+
+def _newest_version(shared: Path) -> Found:
+    from Daddy.weights.codec import decode
+    from Daddy.weights.local import newest_verified
+
+    found = newest_verified(shared)
+    if found is None:
+        raise WeightsError(f"{shared} holds no version yet", "pull again")
+    if found.frame.workload != GAME:
+        raise WeightsError(
+            f"{shared} holds weights of {found.frame.workload!r}", f"only {GAME} can be played"
+        )
+    return Found(f"version {found.version} of {found.frame.run}", decode(found.data))
+
+
+def _newest_checkpoint(path: Path) -> Path | None:
+    """The manifest meant: itself, its blob's, or the one with most steps below a folder."""
+    from Daddy.learning.checkpoint import manifests
+
+    if path.is_dir():
+        folders = [path, path / "checkpoints", *sorted(path.glob("slots/*/checkpoints"))]
+        newest = [one for folder in folders for one in manifests(folder)[:1]]
+        return max(newest, key=lambda one: one.stem.rpartition("-s")[2], default=None)
+    beside = path.with_suffix(".json")
+    return beside if beside in manifests(path.parent) else None
+
+
+def _checkpoint(manifest: Path) -> Found:
+    from Daddy.learning.agent import policy_weights
+    from Daddy.learning.checkpoint import load
+
+    checkpoint = load(manifest)
+    if checkpoint.facts.get("workload") != GAME:
+        raise FileError(f"{manifest} is of {checkpoint.facts.get('workload')!r}, not of {GAME}")
+    return Found(f"checkpoint at step {checkpoint.step:,}", policy_weights(checkpoint))
+
+
+def _single(path: Path) -> Found:
+    from Daddy.weights.codec import decode
+
+    if path.is_dir():
+        raise FileError("neither versions nor checkpoints were found")
+    return Found(path.name, decode(read_bounded(path, _BLOB_LIMIT)))
+
+
+def open_game(config: Config) -> PokemonRedEnv:
+    """One game as `config` has it, as a learner would open it. RomError."""
+    game: PokemonRedEnv = WORKLOADS[GAME].make_env(config)()  # type: ignore[assignment]
+    return game
+
+
+def cast(game: PokemonRedEnv, found: Found | None) -> Actor:
+    """Who plays: the policy with these weights, or nobody in particular."""
+    from Daddy.learning.agent import Mashing, agent_of
+    from Daddy.learning.device import limit_threads
+    from Daddy.pokemon.emulator import BUTTONS
+
+    if found is None:
+        return Mashing(len(BUTTONS))
+    limit_threads(1)
+    policy = WORKLOADS[GAME].make_policy(game.observation_space, game.action_space)  # type: ignore[arg-type]
+    return agent_of(policy, found.weights, found.label)
+
+
+def freeze(actor: Actor) -> bytes | None:
+    """An agent's weights as one file, for others to play; None for one who has none."""
+    from Daddy.learning.agent import Agent
+    from Daddy.weights.codec import encode
+
+    return encode(actor.weights()) if isinstance(actor, Agent) else None
+
+
+@dataclass(frozen=True)
+class Moment:
+    """After an action: its number in the episode, its reward, and whether it was the last."""
+
+    step: int
+    reward: float
+    won: bool
+    over: bool
+
+
+def episode(game: PokemonRedEnv, actor: Actor, seed: int) -> Iterator[Moment]:
+    """Play one episode from `seed`; yields once before the first action and after every one."""
+    observation, _ = game.reset(seed=seed)
+    actor.begin(seed)
+    step, over = 0, False
+    yield Moment(step, 0.0, won=False, over=over)
+    while not over:
+        observation, reward, won, late, _ = game.step(actor.act(observation))
+        step, over = step + 1, won or late
+        yield Moment(step, float(reward), won, over)
+
+
+def perform(
+    game: PokemonRedEnv, actor: Actor, seed: int, go_on: Callable[[], bool]
+) -> Iterator[Moment]:
+    """Episode after episode, each from the next seed, while `go_on()`."""
+    while go_on():
+        for moment in episode(game, actor, seed):
+            yield moment
+            if not go_on():
+                return
+        seed += 1

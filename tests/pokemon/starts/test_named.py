@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from Daddy.core.errors import RomError
+from Daddy.pokemon.cartridge.build import cartridge_path
+from Daddy.pokemon.emulator import Emulator
+from Daddy.pokemon.rom import Rom, find_rom, load_rom
+from Daddy.pokemon.starts import named
+from Daddy.pokemon.starts.boot import BEGINNING, default_start, start_state
+from Daddy.pokemon.starts.named import BY_HAND
+from Daddy.pokemon.starts.route import CARTRIDGE, Go, Route
+from Daddy.pokemon.starts.shelf import Shelf, default_root, shelf_of
+
+ROM = load_rom(find_rom(None, environ={}))
+HOME = Route("bedroom", "", CARTRIDGE[0].steps, there=37)
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> Shelf:
+    return shelf_of(ROM.sha1, tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_remembered() -> None:
+    named.drive.cache_clear()
+    named._adopted.cache_clear()
+
+
+def begin(name: str, shelf: Shelf, **more: object) -> bytes:
+    return start_state(ROM, name, cache_dir=shelf.root, **more)
+
+
+def test_a_route_is_played_once_and_found_again(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = begin("pokedex", shelf)
+    monkeypatch.setattr(named, "drive", lambda *_: pytest.fail("played twice"))
+    assert begin("pokedex", shelf) == made
+    assert len(list(shelf.root.rglob("*"))) == 2, "one folder of the game, one state, no rests"
+
+
+def test_a_new_driver_makes_it_anew(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin("bedroom", shelf)
+    monkeypatch.setattr(named, "_DRIVEN", "driver999")
+    monkeypatch.setattr(named, "drive", lambda *_: b"driven anew")
+    assert begin("bedroom", shelf) == b"driven anew"
+
+
+def test_nothing_is_handed_to_another_game(shelf: Shelf) -> None:
+    begin("bedroom", shelf)
+    mine = shelf.path("bedroom", named._DRIVEN)
+    other = Shelf(shelf.root, "0" * 40)
+    theirs = other.path("bedroom", named._DRIVEN)
+    theirs.parent.mkdir()
+    theirs.write_bytes(mine.read_bytes())
+    assert other.get("bedroom", named._DRIVEN) is None
+
+
+@pytest.mark.parametrize("spoil", [lambda d: d[:-9], lambda d: d[:300] + b"?" + d[301:], bytes])
+def test_a_damaged_state_is_made_anew(shelf: Shelf, spoil, capsys) -> None:
+    made = begin("bedroom", shelf)
+    path = shelf.path("bedroom", named._DRIVEN)
+    path.write_bytes(spoil(path.read_bytes()) if spoil is not bytes else b"")
+    assert begin("bedroom", shelf) == made
+    assert "is ignored" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_written_costs_time_and_nothing_else(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (shelf.root / "file").write_text("no folder")
+    blocked = Shelf(shelf.root / "file", ROM.sha1)
+    assert begin("bedroom", blocked) == begin("bedroom", shelf)
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_what_a_person_recorded_wins_over_the_driver(shelf: Shelf) -> None:
+    state = begin(BEGINNING, shelf)
+    shelf.put("pokedex", BY_HAND, state)
+    assert begin("pokedex", shelf) == state
+
+
+def test_a_peers_name_means_the_file_in_the_given_folder_and_else_our_like(
+    shelf: Shelf, tmp_path: Path
+) -> None:
+    peers = tmp_path / "pyboy_states"
+    peers.mkdir()
+    assert begin("Bulbasaur", shelf) == begin("pokedex", shelf)
+    (peers / "Bulbasaur.state").write_bytes(begin("bedroom", shelf))
+    found = begin("Bulbasaur", shelf, states_dir=peers)
+    assert place(found) == place(begin("bedroom", shelf)) != place(begin("pokedex", shelf))
+
+
+def place(state: bytes) -> tuple[int, int, int]:
+    from Daddy.pokemon.progress import read_progress
+
+    emulator = Emulator(ROM.data)
+    emulator.load_state(state)
+    now = read_progress(emulator.ram())
+    emulator.close()
+    return now.map_id, now.y, now.x
+
+
+def test_a_file_is_judged_once(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "mine.state"
+    path.write_bytes(begin("bedroom", shelf))
+    first = begin(str(path), shelf)
+    monkeypatch.setattr(
+        "Daddy.pokemon.starts.foreign.adopt", lambda *_: pytest.fail("judged twice")
+    )
+    assert begin(str(path), shelf) == first
+
+
+def test_a_file_far_too_large_is_no_state(shelf: Shelf, tmp_path: Path) -> None:
+    (tmp_path / "film.state").write_bytes(bytes(3 << 20))
+    with pytest.raises(RomError, match=r"cannot read the save state .*larger than"):
+        begin("film.state", shelf, base=tmp_path)
+
+
+def test_a_name_is_no_file_of_the_folder_one_happens_to_stand_in(
+    shelf: Shelf, tmp_path: Path
+) -> None:
+    (tmp_path / "bedroom").write_bytes(b"a drawing")
+    assert begin("bedroom", shelf, base=tmp_path) == begin("bedroom", shelf)
+
+
+def test_an_unknown_name_is_told_with_the_known_ones(shelf: Shelf) -> None:
+    shelf.put("brock", BY_HAND, begin(BEGINNING, shelf))
+    with pytest.raises(RomError, match="no start state 'mew'") as refused:
+        begin("mew", shelf)
+    assert "beginning, bedroom, pokedex, brock" in refused.value.fix
+    assert "--record-start mew" in refused.value.fix
+
+
+def test_a_game_that_nobody_knows_has_no_routes_but_a_beginning(shelf: Shelf) -> None:
+    unknown = replace(ROM, name="unknown 12345678")
+    with pytest.raises(RomError, match="no start state 'pokedex' of unknown"):
+        start_state(unknown, "pokedex", cache_dir=shelf.root)
+    assert start_state(unknown, cache_dir=shelf.root) == begin(BEGINNING, shelf)
+
+
+def test_where_the_driver_gives_up_the_message_has_step_place_and_the_way_out(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    far = Route("pokedex", "bedroom", (Go(0, 0),), there=37)
+    known = {"bedroom": HOME, "pokedex": far}
+    monkeypatch.setattr(named, "routes", lambda _: known)
+    monkeypatch.setattr(named, "_ATTEMPTS", 1)
+    with pytest.raises(RomError, match=r"step 1 of 1, Go\(x=0, y=0.*at Home \(\d, \d\)") as stuck:
+        begin("pokedex", shelf)
+    assert stuck.value.exit_code == 7
+    assert "python -m Daddy.play --record-start pokedex" in stuck.value.fix
+
+
+def test_the_header_of_the_real_cartridge_around_another_game_is_refused_by_the_driver(
+    monkeypatch: pytest.MonkeyPatch, shelf: Shelf
+) -> None:
+    """A megabyte of the right kind (MBC3, RAM, battery) that never shows a menu."""
+    data = bytearray(1 << 20)
+    data[0x100:0x102] = b"\x18\xfe"
+    data[0x134:0x143] = b"POKEMON RED".ljust(15, b"\0")
+    data[0x147:0x14A] = bytes((0x13, 5, 3))
+    total = 0
+    for byte in data[0x134:0x14D]:
+        total = (total - byte - 1) & 0xFF
+    data[0x14D] = total
+    monkeypatch.setattr("Daddy.pokemon.starts.driver.PRESSES", 40)
+    monkeypatch.setattr(named, "_ATTEMPTS", 1)
+    red = Rom("Pokémon Red", "f" * 40, bytes(data), real=True)
+    with pytest.raises(RomError, match=r"'pokedex' of Pokémon Red.*step 1 of 7, Title\(\)"):
+        start_state(red, cache_dir=shelf.root)
+
+
+def test_the_default_folder_is_the_persons_cache() -> None:
+    assert default_root({}, Path("/home/you")) == Path("/home/you/.cache/daddy/starts")
+    moved = default_root({"XDG_CACHE_HOME": "/scratch"}, Path("/home/you"))
+    assert moved == Path("/scratch/daddy/starts")
+
+
+def test_the_cartridge_begins_where_it_always_did() -> None:
+    assert cartridge_path().exists()
+    assert default_start(ROM) == BEGINNING

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from Daddy.core.errors import RomError
+from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon.emulator import Emulator
+from Daddy.pokemon.rom import find_rom, load_rom
+from Daddy.pokemon.starts.boot import beginning
+from Daddy.pokemon.starts.checks import check_start
+from Daddy.pokemon.starts.preflight import preflight
+
+ROM = load_rom(find_rom(None, environ={}))
+
+
+@pytest.fixture
+def emulator() -> Iterator[Emulator]:
+    emulator = Emulator(ROM.data)
+    emulator.load_state(beginning(ROM))
+    yield emulator
+    emulator.close()
+
+
+def written(emulator: Emulator, *pokes: tuple[int, int]) -> bytes:
+    for address, value in pokes:
+        emulator.write(address, value)
+    return emulator.save_state()
+
+
+def test_a_begun_game_passes_and_is_left_as_it_was(emulator: Emulator) -> None:
+    state = beginning(ROM)
+    preflight(emulator, state, "it")
+    assert emulator.save_state() == state
+
+
+def test_the_title_screen_is_no_game() -> None:
+    emulator = Emulator(ROM.data)
+    with pytest.raises(RomError, match="clock does not run") as refused:
+        preflight(emulator, emulator.save_state(), "the title")
+    assert refused.value.exit_code == 7
+    assert "the title is no state to train from" in refused.value.message
+    assert "--record-start" in refused.value.fix
+    emulator.close()
+
+
+def test_keys_that_move_nobody_are_noticed(emulator: Emulator) -> None:
+    """A map of one cell (the cartridge's own size of it): an edge on every side."""
+    with pytest.raises(RomError, match="no direction key moves the player"):
+        preflight(emulator, written(emulator, (0xC012, 1), (0xC013, 1)), "it")
+
+
+@pytest.mark.parametrize(
+    ("poke", "why"),
+    [
+        ((ram.PARTY_COUNT, 77), "77 creatures"),
+        ((ram.MAP_ID, 250), "map 250"),
+        ((ram.PLAYER_X, 200), "column 200 of a map of"),
+    ],
+)
+def test_memory_that_cannot_be_the_games_is_told_by_its_oddest_number(
+    emulator: Emulator, poke: tuple[int, int], why: str
+) -> None:
+    with pytest.raises(RomError, match=why):
+        preflight(emulator, written(emulator, poke), "it")
+
+
+def test_a_text_on_the_screen_is_closed_first(emulator: Emulator) -> None:
+    for _ in range(3):
+        emulator.press("start")
+        if emulator.ram()[ram.FONT_LOADED - ram.RAM_START] & 1:
+            break
+    preflight(emulator, emulator.save_state(), "it")
+
+
+def test_the_cartridges_own_beginning_is_asked_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("Daddy.pokemon.starts.preflight.preflight", lambda *_: pytest.fail("asked"))
+    check_start(None, allow_unknown=False, start="", states_dir="", cache_dir="")
+
+
+def test_a_given_start_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(
+        "Daddy.pokemon.starts.preflight.preflight", lambda _, __, what: asked.append(what)
+    )
+    check_start(None, allow_unknown=False, start="bedroom", states_dir="", cache_dir="")
+    assert asked == ["the start state 'bedroom' of Daddy cartridge"]

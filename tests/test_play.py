@@ -1,0 +1,305 @@
+"""`python -m Daddy.play`, as a person types it, with weights of a real short run."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from Daddy import play, recording, stage
+from Daddy.core.clock import SystemClock
+from Daddy.core.config import load
+from Daddy.core.errors import DaddyError, RomError, UsageError, WeightsError, run_entry
+from Daddy.core.paths import RunPaths
+from Daddy.learning.agent import Mashing
+from Daddy.pokemon.emulator import Emulator
+from Daddy.pokemon.env import PokemonRedEnv
+from Daddy.pokemon.rom import find_rom, load_rom
+from Daddy.pokemon.starts.boot import beginning, start_state
+from Daddy.pokemon.starts.named import BY_HAND
+from Daddy.pokemon.starts.shelf import shelf_of
+from tests.components import program
+
+ROOT = Path(__file__).resolve().parents[1]
+GAME = ["--cartridge"]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> RunPaths:
+    """The run directory of a learner that took 512 steps on the cartridge."""
+    run = RunPaths(tmp_path_factory.mktemp("trained") / "run")
+    flags = ["--cartridge", "--run-dir", str(run.root), "--device", "cpu", "--num-envs", "2"]
+    flags += ["--total-steps", "512", "--batch-size", "64", "--no-stream"]
+    settings = {"DADDY_TRAINING__VECTOR_BACKEND": "serial", "DADDY_TRAINING__TENSORBOARD": "false"}
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("DADDY", "SLURM"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "Daddy.train_slim", *flags],
+        cwd=ROOT, env={**kept, **settings}, capture_output=True, text=True, timeout=200,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return run
+
+
+class Hasty(SystemClock):
+    """A clock for whom no pause is worth waiting for."""
+
+    def wait(self, stop: threading.Event, seconds: float) -> bool:
+        return stop.is_set()
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("DADDY_ROM", raising=False)
+
+
+def test_a_run_its_shared_folder_a_slot_and_a_checkpoint_all_name_weights(
+    trained: RunPaths,
+) -> None:
+    blob = next(trained.slot(0).checkpoints.glob("*.safetensors"))
+    labels = [
+        stage.find_weights(path).label
+        for path in (
+            trained.root,
+            trained.shared_weights,
+            trained.slot(0).root,
+            trained.slot(0).checkpoints,
+            blob,
+            blob.with_suffix(".json"),
+        )
+    ]
+    assert all(label.startswith("version ") for label in labels[:2])
+    assert labels[2:] == ["checkpoint at step 512"] * 4
+
+
+def test_an_agent_plays_as_its_weights_and_seed_say(trained: RunPaths, tmp_path: Path) -> None:
+    films = [tmp_path / f"{name}.gif" for name in ("one", "same", "other")]
+    for film, seed in zip(films, ("3", "3", "4"), strict=True):
+        typed = ["--weights", str(trained.root), "--gif", str(film), "--seconds", "4"]
+        assert play.main([*GAME, *typed, "--seed", seed]) == 0
+    assert films[0].read_bytes() == films[1].read_bytes() != films[2].read_bytes()
+
+
+def test_a_gif_is_as_long_as_was_asked_and_shows_the_game(tmp_path: Path) -> None:
+    film = tmp_path / "random.gif"
+    assert play.main([*GAME, "--random", "--gif", str(film), "--seconds", "6"]) == 0
+    with Image.open(film) as image:
+        frames = []
+        for number in range(image.n_frames):
+            image.seek(number)
+            frames.append((np.asarray(image.convert("L")), image.info["duration"]))
+    assert sum(duration for _, duration in frames) == pytest.approx(6000, rel=0.1)
+    assert len(frames) > 10
+    first = frames[0][0]
+    assert first.shape == (288, 320)
+    game = PokemonRedEnv()
+    game.reset(seed=1)
+    drawn: list[np.ndarray] = []
+    game.watch(lambda: drawn.append(game._emulator.full_screen()))
+    actor = Mashing(7)
+    actor.begin(1)
+    game.step(actor.act({}))
+    game.close()
+    assert np.array_equal(first[::2, ::2] // 84, drawn[0] >> 6)
+
+
+def test_an_mp4_needs_ffmpeg_and_says_so_before_playing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    monkeypatch.setattr(stage, "open_game", lambda _: pytest.fail("played first"))
+    with pytest.raises(UsageError, match="needs ffmpeg"):
+        play.main([*GAME, "--random", "--mp4", str(tmp_path / "x.mp4")])
+
+
+def test_an_mp4_is_written_where_ffmpeg_is(tmp_path: Path) -> None:
+    program("ffmpeg", "ffmpeg")
+    film = tmp_path / "random.mp4"
+    assert play.main([*GAME, "--random", "--mp4", str(film), "--seconds", "2"]) == 0
+    assert film.read_bytes()[4:8] == b"ftyp"
+
+
+def test_being_watched_changes_nothing() -> None:
+    """The same buttons for the same frames: what is shown is what is trained on."""
+    seen = []
+    for watcher in (None, lambda: None):
+        game = PokemonRedEnv()
+        game.watch(watcher)
+        game.reset(seed=9)
+        actor = Mashing(7)
+        actor.begin(9)
+        for _ in range(150):
+            observation, *_ = game.step(actor.act({}))
+        seen.append((observation, game.save_state()))
+        game.close()
+    assert all(np.array_equal(seen[0][0][key], seen[1][0][key]) for key in seen[0][0])
+    assert seen[0][1] == seen[1][1]
+
+
+def test_evaluate_tells_returns_milestones_and_what_is_not_known(
+    trained: RunPaths, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = tmp_path / "result.json"
+    typed = ["--weights", str(trained.root), "--episodes", "3", "--episode-steps", "60"]
+    assert play.main(["evaluate", *GAME, *typed, "--seed", "5", "--json", str(written)]) == 0
+    told = capsys.readouterr()
+    result = json.loads(written.read_text())
+    assert [one["seed"] for one in result["episodes"]] == [5, 6, 7]
+    assert [one["steps"] for one in result["episodes"]] == [60, 60, 60]
+    returns = [one["episode_return"] for one in result["episodes"]]
+    assert result["return"]["mean"] == pytest.approx(sum(returns) / 3)
+    assert result["return"]["low"] <= result["return"]["mean"] <= result["return"]["high"]
+    assert "3 episodes of at most 60 steps; 95 % intervals" in told.out
+    assert told.err.count("seed") == 3
+
+
+def test_episodes_judged_side_by_side_come_out_as_one_after_the_other(
+    trained: RunPaths, tmp_path: Path
+) -> None:
+    typed = ["evaluate", *GAME, "--weights", str(trained.root), "--episode-steps", "40"]
+    results = []
+    for jobs in ("1", "2"):
+        written = tmp_path / f"{jobs}.json"
+        flags = ["--episodes", "3", "--jobs", jobs, "--json", str(written)]
+        assert play.main([*typed, *flags]) == 0
+        results.append(written.read_bytes())
+    assert results[0] == results[1]
+
+
+def test_a_child_that_cannot_judge_ends_the_whole_with_its_code() -> None:
+    from Daddy.evaluation import judge_in_children
+
+    with pytest.raises(DaddyError, match="ended with code 7") as failed:
+        judge_in_children(["--random", "--rom", "/nowhere.gb"], [1, 2], 2, None)
+    assert failed.value.exit_code == 7
+
+
+def test_evaluate_counts_the_step_at_which_a_milestone_was_first_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from Daddy import evaluation
+    from Daddy.evaluation import play_one
+
+    game = PokemonRedEnv(episode_steps=20)
+    held = iter([{"a"}] + [{"a"}] * 4 + [{"a", "b"}] * 3 + [{"a"}] * 13)
+    told = SimpleNamespace(reached=lambda *_: frozenset(next(held)))
+    monkeypatch.setattr(evaluation, "story", told)
+    played = play_one(game, Mashing(7), 1)
+    game.close()
+    assert played.reached == {"b": 5}, "what held at the start is nobody's merit"
+
+
+def test_the_same_seeds_are_judged_the_same() -> None:
+    from Daddy.evaluation import judge
+
+    results = []
+    for _ in range(2):
+        game = PokemonRedEnv(episode_steps=50)
+        results.append(judge(game, Mashing(7), [1, 2], lambda *_: None))
+        game.close()
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize(
+    ("typed", "code"),
+    [
+        (["--random", "--seconds", "-1"], 2),
+        (["--random", "--gif", "/nowhere/at/all.gif"], 2),
+        (["--weights", "/nowhere/at/all", "--gif", "x.gif"], 6),
+        (["--random", "--gif", "x.gif", "--start", "mew"], 7),
+        (["--random", "--gif", "x.gif", "--rom", "/nowhere.gb"], 7),
+        (["evaluate", "--random", "--episodes", "0"], 2),
+    ],
+)
+def test_what_cannot_be_done_is_told_with_its_code(
+    typed: list[str], code: int, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run_entry(play.main, typed if "--rom" in typed else [*typed, *GAME]) == code
+    assert "what to do" in capsys.readouterr().err
+
+
+def test_a_learner_asks_for_its_start_before_anything_is_made(tmp_path: Path) -> None:
+    flags = ["--cartridge", "--run-dir", str(tmp_path / "run"), "--device", "cpu"]
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("DADDY", "SLURM"))}
+    done = subprocess.run(
+        [sys.executable, "-m", "Daddy.train_slim", *flags, "--start", "mew"],
+        cwd=ROOT, env=kept, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == 7
+    assert "there is no start state 'mew' of Daddy cartridge" in done.stderr
+    assert "beginning, bedroom, pokedex" in done.stderr
+
+
+def test_weights_of_another_network_are_refused_by_name(tmp_path: Path) -> None:
+    import torch
+
+    from Daddy.weights.codec import encode
+
+    (tmp_path / "other.st").write_bytes(encode({"actor.weight": torch.zeros(3, 3)}))
+    found = stage.find_weights(tmp_path / "other.st")
+    game = PokemonRedEnv()
+    with pytest.raises(WeightsError, match=r"other\.st is of another network"):
+        stage.cast(game, found)
+    game.close()
+
+
+def test_a_moment_is_kept_by_hand_and_found_under_its_name(tmp_path: Path) -> None:
+    rom = load_rom(find_rom(None, environ={}))
+    shelf, emulator = shelf_of(rom.sha1, tmp_path), Emulator(rom.data)
+    assert not recording.keep(emulator, rom, shelf, "early"), "the title is no start"
+    emulator.load_state(beginning(rom))
+    emulator.hold({"down"}, 20)
+    assert recording.keep(emulator, rom, shelf, "spot")
+    emulator.close()
+    assert shelf.names(BY_HAND) == ["spot"]
+    assert start_state(rom, "spot", cache_dir=tmp_path) == shelf.get("spot", BY_HAND)
+
+
+def test_the_window_takes_keys_and_f5_keeps_the_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    import pygame
+
+    from Daddy.streaming import viewer
+
+    really = viewer.Handheld.show
+    shown = [0]
+
+    def show(window: viewer.Handheld, pixels: bytes) -> list[str]:
+        shown[0] += 1
+        strokes = {2: pygame.K_RETURN, 100: pygame.K_F5, 103: pygame.K_q}
+        if shown[0] in strokes:
+            pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=strokes[shown[0]]))
+        if shown[0] == 6:
+            pygame.event.post(pygame.event.Event(pygame.KEYUP, key=pygame.K_RETURN))
+        return really(window, pixels)
+
+    monkeypatch.setattr(viewer.Handheld, "show", show)
+    config = load(None, {"training.cache_dir": str(tmp_path)})
+    assert recording.record("spot", config, Hasty()) == 0
+    assert "kept" in capsys.readouterr().out
+    assert not pygame.display.get_init()
+
+
+def test_leaving_without_having_kept_anything_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from Daddy.streaming import viewer
+
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    monkeypatch.setattr(viewer.Handheld, "show", lambda *_: ["q"])
+    config = load(None, {"training.cache_dir": str(tmp_path)})
+    with pytest.raises(RomError, match="nothing was kept as 'spot'"):
+        recording.record("spot", config, Hasty())
