@@ -1,0 +1,179 @@
+"""Pure: what to load now, what to keep, what to give up: each answer with its reason.
+
+Randomness is passed in as `dice`, a function that gives a number from 0 to less than 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from Daddy.pokemon.archive import keys
+from Daddy.pokemon.archive.names import Catalogue, Entry
+from Daddy.pokemon.archive.rules import Rules
+
+Dice = Callable[[], float]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A state to load, or None to go on, and why."""
+
+    entry: Entry | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether to keep a moment, and why."""
+
+    keep: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where an environment is: milestones held, the most it has followed the fleet to, its try."""
+
+    rank: int
+    followed: int
+    tried: str = ""
+    """Hash of the state it is on its way from, "" when it is on its own."""
+    since: int = 0
+    """Steps since it was there."""
+
+
+def is_demoted(entry: Entry, seen: Catalogue, rules: Rules) -> bool:
+    """Whether a state has led nowhere too often; each time it led on pays for as many tries.
+
+    Such a state calls nobody any more, and makes room for a new one of its key.
+    """
+    debt = seen.dry.get(entry.sha256, 0) - rules.tries * seen.gains.get(entry.sha256, 0)
+    return debt >= rules.tries
+
+
+def healthy(seen: Catalogue, rules: Rules) -> tuple[Entry, ...]:
+    """States that are worth calling others to, fewest milestones first."""
+    return tuple(entry for entry in seen.entries if not is_demoted(entry, seen, rules))
+
+
+def is_over(standing: Standing, rules: Rules) -> bool:
+    """Whether the try from a state has lasted its time without anything new."""
+    return bool(standing.tried) and standing.since >= rules.patience
+
+
+def what_to_load(standing: Standing, seen: Catalogue, rules: Rules, dice: Dice) -> Choice:
+    """The state to go on from at the next step."""
+    if not rules.follow:
+        return Choice(None, "states are loaded at the start of episodes only")
+    if is_over(standing, rules):
+        return _move_away(standing, seen, rules, dice)
+    states = healthy(seen, rules)
+    if not states:
+        return Choice(None, "no state is worth following")
+    most = states[-1].rank
+    if most <= standing.followed:
+        return Choice(None, f"already followed the fleet to {most} milestones")
+    if most <= standing.rank:
+        return Choice(None, f"holds {standing.rank} milestones itself, the fleet {most}")
+    best = [entry for entry in states if entry.rank == most]
+    said = f"the fleet first holds {most} milestones, here {standing.rank}"
+    return Choice(_any(best, dice), said)
+
+
+def _move_away(standing: Standing, seen: Catalogue, rules: Rules, dice: Dice) -> Choice:
+    """Another state, drawn by how many milestones it holds and how rarely it led nowhere.
+
+    Nothing is ruled out: a frontier that is merely hard goes on being tried, and one that is dead
+    draws almost nobody once it has been tried often.
+    """
+    said = f"{standing.since} steps from {standing.tried[:8]} brought nothing new"
+    others = [entry for entry in seen.entries if entry.sha256 != standing.tried]
+    if not others:
+        return Choice(None, f"{said}, and there is no other state")
+    below = {rank: depth for depth, rank in enumerate(sorted({e.rank for e in others})[::-1])}
+    weights = [rules.stray ** below[entry.rank] / (1 + _tired(entry, seen)) for entry in others]
+    entry = _drawn(others, weights, dice)
+    return Choice(entry, f"{said}: on from {entry.rank} milestones")
+
+
+def _tired(entry: Entry, seen: Catalogue) -> int:
+    """How much more often it led nowhere than on."""
+    return max(0, seen.dry.get(entry.sha256, 0) - seen.gains.get(entry.sha256, 0))
+
+
+def instead(entry: Entry, seen: Catalogue, dice: Dice) -> Entry | None:
+    """Another state with as many milestones, for one that cannot be loaded; None without any."""
+    peers = [one for one in seen.entries if one.rank == entry.rank and one != entry]
+    return _any(peers, dice) if peers else None
+
+
+def where_to_begin(seen: Catalogue, rules: Rules, dice: Dice) -> Choice:
+    """The state an episode begins from; None for the start of the game.
+
+    Drawn by 1 / sqrt(1 + tries from it): what is new is seen often, nothing is ruled out.
+    """
+    if not rules.starts:
+        return Choice(None, "episodes begin where the game does")
+    if dice() < rules.fresh:
+        return Choice(None, "this episode begins where the game does, by lot")
+    if not seen.entries:
+        return Choice(None, "there is no state yet")
+    weights = [1 / math.sqrt(1 + _tries(entry, seen)) for entry in seen.entries]
+    entry = _drawn(seen.entries, weights, dice)
+    return Choice(entry, f"drawn among {len(seen.entries)} states: {entry.rank} milestones")
+
+
+def _tries(entry: Entry, seen: Catalogue) -> int:
+    return seen.dry.get(entry.sha256, 0) + seen.gains.get(entry.sha256, 0)
+
+
+def worth_keeping(held: frozenset[str], seen: Catalogue, rules: Rules) -> Verdict:
+    """Whether a moment with these milestones gets a place."""
+    rank, key = keys.rank(held), keys.ident(held)
+    known = sorted({(entry.rank, entry.key) for entry in seen.entries})
+    if len(known) >= rules.most_keys and (rank, key) < known[0]:
+        return Verdict(False, f"{len(known)} sets of milestones are kept, all with more than this")
+    good = sum(entry.key == key for entry in healthy(seen, rules))
+    if good >= rules.per_key:
+        return Verdict(False, f"{good} states hold the same {rank} milestones")
+    return Verdict(True, f"{good} of {rules.per_key} states hold these {rank} milestones")
+
+
+def surplus(seen: Catalogue, rules: Rules) -> tuple[Entry, ...]:
+    """States to give up: beyond `per_key` of a key, and keys beyond `most_keys`.
+
+    Of a key go first those that least came of (most dry tries on balance), among equals the oldest;
+    of the keys those with the fewest milestones.
+    """
+    by_key: dict[tuple[int, str], list[Entry]] = defaultdict(list)
+    for entry in seen.entries:
+        by_key[entry.rank, entry.key].append(entry)
+    lost = [entry for key in sorted(by_key)[: -rules.most_keys] for entry in by_key[key]]
+    for key in sorted(by_key)[-rules.most_keys :]:
+        worst = sorted(by_key[key], key=lambda entry: (-_debt(entry, seen, rules), entry))
+        lost += worst[: max(0, len(worst) - rules.per_key)]
+    return tuple(lost)
+
+
+def _debt(entry: Entry, seen: Catalogue, rules: Rules) -> int:
+    """Dry tries on balance, as far as they demote: below that, states are alike."""
+    debt = seen.dry.get(entry.sha256, 0) - rules.tries * seen.gains.get(entry.sha256, 0)
+    return debt if debt >= rules.tries else 0
+
+
+def _drawn(options: Sequence[T], weights: Sequence[float], dice: Dice) -> T:
+    left = dice() * sum(weights)
+    for option, weight in zip(options, weights, strict=True):
+        left -= weight
+        if left < 0:
+            return option
+    return options[-1]
+
+
+def _any(options: Sequence[T], dice: Dice) -> T:
+    return options[min(int(dice() * len(options)), len(options) - 1)]

@@ -1,0 +1,210 @@
+"""The game as `PokemonRedEnv` plays it, with an archive: it keeps states at new milestones and goes
+on from the fleet's.
+
+Promises: to load a state pays nothing and ends no episode; the step that was taken keeps its
+reward. Whatever is wrong with the archive or its disk costs a state, never the environment.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from Daddy.core.errors import FileError, RomError
+from Daddy.pokemon import story
+from Daddy.pokemon.archive import claims, decisions, journey, keys
+from Daddy.pokemon.archive.decisions import Choice
+from Daddy.pokemon.archive.names import Mark
+from Daddy.pokemon.archive.record import Kin, Provenance
+from Daddy.pokemon.archive.rules import Rules
+from Daddy.pokemon.archive.store import shared
+from Daddy.pokemon.emulator import PYBOY_VERSION
+from Daddy.pokemon.env import TELEMETRY, PokemonRedEnv
+from Daddy.pokemon.observation import Observation
+
+_CHOICES = 8
+"""States tried for one load before giving up: each that fails is not offered again."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """Where the archive is and who writes to it. `root` is the run's archive folder."""
+
+    root: Path
+    rules: Rules
+    slot: int | None = None
+    release: str = ""
+    assists: tuple[str, ...] = ()
+
+
+class ArchivedEnv(PokemonRedEnv):
+    """See the module. `access` says which archive; all else is `PokemonRedEnv`'s.
+
+    A step at which something was kept or loaded says so in its info (``archive``).
+    """
+
+    telemetry_names = (*TELEMETRY, "milestones", "loads", "lived")
+
+    def __init__(self, *args: Any, access: Access, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._access, self._rules = access, access.rules
+        self._kin = Kin(self.rom.sha1, PYBOY_VERSION, access.assists)
+        self._archive = shared(access.root, self._kin, access.rules)
+        self._journey = journey.Journey()
+        self._log: claims.Log | None = None
+        self._loads = 0
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin an episode, where the game does or from a state; see `decisions.where_to_begin`."""
+        start = {"seed": seed} if seed is not None else dict(self.np_random.bit_generator.state)
+        observation, info = super().reset(seed=seed, options=options)
+        self._log = claims.Log("", start)
+        self._journey = self._journey.begun(self._keys(), seed)
+        choice = decisions.where_to_begin(self._archive.look(), self._rules, self._dice)
+        loaded, reason = self._load(choice)
+        return loaded or observation, {**info, "archive": reason}
+
+    def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """As `PokemonRedEnv.step`; then what is new is kept, and perhaps a state is loaded."""
+        observation, reward, won, late, info = super().step(action)
+        self._journey = self._journey.stepped()
+        if self._log is not None:
+            self._log = self._log.pressed(int(action))
+        said = self._arrive()
+        if won or late:
+            self._end_try(won)
+        elif self._due():
+            loaded, reason = self._move()
+            observation = loaded or observation
+            said = reason if loaded else said
+        return observation, reward, won, late, {**info, "archive": said} if said else info
+
+    # -- what is kept
+
+    def _arrive(self) -> str:
+        """Keep the moment if it holds something new; what was done, or "" where nothing is new."""
+        held = keys.grown(self._journey.held, self._keys())
+        if held is None:
+            return ""
+        self._mark("gain")
+        verdict = decisions.worth_keeping(held, self._archive.look(), self._rules)
+        kept, reason = "", verdict.reason
+        if verdict.keep:
+            try:
+                kept = self._keep(held)
+            except OSError as error:
+                reason = f"the state could not be kept: {error}"
+        self._journey = self._journey.arrived(held, kept)
+        if kept:
+            self._log = claims.Log(kept)
+        return reason
+
+    def _keep(self, held: frozenset[str]) -> str:
+        now = self._journey
+        provenance = Provenance(
+            held=tuple(sorted(held)),
+            parent=now.parent,
+            origin="played",
+            slot=self._access.slot,
+            step=now.lived,
+            seed=now.seed,
+            release=self._access.release,
+            rom_sha1=self._kin.rom_sha1,
+            pyboy=self._kin.pyboy,
+            assists=self._access.assists,
+        )
+        self.journal = {}
+        return self._archive.put(provenance, super().save_state()).sha256
+
+    # -- what is loaded
+
+    def _due(self) -> bool:
+        """Whether to look at the archive at this step."""
+        over = decisions.is_over(self._journey.standing, self._rules)
+        return over or self._journey.lived % self._rules.look_every == 1
+
+    def _move(self) -> tuple[Observation | None, str]:
+        if decisions.is_over(self._journey.standing, self._rules):
+            self._mark("dry")
+        seen, standing = self._archive.look(), self._journey.standing
+        loaded, reason = self._load(decisions.what_to_load(standing, seen, self._rules, self._dice))
+        if loaded is None and decisions.is_over(standing, self._rules):
+            self._journey = self._journey.waited()
+        return loaded, reason
+
+    def _load(self, choice: Choice) -> tuple[Observation | None, str]:
+        """Go on in the chosen state, or in another with as many milestones if it cannot be used."""
+        if choice.entry is None:
+            return None, choice.reason
+        before, log, entry = self.save_state(), self._log, choice.entry
+        reason = ""
+        for _ in range(_CHOICES):
+            try:
+                provenance, state = self._archive.get(entry)
+                observation = self.adopt(state)
+            except FileError as error:
+                reason = error.message
+            except RomError as error:
+                reason = error.message
+                self._archive.refuse(entry, reason)
+                self.load_state(before)  # half of a state may be in the emulator
+                self._log = log
+            else:
+                self._loads += 1
+                held = frozenset(provenance.held) | self._keys()
+                self._journey = self._journey.loaded(held, entry.sha256)
+                self._log = claims.Log(entry.sha256)
+                return observation, choice.reason
+            other = decisions.instead(entry, self._archive.look(), self._dice)
+            if other is None:
+                break
+            entry = other
+        return None, f"{choice.reason}, but {reason}"
+
+    def _end_try(self, won: bool) -> None:
+        """An episode's end ends the try; one that had hardly begun says nothing of the state."""
+        if won:
+            self._mark("gain")
+        elif 2 * self._journey.since >= min(self.episode_steps, self._rules.patience):
+            self._mark("dry")
+        self._journey = self._journey.arrived(self._journey.held, "")
+
+    def _mark(self, kind: Mark) -> None:
+        if self._journey.tried:
+            with suppress(OSError):
+                self._archive.mark(self._journey.tried, kind)
+
+    # -- what travels
+
+    def claim(self) -> claims.Claim | None:
+        """How this moment was reached from the last state, for another machine to play again."""
+        return None if self._log is None else self._log.claim(self._journey.held)
+
+    def save_state(self) -> bytes:
+        """As `PokemonRedEnv.save_state`, with the journey."""
+        self.journal = self._journey.to_facts()
+        return super().save_state()
+
+    def load_state(self, data: bytes) -> Observation:
+        """As `PokemonRedEnv.load_state`; a state saved without an archive begins a new journey."""
+        observation = super().load_state(data)
+        self._journey = journey.from_facts(self.journal)
+        self._log = None
+        return observation
+
+    def telemetry(self) -> tuple[float, ...]:
+        """How far the episode is: one number for each of `telemetry_names`."""
+        now = self._journey
+        return (*super().telemetry(), keys.rank(now.held), self._loads, now.lived)
+
+    def _keys(self) -> frozenset[str]:
+        return story.keys(self.progress, self.rom.real)
+
+    def _dice(self) -> float:
+        return float(self.np_random.random())

@@ -1,0 +1,70 @@
+"""Pure: one environment's way from state to state, and what it means for the states.
+
+Owns what has to survive a restart: which milestones are held for good, which state was the last,
+how long ago that was, and to how many milestones the fleet has been followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from Daddy.pokemon.archive import keys
+from Daddy.pokemon.archive.decisions import Standing
+
+
+@dataclass(frozen=True, slots=True)
+class Journey:
+    """Where one environment is.
+
+    `parent` is the state this game descends from, "" for the start of the game; `tried` is the
+    same while nothing new was reached since, `since` the steps since then; `lived` counts all.
+    """
+
+    held: frozenset[str] = frozenset()
+    followed: int = 0
+    parent: str = ""
+    tried: str = ""
+    since: int = 0
+    lived: int = 0
+    seed: int | None = None
+
+    @property
+    def standing(self) -> Standing:
+        """What a decision needs to know."""
+        return Standing(keys.rank(self.held), self.followed, self.tried, self.since)
+
+    def begun(self, held: frozenset[str], seed: int | None) -> Journey:
+        """At the start of the game; without a seed the same random sequence goes on."""
+        seed = self.seed if seed is None else seed
+        return replace(self, held=held, parent="", tried="", since=0, seed=seed)
+
+    def stepped(self) -> Journey:
+        """One step later."""
+        return replace(self, since=self.since + 1, lived=self.lived + 1)
+
+    def arrived(self, held: frozenset[str], kept: str) -> Journey:
+        """At a new key; `kept` is the hash of the state that was kept of it, or ""."""
+        return replace(self, held=held, parent=kept or self.parent, tried=kept, since=0)
+
+    def loaded(self, held: frozenset[str], sha256: str) -> Journey:
+        """In the game of another state."""
+        followed = max(self.followed, keys.rank(held))
+        return replace(self, held=held, followed=followed, parent=sha256, tried=sha256, since=0)
+
+    def waited(self) -> Journey:
+        """The try was dry and there is nowhere else to go."""
+        return replace(self, since=0)
+
+    def to_facts(self) -> dict[str, Any]:
+        """JSON that `from_facts` reads."""
+        return {**asdict(self), "held": sorted(self.held)}
+
+
+def from_facts(facts: Mapping[str, Any]) -> Journey:
+    """The journey of a saved environment; a new one where it was saved without an archive."""
+    try:
+        return Journey(**{**facts, "held": frozenset(facts["held"])})
+    except (KeyError, TypeError):
+        return Journey()

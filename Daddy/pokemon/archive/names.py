@@ -1,0 +1,83 @@
+"""Pure: what the names of an archive's files say; a listing of them is the whole catalogue.
+
+A state is ``r007-<key>-<age>-<sha256>.state``: seven milestones, the key's name, the steps its
+environment had lived, the hash of all its bytes. A mark is an empty file beside it:
+``<sha256>.dry-03`` the third time it led nowhere, ``<sha256>.gain-01`` the first time it led on.
+Names that are neither are passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+Mark = Literal["dry", "gain"]
+MOST_MARKS: Final = 64
+"""Marks of a kind that a state gets at most: a folder's size is bounded."""
+_STATE = re.compile(r"r(\d{3})-([0-9a-f]{16})-(\d{12})-([0-9a-f]{64})\.state")
+_MARK = re.compile(r"([0-9a-f]{64})\.(dry|gain)-(\d\d)")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Entry:
+    """One state, as its name tells it. Sorts by rank, key and age."""
+
+    rank: int
+    key: str
+    age: int
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return f"r{self.rank:03d}-{self.key}-{self.age:012d}-{self.sha256}.state"
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """What an archive holds: its states in order, and how often each led nowhere or on."""
+
+    entries: tuple[Entry, ...] = ()
+    dry: Mapping[str, int] = field(default_factory=dict)
+    gains: Mapping[str, int] = field(default_factory=dict)
+
+    def without(self, shas: Iterable[str]) -> Catalogue:
+        """The same without the states of these hashes."""
+        gone = frozenset(shas)
+        kept = tuple(entry for entry in self.entries if entry.sha256 not in gone)
+        return Catalogue(kept, self.dry, self.gains)
+
+
+def read_name(name: str) -> Entry | None:
+    """The state that a file's name tells of; None for any other file."""
+    found = _STATE.fullmatch(name)
+    if found is None:
+        return None
+    return Entry(int(found[1]), found[2], int(found[3]), found[4])
+
+
+def mark_name(sha256: str, mark: Mark, number: int) -> str:
+    """The name of a state's `number`-th mark of a kind."""
+    return f"{sha256}.{mark}-{number:02d}"
+
+
+def marked(name: str) -> tuple[str, str] | None:
+    """(hash, kind) of the mark that a file's name tells of; None for any other file."""
+    found = _MARK.fullmatch(name)
+    return None if found is None else (found[1], found[2])
+
+
+def catalogue(names: Iterable[str]) -> Catalogue:
+    """The catalogue of a folder with these files."""
+    entries, marks = [], []
+    for name in names:
+        if (entry := read_name(name)) is not None:
+            entries.append(entry)
+        elif (mark := marked(name)) is not None:
+            marks.append(mark)
+    dry = Counter(sha for sha, kind in marks if kind == "dry")
+    gains = Counter(sha for sha, kind in marks if kind == "gain")
+    return Catalogue(tuple(sorted(entries)), dry, gains)

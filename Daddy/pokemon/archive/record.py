@@ -1,0 +1,116 @@
+"""Pure: a state with its provenance as bytes, and back.
+
+Owns the format: a magic, the length of a JSON header, the header, and the bytes of an environment's
+state (`Daddy.pokemon.save_state`). Nothing is executed when it is read; what is damaged, foreign or
+assisted in a way that this run is not is refused by name.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from Daddy.core.errors import FileError
+from Daddy.pokemon.archive import keys
+
+MAGIC: Final = b"DADDYARC"
+FORMAT: Final = 1
+STATE_LIMIT: Final = 1 << 20
+"""Bytes of the largest record that is read: fifty times a usual one."""
+_LENGTHS = struct.Struct("<8sI")
+_REFUSED = "it is passed over; remove it when you like"
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a state comes from. `held`: its milestones and first entries, sorted.
+
+    `parent`: hash of the state it was reached from, "" from the start of the game. `step`: steps
+    its environment had lived. `origin`: "played", or the claim that was played again. `slot` is
+    None for a learner started by hand.
+    """
+
+    held: tuple[str, ...]
+    parent: str
+    origin: str
+    slot: int | None
+    step: int
+    seed: int | None
+    release: str
+    rom_sha1: str
+    pyboy: str
+    assists: tuple[str, ...] = ()
+
+    @property
+    def rank(self) -> int:
+        """How many required milestones it holds."""
+        return keys.rank(self.held)
+
+    @property
+    def key(self) -> str:
+        """The name of its set of milestones."""
+        return keys.ident(self.held)
+
+
+@dataclass(frozen=True, slots=True)
+class Kin:
+    """What a state must have been made with to be loaded here."""
+
+    rom_sha1: str
+    pyboy: str
+    assists: tuple[str, ...] = ()
+
+
+def to_bytes(provenance: Provenance, state: bytes) -> bytes:
+    """One record. The same provenance and state have the same bytes."""
+    header = json.dumps({"format": FORMAT, **asdict(provenance)}, sort_keys=True).encode()
+    return _LENGTHS.pack(MAGIC, len(header)) + header + state
+
+
+def from_bytes(data: bytes, kin: Kin, name: str) -> tuple[Provenance, bytes]:
+    """Provenance and state in `data`; FileError naming `name` when it is damaged or foreign."""
+    try:
+        magic, length = _LENGTHS.unpack_from(data)
+        header, state = data[_LENGTHS.size :][:length], data[_LENGTHS.size + length :]
+        if magic != MAGIC or len(header) != length or not state:
+            raise ValueError(f"{len(data)} bytes that begin with {data[:8]!r}")
+        provenance = _provenance(json.loads(header))
+    except (ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
+        raise FileError(f"{name} is damaged: {error}", _REFUSED) from error
+    if foreign := _difference(provenance, kin):
+        raise FileError(f"{name} is not for this run: {foreign}", _REFUSED)
+    return provenance, state
+
+
+def _provenance(facts: Mapping[str, Any]) -> Provenance:
+    fields = dict(facts)
+    if fields.pop("format") != FORMAT:
+        raise ValueError(f"format {facts['format']}, here it is {FORMAT}")
+    for name in ("held", "assists"):
+        fields[name] = tuple(_words(fields[name]))
+    for name in ("parent", "origin", "release", "rom_sha1", "pyboy"):
+        if not isinstance(fields[name], str):
+            raise TypeError(f"{name} is {fields[name]!r}")
+    for name in ("slot", "step", "seed"):
+        if not isinstance(fields[name], int | None):
+            raise TypeError(f"{name} is {fields[name]!r}")
+    return Provenance(**fields)
+
+
+def _words(value: object) -> Iterable[str]:
+    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
+        raise TypeError(f"{value!r} is no list of words")
+    return value
+
+
+def _difference(provenance: Provenance, kin: Kin) -> str:
+    """Why a state cannot be loaded by this kind of run; "" when it can."""
+    for name in ("rom_sha1", "pyboy"):
+        theirs, ours = getattr(provenance, name), getattr(kin, name)
+        if theirs != ours:
+            return f"{name} {theirs}, here it is {ours}"
+    strange = sorted(set(provenance.assists) - set(kin.assists))
+    return f"it was reached with the assists {', '.join(strange)}" if strange else ""

@@ -1,0 +1,27 @@
+"""Pure: the numbers that an archive's decisions follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """See `Daddy.core.settings.Archive` for the settings among them."""
+
+    follow: bool = True
+    """Load a state when the fleet first holds more milestones."""
+    starts: bool = False
+    """Begin episodes from states."""
+    per_key: int = 8
+    patience: int = 20_000
+    """Steps from a state without a new key after which the try was dry."""
+    tries: int = 3
+    """Dry tries, on balance, after which a state calls nobody and makes room."""
+    fresh: float = 0.25
+    """Share of episodes that begin where the game does all the same."""
+    stray: float = 0.5
+    """Weight of a state with one step fewer milestones, where one is left for another."""
+    most_keys: int = 256
+    look_every: int = 256
+    """Steps of an environment between two looks at the folder."""

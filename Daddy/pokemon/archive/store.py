@@ -1,0 +1,155 @@
+"""Door to an archive's files: one flat folder, whose listing is the whole catalogue.
+
+Promises: a state appears whole, under the hash of its bytes, or not at all; nothing is locked and
+nothing is replaced, so that writers on several hosts cannot spoil each other's states; a file that
+is damaged, foreign or somebody else's is passed over by name; looking costs one `stat` unless
+something changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from functools import lru_cache
+from pathlib import Path
+from threading import Lock
+
+from Daddy.core.errors import FileError
+from Daddy.core.files import create_exclusive, read_bounded, sha256_hex, write_new
+from Daddy.pokemon.archive import names, record
+from Daddy.pokemon.archive.decisions import surplus
+from Daddy.pokemon.archive.names import MOST_MARKS, Catalogue, Entry, Mark
+from Daddy.pokemon.archive.record import STATE_LIMIT, Kin, Provenance
+from Daddy.pokemon.archive.rules import Rules
+
+_CLOSE_LOOK = 32
+"""One look in so many lists the folder, whatever its stamp says."""
+_ABANDONED_S = 86_400.0
+"""Age of a temporary file that nobody writes any more, by the file system's own clock."""
+
+
+class Archive:
+    """One folder as this process sees it; its environments, on whatever threads, share it."""
+
+    def __init__(self, folder: Path, kin: Kin, rules: Rules) -> None:
+        self.folder = folder
+        self.refused: dict[str, str] = {}
+        """Hash of each state that could not be loaded, and why."""
+        self._kin, self._rules = kin, rules
+        self._seen = Catalogue()
+        self._stamps: tuple[int, int] = (-1, -1)
+        self._looks = 0
+        self._lock = Lock()
+
+    def look(self, *, closely: bool = False) -> Catalogue:
+        """What may be loaded, as of now; what cannot be read any more counts as it was.
+
+        Clocks of file systems are coarse: a change is followed by a second listing, and one look in
+        32 lists anyway; `closely` does too.
+        """
+        with self._lock:
+            stamp, self._looks = self._stamp(), self._looks + 1
+            if closely or self._stamps != (stamp, stamp) or self._looks % _CLOSE_LOOK == 0:
+                self._stamps = (self._stamps[1], stamp)
+                with contextlib.suppress(OSError):
+                    self._seen = names.catalogue(os.listdir(self.folder))  # noqa: PTH208 - names
+            return self._seen.without(self.refused) if self.refused else self._seen
+
+    def _stamp(self) -> int:
+        try:
+            return self.folder.stat().st_mtime_ns
+        except OSError:
+            return 0
+
+    def put(self, provenance: Provenance, state: bytes) -> Entry:
+        """Keep a state, give up what is beyond the bounds. OSError when the disk refuses."""
+        data = record.to_bytes(provenance, state)
+        entry = Entry(provenance.rank, provenance.key, provenance.step, sha256_hex(data))
+        create_exclusive(self.folder / entry.name, data, mode=0o444)
+        for lost in surplus(self.look(closely=True), self._rules):
+            self._remove(lost)
+        return entry
+
+    def get(self, entry: Entry) -> tuple[Provenance, bytes]:
+        """A state and where it comes from; FileError when it is gone, damaged, foreign or not ours.
+
+        What cannot be loaded once is not offered again by this process.
+        """
+        try:
+            return self._read(entry)
+        except (FileError, OSError) as error:
+            said = error.message if isinstance(error, FileError) else str(error)
+            self.refuse(entry, said)
+            raise FileError(said, "another state is used") from error
+
+    def _read(self, entry: Entry) -> tuple[Provenance, bytes]:
+        path = self.folder / entry.name
+        owner = path.lstat().st_uid
+        if owner != os.getuid():
+            raise FileError(
+                f"{path} belongs to user {owner}", "a save state is a program: remove it"
+            )
+        data = read_bounded(path, STATE_LIMIT)
+        if sha256_hex(data) != entry.sha256:
+            raise FileError(f"{path} is damaged: its bytes have another hash", "remove it")
+        provenance, state = record.from_bytes(data, self._kin, str(path))
+        if (provenance.rank, provenance.key) != (entry.rank, entry.key):
+            raise FileError(f"{path} holds other milestones than its name says", "remove it")
+        return provenance, state
+
+    def refuse(self, entry: Entry, reason: str) -> None:
+        """Do not offer this state again."""
+        self.refused[entry.sha256] = reason
+
+    def mark(self, sha256: str, kind: Mark) -> None:
+        """Count a try from a state: ``dry``, or ``gain``. Every caller's mark counts once."""
+        seen = self.look()
+        counts = seen.dry if kind == "dry" else seen.gains
+        for number in range(counts.get(sha256, 0) + 1, MOST_MARKS + 1):
+            with contextlib.suppress(FileExistsError):  # somebody else's: the next number
+                write_new(self.folder / names.mark_name(sha256, kind, number), b"")
+                return
+
+    def _remove(self, entry: Entry) -> None:
+        """The state first: a mark without one means nothing."""
+        seen = self._seen
+        self._unlink(entry.name)
+        for number in range(1, seen.dry.get(entry.sha256, 0) + 1):
+            self._unlink(names.mark_name(entry.sha256, "dry", number))
+        for number in range(1, seen.gains.get(entry.sha256, 0) + 1):
+            self._unlink(names.mark_name(entry.sha256, "gain", number))
+
+    def _unlink(self, name: str) -> None:
+        with contextlib.suppress(OSError):  # another writer was faster
+            (self.folder / name).unlink()
+
+    def tidy(self) -> None:
+        """Take away what killed writers left: temporary files of yesterday, marks without a state.
+
+        The age is judged by a file that the same file system stamps now.
+        """
+        with contextlib.suppress(OSError):
+            probe = self.folder / f".tmp-now-{os.getpid()}"
+            create_exclusive(probe, b"")
+            now = probe.stat().st_mtime
+            probe.unlink()
+            listed = os.listdir(self.folder)  # noqa: PTH208 - names
+            known = {entry.sha256 for entry in names.catalogue(listed).entries}
+            for name in listed:
+                mark = names.marked(name)
+                stray = name.startswith(".tmp-") if mark is None else mark[0] not in known
+                if stray and (self.folder / name).stat().st_mtime < now - _ABANDONED_S:
+                    self._unlink(name)
+
+
+def family(root: Path, kin: Kin) -> Path:
+    """The folder of states that the same game and emulator can load."""
+    return root / f"{kin.rom_sha1[:12]}-pyboy-{kin.pyboy}"
+
+
+@lru_cache(maxsize=8)
+def shared(root: Path, kin: Kin, rules: Rules) -> Archive:
+    """This process's one view of an archive; tidied when it is first opened."""
+    archive = Archive(family(root, kin), kin, rules)
+    archive.tidy()
+    return archive

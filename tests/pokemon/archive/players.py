@@ -1,0 +1,33 @@
+"""Environments with an archive, and the scripted player that reaches milestones in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from Daddy.pokemon.archive.env import Access, ArchivedEnv
+from Daddy.pokemon.archive.rules import Rules
+from Daddy.pokemon.cartridge.player import BUTTONS, Player, read_facts
+
+
+def archived(root: Path, rules: Rules, slot: int = 0, **options: Any) -> ArchivedEnv:
+    """An environment on the cartridge whose archive is in `root`."""
+    return ArchivedEnv(access=Access(root, rules, slot=slot, release="test"), **options)
+
+
+def advance(env: ArchivedEnv, milestones: int, most: int = 400) -> list[dict[str, Any]]:
+    """Let the scripted player play until so many milestones are held; the infos of its steps."""
+    player, infos = Player(env.rom.data), []
+    for _ in range(most):
+        if milestones_of(env) >= milestones:
+            return infos
+        facts = read_facts(
+            lambda address: env._emulator.ram(((address, address + 1),))[address - 0xC000]
+        )
+        infos.append(env.step(BUTTONS.index(player.next_button(facts)))[4])
+    raise AssertionError(f"{milestones_of(env)} milestones after {most} steps")
+
+
+def milestones_of(env: ArchivedEnv) -> int:
+    facts = dict(zip(env.telemetry_names, env.telemetry(), strict=True))
+    return int(facts["milestones"])

@@ -1,0 +1,13 @@
+"""Small states for tests of the folder."""
+
+from __future__ import annotations
+
+from Daddy.pokemon.archive.record import Kin, Provenance
+
+KIN = Kin("f" * 40, "2.7.0")
+
+
+def provenance(*held: str, step: int = 1, parent: str = "") -> Provenance:
+    """Where a state with these milestones comes from."""
+    kin = (KIN.rom_sha1, KIN.pyboy)
+    return Provenance(tuple(sorted(held)), parent, "played", 0, step, 7, "", *kin)

@@ -1,0 +1,192 @@
+"""What is loaded, kept and given up, as tables of situations."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import count
+
+import pytest
+
+from Daddy.pokemon.archive import keys
+from Daddy.pokemon.archive.decisions import (
+    Standing,
+    healthy,
+    instead,
+    surplus,
+    what_to_load,
+    where_to_begin,
+    worth_keeping,
+)
+from Daddy.pokemon.archive.names import Catalogue, Entry
+from Daddy.pokemon.archive.rules import Rules
+
+RULES = Rules(per_key=3, patience=100, tries=2, stray=0.5)
+_AGES = count(1)
+
+
+def held(rank: int, *more: str) -> frozenset[str]:
+    return frozenset([*(f"step_{number}" for number in range(rank)), *more])
+
+
+def entry(rank: int, *more: str) -> Entry:
+    age = next(_AGES)
+    return Entry(rank, keys.ident(held(rank, *more)), age, f"{age:064x}")
+
+
+def never() -> float:
+    raise AssertionError("nothing was to be drawn")
+
+
+def test_a_larger_set_of_the_fleet_calls_an_environment_and_says_so() -> None:
+    seen = Catalogue((entry(2), entry(5)))
+    choice = what_to_load(Standing(rank=2, followed=2), seen, RULES, random.Random(0).random)
+    assert choice.entry == seen.entries[1]
+    assert choice.reason == "the fleet first holds 5 milestones, here 2"
+
+
+@pytest.mark.parametrize(
+    ("standing", "reason"),
+    [
+        (Standing(rank=1, followed=5), "already followed the fleet to 5 milestones"),
+        (Standing(rank=5, followed=0), "holds 5 milestones itself, the fleet 5"),
+        (Standing(rank=5, followed=5, tried="x", since=99), "already followed"),
+    ],
+)
+def test_who_followed_or_is_as_far_goes_on(standing: Standing, reason: str) -> None:
+    choice = what_to_load(standing, Catalogue((entry(5),)), RULES, never)
+    assert choice.entry is None
+    assert reason in choice.reason
+
+
+def test_a_first_entry_to_a_map_calls_nobody() -> None:
+    seen = Catalogue((entry(2), entry(2, "at_cave")))
+    assert what_to_load(Standing(2, 2), seen, RULES, never).entry is None
+
+
+def test_every_state_of_the_largest_set_has_its_turn() -> None:
+    seen = Catalogue((entry(1), entry(4), entry(4), entry(4)))
+    dice = random.Random(1).random
+    loaded = {what_to_load(Standing(0, 0), seen, RULES, dice).entry for _ in range(60)}
+    assert loaded == set(seen.entries[1:])
+
+
+def test_a_state_that_leads_nowhere_twice_calls_nobody_any_more() -> None:
+    good, dead = entry(3), entry(6)
+    seen = Catalogue((good, dead), dry={dead.sha256: 2})
+    assert healthy(seen, RULES) == (good,)
+    assert what_to_load(Standing(0, 0), seen, RULES, random.Random(0).random).entry == good
+
+
+def test_what_led_on_may_lead_nowhere_more_often() -> None:
+    state = entry(3)
+    marks = {state.sha256: 3}
+    assert healthy(Catalogue((state,), dry=marks), RULES) == ()
+    assert healthy(Catalogue((state,), dry=marks, gains={state.sha256: 1}), RULES) == (state,)
+
+
+def test_without_a_state_worth_following_the_game_goes_on() -> None:
+    dead = entry(6)
+    choice = what_to_load(Standing(0, 0), Catalogue((dead,), dry={dead.sha256: 9}), RULES, never)
+    assert (choice.entry, choice.reason) == (None, "no state is worth following")
+
+
+def moves_from(tried: Entry, seen: Catalogue, rules: Rules = RULES) -> list[Entry | None]:
+    """Where 400 environments go that found nothing new."""
+    standing = Standing(tried.rank, tried.rank, tried.sha256, since=100)
+    dice = random.Random(2).random
+    return [what_to_load(standing, seen, rules, dice).entry for _ in range(400)]
+
+
+def test_a_dry_try_moves_on_to_another_state_of_as_many_milestones_or_fewer() -> None:
+    lower, tried, other = entry(2), entry(6), entry(6)
+    moves = moves_from(tried, Catalogue((lower, tried, other)))
+    assert moves.count(tried) == 0
+    assert moves.count(other) == pytest.approx(400 * 2 / 3, abs=40)
+    assert moves.count(lower) == pytest.approx(400 / 3, abs=40)
+
+
+def test_a_dry_try_without_another_state_goes_on() -> None:
+    only = entry(6)
+    standing = Standing(6, 6, only.sha256, since=100)
+    choice = what_to_load(standing, Catalogue((only,)), RULES, never)
+    assert choice.entry is None
+    assert "there is no other state" in choice.reason
+
+
+def test_a_poisoned_frontier_is_left_behind_and_a_hard_one_is_not() -> None:
+    """All that holds most milestones is a dead end, often tried; before it, things go on."""
+    lower, *top = entry(4), entry(9), entry(9), entry(9)
+    seen = Catalogue((lower, *top))
+    hard = replace(seen, dry={one.sha256: 2 for one in top})
+    dead = replace(seen, dry={one.sha256: 40 for one in top}, gains={lower.sha256: 3})
+    assert moves_from(top[0], hard).count(lower) < 200
+    assert moves_from(top[0], dead).count(lower) > 350
+    assert {what_to_load(Standing(0, 0), dead, RULES, random.Random(0).random).entry} == {lower}
+
+
+def test_who_follows_nobody_loads_at_the_start_of_episodes_only() -> None:
+    rules = replace(RULES, follow=False, starts=True, fresh=0.0)
+    seen = Catalogue((entry(5),))
+    assert what_to_load(Standing(0, 0), seen, rules, never).entry is None
+    assert where_to_begin(seen, rules, random.Random(0).random).entry == seen.entries[0]
+    assert where_to_begin(seen, RULES, never).entry is None
+
+
+def test_episodes_begin_afresh_by_lot_and_else_from_what_was_tried_least() -> None:
+    often, new = entry(3), entry(5)
+    seen = Catalogue((often, new), dry={often.sha256: 10}, gains={often.sha256: 5})
+    rules = replace(RULES, starts=True, fresh=0.25)
+    dice = random.Random(3).random
+    begun = [where_to_begin(seen, rules, dice).entry for _ in range(2000)]
+    assert begun.count(None) == pytest.approx(500, abs=80)
+    assert begun.count(new) == pytest.approx(1500 * 4 / 5, abs=100)
+
+
+def test_a_key_with_room_is_kept_and_a_full_one_is_not() -> None:
+    full = Catalogue((entry(4), entry(4), entry(4)))
+    assert not worth_keeping(held(4), full, RULES).keep
+    assert worth_keeping(held(4, "at_cave"), full, RULES).keep
+    assert worth_keeping(held(5), full, RULES).keep
+
+
+def test_a_state_that_leads_nowhere_makes_room_for_a_new_one() -> None:
+    states = [entry(4), entry(4), entry(4)]
+    dry = {states[1].sha256: 2}
+    assert worth_keeping(held(4), Catalogue(tuple(states), dry), RULES).keep
+    more = Catalogue((*states, entry(4)), dry)
+    assert surplus(more, RULES) == (states[1],)
+
+
+def test_among_equals_the_oldest_goes() -> None:
+    states = [entry(4) for _ in range(5)]
+    assert surplus(Catalogue(tuple(sorted(states))), RULES) == tuple(states[:2])
+
+
+def test_beyond_the_bound_of_keys_those_with_the_fewest_milestones_go() -> None:
+    rules = replace(RULES, most_keys=2)
+    low, middle, high = entry(1), entry(2), entry(3)
+    assert surplus(Catalogue((low, middle, high)), rules) == (low,)
+    verdict = worth_keeping(held(0), Catalogue((middle, high)), rules)
+    assert not verdict.keep
+    assert verdict.reason == "2 sets of milestones are kept, all with more than this"
+
+
+def test_whoever_gives_up_and_whenever_the_same_states_stay() -> None:
+    """Writers see different parts of the folder; what is beyond the bound of a part, is of all."""
+    states = sorted(entry(4) for _ in range(12))
+    final = set(states) - set(surplus(Catalogue(tuple(states)), RULES))
+    dice = random.Random(5)
+    for _ in range(200):
+        left = set(states)
+        while len(left) > RULES.per_key:
+            part = tuple(sorted(dice.sample(sorted(left), dice.randint(1, len(left)))))
+            left -= set(surplus(Catalogue(part), RULES))
+        assert left == final
+
+
+def test_instead_of_a_state_that_cannot_be_loaded_comes_one_with_as_many_milestones() -> None:
+    first, second, lower = entry(4), entry(4), entry(2)
+    dice = random.Random(0).random
+    assert instead(first, Catalogue((lower, first, second)), dice) == second
+    assert instead(first, Catalogue((lower, first)), dice) is None

@@ -1,0 +1,226 @@
+"""Environments on the cartridge that keep states, follow each other and come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from Daddy.pokemon.archive import store
+from Daddy.pokemon.archive.env import ArchivedEnv
+from Daddy.pokemon.archive.rules import Rules
+from Daddy.pokemon.env import PokemonRedEnv
+from tests.pokemon.archive.players import advance, archived, milestones_of
+
+RULES = Rules(per_key=2, patience=60, tries=2, look_every=4)
+Make = Callable[..., ArchivedEnv]
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+    monkeypatch.delenv("DADDY_ROM", raising=False)
+    made: list[ArchivedEnv] = []
+
+    def make(rules: Rules = RULES, seed: int = 1, **options: Any) -> ArchivedEnv:
+        made.append(archived(tmp_path, rules, **options))
+        made[-1].reset(seed=seed)
+        return made[-1]
+
+    yield make
+    for env in made:
+        env.close()
+    store.shared.cache_clear()
+
+
+def idle(env: ArchivedEnv, steps: int) -> list[tuple[Any, ...]]:
+    """Press up: nothing comes of it."""
+    return [env.step(3) for _ in range(steps)]
+
+
+def facts(env: ArchivedEnv) -> dict[str, float]:
+    return dict(zip(env.telemetry_names, env.telemetry(), strict=True))
+
+
+def test_every_new_milestone_is_kept_with_where_it_came_from(make: Make) -> None:
+    env = make(slot=3)
+    advance(env, 4)
+    entries = env._archive.look().entries
+    assert {entry.rank for entry in entries} == {1, 2, 3, 4}
+    chain = [env._archive.get(entry)[0] for entry in sorted(entries, key=lambda e: e.age)]
+    assert [one.parent for one in chain[1:]] == [
+        entry.sha256 for entry in sorted(entries, key=lambda e: e.age)[:-1]
+    ]
+    last = chain[-1]
+    assert (last.slot, last.seed, last.release, last.origin) == (3, 1, "test", "played")
+    assert (last.rom_sha1, last.step) == (env.rom.sha1, env._journey.lived)
+
+
+def test_a_larger_set_of_the_fleet_is_followed_at_the_next_look_and_pays_nothing(
+    make: Make,
+) -> None:
+    behind, ahead = make(seed=2), make()
+    advance(ahead, 5)
+    before = facts(behind)["episode_return"]
+    said = idle(behind, RULES.look_every)
+    assert milestones_of(behind) == 5
+    reasons = [step[4]["archive"] for step in said if "archive" in step[4]]
+    assert reasons == ["the fleet first holds 5 milestones, here 0"]
+    assert sum(step[1] for step in said) < 0.1
+    assert not any(step[2] or step[3] for step in said)
+    assert facts(behind)["episode_return"] == pytest.approx(before + sum(s[1] for s in said))
+    assert facts(behind)["map_id"] == facts(ahead)["map_id"]
+
+
+def test_an_episode_is_as_long_with_a_jump_as_without(make: Make) -> None:
+    behind, ahead = make(seed=2, episode_steps=20), make()
+    advance(ahead, 3)
+    said = idle(behind, 20)
+    assert facts(behind)["loads"] == 1
+    assert [step[3] for step in said] == [False] * 19 + [True]
+
+
+def test_what_a_loaded_state_had_already_is_not_paid_again_and_what_is_new_is(make: Make) -> None:
+    behind, ahead = make(seed=2), make()
+    advance(ahead, 5)
+    idle(behind, RULES.look_every)
+    paid = advance(behind, 6)
+    assert sum(info["reward_parts"]["story"] for info in paid) == pytest.approx(
+        0.5 * sum(info["reward_parts"]["story"] > 0 for info in paid)
+    )
+    assert sum(info["reward_parts"]["event"] for info in paid) <= 1.0
+
+
+def test_who_is_as_far_goes_its_own_way(make: Make) -> None:
+    first, second = make(), make(seed=2)
+    advance(first, 3)
+    second._journey = replace(second._journey, followed=3)
+    idle(second, 3 * RULES.look_every)
+    assert facts(second)["loads"] == 0
+
+
+def test_a_full_key_is_not_kept_again(make: Make) -> None:
+    for seed in (1, 2, 3):
+        env = make(replace(RULES, follow=False), seed=seed)
+        advance(env, 1)
+    assert sum(entry.rank == 1 for entry in env._archive.look().entries) == 2
+
+
+def test_a_dead_end_is_left_and_then_given_up(make: Make) -> None:
+    """Nothing new comes from the state with most milestones: all return to where it goes on."""
+    ahead, behind = make(), make(seed=2)
+    advance(ahead, 3)
+    dead = ahead._archive.look().entries[-1]
+    idle(behind, RULES.look_every)
+    assert behind._journey.tried == dead.sha256
+    for env in (ahead, behind):
+        idle(env, RULES.patience + 1)
+        assert env._journey.tried != dead.sha256
+    assert ahead._archive.look().dry[dead.sha256] == 2
+    fresh = make(seed=3)
+    idle(fresh, RULES.look_every)
+    assert milestones_of(fresh) == 2
+
+
+def test_episodes_begin_from_states_where_that_is_wanted(make: Make) -> None:
+    advance(make(), 4)
+    rules = replace(RULES, follow=False, starts=True, fresh=0.5)
+    env = make(rules)
+    begun = []
+    for _ in range(24):
+        env.reset()
+        begun.append(milestones_of(env))
+    assert begun.count(0) in range(4, 21)
+    assert len(set(begun)) > 2
+    assert facts(env)["step"] == 0
+
+
+def test_an_episode_from_a_state_without_anything_new_counts_as_a_dry_try(make: Make) -> None:
+    advance(make(), 2)
+    rules = replace(RULES, follow=False, starts=True, fresh=0.0)
+    env = make(rules, seed=5, episode_steps=20)
+    tried = env._journey.tried
+    idle(env, 20)
+    assert env._archive.look().dry == {tried: 1}
+    assert env._journey.tried == ""
+
+
+def test_an_episode_that_ends_soon_after_a_state_was_reached_says_nothing_of_it(
+    make: Make,
+) -> None:
+    steps = len(advance(make(replace(RULES, per_key=0)), 3))
+    env = make(episode_steps=steps + 2)
+    advance(env, 3)
+    assert idle(env, 2)[-1][3]
+    assert env._archive.look().dry == {}
+
+
+def test_a_new_process_finds_the_archive_as_it_was(make: Make) -> None:
+    advance(make(), 5)
+    store.shared.cache_clear()
+    env = make(seed=9)
+    idle(env, RULES.look_every)
+    assert milestones_of(env) == 5
+
+
+def test_a_saved_environment_goes_on_exactly_with_its_journey(make: Make) -> None:
+    env, fresh = make(), make(seed=4)
+    advance(env, 3)
+    idle(env, 10)
+    state = env.save_state()
+    actions = np.random.default_rng(0).integers(7, size=40).tolist()
+    expected = [env.step(action)[1] for action in actions]
+    fresh.load_state(state)
+    assert [fresh.step(action)[1] for action in actions] == expected
+    assert fresh._journey == env._journey
+
+
+def test_a_run_may_turn_the_archive_on_and_off_between_two_jobs(make: Make) -> None:
+    plain = PokemonRedEnv()
+    plain.reset(seed=3)
+    env = make()
+    env.load_state(plain.save_state())
+    advance(env, 1)
+    plain.load_state(env.save_state())
+    assert plain.step(0) is not None
+    plain.close()
+
+
+def test_a_state_that_pyboy_cannot_read_costs_a_state_and_no_environment(make: Make) -> None:
+    ahead, behind = make(), make(seed=2)
+    advance(ahead, 2)
+    good = ahead._archive.look().entries[-1]
+    provenance, state = ahead._archive.get(good)
+    forged = replace(provenance, held=(*provenance.held, "nothing_real"))
+    bad = ahead._archive.put(forged, state[:40])
+    assert ahead._archive.look().entries[-1] == bad
+    idle(behind, 2 * RULES.look_every)
+    assert bad.sha256 in behind._archive.refused
+    assert milestones_of(behind) == 2
+
+
+def test_a_full_disk_costs_a_state_and_no_environment(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = make()
+    full = OSError(28, "No space left on device")
+    monkeypatch.setattr(store, "create_exclusive", _raising(full))
+    monkeypatch.setattr(store, "write_new", _raising(full))
+    said = [info["archive"] for info in advance(env, 2) if "archive" in info]
+    assert all("could not be kept: [Errno 28]" in one for one in said)
+    assert milestones_of(env) == 2
+
+
+def _raising(error: OSError) -> Callable[..., None]:
+    def refuse(*_args: Any, **_options: Any) -> None:
+        raise error
+
+    return refuse
+
+
+def test_gymnasiums_checker_has_nothing_to_say(make: Make) -> None:
+    check_env(make(), skip_render_check=True)

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from Daddy.pokemon.archive.names import Catalogue, Entry, catalogue, mark_name, read_name
+
+ENTRY = Entry(rank=7, key="0123456789abcdef", age=1200, sha256="a" * 64)
+
+
+def test_a_name_says_everything_a_decision_needs() -> None:
+    assert read_name(ENTRY.name) == ENTRY
+    assert len(ENTRY.name) < 255
+
+
+def test_a_listing_is_the_whole_catalogue() -> None:
+    older = Entry(7, ENTRY.key, 3, "b" * 64)
+    names = [ENTRY.name, older.name, mark_name("a" * 64, "dry", 1), mark_name("a" * 64, "dry", 2)]
+    seen = catalogue([*names, mark_name("b" * 64, "gain", 1)])
+    assert seen.entries == (older, ENTRY)
+    assert seen.dry == {"a" * 64: 2}
+    assert seen.gains == {"b" * 64: 1}
+
+
+def test_strange_names_are_passed_over() -> None:
+    strange = [".tmp-1-2", "r7-x.state", ENTRY.name + ".bak", "notes.txt", "a" * 64 + ".dry-x", ""]
+    assert catalogue(strange) == Catalogue()
+
+
+def test_a_state_that_cannot_be_loaded_can_be_left_out() -> None:
+    assert catalogue([ENTRY.name]).without(["a" * 64]).entries == ()

@@ -1,0 +1,182 @@
+"""Claims played again by the real child, on the cartridge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from Daddy.core.process import Completed
+from Daddy.pokemon import save_state as saving
+from Daddy.pokemon.archive import keys, store
+from Daddy.pokemon.archive.claims import Claim, from_bytes, to_bytes
+from Daddy.pokemon.archive.env import ArchivedEnv
+from Daddy.pokemon.archive.names import Entry
+from Daddy.pokemon.archive.replay import Game, _answer, judge
+from Daddy.pokemon.archive.rules import Rules
+from Daddy.pokemon.archive.store import Archive
+from Daddy.pokemon.cartridge.build import cartridge_path
+from Daddy.pokemon.emulator import PYBOY_VERSION
+from tests.pokemon.archive.players import advance, archived
+
+RULES = Rules(follow=False)
+GAME = Game(cartridge_path(), seconds=60.0)
+HURRIED = Game(cartridge_path(), seconds=2.0)
+_NEXT_LINE = 9142
+"""Where pyboy 2.7.0's states hold the highest byte of when the screen begins its next line."""
+
+
+@pytest.fixture
+def player(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ArchivedEnv]:
+    """A laptop: its archive is its own."""
+    monkeypatch.delenv("DADDY_ROM", raising=False)
+    env = archived(tmp_path / "laptop", RULES)
+    env.reset(seed=11)
+    yield env
+    env.close()
+    store.shared.cache_clear()
+
+
+@pytest.fixture
+def archive(tmp_path: Path, player: ArchivedEnv) -> Archive:
+    """The run's archive, which has never seen the laptop's states."""
+    return Archive(tmp_path / "run", player._kin, RULES)
+
+
+def claim_of(env: ArchivedEnv) -> Claim:
+    found = env.claim()
+    assert found is not None
+    return from_bytes(to_bytes(found))
+
+
+def from_the_start(env: ArchivedEnv, milestones: int) -> Claim:
+    """A claim over all that a fresh game pressed, as if nothing had been kept on the way."""
+    env._rules = replace(env._rules, per_key=0)
+    advance(env, milestones)
+    return claim_of(env)
+
+
+def test_a_milestone_from_the_start_of_the_game_is_reached_again(
+    player: ArchivedEnv, archive: Archive
+) -> None:
+    claim = from_the_start(player, 2)
+    judgement = judge(claim, archive, GAME, "anna")
+    assert judgement.reason == "reached"
+    assert judgement.entry is not None
+    provenance, state = archive.get(judgement.entry)
+    assert set(provenance.held) == claim.held
+    assert provenance.origin.endswith(" of anna")
+    assert (provenance.parent, provenance.slot) == ("", None)
+    fresh = archived(archive.folder, RULES)
+    fresh.adopt(state)
+    assert fresh.progress == player.progress
+    fresh.close()
+
+
+def test_a_later_episode_of_the_same_dice_is_played_again_too(
+    player: ArchivedEnv, archive: Archive
+) -> None:
+    player.reset()
+    player.reset()
+    assert judge(from_the_start(player, 1), archive, GAME, "anna").reason == "reached"
+
+
+def shared_state(player: ArchivedEnv, archive: Archive, milestones: int) -> Entry:
+    """A state of the run that the laptop goes on from."""
+    advance(player, milestones)
+    entry = max(player._archive.look().entries)
+    assert archive.put(*player._archive.get(entry)) == entry
+    return entry
+
+
+def test_a_milestone_from_a_state_of_the_run_carries_its_parent(
+    player: ArchivedEnv, archive: Archive
+) -> None:
+    parent = shared_state(player, archive, 2)
+    player._rules = replace(player._rules, per_key=0)
+    advance(player, 3)
+    claim = claim_of(player)
+    assert claim.parent == parent.sha256
+    judgement = judge(claim, archive, GAME, "anna")
+    assert judgement.entry is not None
+    assert judgement.entry.rank == 3
+    provenance = archive.get(judgement.entry)[0]
+    assert (provenance.parent, provenance.seed) == (parent.sha256, 11)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"held": frozenset({"beat_champion"})}, "it does not reach beat_champion"),
+        ({"inputs": b""}, "it does not reach greeted_dad"),
+        ({"start": {"bit_generator": "MT19937"}}, "unknown random generator MT19937"),
+        ({"parent": "b" * 64}, "is not in this archive"),
+    ],
+)
+def test_what_does_not_lead_where_it_says_earns_nothing(
+    player: ArchivedEnv, archive: Archive, change: dict[str, object], reason: str
+) -> None:
+    claim = replace(from_the_start(player, 1), **change)  # type: ignore[arg-type]
+    judgement = judge(claim, archive, GAME, "anna")
+    assert judgement.entry is None
+    assert reason in judgement.reason
+    assert archive.look().entries == ()
+
+
+def test_a_log_that_reaches_nothing_new_earns_nothing(
+    player: ArchivedEnv, archive: Archive
+) -> None:
+    parent = shared_state(player, archive, 2)
+    idle = Claim(parent.sha256, {}, b"\3" * 5, frozenset())
+    assert judge(idle, archive, GAME, "anna").reason == (
+        "it reaches nothing that its parent does not hold"
+    )
+
+
+def test_an_endless_log_ends_with_its_time(player: ArchivedEnv, archive: Archive) -> None:
+    endless = Claim("", {"seed": 1}, b"\3" * 200_000, frozenset())
+    judgement = judge(endless, archive, HURRIED, "anna")
+    assert judgement == replace(judgement, entry=None)
+    assert "did not end within 2 s" in judgement.reason
+
+
+def test_a_state_that_hangs_the_emulator_is_survived(player: ArchivedEnv, archive: Archive) -> None:
+    """One byte of a state with a right hash: the child hangs, is killed, and nothing is kept."""
+    advance(player, 1)
+    entry = max(player._archive.look().entries)
+    provenance, state = player._archive.get(entry)
+    whole = saving.from_bytes(state, player.rom.sha1, PYBOY_VERSION)
+    bad = bytearray(whole.emulator)
+    bad[_NEXT_LINE] = 0x7F
+    forged = archive.put(provenance, saving.to_bytes(replace(whole, emulator=bytes(bad))))
+    claim = Claim(forged.sha256, {}, b"\3" * 10, frozenset())
+    judgement = judge(claim, archive, HURRIED, "mallory")
+    assert judgement.entry is None
+    assert "did not end within" in judgement.reason
+    assert archive.look().entries == (forged,)
+
+
+def test_a_child_that_crashes_is_a_refusal_with_its_signal(tmp_path: Path) -> None:
+    assert _answer(Completed(-11, "", ""), tmp_path) == (
+        "the emulator was ended by signal 11 while playing it again"
+    )
+
+
+@pytest.mark.parametrize("said", ["", "[]", '{"sha256": "x"}', "{" * 70_000])
+def test_a_child_that_says_nothing_useful_is_a_refusal(tmp_path: Path, said: str) -> None:
+    (tmp_path / "reached").write_bytes(b"a state")
+    answer = _answer(Completed(0, said, ""), tmp_path)
+    assert isinstance(answer, str)
+    assert "gave no result" in answer
+
+
+def test_the_key_of_a_result_is_what_was_reached_not_what_was_claimed(
+    player: ArchivedEnv, archive: Archive
+) -> None:
+    claim = from_the_start(player, 2)
+    modest = replace(claim, held=frozenset({"greeted_dad"}))
+    judgement = judge(modest, archive, GAME, "anna")
+    assert judgement.entry is not None
+    assert judgement.entry.key == keys.ident(claim.held)

@@ -1,0 +1,92 @@
+"""Two learners' environments, in processes of their own, meet in the run directory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from Daddy.core.config import load
+from Daddy.core.job import SLOT
+from Daddy.core.paths import RunPaths
+from Daddy.learning.ports import VectorEnv
+from Daddy.learning.vector import make_vector, puffer_installed
+from Daddy.pokemon.archive.names import catalogue
+from Daddy.workloads import WORKLOADS
+
+SCRIPTED = """
+import sys
+from Daddy.core.config import load
+from Daddy.workloads import WORKLOADS
+from tests.pokemon.archive.players import advance
+config = load(overrides={"run_dir": sys.argv[1], "archive.mode": "swarm"})
+env = WORKLOADS["pokemon_red"].make_env(config)()
+env.reset(seed=1)
+advance(env, 4)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_game(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DADDY_ROM", raising=False)
+
+
+def environments(folder: Path, slot: int, monkeypatch: pytest.MonkeyPatch) -> VectorEnv:
+    """Two environments of a learner, as its configuration makes them."""
+    monkeypatch.setenv(SLOT, str(slot))
+    config = load(overrides={"run_dir": str(folder), "archive.mode": "swarm"})
+    vector = make_vector(
+        WORKLOADS["pokemon_red"].make_env(config),
+        2,
+        "pufferlib" if puffer_installed() else "threads",
+    )
+    vector.reset([5, 6])
+    return vector
+
+
+def milestones(vector: VectorEnv) -> list[int]:
+    column = vector.telemetry_names.index("milestones")
+    return vector.telemetry()[:, column].astype(int).tolist()
+
+
+def stay(vector: VectorEnv, steps: int) -> tuple[float, bool]:
+    """Press up: (all rewards, whether an episode ended)."""
+    paid, ended = 0.0, False
+    for _ in range(steps):
+        transition = vector.step(np.full(2, 3))
+        paid += float(transition.rewards.sum())
+        ended |= bool((transition.terminated | transition.truncated).any())
+    return paid, ended
+
+
+def test_what_one_process_reaches_the_others_go_on_from_also_after_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vector = environments(tmp_path, 1, monkeypatch)
+    try:
+        stay(vector, 2)
+        assert milestones(vector) == [0, 0]
+        argv = [sys.executable, "-c", SCRIPTED, str(tmp_path)]
+        subprocess.run(argv, env={**os.environ, SLOT: "0"}, check=True, timeout=60)
+        paid, ended = stay(vector, 256)
+        assert milestones(vector) == [4, 4]
+        assert (ended, paid) == (False, pytest.approx(0.0, abs=0.5))
+        states = vector.save_states()
+    finally:
+        vector.close()
+    (folder,) = RunPaths(tmp_path).archive.iterdir()
+    before = catalogue(path.name for path in folder.iterdir()).entries
+    assert max(entry.rank for entry in before) == 4
+    again = environments(tmp_path, 1, monkeypatch)
+    try:
+        stay(again, 1)
+        assert milestones(again) == [4, 4]
+        again.load_states(states)
+        assert milestones(again) == [4, 4]
+    finally:
+        again.close()
+    assert catalogue(path.name for path in folder.iterdir()).entries == before
