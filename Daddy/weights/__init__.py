@@ -3,6 +3,7 @@
 manifest    the records on disk (pure)
 strict      JSON read strictly into dataclasses (pure)
 admission   the gate's rules: which contributions count, each refusal with its reason (pure)
+fences      what a slot's older holders offer too late
 judging     the gate at work
 weighting   how far each moves the shared weights, and when to merge (pure)
 polyak      arithmetic on state dicts (pure; torch)

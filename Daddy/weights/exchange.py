@@ -20,6 +20,7 @@ from Daddy.core.paths import SharedPaths
 from Daddy.weights import offers
 from Daddy.weights.codec import decode, encode, schema_of
 from Daddy.weights.durable import Hook, no_hook
+from Daddy.weights.fences import Fence, raise_fence
 from Daddy.weights.manifest import Contribution, Version
 from Daddy.weights.merger import Merger
 from Daddy.weights.offers import Pulse
@@ -55,6 +56,8 @@ class SharedExchange:
         clock: Clock,
         events: EventSink,
         hook: Hook = no_hook,
+        *,
+        term: int = 0,
     ) -> None:
         self._store = Store(shared, hook)
         self._peer, self._incarnation = check_peer(peer), incarnation
@@ -62,6 +65,7 @@ class SharedExchange:
         self._clock = clock
         self._events = events
         self._merger = Merger(self._store, settings, clock, f"{peer}/{incarnation}")
+        self._fence = Fence(term)
         self._run_id = ""
         self._beats = self._fleet_steps = 0
         self._last_publish: float | None = None
@@ -81,19 +85,19 @@ class SharedExchange:
 
         WeightsError when the folder belongs to other weights or nothing in it can be read.
         """
-        own = copy(initial())
-        schema = schema_of(own)
+        schema = schema_of(own := copy(initial()))
         card = self._store.open(self._settings.run, self._settings.workload, schema)
         self._run_id = card.run_id
         if self._store.newest() is None:
             self._write_first(own, schema)
         record, base = self._load_newest()
         self._progress = Progress.start(base, absolute=self._settings.rule == "polyak")
+        note = None if resumed is None else read_note(resumed)
+        self._fence = raise_fence(self._store, self._peer, self._fence.term, note)
         self._beat(left=False)
         self._heal(record, base.weights)
         if resumed is None:
             return Adoption(base.version, copy(base.weights), f"began with v{base.version}")
-        note = read_note(resumed)
         if note is None:
             self._at.env_steps = -1
             return Adoption(base.version, copy(base.weights), f"joined at v{base.version}")
@@ -273,9 +277,8 @@ class SharedExchange:
         """What became of our offers between our base and ``newest``."""
         author = f"{self._peer}/{self._incarnation}"
         refused = {}
-        for number in range(
-            max(self._at.base.version + 1, newest.version - 255), newest.version + 1
-        ):
+        first = max(self._at.base.version + 1, newest.version - 255)
+        for number in range(first, newest.version + 1):
             for one in self._store.version(number).refused:
                 if (one.peer, one.incarnation) == (self._peer, self._incarnation):
                     refused[one.sequence] = (one.fault, one.reason)
@@ -287,7 +290,8 @@ class SharedExchange:
         self._beats += 1
         version = 0 if self._progress is None else self._progress.base.version
         pulse = Pulse(self._peer, self._incarnation, self._beats, version, left)
-        offers.beat(self._store, pulse, {"host": host_name(), **(notes or {})})
+        fence = {"term": self._fence.term, "fence": dict(self._fence.after)}
+        offers.beat(self._store, pulse, {"host": host_name(), **fence, **(notes or {})})
 
     def _tell(self, event: str, data: Mapping[str, object]) -> None:
         try:

@@ -18,6 +18,7 @@ from Daddy.weights.admission import (
     judge_values,
 )
 from Daddy.weights.codec import decode
+from Daddy.weights.fences import judge_term, read_fences
 from Daddy.weights.manifest import Input, Refusal, Version
 from Daddy.weights.offers import Found
 from Daddy.weights.polyak import StateDict, norm
@@ -104,6 +105,8 @@ class Judge:
 
     def _judge(self, head: Version, one: Found, norms: Sequence[tuple[float, float]]) -> Judged:
         verdict = self._judge_author(one)
+        if verdict.admitted and not one.laptop:
+            verdict = self._judge_term(one)
         if verdict.admitted:
             verdict = judge_record(one.offer, self._standing(head, one))
         if not verdict.admitted:
@@ -131,6 +134,10 @@ class Judge:
             reason=f"{one.offer.peer!r} is not among collaboration.allowed_user_ids",
             fault=Fault.VALUES,
         )
+
+    def _judge_term(self, one: Found) -> Verdict:
+        late = judge_term(one.offer, read_fences(self._store, one.offer.peer))
+        return Verdict(admitted=False, reason=late) if late else ADMITTED
 
     def _patience(self, one: Found) -> Verdict:
         waited = self._watch.still_s(("blob", one.key))

@@ -1,0 +1,81 @@
+"""Fault 37: a zombie of an older term goes on offering; what it offers does not count."""
+
+import json
+
+from Daddy.core.names import new_incarnation
+from Daddy.core.paths import SharedPaths
+from Daddy.weights.exchange import SharedExchange
+from Daddy.weights.store import Store
+from tests.weights.helpers import Told, ToldClock, make_state, nudged, settings
+
+
+class Holder:
+    """Whoever fills slot 0 in one term."""
+
+    def __init__(self, root, term, resumed=None):
+        self.told, self.steps = Told(), 0
+        self.exchange = SharedExchange(
+            *(SharedPaths(root), "slot-0", new_incarnation(), settings(max_staleness=50)),
+            *(ToldClock(), self.told),
+            term=term,
+        )
+        self.weights = self.exchange.begin(make_state, resumed).weights
+
+    def learns_and_publishes(self):
+        self.steps += 100
+        self.weights = nudged(self.weights, self.steps)
+        return self.exchange.publish(self.weights, self.steps, self.steps)
+
+
+def test_what_a_zombie_of_an_older_term_publishes_is_refused(tmp_path):
+    old = Holder(tmp_path, term=3)
+    old.learns_and_publishes()
+    new = Holder(tmp_path, term=4)
+    old.learns_and_publishes()  # it woke up
+    new.learns_and_publishes()
+    store = Store(SharedPaths(tmp_path))
+    records = [store.version(number) for number in range(store.newest() + 1)]
+    refused = [one.reason for record in records for one in record.refused]
+    assert refused
+    assert all("term 3" in reason for reason in refused)
+    counted = [(one.incarnation, one.sequence) for one in sum((r.inputs for r in records), ())]
+    assert (old.exchange._incarnation, 1) in counted
+    assert (old.exchange._incarnation, 2) not in counted
+    assert (new.exchange._incarnation, 1) in counted
+
+
+def test_the_last_contribution_of_one_that_left_in_good_order_counts(tmp_path):
+    """Also where the successor does not see it yet: the checkpoint says that it was offered."""
+    old = Holder(tmp_path, term=3)
+    for _ in range(2):
+        old.learns_and_publishes()
+    note = old.exchange.bookkeeping()
+    folder = SharedPaths(tmp_path).peer("slot-0", old.exchange._incarnation)
+    records = sorted(folder.glob("0*.json"))
+    texts = {path: path.read_bytes() for path in records}
+    for path in records:
+        path.unlink()
+    new = Holder(tmp_path, term=4, resumed=note)
+    assert new.exchange._fence.after == {old.exchange._incarnation: 2}
+    for path, text in texts.items():
+        path.write_bytes(text)
+    new.learns_and_publishes()
+    store = Store(SharedPaths(tmp_path))
+    assert not [one for n in range(store.newest() + 1) for one in store.version(n).refused]
+
+
+def test_where_terms_began_anew_because_leases_were_deleted_nobody_is_fenced_off(tmp_path):
+    Holder(tmp_path, term=9).learns_and_publishes()
+    anew = Holder(tmp_path, term=1)
+    anew.learns_and_publishes()
+    store = Store(SharedPaths(tmp_path))
+    inputs = [one for n in range(store.newest() + 1) for one in store.version(n).inputs]
+    assert anew.exchange._incarnation in [one.incarnation for one in inputs]
+
+
+def test_a_heartbeat_that_cannot_be_understood_fences_nobody_off(tmp_path):
+    first = Holder(tmp_path, term=1)
+    beat = SharedPaths(tmp_path).peer("slot-0", first.exchange._incarnation) / "hb.json"
+    beat.write_text(json.dumps({**json.loads(beat.read_text()), "fence": "nonsense"}))
+    second = Holder(tmp_path, term=2)
+    assert second.learns_and_publishes().startswith("contribution 1")
