@@ -55,7 +55,7 @@ class Limits:
 
     def beat(self, data: Mapping[str, object]) -> None:
         """Remember how far we are."""
-        self.steps = int(str(data["env_steps"]))
+        self.steps = int(str(data.get("env_steps", self.steps)))
 
     def stop_reason(self) -> str | None:
         """Why to leave now; None to go on."""
@@ -177,7 +177,7 @@ def _task(config: Config) -> Task:
     from Daddy.learning.assemble import Task
 
     row = WORKLOADS[config.training.workload]
-    return Task(row.name, row.make_env(config), row.make_policy, row.reports)
+    return Task(row.name, row.make_env(config), row.make_policy, row.reports, row.reached)
 
 
 def _surroundings(visit: Visit, commentary: Commentary, scratch: Path) -> Surroundings:

@@ -15,18 +15,20 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
+from Daddy.core.boot import Boot
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import load, run_paths, shared_paths
 from Daddy.core.duration import parse_duration
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
-from Daddy.core.job import read_job
+from Daddy.core.job import SLOT, read_job
 from Daddy.core.names import new_incarnation, new_token
+from Daddy.core.seat import PATIENCE_S, Seat, claim, resume
 from Daddy.core.settings import Config
 from Daddy.core.wall import StopSignal, Wall
+from Daddy.learning.ahead import VectorAhead, beat_while_loading, read_ahead, undisturbed
 from Daddy.learning.attempt import AnyOf, Attempt, Told
 from Daddy.learning.flags import make_parser, settings_of
 from Daddy.learning.prepare import prepare
-from Daddy.learning.slot import Seat, claim
 from Daddy.pokemon.cartridge.build import cartridge_path
 from Daddy.workloads import WORKLOADS
 
@@ -37,8 +39,6 @@ if TYPE_CHECKING:
     from Daddy.streaming.tunnel_client import FrameSender
     from Daddy.weights.exchange import SharedExchange
 
-_PATIENCE_S = 20.0
-"""How long a job waits for a slot: its predecessor may be writing its last checkpoint."""
 _EXIT_CODES = {
     "done": ExitCode.DONE,
     "drained": ExitCode.DRAINED,
@@ -50,19 +50,30 @@ _EXIT_CODES = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one attempt; returns its exit code."""
     attempt = _attempt(make_parser(list(WORKLOADS)).parse_args(argv))
-    attempt.run.events.mkdir(parents=True, exist_ok=True)
-    attempt.events(f"attempt-{attempt.token}").write("state", 0, {"state": "started"})
-    patience = 0.0 if attempt.by_hand else _PATIENCE_S
-    seat = claim(attempt.run, attempt.slots, attempt.holder(), attempt.clock, patience)
+    attempt.boot.mark("interpreter")
+    seat = _seat(attempt)
     if seat is None:
         return _not_needed(attempt)
     return _fill(attempt, seat)
+
+
+def _seat(attempt: Attempt) -> Seat | None:
+    """The slot that the launcher claimed before it became us; by hand, one that we claim."""
+    job = read_job(os.environ)
+    if job.slot is not None and job.term is not None and not attempt.by_hand:
+        return resume(attempt.run, job.slot, job.term, attempt.clock)
+    attempt.run.events.mkdir(parents=True, exist_ok=True)
+    attempt.events(f"attempt-{attempt.token}").write("state", 0, {"state": "started"})
+    patience, asked = 0.0 if attempt.by_hand else PATIENCE_S, attempt.signals.stop_reason
+    holder = attempt.holder()
+    return claim(attempt.run, attempt.slots, holder, attempt.clock, patience, asked)
 
 
 def _fill(attempt: Attempt, seat: Seat) -> int:
     """Train in the slot; however it ends, say goodbye and give the slot back."""
     events = attempt.events(f"slot-{seat.number}")
     wall = _wall(attempt)
+    seat.leaves_at = wall.deadline
     facts = {"slot": seat.number, "term": seat.term, "deadline": round(wall.deadline, 3)}
     events.write("state", 0, {"state": "claimed", **facts})
     step, reason, code = 0, "bug", int(ExitCode.BUG)
@@ -82,17 +93,25 @@ def _fill(attempt: Attempt, seat: Seat) -> int:
 
 def _learn(attempt: Attempt, seat: Seat, stopper: AnyOf, events: Told) -> Outcome:
     """Load torch, build everything, run the loop, and close what was opened."""
-    prepare()
-    from Daddy.learning.assemble import Surroundings, assemble
-    from Daddy.learning.commentary import Commentary
-    from Daddy.learning.loop import train
-
     config, peer = attempt.config, f"slot-{seat.number}"
+    os.environ[SLOT] = str(seat.number)  # by hand too: what environments keep says whose it is
+    prepare()
+    WORKLOADS[config.training.workload].check(config)
     with ExitStack() as closing:
+        ahead = _environments(config)
+        closing.callback(ahead.close)
+        beat_while_loading(seat, attempt.boot, attempt.clock)
+        read_ahead(attempt.run.slot(seat.number).checkpoints)
+        with undisturbed():
+            from Daddy.learning.assemble import Surroundings, assemble
+            from Daddy.learning.commentary import Commentary
+            from Daddy.learning.loop import train
+
+        attempt.boot.mark("libraries")
         frames = _frames(attempt, peer)
         closing.callback(frames.close)
         voice = Commentary(events, frames, attempt.clock, partial(print, flush=True))
-        exchange = _exchange(config, peer, attempt.clock, events)
+        exchange = _exchange(config, peer, seat.term, attempt.clock, events)
         around = Surroundings(
             peer=peer,
             checkpoints=attempt.run.slot(seat.number).checkpoints,
@@ -103,8 +122,9 @@ def _learn(attempt: Attempt, seat: Seat, stopper: AnyOf, events: Told) -> Outcom
             stopper=stopper,
             events=voice,
             clock=attempt.clock,
+            boot=attempt.boot,
         )
-        parts = assemble(config, _task(config), around)
+        parts = assemble(config, _task(config), around, ahead=ahead)
         closing.callback(parts.vector.close)
         closing.callback(parts.board.close)
         outcome = train(parts)
@@ -113,14 +133,26 @@ def _learn(attempt: Attempt, seat: Seat, stopper: AnyOf, events: Told) -> Outcom
         return outcome
 
 
+def _environments(config: Config) -> VectorAhead:
+    """Begun before torch is loaded, which needs longer."""
+    from Daddy.learning.vector import is_forking, make_vector
+
+    training, row = config.training, WORKLOADS[config.training.workload]
+    count, backend = training.num_envs, training.vector_backend
+    beside = not is_forking(backend, count)
+    return VectorAhead(lambda: make_vector(row.make_env(config), count, backend), beside=beside)
+
+
 def _task(config: Config) -> Task:
     from Daddy.learning.assemble import Task
 
     row = WORKLOADS[config.training.workload]
-    return Task(row.name, row.make_env(config), row.make_policy, row.reports)
+    return Task(row.name, row.make_env(config), row.make_policy, row.reports, row.reached)
 
 
-def _exchange(config: Config, peer: str, clock: Clock, events: Told) -> NoExchange | SharedExchange:
+def _exchange(
+    config: Config, peer: str, term: int, clock: Clock, events: Told
+) -> NoExchange | SharedExchange:
     if not config.collaboration.enabled:
         from Daddy.learning.solo import NoExchange
 
@@ -130,7 +162,8 @@ def _exchange(config: Config, peer: str, clock: Clock, events: Told) -> NoExchan
 
     settings = from_config(config, config.training.workload)
     shared = shared_paths(config)
-    return SharedExchange(shared, peer, new_incarnation(), settings, clock, events)
+    own = new_incarnation()
+    return SharedExchange(shared, peer, own, settings, clock, events, term=term)
 
 
 def _frames(attempt: Attempt, peer: str) -> NoFrames | FrameSender:
@@ -145,7 +178,7 @@ def _frames(attempt: Attempt, peer: str) -> NoFrames | FrameSender:
 
 def _wall(attempt: Attempt) -> Wall:
     return Wall(
-        attempt.started,
+        attempt.boot.started,
         attempt.config.training.max_runtime_seconds,
         read_job(os.environ).end_time,
         parse_duration(attempt.config.slurm.time_limit),
@@ -164,7 +197,7 @@ def _not_needed(attempt: Attempt) -> int:
 
 def _attempt(args: argparse.Namespace) -> Attempt:
     clock = SystemClock()
-    started = clock.now()
+    boot = Boot.resume(os.environ, clock)
     config = _config(args)
     slots = range(config.slurm.max_running) if args.job_rank is None else [args.job_rank]
     return Attempt(
@@ -175,7 +208,7 @@ def _attempt(args: argparse.Namespace) -> Attempt:
         by_hand=args.attempt is None,
         slots=slots,
         clock=clock,
-        started=started,
+        boot=boot,
         signals=StopSignal().install(),
     )
 

@@ -6,12 +6,15 @@ the names.
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from Daddy.core.config import run_paths
+from Daddy.core.job import read_job
 from Daddy.core.settings import Config
 from Daddy.core.vocabulary import AgentReport
 from Daddy.pokemon.map_names import map_name
@@ -23,9 +26,12 @@ if TYPE_CHECKING:
 
     from Daddy.learning.policy import ActorCritic
     from Daddy.learning.ports import VectorEnv
+    from Daddy.pokemon.archive.rules import Rules
+    from Daddy.pokemon.env import PokemonRedEnv
 
 EnvFactory = Callable[[], "gymnasium.Env[Any, Any]"]
 Reports = Callable[["VectorEnv"], Sequence[AgentReport]]
+Reached = Callable[[Mapping[str, Any]], Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -33,9 +39,11 @@ class Workload:
     """How one thing is trained.
 
     `make_env(config)` returns a picklable factory of one environment, `reports(vector)` tells how
-    far each agent is. `features` and `memory` are the policy's widths. `success` says in words
-    when it counts as learnt. `memory_gb` and `cores` are what a learner with the default number of
-    environments wants.
+    far each agent is, `reached(facts)` which milestones one agent's telemetry shows.
+    `check(config)` is asked once per job, before anything is made: can it be trained at all?
+    `features` and `memory` are the policy's widths. `success` says in words when it counts as
+    learnt. `memory_gb` and `cores` are what a learner with the default number of environments
+    wants.
     """
 
     name: str
@@ -43,9 +51,11 @@ class Workload:
     features: int
     memory: int
     reports: Reports
+    check: Callable[[Config], None]
     success: str
     cores: int
     memory_gb: int
+    reached: Reached = lambda _: ()
 
     def make_policy(self, space: DictSpace, actions: Discrete) -> ActorCritic:
         """The workload's network with fresh weights."""
@@ -56,14 +66,56 @@ class Workload:
 
 def _game(config: Config) -> EnvFactory:
     from Daddy.pokemon.cartridge.build import cartridge_path
-    from Daddy.pokemon.env import PokemonRedEnv
 
     training = config.training
     return partial(
-        PokemonRedEnv,
+        _game_class(config),
         training.rom or cartridge_path(),
         allow_unknown_rom=training.allow_unknown_rom,
+        init_state=training.start,
+        states_dir=training.states_dir,
+        cache_dir=training.cache_dir,
         episode_steps=training.episode_steps,
+    )
+
+
+def _check_game(config: Config) -> None:
+    """A real game, and any given state, is looked at before anybody trains on it. RomError."""
+    from Daddy.pokemon.starts.checks import check_start
+
+    training = config.training
+    given = (training.start, training.states_dir, training.cache_dir)
+    check_start(training.rom, training.allow_unknown_rom, *given)
+
+
+def _nothing_to_check(config: Config) -> None:
+    """Any start is a good one."""
+
+
+def _game_class(config: Config) -> Callable[..., PokemonRedEnv]:
+    """The environment, with an archive where one is wanted."""
+    from Daddy.pokemon.env import PokemonRedEnv
+
+    if config.archive.mode == "off":
+        return PokemonRedEnv
+    from Daddy.pokemon.archive.env import Access, ArchivedEnv
+
+    job = read_job(os.environ)
+    access = Access(run_paths(config).archive, _rules(config), job.slot, job.release)
+    return partial(ArchivedEnv, access=access)
+
+
+def _rules(config: Config) -> Rules:
+    from Daddy.pokemon.archive.rules import Rules
+
+    chosen = config.archive
+    return Rules(
+        follow=chosen.mode in ("swarm", "both"),
+        starts=chosen.mode in ("starts", "both"),
+        per_key=chosen.per_key,
+        patience=chosen.patience,
+        tries=chosen.tries,
+        fresh=chosen.fresh,
     )
 
 
@@ -71,6 +123,12 @@ def _cartpole(config: Config) -> EnvFactory:
     from Daddy.learning.cartpole import CartPole
 
     return partial(CartPole, config.training.episode_steps)
+
+
+def _story(facts: Mapping[str, Any]) -> Sequence[str]:
+    from Daddy.pokemon.milestones import reached
+
+    return reached(facts)
 
 
 def _reports(vector: VectorEnv) -> list[AgentReport]:
@@ -103,9 +161,11 @@ WORKLOADS: dict[str, Workload] = {
         features=128,
         memory=128,
         reports=_reports,
+        check=_check_game,
         success="mean return at least 1.5 times a random policy's, and rising over the run",
         cores=8,
         memory_gb=8,
+        reached=_story,
     ),
     "cartpole": Workload(
         "cartpole",
@@ -113,6 +173,7 @@ WORKLOADS: dict[str, Workload] = {
         features=64,
         memory=0,
         reports=_reports,
+        check=_nothing_to_check,
         success="mean return of the last 20 episodes at least 195 of 500",
         cores=1,
         memory_gb=1,

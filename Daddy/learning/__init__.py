@@ -7,7 +7,8 @@ parts       what a learner is put together from
 assemble    from a configuration to parts
 session     what the loop's steps share, and its way to a checkpoint and back
 record      what the loop writes down: states, metrics, episodes, the beat
-show        offering frames while playing
+gauges      where time goes, where agents walk, which milestones they reached
+show        what happens after every step: frames offered, walks watched
 
 policy      actor and critic with an optional LSTM; all parameters exist from birth
 encoders    observations become features, told apart by their space
@@ -26,14 +27,15 @@ checkpoint  everything private of one peer on disk, whole or not at all
 
 vector      N environments behind one call (vector_puffer is the only door to pufferlib)
 cartpole    the second workload's environment
-player      playing without learning
-slot        claiming a slot, keeping it, noticing its loss (no torch)
+player      playing without learning, many environments at once
+agent       one policy in one environment, for showing and judging
 attempt     one try to fill a slot (no torch)
+ahead       what is loaded side by side while torch is (no torch)
 flags       the learner's command line (no torch)
 solo        the exchange and the frame sink of a learner on its own
 board       TensorBoard
 commentary  what a person reads while the loop runs
 
 Callers may use: loop.train, player, assemble, policy.make_policy, the ports, checkpoint.save and
-checkpoint.load_newest, vector.make_vector, slot.claim.
+checkpoint.load_newest, vector.make_vector.
 """

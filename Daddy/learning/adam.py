@@ -12,15 +12,17 @@ from collections.abc import Iterable
 import torch
 from torch import nn
 
-_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-5
-"""Epsilon of 1e-5 as in PPO's reference code: small gradients late in training stay small."""
+_BETA1, _BETA2 = 0.9, 0.999
+EPSILON = 1e-5
+"""As in PPO's reference code, not torch's 1e-8: small gradients late in training stay small."""
 
 
 class FlatAdam:
     """Owns the moments of named parameters, in the order given."""
 
-    def __init__(self, named: Iterable[tuple[str, nn.Parameter]]) -> None:
+    def __init__(self, named: Iterable[tuple[str, nn.Parameter]], epsilon: float = EPSILON) -> None:
         pairs = list(named)
+        self._epsilon = epsilon
         self.names = tuple(name for name, _ in pairs)
         self._parameters = [parameter for _, parameter in pairs]
         self._sizes = [parameter.numel() for parameter in self._parameters]
@@ -55,7 +57,7 @@ class FlatAdam:
 
     def _move(self, rate: float) -> None:
         root = torch.sqrt(self.square, out=self._scratch)
-        root.mul_((1.0 - _BETA2**self.steps) ** -0.5).add_(_EPSILON)
+        root.mul_((1.0 - _BETA2**self.steps) ** -0.5).add_(self._epsilon)
         change = torch.div(self.mean, root, out=self._scratch)
         change.mul_(-rate / (1.0 - _BETA1**self.steps))
         for parameter, part in zip(self._parameters, torch.split(change, self._sizes), strict=True):

@@ -6,20 +6,22 @@ The entry chooses the workload, the exchange and the frame sink; the rest follow
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from Daddy.core.clock import Clock
+from Daddy.core.boot import Boot
+from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.machine import usable_cores
 from Daddy.core.seeds import seed_for
 from Daddy.core.settings import Config
 from Daddy.learning.board import NoBoard, TensorBoard
 from Daddy.learning.device import keep_freed_memory, limit_threads
 from Daddy.learning.device import resolve as resolve_device
-from Daddy.learning.parts import Board, Pace, Parts, Place
+from Daddy.learning.parts import Board, Pace, Parts, Place, Reached, no_milestones
 from Daddy.learning.ports import EventSink, FrameSink, Stopper, VectorEnv, WeightExchange
 from Daddy.learning.settings import resolve as resolve_settings
 from Daddy.learning.vector import make_vector
@@ -50,6 +52,7 @@ class Surroundings:
     stopper: Stopper
     events: EventSink
     clock: Clock
+    boot: Boot = field(default_factory=lambda: Boot(SystemClock()))
 
 
 @dataclass(frozen=True)
@@ -60,19 +63,29 @@ class Task:
     make_env: Callable[[], gymnasium.Env[Any, Any]]
     make_policy: Callable[[DictSpace, Discrete], ActorCritic]
     reports: Callable[[VectorEnv], Sequence[AgentReport]]
+    reached: Reached = no_milestones
 
 
-def assemble(config: Config, task: Task, around: Surroundings, cores: int = 0) -> Parts:
+def assemble(
+    config: Config,
+    task: Task,
+    around: Surroundings,
+    cores: int = 0,
+    ahead: Callable[[], VectorEnv] | None = None,
+) -> Parts:
     """Parts ready for `loop.train`. Whoever calls closes `parts.vector` and `parts.board`.
 
-    `cores` is how many the environments may use (0: all usable; a laptop leaves one free).
+    `cores` is how many the environments may use (0: all usable; a laptop leaves one free); `ahead`
+    gives the environments where they have been begun already.
     ConfigError for a device that is not there; whatever the environment raises.
     """
     training = config.training
     device = resolve_device(training.device)
     keep_freed_memory()
     limit_threads(training.torch_threads or usable_cores() // _LEARNERS_PER_MACHINE)
-    vector = make_vector(task.make_env, training.num_envs, training.vector_backend, cores)
+    make = partial(make_vector, task.make_env, training.num_envs, training.vector_backend, cores)
+    vector = (ahead or make)()
+    around.boot.mark("environments")
     torch.manual_seed(seed_for(training.seed, "first weights"))
     return Parts(
         workload=task.name,
@@ -91,6 +104,8 @@ def assemble(config: Config, task: Task, around: Surroundings, cores: int = 0) -
         clock=around.clock,
         board=board_of(config, around),
         reports=task.reports,
+        reached=task.reached,
+        boot=around.boot,
     )
 
 
@@ -102,6 +117,7 @@ def pace_of(config: Config) -> Pace:
         checkpoint_interval=training.checkpoint_interval,
         checkpoint_seconds=config.checkpointing.min_seconds,
         max_keep=config.checkpointing.max_keep,
+        keep_hours=config.checkpointing.keep_hours,
         sync_interval=config.collaboration.sync_interval_steps,
         log_interval=training.log_interval,
         frame_seconds=1.0 / training.stream_fps,

@@ -5,13 +5,16 @@ No torch here: an attempt that finds no slot leaves before it costs anything.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from Daddy.core.boot import Boot
 from Daddy.core.clock import Clock
 from Daddy.core.events import EventWriter
+from Daddy.core.job import read_job
 from Daddy.core.machine import host_name, myself
 from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
@@ -43,7 +46,7 @@ class Attempt:
     by_hand: bool
     slots: Sequence[int]
     clock: Clock
-    started: float
+    boot: Boot
     signals: StopSignal
 
     def events(self, ident: str) -> Told:
@@ -67,7 +70,8 @@ class Attempt:
             "host": host_name(),
             "pid": me.pid,
             "created": me.created,
-            "started_ts": round(self.started, 3),
+            "started_ts": round(self.boot.started, 3),
+            "restarts": read_job(os.environ).restarts,
             "release": Path(__file__).resolve().parents[2].name,
         }
 

@@ -24,14 +24,18 @@ _TRACK_Y, _PIXELS_PER_METRE = 110, 28
 
 
 class CartPole(gymnasium.Env[dict[str, NDArray[np.float32]], np.int64]):
-    """Balance a pole: observation {"state": (4,) float32}, two actions, one point a step."""
+    """Balance a pole: observation {"state": (4,) float32}, two actions, one point a step.
+
+    Without `velocities` it is (2,), position and angle: then a policy needs a memory.
+    """
 
     telemetry_names = ("episode_return", "episode", "step")
 
-    def __init__(self, episode_steps: int = _LIMIT) -> None:
+    def __init__(self, episode_steps: int = _LIMIT, *, velocities: bool = True) -> None:
         self._game: Any = CartPoleEnv()
         self._limit = min(_LIMIT, episode_steps)
-        limit = np.full(4, np.inf, np.float32)
+        self._shown = slice(None) if velocities else slice(None, None, 2)
+        limit = np.full(4, np.inf, np.float32)[self._shown]
         self.observation_space = spaces.Dict({"state": spaces.Box(-limit, limit)})
         self.action_space = spaces.Discrete(2)
         self._steps = 0
@@ -52,7 +56,7 @@ class CartPole(gymnasium.Env[dict[str, NDArray[np.float32]], np.int64]):
         return self._observe(), 1.0, bool(fell), not fell and self._steps >= self._limit, {}
 
     def _observe(self) -> dict[str, NDArray[np.float32]]:
-        return {"state": np.asarray(self._game.state, np.float32) / _SCALE}
+        return {"state": (np.asarray(self._game.state, np.float32) / _SCALE)[self._shown]}
 
     def telemetry(self) -> tuple[float, ...]:
         """One number for each of `telemetry_names`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
 
-from Daddy.core.errors import FileError
+from Daddy.core.errors import DaddyError, ExitCode, FileError
 from Daddy.core.files import read_bounded, read_json, sha256_hex, write_atomic, write_json
 
 VERSION = 1
 _MANIFEST_LIMIT = 4 * 1024 * 1024
 _BLOB_LIMIT = 4 * 1024**3
+_HOUR_S = 3600.0
 _NAME = re.compile(r"t(\d{6})-s(\d{12})\.json")
 
 
@@ -47,8 +48,18 @@ class Found:
     refused: tuple[str, ...] = ()
 
 
-def save(folder: Path, checkpoint: Checkpoint, max_keep: int) -> Path:
-    """Write a checkpoint and prune older ones; returns the manifest's path. OSError if it fails."""
+class FencedError(DaddyError):
+    """A newer term has written here: what an older one has to say is not wanted any more."""
+
+    exit_code = ExitCode.NOT_NEEDED
+
+
+def save(folder: Path, checkpoint: Checkpoint, max_keep: int, keep_hours: int = 0) -> Path:
+    """Write a checkpoint and prune older ones; returns the manifest's path.
+
+    OSError if it fails, FencedError where a newer term's checkpoint lies.
+    """
+    _refuse_fenced(folder, checkpoint.term)
     name = f"t{checkpoint.term:06d}-s{checkpoint.step:012d}"
     blob = tensors_to_bytes({key: _plain(value) for key, value in checkpoint.tensors.items()})
     write_atomic(folder / f"{name}.safetensors", blob)
@@ -60,9 +71,19 @@ def save(folder: Path, checkpoint: Checkpoint, max_keep: int) -> Path:
         "bytes": len(blob),
         "facts": dict(checkpoint.facts),
     }
+    _refuse_fenced(folder, checkpoint.term)  # it may have been suspended since
     write_json(folder / f"{name}.json", manifest)
-    _prune(folder, max_keep)
+    _prune(folder, max_keep, keep_hours)
     return folder / f"{name}.json"
+
+
+def _refuse_fenced(folder: Path, term: int) -> None:
+    newest = newest_term(folder)
+    if newest > term:
+        raise FencedError(
+            f"a checkpoint of term {term} is refused: {folder} holds one of term {newest}",
+            "nothing is to be done: this learner's slot was given to another",
+        )
 
 
 def load_newest(folder: Path) -> Found | None:
@@ -135,15 +156,39 @@ def manifests(folder: Path) -> list[Path]:
     return sorted(named, key=lambda path: path.name, reverse=True)
 
 
+def newest_term(folder: Path) -> int:
+    """The highest term that wrote a checkpoint here; 0 where none did."""
+    newest = manifests(folder)[:1]
+    return int(newest[0].name[1:7]) if newest else 0
+
+
+def expendable(stamped: Sequence[tuple[Path, float]], max_keep: int, keep_hours: int) -> list[Path]:
+    """Which of these (newest first, with the second they were written) need not be kept.
+
+    Kept are the newest `max_keep`, and of older ones the first of each hour, until it is
+    `keep_hours` older than the newest: a way back from what goes wrong slowly.
+    """
+    newest = stamped[0][1] if stamped else 0.0
+    first_of_hour = {int(stamp // _HOUR_S): path for path, stamp in stamped}
+    return [
+        path
+        for path, stamp in stamped[max(1, max_keep) :]
+        if newest - stamp > keep_hours * _HOUR_S
+        or not keep_hours
+        or first_of_hour[int(stamp // _HOUR_S)] != path
+    ]
+
+
 def _set_aside(damaged: Any) -> None:
     """Rename damaged manifests, so that they are judged once and stay for a person to look at."""
     for path in damaged:
         path.replace(path.with_suffix(".json.broken"))
 
 
-def _prune(folder: Path, max_keep: int) -> None:
-    """Keep the newest `max_keep`; a manifest goes before its blob, so none is ever dangling."""
-    for path in manifests(folder)[max(1, max_keep) :]:
+def _prune(folder: Path, max_keep: int, keep_hours: int) -> None:
+    """Remove what retention lets go; a manifest goes before its blob, so none is ever dangling."""
+    stamped = [(path, path.stat().st_mtime) for path in manifests(folder)]
+    for path in expendable(stamped, max_keep, keep_hours):
         path.unlink(missing_ok=True)
         path.with_suffix(".safetensors").unlink(missing_ok=True)
 

@@ -55,6 +55,8 @@ class Commentary:
             self._take_episodes(data.get("returns"))
         elif event == "state":
             self._take_state(data)
+        elif event == "progress" and "milestone" in data:
+            self._say(f"first reached at step {step:,}: {data['milestone']}")
         elif event == "error":
             self._say(f"trouble: {data.get('reason') or data.get('text') or dict(data)}")
         self._say_sometimes()

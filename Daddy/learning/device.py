@@ -63,3 +63,9 @@ def mixed_precision(device: torch.device, wanted: bool) -> AbstractContextManage
     if wanted and device.type == "cuda":
         return torch.autocast("cuda", torch.bfloat16)
     return nullcontext()
+
+
+def full_precision(device: torch.device) -> AbstractContextManager[object]:
+    """float32 inside, also where the arithmetic around it is mixed."""
+    known = device.type in ("cuda", "cpu")  # others have no mixed arithmetic here to leave
+    return torch.autocast(device.type, enabled=False) if known else nullcontext()

@@ -40,6 +40,7 @@ def make_parser(workloads: Sequence[str]) -> argparse.ArgumentParser:
     _setting(parser, "training.workload", choices=sorted(workloads))
     _setting(parser, "training.device", metavar="DEVICE")
     _setting(parser, "training.rom", type=_absolute, metavar="FILE")
+    _setting(parser, "training.start", type=_name_or_file, metavar="NAME|FILE")
     for name in _NUMBERS:
         _setting(parser, f"training.{name}", type=int, metavar="N")
     for name in _SWITCHES:
@@ -72,3 +73,8 @@ def _slot(text: str) -> int:
 def _absolute(text: str) -> str:
     """A path typed at a prompt is relative to where it is typed, not to the config file."""
     return str(Path(text).expanduser().absolute())
+
+
+def _name_or_file(text: str) -> str:
+    """A name stays as it is; what looks like a path is one, relative to where it is typed."""
+    return _absolute(text) if "/" in text or text.endswith(".state") else text

@@ -7,11 +7,13 @@ written to, and that every orderly end leaves a checkpoint.
 
 from __future__ import annotations
 
+from Daddy.core.seat import LEAVING
 from Daddy.learning import checkpoint as disk
+from Daddy.learning.ahead import LOADED
 from Daddy.learning.gae import advantages, explained_variance
 from Daddy.learning.parts import Outcome, Parts
 from Daddy.learning.ports import Adoption
-from Daddy.learning.record import record, write_error, write_state
+from Daddy.learning.record import note_milestones, record, write_error, write_state
 from Daddy.learning.schedule import learning_rate
 from Daddy.learning.session import (
     Session,
@@ -27,7 +29,7 @@ from Daddy.learning.show import Show
 _ADOPT_SECONDS = 1.0
 """Shortest time between two looks for a newer version: a look costs a listing and a beat on NFS."""
 
-
+_LOST = "the place was given to another process"
 _BARREN_UPDATES = 20
 """Iterations without a finite gradient after which going on is a waste of a GPU."""
 
@@ -42,6 +44,7 @@ def begin(parts: Parts) -> Session:
         reset_environments(session)
     resumed = exchange_bytes(found.checkpoint) if found else None
     take_over(session, parts.exchange.begin(session.weights, resumed))
+    session.walks.begin(parts.vector.telemetry())
     session.collector.after_step = Show(session)
     assert_complete(session)
     if found is not None:
@@ -65,7 +68,7 @@ def stop_reason(session: Session) -> tuple[str, str] | None:
     """Why to leave now, as kind and reason; None to go on."""
     total = session.parts.pace.total_steps
     if not session.parts.place.held():
-        return "fenced", "the place was given to another process"
+        return "fenced", _LOST
     if total and max(session.fleet_steps, session.counters.env_steps) >= total:
         return "done", f"total_steps reached: {total:,}; raise it to go on"
     if session.barren >= _BARREN_UPDATES:
@@ -90,8 +93,12 @@ def collect(session: Session) -> bool:
     """Play one horizon everywhere; False when asked to leave before it was full."""
     with session.timed("collect_seconds"):
         full = session.collector.collect(session.rollout, session.parts.stopper.stop_reason)
+    if not session.updated:
+        session.parts.boot.mark("rollout")
+    reached = session.counters.env_steps + session.rollout.rewards.size
+    note_milestones(session, reached, with_present=full)
     if full:
-        session.counters.env_steps += session.rollout.rewards.size
+        session.counters.env_steps = reached
         session.counters.episodes += len(session.rollout.episodes)
     return full
 
@@ -122,7 +129,8 @@ def update(session: Session) -> None:
     session.barren = 0 if learnt else session.barren + 1
     session.counters.iterations += 1
     if not session.updated:
-        write_state(session, "first_update")
+        session.parts.boot.mark("update")
+        write_state(session, "first_update", **session.parts.boot.facts())
         session.updated = True
 
 
@@ -144,11 +152,18 @@ def publish_if_due(session: Session) -> None:
 
 
 def checkpoint(session: Session) -> None:
-    """Put everything on disk, unless the newest checkpoint holds exactly this already."""
+    """Put everything on disk, unless the newest checkpoint holds this already.
+
+    A rollout begun since then is kept too, but never by writing over a checkpoint of our own: what
+    goes on from there plays it once more, to the letter.
+    """
     pace, steps = session.parts.pace, session.counters.env_steps
-    if steps == session.due["checkpoint_steps"] and disk.manifests(session.parts.checkpoints):
+    written = disk.newest_term(session.parts.checkpoints)
+    begun = session.rollout.filled and written != session.term
+    if steps == session.due["checkpoint_steps"] and written and not begun:
         return
-    disk.save(session.parts.checkpoints, to_checkpoint(session), pace.max_keep)
+    kept = to_checkpoint(session)
+    disk.save(session.parts.checkpoints, kept, pace.max_keep, pace.keep_hours)
     session.mark("checkpoint")
     session.due["checkpoint_steps"] = steps
     write_state(session, "checkpointed", iteration=session.counters.iterations)
@@ -171,6 +186,9 @@ def checkpoint_if_due(session: Session) -> None:
 def leave(session: Session, kind: str, reason: str) -> Outcome:
     """Hand in what was learnt and put everything on disk, unless there is nothing good to keep."""
     if kind in ("done", "drained"):
+        session.parts.place.beat({"stage": LEAVING})
+        if not session.parts.place.held():
+            return Outcome("fenced", _LOST, session.counters.env_steps)
         if session.counters.env_steps > session.due["publish_steps"]:
             publish(session)
         checkpoint(session)
@@ -180,6 +198,7 @@ def leave(session: Session, kind: str, reason: str) -> Outcome:
 def train(parts: Parts) -> Outcome:
     """Learn until told to stop, `total_steps` are reached or the place is lost."""
     session = begin(parts)
+    parts.boot.mark(LOADED)
     while (stop := stop_reason(session)) is None:
         adopt_newer(session)
         if not collect(session):

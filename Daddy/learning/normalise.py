@@ -16,9 +16,15 @@ _EPSILON = 1e-8
 
 
 class RewardNormaliser:
-    """Divides rewards by the deviation of the discounted return seen so far, clipped to ±limit."""
+    """Divides rewards by the deviation of the discounted return seen so far, clipped to ±limit.
 
-    def __init__(self, num_envs: int, gamma: float, limit: float = 10.0) -> None:
+    Not `wanted`, it hands rewards on as they are and only watches: its gauge goes on.
+    """
+
+    def __init__(
+        self, num_envs: int, gamma: float, limit: float = 10.0, *, wanted: bool = True
+    ) -> None:
+        self._wanted = wanted
         self._gamma = gamma
         self._limit = limit
         self._returns = np.zeros(num_envs, np.float64)
@@ -38,6 +44,8 @@ class RewardNormaliser:
         self._returns = self._returns * self._gamma + rewards
         self._absorb(self._returns)
         self._returns[dones] = 0.0
+        if not self._wanted:
+            return rewards.astype(np.float32)
         scaled = rewards / self.deviation
         return np.clip(scaled, -self._limit, self._limit).astype(np.float32)
 

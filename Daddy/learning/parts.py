@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from Daddy.core.clock import Clock
+from Daddy.core.boot import Boot
+from Daddy.core.clock import Clock, SystemClock
 from Daddy.learning.ports import EventSink, FrameSink, Stopper, VectorEnv, WeightExchange
 from Daddy.learning.settings import PpoSettings
 
@@ -16,6 +17,15 @@ if TYPE_CHECKING:
 
     from Daddy.core.vocabulary import AgentReport
     from Daddy.learning.policy import ActorCritic
+
+
+Reached = Callable[[Mapping[str, Any]], Sequence[str]]
+"""Names of the milestones that one environment's facts (telemetry or episode info) show."""
+
+
+def no_milestones(facts: Mapping[str, Any]) -> Sequence[str]:  # noqa: ARG001
+    """Of a workload that has none."""
+    return ()
 
 
 class Place(Protocol):
@@ -50,6 +60,7 @@ class Pace:
     checkpoint_interval: int
     checkpoint_seconds: float
     max_keep: int
+    keep_hours: int = field(default=0, kw_only=True)
     sync_interval: int
     log_interval: int = 1
     frame_seconds: float = 1 / 8
@@ -75,6 +86,8 @@ class Parts:
     clock: Clock
     board: Board
     reports: Callable[[VectorEnv], Sequence[AgentReport]]
+    reached: Reached = no_milestones
+    boot: Boot = field(default_factory=lambda: Boot(SystemClock()))
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import torch
 from gymnasium.spaces import Dict as DictSpace
 from torch import Tensor, nn
 
+from Daddy.learning.device import full_precision
 from Daddy.learning.encoders import Encoder, PixelEncoder, VectorEncoder, kind_of
 
 
@@ -61,7 +62,15 @@ class ActorCritic(nn.Module):
         flat = {key: value.flatten(0, 1) for key, value in observations.items()}
         features = self.encoder(flat).view(steps, width, -1)
         features, state = self._remember(features, state, starts)
-        return self.actor(features).float(), self.critic(features).squeeze(-1).float(), state
+        return *self._judge(features.float()), state
+
+    def _judge(self, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits and values in full precision, whatever the layers below were computed in.
+
+        bfloat16 has eight bits: a value of 100 would be known to 0.5, a probability to 3 %.
+        """
+        with full_precision(features.device):
+            return self.actor(features), self.critic(features).squeeze(-1)
 
     def _remember(self, features: Tensor, state: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
         """Run the LSTM, cut where any sequence starts an episode; its state is zero there."""

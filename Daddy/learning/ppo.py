@@ -1,7 +1,7 @@
 """One PPO update (Schulman et al., 2017): a rollout in, better weights and their diagnosis out.
 
-Advantages are normalised per minibatch. A minibatch whose gradient is not finite changes nothing
-and is counted.
+Advantages are normalised per minibatch; where wanted, values are clipped around the rollout's. A
+minibatch whose gradient is not finite changes nothing and is counted.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Learner:
         """Minibatches of one update."""
         settings = self.settings
         sequences = settings.steps_per_iteration // settings.cut.length
-        return settings.update_epochs * -(-sequences // settings.cut.per_batch)
+        return settings.update_epochs * settings.cut.batches(sequences)
 
     def update(self, rollout: Rollout, rate: float) -> dict[str, float]:
         """All passes over `rollout`; returns the means of what `core.metrics` names."""
@@ -63,13 +63,22 @@ class Learner:
         log_ratio = log_probs.gather(-1, batch.actions.unsqueeze(-1)).squeeze(-1) - batch.log_probs
         ratio = log_ratio.exp()
         policy_loss = self._surrogate(ratio, batch.advantages)
-        value_loss = 0.5 * (values - batch.targets).square().mean()
+        value_loss = self._value_loss(values, batch)
         total = policy_loss + self.settings.value_coefficient * value_loss
         with torch.no_grad():
             divergence = (ratio - 1.0 - log_ratio).mean()  # Schulman's low-variance estimate
             clipped = ((ratio - 1.0).abs() > self.settings.clip).float().mean()
             parts = torch.stack((policy_loss, value_loss, entropy, divergence, clipped)).detach()
         return total - self.settings.entropy * entropy, parts
+
+    def _value_loss(self, values: torch.Tensor, batch: Minibatch) -> torch.Tensor:
+        """Half the squared error; under a clip the worse of it and of the value moved so far."""
+        error = (values - batch.targets).square()
+        clip = self.settings.value_clip
+        if clip:
+            moved = batch.values + (values - batch.values).clamp(-clip, clip)
+            error = torch.max(error, (moved - batch.targets).square())
+        return 0.5 * error.mean()
 
     def _surrogate(self, ratio: torch.Tensor, advantages: torch.Tensor) -> torch.Tensor:
         spread = advantages.std(correction=0) + _EPSILON

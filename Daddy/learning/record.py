@@ -5,9 +5,12 @@ Metric names stand in `Daddy.core.metrics`. Events carry this peer's environment
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isfinite
+from typing import Any
 
 from Daddy.core.metrics import METRICS
+from Daddy.learning.gauges import named
 from Daddy.learning.session import Session
 
 _EPISODES_PER_EVENT = 256
@@ -25,6 +28,20 @@ def write_error(session: Session, text: str) -> None:
     session.parts.events.write("error", session.counters.env_steps, {"text": text})
 
 
+def note_milestones(session: Session, step: int, *, with_present: bool) -> None:
+    """Tell the milestones first seen in the rollout that ends at `step`.
+
+    Seen at the end of its episodes, and in what stands now where it is played to its end: however
+    often a rollout is interrupted, the same is found.
+    """
+    vector = session.parts.vector
+    facts: list[Mapping[str, Any]] = [end.info for end in session.rollout.episodes]
+    facts += named(vector.telemetry_names, vector.telemetry()) if with_present else []
+    for name in session.milestones.look(step, facts):
+        session.parts.events.write("progress", step, {"milestone": name})
+        session.fresh.append(name)
+
+
 def record(session: Session) -> None:
     """Write this iteration's metrics and episodes if a row is due; beat the heart."""
     session.metrics.update(_measured(session))
@@ -38,17 +55,19 @@ def record(session: Session) -> None:
 def beat_of(session: Session) -> dict[str, object]:
     """What rides along with the beat, for status."""
     return {
+        "stage": "training",
         "env_steps": session.counters.env_steps,
         "iterations": session.counters.iterations,
         "checkpoint_step": int(session.due["checkpoint_steps"]),
         "version": session.version,
         "fleet_steps": session.fleet_steps,
         "steps_per_second": round(session.metrics.get("steps_per_second", 0.0), 1),
+        "boot_s": session.parts.boot.facts()["boot_s"],
     }
 
 
 def _measured(session: Session) -> dict[str, float]:
-    episodes, elapsed = session.rollout.episodes, session.since("record")
+    episodes, elapsed = session.rollout.episodes, max(session.since("record"), 1e-9)
     session.mark("record")
     found = {
         "iteration": float(session.counters.iterations),
@@ -56,7 +75,11 @@ def _measured(session: Session) -> dict[str, float]:
         "reward_scale": session.collector.normaliser.deviation,
         "version": float(session.version),
         "fleet_steps": float(session.fleet_steps),
-        "steps_per_second": session.rollout.rewards.size / max(elapsed, 1e-9),
+        "steps_per_second": session.rollout.rewards.size / elapsed,
+        "learning_share": session.metrics.get("update_seconds", 0.0) / elapsed,
+        "milestones": float(len(session.milestones.first)),
+        **session.collector.watch.take(elapsed),
+        **session.walks.take(),
     }
     if episodes:
         found["episode_return"] = sum(end.episode_return for end in episodes) / len(episodes)
@@ -71,7 +94,9 @@ def _write_row(session: Session) -> None:
         if name in METRICS and isfinite(value)
     }
     session.parts.events.write("metric", session.counters.env_steps, row)
-    session.parts.board.scalars(session.counters.env_steps, row)
+    firsts = {f"milestone/{name}": float(session.milestones.first[name]) for name in session.fresh}
+    session.parts.board.scalars(session.counters.env_steps, {**row, **firsts})
+    session.fresh = []
 
 
 def _write_episodes(session: Session) -> None:

@@ -1,12 +1,13 @@
 """One horizon of experience: its storage, how it is played, and its minibatches.
 
 Promises that what is stored belongs to one version of the policy: the loop adopts between rollouts
-only. The collector's state (memory, episode starts) is part of every checkpoint.
+only. The collector's state (memory, episode starts) is part of every checkpoint, and so is a
+rollout that a stop found half full: it is filled up later as if nothing had happened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from Daddy.core.clock import SystemClock
 from Daddy.learning.device import mixed_precision
+from Daddy.learning.gauges import Watch
 from Daddy.learning.normalise import RewardNormaliser
 from Daddy.learning.policy import ActorCritic
 from Daddy.learning.ports import EpisodeEnd, Transition, VectorEnv
@@ -35,6 +38,7 @@ class Minibatch:
     starts: Tensor
     actions: Tensor
     log_probs: Tensor
+    values: Tensor
     advantages: Tensor
     targets: Tensor
 
@@ -59,11 +63,44 @@ class Rollout:
         self.advantages = np.zeros(shape, np.float32)
         self.targets = np.zeros(shape, np.float32)
         self.episodes: list[EpisodeEnd] = []
+        self.filled = 0
+        """Steps that stand in it already; 0 between rollouts."""
+        self.played = False
+        """Whether it was ever filled to its end by this process."""
+
+    def begun(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """What a stop found played of a rollout, for the checkpoint; nothing between rollouts."""
+        if not self.filled:
+            return {}, {}
+        tensors = {name: torch.from_numpy(array[: self.filled]) for name, array in self._played()}
+        for key, store in self.observations.items():
+            tensors[f"observations.{key}"] = torch.from_numpy(store.first(self.filled))
+        tensors["states"] = self.states[: self.filled // self.cut.length]
+        ended = [[end.env, end.episode_return, end.length] for end in self.episodes]
+        facts = {"filled": self.filled, "shape": list(self.starts.shape), "episodes": ended}
+        return tensors, {**facts, "length": self.cut.length}
+
+    def go_on(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        """Take over what `begun` gave; nothing of it where rollouts have another shape now."""
+        shape = [*self.starts.shape, self.cut.length]
+        if not facts or [*facts["shape"], facts["length"]] != shape:
+            return
+        self.filled = int(facts["filled"])
+        for name, array in self._played():
+            array[: self.filled] = tensors[name].numpy()
+        for key, store in self.observations.items():
+            store.refill(tensors[f"observations.{key}"].numpy())
+        self.states[: len(tensors["states"])] = tensors["states"]
+        self.episodes = [EpisodeEnd(*end) for end in facts["episodes"]]
+
+    def _played(self) -> list[tuple[str, NDArray[Any]]]:
+        names = ("starts", "dones", "actions", "log_probs", "values", "rewards")
+        return [(name, getattr(self, name)) for name in names]
 
     def minibatches(self, generator: torch.Generator, device: torch.device) -> Iterator[Minibatch]:
-        """Every sequence once, in random order."""
+        """Every sequence once, in random order; sizes differ by at most one sequence."""
         order = torch.randperm(self.states.shape[0] * self.starts.shape[1], generator=generator)
-        for chosen in torch.split(order, self.cut.per_batch):
+        for chosen in torch.tensor_split(order, self.cut.batches(len(order))):
             yield self._gather(chosen.numpy(), device)
 
     def last_sequence(self, device: torch.device) -> Minibatch:
@@ -86,6 +123,7 @@ class Rollout:
             take(self.starts),
             take(self.actions),
             take(self.log_probs),
+            take(self.values),
             take(self.advantages),
             take(self.targets),
         )
@@ -103,35 +141,42 @@ class Collector:
     observations: Observations
     state: Tensor
     starts: NDArray[np.bool_]
+    watch: Watch = field(default_factory=lambda: Watch(SystemClock()))
     after_step: Callable[[], None] = field(default=lambda: None)
 
     @torch.inference_mode()
     def collect(self, rollout: Rollout, stop: Callable[[], object]) -> bool:
-        """Fill `rollout` with the next horizon of every environment.
+        """Fill `rollout` with the next horizon of every environment, or with the rest of one.
 
-        False, and a rollout that must not be learnt from, when `stop` answered meanwhile.
+        False, and a rollout that must not be learnt from yet, when `stop` answered meanwhile.
         """
-        rollout.episodes = []
-        for t in range(len(rollout.rewards)):
+        if not rollout.filled:
+            rollout.episodes = []
+        for t in range(rollout.filled, len(rollout.rewards)):
             if t % rollout.cut.length == 0:
                 if t and stop():
+                    rollout.filled = t
                     return False
                 rollout.states[t // rollout.cut.length] = self.state.cpu()
             self._play(rollout, t)
             self.after_step()
         rollout.last_values[:] = self._policy_step()[1].cpu().numpy()
+        rollout.filled, rollout.played = 0, True
         return True
 
     def _play(self, rollout: Rollout, t: int) -> None:
-        logits, values, self.state = self._policy_step()
-        actions, log_probs = sample(logits.cpu(), self.generator)
+        with self.watch.on("inference"):
+            logits, values, self.state = self._policy_step()
+            actions, log_probs = sample(logits.cpu(), self.generator)
         for key, store in rollout.observations.items():
             store.put(t, self.observations[key])
         rollout.starts[t] = self.starts
         rollout.actions[t] = actions
         rollout.log_probs[t] = log_probs
         rollout.values[t] = values.cpu().numpy()
-        self._record(rollout, t, self.vector.step(rollout.actions[t]))
+        with self.watch.on("emulation"):
+            transition = self.vector.step(rollout.actions[t])
+        self._record(rollout, t, transition)
 
     def _record(self, rollout: Rollout, t: int, transition: Transition) -> None:
         """Store the outcome.

@@ -24,6 +24,13 @@ class Cut:
     length: int
     per_batch: int
 
+    def batches(self, sequences: int) -> int:
+        """Minibatches that so many sequences make: as few as hold them, and all of one size.
+
+        A small rest of its own would weigh as much in the update as all others.
+        """
+        return -(-sequences // self.per_batch)
+
 
 def cut(horizon: int, num_envs: int, batch_size: int, bptt: int) -> Cut:
     """Sequences as long as gradients may flow, as many per minibatch as `batch_size` holds.

@@ -20,6 +20,7 @@ from Daddy.core.seeds import seed_for
 from Daddy.learning import randomness
 from Daddy.learning.adam import FlatAdam
 from Daddy.learning.checkpoint import Checkpoint, bytes_of, tensor_of
+from Daddy.learning.gauges import Milestones, Walks, Watch
 from Daddy.learning.normalise import RewardNormaliser
 from Daddy.learning.parts import Parts
 from Daddy.learning.ppo import Learner
@@ -42,7 +43,8 @@ class Counters:
 class Session:
     """The learner, its experience and its counters.
 
-    `due` holds when recurring steps last ran, `barren` how many updates in a row learnt nothing.
+    `due` holds when recurring steps last ran, `barren` how many updates in a row learnt nothing,
+    `fresh` the milestones that no curve shows yet.
     """
 
     parts: Parts
@@ -57,6 +59,14 @@ class Session:
     metrics: dict[str, float] = field(default_factory=dict)
     updated: bool = False
     barren: int = 0
+    walks: Walks = field(init=False)
+    milestones: Milestones = field(init=False)
+    fresh: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        vector = self.parts.vector
+        self.walks = Walks(vector.telemetry_names, vector.num_envs)
+        self.milestones = Milestones(self.parts.reached)
 
     def weights(self) -> StateDict:
         """The policy's weights on the CPU, a copy."""
@@ -67,12 +77,16 @@ class Session:
         }
 
     def take_weights(self, weights: StateDict) -> None:
+        """Go on with these; what was begun with others is of no use to them."""
+        ours = self.parts.policy.state_dict()
+        if any(not torch.equal(ours[name].cpu(), value) for name, value in weights.items()):
+            self.rollout.filled = 0
         self.parts.policy.load_state_dict(weights)
 
     @torch.inference_mode()
     def replay_memory(self) -> None:
         """Play the newest sequence again, so that the memory is the present weights' own."""
-        if self.counters.iterations and self.parts.policy.memory:
+        if self.rollout.played and self.parts.policy.memory:
             last = self.rollout.last_sequence(self.parts.device)
             *_, self.collector.state = self.parts.policy(last.observations, last.state, last.starts)
 
@@ -101,18 +115,21 @@ def new_session(parts: Parts) -> Session:
     randomness.seed_everything(parts.seed)
     settings, vector, device = parts.settings, parts.vector, parts.device
     policy = parts.policy.to(device)
-    optimizer = FlatAdam(policy.named_parameters())
+    optimizer = FlatAdam(policy.named_parameters(), settings.adam_epsilon)
     shuffling = torch.Generator().manual_seed(seed_for(parts.seed, "shuffling"))
     playing = torch.Generator().manual_seed(seed_for(parts.seed, "playing"))
     collector = Collector(
         vector=vector,
         policy=policy,
-        normaliser=RewardNormaliser(vector.num_envs, settings.gamma),
+        normaliser=RewardNormaliser(
+            vector.num_envs, settings.gamma, wanted=settings.normalise_rewards
+        ),
         generator=playing,
         settings=settings,
         observations={},
         state=policy.initial_state(vector.num_envs),
         starts=np.ones(vector.num_envs, bool),
+        watch=Watch(parts.clock),
     )
     learner = Learner(policy, optimizer, settings, shuffling, device)
     rollout = Rollout(vector, settings, policy.memory)
@@ -139,6 +156,9 @@ def to_checkpoint(session: Session) -> Checkpoint:
     tensors["exchange"] = tensor_of(session.parts.exchange.bookkeeping())
     for env, state in enumerate(session.parts.vector.save_states()):
         tensors[f"environment.{env}"] = tensor_of(state)
+    begun, about_it = session.rollout.begun()
+    tensors |= {f"rollout.{name}": value for name, value in begun.items()}
+    tensors |= {f"gauges.{name}": value for name, value in session.walks.tensors().items()}
     facts = {
         "workload": session.parts.workload,
         "num_envs": session.parts.vector.num_envs,
@@ -147,6 +167,8 @@ def to_checkpoint(session: Session) -> Checkpoint:
         "random": randomness.facts(),
         "version": session.version,
         "fleet_steps": session.fleet_steps,
+        "rollout": about_it,
+        "milestones": dict(session.milestones.first),
         **vars(counters),
     }
     return Checkpoint(session.term, counters.env_steps, tensors, facts)
@@ -166,16 +188,21 @@ def restore(session: Session, checkpoint: Checkpoint) -> None:
     session.version = int(facts["version"])
     session.fleet_steps = int(facts["fleet_steps"])
     if facts["num_envs"] == session.parts.vector.num_envs:
-        _restore_environments(session, tensors)
+        _restore_environments(session, tensors, facts.get("rollout", {}))
+    session.walks.load(_named(tensors, "gauges."))
+    session.milestones.first = dict(facts.get("milestones", {}))
     randomness.restore(_named(tensors, "random."), facts["random"])
 
 
-def _restore_environments(session: Session, tensors: Mapping[str, torch.Tensor]) -> None:
+def _restore_environments(
+    session: Session, tensors: Mapping[str, torch.Tensor], about_rollout: Mapping[str, Any]
+) -> None:
     collector, vector = session.collector, session.parts.vector
     states = [bytes_of(tensors[f"environment.{env}"]) for env in range(vector.num_envs)]
     collector.observations = vector.load_states(states)
     collector.state = tensors["memory"].to(session.parts.device)
     collector.starts = tensors["starts"].numpy().astype(bool)
+    session.rollout.go_on(_named(tensors, "rollout."), about_rollout)
 
 
 def exchange_bytes(checkpoint: Checkpoint) -> bytes:

@@ -8,9 +8,9 @@ from Daddy.core.settings import Training
 from Daddy.learning.schedule import Cut, cut
 
 _BPTT = 16
-"""Steps gradients flow through the LSTM: the peers' choice, and it keeps minibatches mixed."""
+"""Steps gradients flow through the LSTM where a test does not say: the setting's default."""
 _GPU_ROLLOUT = 65_536
-"""Steps a GPU learner collects per iteration at most."""
+"""Steps a GPU learner collects per iteration at most where nothing is said about it."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,9 @@ class PpoSettings:
     schedule: str = "constant"
     mixed_precision: bool = False
     bptt: int = _BPTT
+    value_clip: float = 0.0
+    adam_epsilon: float = 1e-5
+    normalise_rewards: bool = True
 
     @property
     def cut(self) -> Cut:
@@ -44,10 +47,9 @@ class PpoSettings:
 def resolve(training: Training, device_type: str) -> PpoSettings:
     """The profile fills what the configuration leaves open; `auto` follows the device."""
     gpu = device_type == "cuda" if training.profile == "auto" else training.profile == "gpu"
-    horizon = max(64, min(512, _GPU_ROLLOUT // training.num_envs)) if gpu else 64
     return PpoSettings(
         num_envs=training.num_envs,
-        horizon=training.horizon or horizon,
+        horizon=training.horizon or _horizon(training, gpu=gpu),
         batch_size=training.batch_size,
         update_epochs=training.update_epochs,
         learning_rate=training.learning_rate or (3e-4 if gpu else 1e-3),
@@ -58,4 +60,17 @@ def resolve(training: Training, device_type: str) -> PpoSettings:
         gae_lambda=training.gae_lambda,
         max_grad_norm=training.max_grad_norm,
         mixed_precision=training.mixed_precision,
+        schedule=training.learning_rate_schedule,
+        bptt=training.bptt,
+        value_clip=training.value_clip,
+        adam_epsilon=training.adam_epsilon,
+        normalise_rewards=training.normalise_rewards,
     )
+
+
+def _horizon(training: Training, *, gpu: bool) -> int:
+    """Steps per environment: as many whole sequences as come nearest to `rollout` steps."""
+    if training.rollout is not None:
+        sequences = round(training.rollout / (training.num_envs * training.bptt))
+        return max(1, sequences) * training.bptt
+    return max(64, min(512, _GPU_ROLLOUT // training.num_envs)) if gpu else 64

@@ -1,6 +1,6 @@
-"""Offering frames while playing: pictures at the viewer's pace, reports about once a second.
+"""After every step: pictures at the viewer's pace, reports about once a second, where agents walk.
 
-Promises to cost nothing measurable: a look at the clock per step where nobody watches.
+Promises to cost nothing measurable: a look at the clock and at the agents' places per step.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ class Show:
         self._watched: frozenset[int] = frozenset()
 
     def __call__(self) -> None:
+        if self._session.walks.watching:
+            self._session.walks.look(self._session.parts.vector.telemetry())
         if self._session.is_due("report", _REPORT_SECONDS):
             self._session.mark("report")
             self._report()

@@ -48,6 +48,16 @@ class ObservationStore:
         chosen = torch.from_numpy(self._array[steps, envs[None, :]]).to(device)
         return unpack(chosen).view(*steps.shape, *self._shape) if self.packed else chosen
 
+    def first(self, steps: int) -> NDArray[Any]:
+        """The first `steps` as they are kept, for `refill`."""
+        return self._array[:steps]
+
+    def refill(self, kept: NDArray[Any]) -> None:
+        """Take over what `first` gave."""
+        if self.packed and kept.shape[1:] != self._array.shape[1:]:
+            self._unpack_all()
+        self._array[: len(kept)] = kept
+
     def _unpack_all(self) -> None:
         """Some value is no shade: keep bytes from now on, those already stored included."""
         whole = unpack(torch.from_numpy(self._array)).numpy()

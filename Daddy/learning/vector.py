@@ -46,6 +46,11 @@ def puffer_installed() -> bool:
     return sys.platform == "linux" and find_spec("pufferlib") is not None
 
 
+def is_forking(backend: Backend, num_envs: int) -> bool:
+    """Whether that backend starts processes: then it must be made before there are threads."""
+    return (_automatic(num_envs) if backend == "auto" else backend) == "pufferlib"
+
+
 def _automatic(num_envs: int) -> Backend:
     if num_envs == 1:
         return "serial"

@@ -1,6 +1,7 @@
 import errno
 import json
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,7 +9,9 @@ import torch
 from Daddy.core.errors import FileError
 from Daddy.learning.checkpoint import (
     Checkpoint,
+    FencedError,
     bytes_of,
+    expendable,
     load_newest,
     manifests,
     save,
@@ -36,9 +39,17 @@ def test_a_slot_without_checkpoints_begins_anew(tmp_path):
     assert load_newest(tmp_path / "never made") is None
 
 
-def test_the_newest_is_of_the_newest_term_whatever_a_zombie_writes(tmp_path):
+def test_what_a_zombie_of_an_older_term_would_write_is_refused(tmp_path):
     save(tmp_path, checkpoint(100, term=2), 9)
+    with pytest.raises(FencedError, match="term 1"):
+        save(tmp_path, checkpoint(900, term=1), 9)
+    assert load_newest(tmp_path).checkpoint.step == 100
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_the_newest_is_of_the_newest_term_whatever_a_zombie_wrote(tmp_path):
     save(tmp_path, checkpoint(900, term=1), 9)
+    save(tmp_path, checkpoint(100, term=2), 9)
     assert load_newest(tmp_path).checkpoint.step == 100
 
 
@@ -130,3 +141,25 @@ def test_the_newest_are_kept_and_the_rest_goes(tmp_path):
 def test_bytes_survive_as_tensors():
     for data in (b"", b"\x00", bytes(range(256))):
         assert bytes_of(tensor_of(data)) == data
+
+
+def test_of_older_ones_the_first_of_every_hour_is_kept_for_some_hours():
+    minutes = range(600, 0, -5)  # ten hours of one every five minutes, the newest first
+    stamped = [(Path(f"m{minute:04d}"), 60.0 * minute) for minute in minutes]
+    gone = set(expendable(stamped, max_keep=3, keep_hours=4))
+    kept = [path.name for path, _ in stamped if path not in gone]
+    assert kept == ["m0600", "m0595", "m0590", "m0540", "m0480", "m0420", "m0360"]
+    assert len(expendable(stamped, max_keep=3, keep_hours=0)) == len(stamped) - 3
+
+
+def test_retention_goes_on_well_when_it_is_applied_after_every_checkpoint():
+    """As it is in a run: what was let go once cannot be kept later."""
+    held: list[tuple[Path, float]] = []
+    for minute in range(0, 600, 5):
+        held.insert(0, (Path(f"m{minute:04d}"), 60.0 * minute))
+        gone = set(expendable(held, max_keep=3, keep_hours=4))
+        held = [one for one in held if one[0] not in gone]
+    ages = [(600 - stamp / 60.0) / 60.0 for _, stamp in held]
+    assert len(held) == 7
+    assert max(ages) >= 3.9
+    assert expendable([], 3, 4) == []

@@ -4,6 +4,7 @@ import torch
 from Daddy.core.errors import ConfigError
 from Daddy.core.settings import Training
 from Daddy.learning.device import mixed_precision, resolve
+from Daddy.learning.settings import PpoSettings
 from Daddy.learning.settings import resolve as resolve_settings
 
 
@@ -36,6 +37,38 @@ def test_the_profile_follows_the_device_unless_it_is_named():
     assert resolve_settings(Training(), "cuda").horizon == 512
     assert resolve_settings(Training(profile="cpu"), "cuda").horizon == 64
     assert resolve_settings(Training(num_envs=512), "cuda").steps_per_iteration == 65_536
+
+
+def test_the_gpu_profile_is_the_tuned_recipe_and_four_of_it_collect_the_peers_batch():
+    """Only what a person wrote beside the name differs from it."""
+    settings = resolve_settings(Training(profile="gpu", entropy=0.02), "cuda")
+    assert settings == PpoSettings(
+        num_envs=96,
+        horizon=176,
+        batch_size=2048,
+        update_epochs=3,
+        learning_rate=2e-4,
+        clip=0.1,
+        entropy=0.02,
+        value_coefficient=0.53,
+        gamma=0.998,
+        gae_lambda=0.95,
+        max_grad_norm=0.5,
+        schedule="constant",
+        mixed_precision=True,
+        bptt=16,
+        value_clip=0.1,
+        adam_epsilon=1e-5,
+        normalise_rewards=False,
+    )
+    assert 4 * settings.steps_per_iteration == pytest.approx(65_536, rel=0.05)
+    assert settings.cut.length == 16
+
+
+def test_a_rollout_is_spread_over_however_many_environments_there_are():
+    for num_envs, horizon in ((64, 256), (128, 128), (2000, 16)):
+        training = Training(profile="gpu", num_envs=num_envs)
+        assert resolve_settings(training, "cuda").horizon == horizon
 
 
 def test_what_is_configured_wins_over_the_profile():

@@ -45,3 +45,24 @@ def test_a_perfect_critic_explains_everything_and_a_constant_one_nothing():
     assert explained_variance(targets, targets) == 1.0
     assert explained_variance(np.zeros(3), targets) == 0.0
     assert explained_variance(np.ones(3), np.ones(3)) == 0.0
+
+
+def test_advantages_are_the_definition_written_out_over_any_ends():
+    """Sum over l of (gamma lambda)^l times the surprise at t+l, up to the episode's end."""
+    rng, gamma, lam = np.random.default_rng(3), 0.97, 0.9
+    rewards, values = rng.normal(size=(2, 40, 5)).astype(np.float32)
+    dones = rng.random((40, 5)) < 0.15
+    last = rng.normal(size=5).astype(np.float32)
+    got, targets = advantages(rewards, values, dones, last, gamma, lam)
+    after = np.concatenate([values[1:], last[None]])
+    surprise = rewards + gamma * after * ~dones - values
+    for env in range(5):
+        for t in range(40):
+            wanted, weight = 0.0, 1.0
+            for ahead in range(t, 40):
+                wanted += weight * surprise[ahead, env]
+                weight *= gamma * lam
+                if dones[ahead, env]:
+                    break
+            assert np.isclose(got[t, env], wanted, atol=1e-4)
+    assert np.allclose(targets, got + values)

@@ -8,8 +8,8 @@ import torch
 from Daddy.core.errors import ConfigError
 from Daddy.core.metrics import METRICS
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
-from Daddy.learning.checkpoint import load_newest, manifests
-from Daddy.learning.loop import begin, train
+from Daddy.learning.checkpoint import load_newest, manifests, save
+from Daddy.learning.loop import adopt_newer, begin, collect, train
 from Daddy.learning.session import assert_complete
 from Daddy.learning.solo import NoExchange, NoFrames, OwnWeights
 from tests.learning.helpers import PACE, SETTINGS, Place, StopAfter, cartpole_parts
@@ -88,6 +88,22 @@ def test_a_learner_that_lost_its_place_writes_nothing_any_more(tmp_path):
     assert exchange.published == [512]
 
 
+class LosesItsPlaceAtTheDoor(Place):
+    def beat(self, data):
+        super().beat(data)
+        self.ours = data.get("stage") != "leaving"
+
+
+def test_a_learner_that_finds_its_place_lost_when_it_leaves_hands_nothing_in(tmp_path):
+    exchange = Partner()
+    parts = cartpole_parts(
+        tmp_path, place=LosesItsPlaceAtTheDoor(), exchange=exchange, stopper=StopAfter(3)
+    )
+    assert train(parts).kind == "fenced"
+    assert exchange.published == []
+    assert parts.events.states("checkpointed") == []
+
+
 @pytest.mark.parametrize("memory", [0, 16])
 def test_a_resumed_learner_goes_on_bit_for_bit(tmp_path, memory):
     long = replace(PACE, total_steps=8 * 32 * 6)
@@ -107,6 +123,68 @@ def test_a_resumed_learner_goes_on_bit_for_bit(tmp_path, memory):
     ]
     assert different == []
     assert halves.facts == straight.facts
+
+
+@pytest.mark.parametrize("memory", [0, 16])
+@pytest.mark.parametrize("looks", [3, 5, 8, 12])
+def test_a_stop_in_the_middle_of_a_rollout_changes_nothing_that_comes_after(
+    tmp_path, memory, looks
+):
+    """Stopped and continued until the end, wherever the stops fall."""
+    settings = replace(SETTINGS, horizon=64)
+    long = replace(PACE, total_steps=8 * 64 * 4)
+    more = {"memory": memory, "pace": long, "settings": settings}
+    train(cartpole_parts(tmp_path / "straight", **more))
+    told, outcome, term = [], None, 0
+    while outcome is None or outcome.kind == "drained":
+        term += 1
+        assert term < 20
+        torch.manual_seed(999 + term)
+        again = {**more, "place": Place(term), "stopper": StopAfter(looks)}
+        parts = cartpole_parts(tmp_path / "parts", **again)
+        outcome = train(parts)
+        told += parts.events.returns()
+    assert term > 1
+    straight = load_newest(tmp_path / "straight").checkpoint
+    parts = load_newest(tmp_path / "parts").checkpoint
+    assert [
+        name
+        for name in straight.tensors
+        if not torch.equal(straight.tensors[name], parts.tensors[name])
+    ] == []
+    assert parts.facts == straight.facts
+    assert len(told) == straight.facts["episodes"]
+
+
+def test_a_rollout_begun_with_other_weights_is_not_learnt_from(tmp_path):
+    settings = replace(SETTINGS, horizon=64)
+    train(cartpole_parts(tmp_path, settings=settings, stopper=StopAfter(3)))
+    assert load_newest(tmp_path).checkpoint.facts["rollout"]["filled"] > 0
+    partner = Partner()
+    partner.begin = lambda initial, resumed: OwnWeights(
+        8, {name: value + 1.0 for name, value in initial().items()}, "rebased"
+    )
+    parts = cartpole_parts(tmp_path, settings=settings, exchange=partner, place=Place(term=2))
+    assert begin(parts).rollout.filled == 0
+    other = replace(settings, horizon=32)
+    parts = cartpole_parts(tmp_path, settings=other, place=Place(term=2))
+    assert begin(parts).rollout.filled == 0
+
+
+def test_the_settings_reach_the_optimizer_and_the_rewards(tmp_path):
+    settings = replace(SETTINGS, adam_epsilon=0.25, normalise_rewards=False)
+    session = begin(cartpole_parts(tmp_path, settings=settings))
+    assert session.learner.optimizer._epsilon == 0.25
+    assert collect(session)
+    assert set(np.unique(session.rollout.rewards)) == {1.0}
+
+
+def test_the_rate_falls_as_the_schedule_says(tmp_path):
+    settings = replace(SETTINGS, schedule="linear")
+    parts = cartpole_parts(tmp_path, settings=settings, pace=replace(PACE, total_steps=1024))
+    train(parts)
+    rates = [data["learning_rate"] for event, _, data in parts.events.rows if event == "metric"]
+    assert rates == pytest.approx([1e-3 * (1 - 0.9 * share) for share in (0.25, 0.5, 0.75, 1.0)])
 
 
 def test_the_resumed_learner_says_where_it_goes_on_and_what_it_passed_over(tmp_path):
@@ -176,6 +254,39 @@ def test_metrics_have_the_names_of_the_table_and_a_row_per_iteration(tmp_path):
     assert len(parts.events.states("first_update")) == 1
 
 
+def test_where_the_time_goes_is_told_and_adds_up(tmp_path):
+    parts = cartpole_parts(tmp_path, pace=SHORT)
+    train(parts)
+    *_, row = [data for event, _, data in parts.events.rows if event == "metric"]
+    shares = [row[f"{what}_share"] for what in ("emulation", "inference", "learning")]
+    assert all(share > 0.0 for share in shares)
+    assert 0.3 < sum(shares) <= 1.0
+
+
+def long_episode(facts):
+    """Milestones of CartPole, for want of a story: how long a pole stood."""
+    return [f"{steps} steps" for steps in (5, 30, 10_000) if facts.get("step", 0.0) >= steps]
+
+
+def test_a_milestone_is_told_once_kept_and_not_told_again_after_a_restart(tmp_path):
+    pace = replace(SHORT, checkpoint_interval=256)
+    parts = cartpole_parts(tmp_path, pace=pace, reached=long_episode)
+    train(parts)
+    told = [
+        (step, data["milestone"]) for event, step, data in parts.events.rows if event == "progress"
+    ]
+    assert told[0] == (256, "30 steps")
+    assert sorted(name for _, name in told) == ["30 steps", "5 steps"]
+    kept = load_newest(tmp_path).checkpoint.facts["milestones"]
+    assert kept == {name: step for step, name in told}
+    longer = replace(pace, total_steps=256 * 5)
+    again = cartpole_parts(tmp_path, pace=longer, reached=long_episode, place=Place(term=2))
+    train(again)
+    assert [row for row in again.events.rows if row[0] == "progress"] == []
+    rows = [data for event, _, data in again.events.rows if event == "metric"]
+    assert rows[-1]["milestones"] == 2
+
+
 def test_every_finished_episode_is_told_once(tmp_path):
     parts = cartpole_parts(tmp_path, pace=SHORT)
     train(parts)
@@ -188,8 +299,19 @@ def test_every_finished_episode_is_told_once(tmp_path):
 def test_the_beat_carries_what_status_shows(tmp_path):
     parts = cartpole_parts(tmp_path, pace=SHORT)
     train(parts)
-    assert parts.place.beats[-1]["env_steps"] == 768
-    assert parts.place.beats[-1]["steps_per_second"] > 0
+    *_, last, leaving = parts.place.beats
+    assert leaving == {"stage": "leaving"}
+    assert last["env_steps"] == 768
+    assert last["steps_per_second"] > 0
+    assert last["boot_s"] == parts.events.states("first_update")[0][1]["boot_s"] > 0
+
+
+def test_the_first_update_tells_what_the_start_was_spent_on(tmp_path):
+    parts = cartpole_parts(tmp_path, pace=SHORT)
+    train(parts)
+    ((_, told),) = parts.events.states("first_update")
+    assert list(told["phases"]) == ["weights", "rollout", "update"]
+    assert sum(told["phases"].values()) == pytest.approx(told["boot_s"], abs=0.01)
 
 
 class Partner(NoExchange):
@@ -225,8 +347,6 @@ def test_an_adopted_version_is_what_is_played_next(tmp_path):
     session = begin(parts)
     new = {name: torch.ones_like(value) for name, value in session.weights().items()}
     partner.offers.append(OwnWeights(8, new, "newer"))
-    from Daddy.learning.loop import adopt_newer, collect
-
     assert collect(session)
     session.counters.iterations = 1
     session.due["adopt"] = float("-inf")
@@ -235,6 +355,37 @@ def test_an_adopted_version_is_what_is_played_next(tmp_path):
     assert session.version == 8
     assert all(torch.equal(value, new[name]) for name, value in session.weights().items())
     assert not torch.equal(session.collector.state, old_state)
+
+
+def test_a_version_adopted_before_anything_was_played_leaves_the_memory_as_it_was(tmp_path):
+    """A new process has no sequence to play again: what it restored is the best there is."""
+    parts = cartpole_parts(tmp_path, memory=16, pace=SHORT)
+    train(parts)
+    partner = Partner()
+    again = cartpole_parts(tmp_path, memory=16, exchange=partner, place=Place(term=2))
+    session = begin(again)
+    restored = session.collector.state.clone()
+    assert restored.any()
+    partner.offers.append(OwnWeights(8, session.weights(), "newer"))
+    session.due["adopt"] = float("-inf")
+    adopt_newer(session)
+    assert session.version == 8
+    assert torch.equal(session.collector.state, restored)
+
+
+def test_a_checkpoint_from_before_the_gauges_goes_on(tmp_path):
+    train(cartpole_parts(tmp_path / "new", pace=SHORT))
+    kept = load_newest(tmp_path / "new").checkpoint
+    tensors = {k: v for k, v in kept.tensors.items() if not k.startswith(("gauges.", "rollout."))}
+    facts = {k: v for k, v in kept.facts.items() if k not in ("milestones", "rollout")}
+    save(tmp_path / "old", replace(kept, tensors=tensors, facts=facts), 3)
+    longer = replace(SHORT, total_steps=256 * 5)
+    for name in ("new", "old"):
+        train(cartpole_parts(tmp_path / name, pace=longer, place=Place(term=2)))
+    new, old = (load_newest(tmp_path / name).checkpoint for name in ("new", "old"))
+    assert [
+        name for name in new.tensors if not torch.equal(new.tensors[name], old.tensors[name])
+    ] == []
 
 
 def test_progress_is_published_at_the_interval_and_at_the_end(tmp_path):

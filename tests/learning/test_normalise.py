@@ -59,3 +59,11 @@ def test_another_number_of_environments_keeps_the_scale():
     new.load(old.state())
     assert new.deviation == old.deviation
     assert new.state()["returns"] == [0.0, 0.0]
+
+
+def test_where_it_is_not_wanted_rewards_pass_as_they_are():
+    normaliser = RewardNormaliser(2, 0.9, wanted=False)
+    for value in (1.0, 50.0, -3.0):
+        got = normaliser(np.array([value, 0.25]), np.zeros(2, bool))
+        assert got.dtype == np.float32
+        assert got.tolist() == [value, 0.25]

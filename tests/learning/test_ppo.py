@@ -1,14 +1,23 @@
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 
+from Daddy.learning import ppo
+from Daddy.learning import rollout as rollout_module
+from Daddy.learning.loop import estimate
 from Daddy.learning.session import new_session, reset_environments
 from tests.learning.helpers import SETTINGS, cartpole_parts
 
+CPU = torch.device("cpu")
 
-def session_with(tmp_path, **settings):
-    session = new_session(cartpole_parts(tmp_path, settings=replace(SETTINGS, **settings)))
+
+def session_with(tmp_path, memory=0, **settings):
+    session = new_session(
+        cartpole_parts(tmp_path, memory=memory, settings=replace(SETTINGS, **settings))
+    )
     reset_environments(session)
     session.collector.collect(session.rollout, lambda: None)
     return session
@@ -79,3 +88,110 @@ def test_the_first_minibatch_of_an_update_has_a_ratio_of_one(tmp_path):
     found = session.learner.update(session.rollout, 1e-3)
     assert abs(found["approx_kl"]) < 1e-6
     assert found["clip_fraction"] == 0.0
+
+
+def moved_batch(tmp_path, **settings):
+    """A minibatch with recurrent states and resets, and a policy that has moved on since."""
+    session = session_with(tmp_path, memory=8, horizon=64, batch_size=512, **settings)
+    estimate(session)
+    with torch.no_grad():
+        for parameter in session.parts.policy.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    batch = next(session.rollout.minibatches(torch.Generator().manual_seed(0), CPU))
+    assert batch.starts[1:].any(), "an episode should begin inside some sequence"
+    return session, batch
+
+
+@pytest.mark.parametrize("value_clip", [0.0, 0.1])
+def test_the_loss_is_the_textbooks_sample_by_sample(tmp_path, value_clip):
+    """Written out once more, slowly: one environment step after the other, in numpy."""
+    session, batch = moved_batch(
+        tmp_path, clip=0.1, value_clip=value_clip, value_coefficient=0.53, entropy=0.01
+    )
+    loss, told = session.learner._loss(batch)
+    logits, values = one_by_one(session.parts.policy, batch)
+    log_probs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    chosen = np.take_along_axis(log_probs, batch.actions.numpy()[..., None], -1)[..., 0]
+    ratio = np.exp(chosen - batch.log_probs.numpy())
+    raw = batch.advantages.numpy()
+    advantage = (raw - raw.mean()) / raw.std()
+    policy_loss = -np.minimum(ratio * advantage, np.clip(ratio, 0.9, 1.1) * advantage).mean()
+    old, target = batch.values.numpy(), batch.targets.numpy()
+    near = old + np.clip(values - old, -value_clip, value_clip) if value_clip else values
+    value_loss = 0.5 * np.maximum((values - target) ** 2, (near - target) ** 2).mean()
+    entropy = -(np.exp(log_probs) * log_probs).sum(-1).mean()
+    divergence = (ratio - 1 - np.log(ratio)).mean()
+    clipped = (np.abs(ratio - 1) > 0.1).mean()
+    assert clipped > 0.05, "ratios should have moved for this test to mean anything"
+    wanted = [policy_loss, value_loss, entropy, divergence, clipped]
+    assert np.allclose(told.numpy(), wanted, atol=1e-4)
+    total = policy_loss + 0.53 * value_loss - 0.01 * entropy
+    assert float(loss.detach()) == pytest.approx(total, abs=1e-4)
+
+
+def one_by_one(policy, batch):
+    """Logits and values, each sequence stepped alone from its stored state."""
+    steps, width = batch.starts.shape
+    logits, values = np.zeros((steps, width, 2)), np.zeros((steps, width))
+    for b in range(width):
+        state = batch.state[:, b : b + 1]
+        for t in range(steps):
+            if batch.starts[t, b]:
+                state = torch.zeros_like(state)
+            seen = {key: value[t, b : b + 1] for key, value in batch.observations.items()}
+            with torch.no_grad():
+                one, value, state = policy.step(seen, state, torch.tensor([False]))
+            logits[t, b], values[t, b] = one[0].numpy(), float(value)
+    return logits, values
+
+
+def test_a_value_that_has_moved_beyond_the_clip_is_pushed_no_further(tmp_path):
+    session, batch = moved_batch(tmp_path, value_clip=0.1)
+    values = batch.values + torch.tensor(0.5)  # far up already, and the target is further up
+    values.requires_grad_()
+    far = replace(batch, targets=batch.values + 2.0)
+    session.learner._value_loss(values, far).backward()
+    assert not values.grad.any()
+    back = replace(batch, targets=batch.values - 2.0)  # but it may always come back
+    session.learner._value_loss(values, back).backward()
+    assert values.grad.all()
+
+
+def test_the_size_of_advantages_does_not_matter_only_their_order(tmp_path):
+    session, batch = moved_batch(tmp_path)
+    loss, _ = session.learner._loss(batch)
+    other, _ = session.learner._loss(replace(batch, advantages=1000.0 * batch.advantages + 7.0))
+    assert torch.allclose(loss, other, atol=1e-4)
+
+
+def test_the_entropy_bonus_keeps_choices_open(tmp_path):
+    found = {}
+    for entropy in (0.0, 1.0):
+        session = session_with(tmp_path, entropy=entropy, value_coefficient=0.0)
+        rollout = session.rollout
+        rollout.advantages = np.where(rollout.actions == 1, 1.0, -1.0).astype(np.float32)
+        for _ in range(8):
+            told = session.learner.update(rollout, 3e-3)
+        found[entropy] = told["entropy"]
+    assert found[1.0] > found[0.0] + 0.05
+
+
+def test_a_learner_in_bfloat16_keeps_float32_weights_and_judges_in_float32(tmp_path, monkeypatch):
+    """CUDA's arithmetic as far as a CPU has it: its own autocast to bfloat16."""
+
+    def mixed(device, wanted):
+        return torch.autocast("cpu", torch.bfloat16) if wanted else nullcontext()
+
+    monkeypatch.setattr(ppo, "mixed_precision", mixed)
+    monkeypatch.setattr(rollout_module, "mixed_precision", mixed)
+    session = session_with(tmp_path, memory=8, mixed_precision=True)
+    before = session.weights()
+    estimate(session)
+    told = session.learner.update(session.rollout, 1e-3)
+    assert told["skipped_minibatches"] == 0
+    assert abs(told["approx_kl"]) < 0.05
+    after = session.weights()
+    assert {value.dtype for value in after.values()} == {torch.float32}
+    assert all(not torch.equal(value, before[name]) for name, value in after.items())
+    coarse = torch.from_numpy(session.rollout.values).bfloat16().float().numpy()
+    assert not np.array_equal(session.rollout.values, coarse)

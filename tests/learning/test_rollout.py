@@ -1,10 +1,13 @@
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
 
+from Daddy.learning.cartpole import CartPole
 from Daddy.learning.rollout import sample
 from Daddy.learning.session import new_session, reset_environments
+from Daddy.learning.vector_threads import SerialVector
 from tests.learning.helpers import SETTINGS, cartpole_parts
 
 CPU = torch.device("cpu")
@@ -82,3 +85,64 @@ def test_actions_are_drawn_with_the_policys_probabilities():
     shares = np.bincount(actions, minlength=3) / 20_000
     assert np.allclose(shares, [0.1, 0.2, 0.7], atol=0.015)
     assert np.allclose(np.exp(log_probs), np.array([0.1, 0.2, 0.7])[actions], atol=1e-5)
+
+
+def test_minibatches_are_mixed_anew_in_every_pass_and_sequences_stay_whole(tmp_path):
+    rollout = played(tmp_path, horizon=64, batch_size=64).rollout
+    rollout.targets = np.arange(rollout.targets.size, dtype=np.float32).reshape(64, 3)
+    generator = torch.Generator().manual_seed(0)
+    passes = [[b.targets for b in rollout.minibatches(generator, CPU)] for _ in range(2)]
+    assert [b[0].tolist() for b in passes[0]] != [b[0].tolist() for b in passes[1]]
+    for targets in passes[0]:
+        steps, envs = targets // 3, targets % 3
+        assert torch.all(steps[1:] - steps[:-1] == 1)
+        assert torch.all(envs == envs[:1])
+        assert torch.all(steps[0] % 16 == 0)
+
+
+def test_no_small_rest_of_a_rollout_weighs_as_much_as_a_full_minibatch(tmp_path):
+    rollout = played(tmp_path, horizon=48, batch_size=64).rollout  # 9 sequences, 4 at most
+    widths = [b.starts.shape[1] for b in rollout.minibatches(torch.Generator(), CPU)]
+    assert widths == [3, 3, 3]
+
+
+def test_every_sequence_begins_with_the_memory_it_was_played_with(tmp_path):
+    session = played(tmp_path, horizon=64)
+    rollout, policy = session.rollout, session.parts.policy
+    state, batch = rollout.states[0].clone(), rollout.last_sequence(CPU)
+    assert not state.any()
+    for part in range(3):
+        part_of = rollout._gather(np.arange(part * 3, part * 3 + 3), CPU)
+        with torch.no_grad():
+            *_, state = policy(part_of.observations, state, part_of.starts)
+        assert torch.allclose(state, rollout.states[part + 1], atol=1e-5)
+        assert state.any()
+    assert torch.equal(batch.state, rollout.states[3])
+
+
+def test_advantages_join_over_a_rollouts_edge_through_the_critics_word(tmp_path):
+    """What follows the last step is judged in the memory and the observation that follow it."""
+    session = played(tmp_path, horizon=32)
+    with torch.no_grad():
+        seen = {
+            key: torch.from_numpy(value) for key, value in session.collector.observations.items()
+        }
+        starts = torch.from_numpy(session.collector.starts)
+        _, values, _ = session.parts.policy.step(seen, session.collector.state, starts)
+    assert np.allclose(session.rollout.last_values, values.numpy(), atol=1e-6)
+    assert session.collector.collect(session.rollout, lambda: None)
+    assert np.allclose(session.rollout.values[0], values.numpy(), atol=1e-6)
+
+
+def test_after_a_cut_the_memory_begins_anew_just_as_after_a_fall(tmp_path):
+    vector = SerialVector(partial(CartPole, 5), 3)  # nothing falls within five steps
+    settings = replace(SETTINGS, num_envs=3, horizon=32)
+    session = new_session(cartpole_parts(tmp_path, memory=8, settings=settings, vector=vector))
+    reset_environments(session)
+    assert session.collector.collect(session.rollout, lambda: None)
+    rollout = session.rollout
+    assert rollout.starts[::5].all()
+    assert rollout.starts.sum() == rollout.starts[::5].size
+    one = rollout.last_sequence(CPU)
+    _, values, _ = session.parts.policy(one.observations, one.state, one.starts)
+    assert np.allclose(values.detach().numpy(), rollout.values[-16:], atol=1e-5)

@@ -29,3 +29,6 @@ def test_every_step_is_in_exactly_one_sequence_and_no_batch_is_too_large(
     assert found.length <= 16
     assert found.length * found.per_batch <= batch_size
     assert found.per_batch >= 1
+    sequences = num_envs * (horizon // found.length)
+    assert (found.batches(sequences) - 1) * found.per_batch < sequences
+    assert found.batches(sequences) * found.per_batch >= sequences

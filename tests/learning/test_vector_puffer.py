@@ -72,7 +72,7 @@ def test_a_killed_env_process_is_an_error_within_seconds(vector: PufferVector) -
     began = time.monotonic()
     with pytest.raises(EnvProcessError, match="exit code -9"):
         vector.step(ACTIONS)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
 
 
 def test_an_env_process_killed_between_steps_does_not_lock_up_the_end(
@@ -82,7 +82,7 @@ def test_an_env_process_killed_between_steps_does_not_lock_up_the_end(
     os.kill(vector.pids[1], signal.SIGKILL)
     began = time.monotonic()
     vector.close()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert gone_within(1, family)
 
 

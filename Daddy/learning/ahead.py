@@ -1,0 +1,103 @@
+"""What a learner loads side by side, while the interpreter reads its libraries.
+
+Environments do not need torch. Those in processes of their own are started first and load there;
+those of this process load on a thread. Promises that a failure is raised where the result is
+asked for, and that what was made is closed if nobody took it. No torch here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from Daddy.core.boot import Boot
+from Daddy.core.clock import Clock
+from Daddy.core.seat import Seat
+
+if TYPE_CHECKING:
+    from Daddy.learning.ports import VectorEnv
+
+_BEAT_S = 2.0
+_LONGEST_LOAD_S = 300.0
+"""A learner that loads for longer counts as hung: its beat stops."""
+LOADED = "weights"
+"""The last phase of loading; from then on the loop beats."""
+
+
+class VectorAhead:
+    """Environments in the making. Call it for the finished ones."""
+
+    def __init__(self, make: Callable[[], VectorEnv], *, beside: bool) -> None:
+        """Start; ``beside`` on a thread, else here and now (it starts processes by forking)."""
+        self._make = make
+        self._made: VectorEnv | None = None
+        self._error: BaseException | None = None
+        self._taken = False
+        self._thread = Thread(target=self._run, name="environments", daemon=True)
+        if beside:
+            self._thread.start()
+        else:
+            self._run()
+
+    def _run(self) -> None:
+        try:
+            self._made = self._make()
+        except BaseException as error:  # noqa: BLE001 - raised again where it is asked for
+            self._error = error
+
+    def __call__(self) -> VectorEnv:
+        """Wait for them; whatever their making raised."""
+        self._join()
+        if self._error is not None:
+            raise self._error
+        assert self._made is not None
+        self._taken = True
+        return self._made
+
+    def close(self) -> None:
+        """End what nobody took."""
+        self._join()
+        if self._made is not None and not self._taken:
+            self._made.close()
+
+    def _join(self) -> None:
+        if self._thread.ident is not None:
+            self._thread.join()
+
+
+def read_ahead(folder: Path) -> None:
+    """Have the newest checkpoint read into memory, so that it need not be waited for later."""
+
+    def read() -> None:
+        with contextlib.suppress(OSError, ValueError):
+            newest = max(folder.glob("t*.safetensors"), key=lambda path: path.name)
+            newest.read_bytes()
+
+    Thread(target=read, name="read ahead", daemon=True).start()
+
+
+def beat_while_loading(seat: Seat, boot: Boot, clock: Clock) -> None:
+    """Prove life until the loop does: who wants the slot takes a long silence for death."""
+    until = clock.monotonic() + _LONGEST_LOAD_S
+
+    def beat() -> None:
+        while not boot.passed(LOADED) and clock.monotonic() < until:
+            seat.beat({"stage": "loading"})
+            boot.wait(LOADED, _BEAT_S)
+
+    Thread(target=beat, name="beat", daemon=True).start()
+
+
+@contextlib.contextmanager
+def undisturbed() -> Iterator[None]:
+    """Libraries make many objects, all of which stay: not looking for rubbish saves a tenth."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()

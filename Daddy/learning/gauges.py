@@ -1,0 +1,125 @@
+"""What tells whether a learner is well, beyond its losses.
+
+Where its time goes, whether its agents walk in circles, how much of the world they have stood on,
+and which milestones they have reached. Knows no game: a workload whose telemetry has a place
+(`map_id`, `y`, `x`) is watched, and milestones are whatever the workload names. What adds up over
+the run is part of every checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from Daddy.core.clock import Clock
+from Daddy.learning.parts import Reached
+
+PLACE = ("map_id", "y", "x")
+"""Telemetry columns that say where an agent stands."""
+_RECENT = 20
+"""Moves after which coming back to a cell counts as walking on, not as a loop."""
+_NOWHERE = -1
+
+
+@dataclass
+class Watch:
+    """Seconds by what they were spent on, since they were last taken."""
+
+    clock: Clock
+    spent: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def on(self, what: str) -> Iterator[None]:
+        """Add the time inside to `what`."""
+        began = self.clock.monotonic()
+        yield
+        self.spent[what] = self.spent.get(what, 0.0) + self.clock.monotonic() - began
+
+    def take(self, elapsed: float) -> dict[str, float]:
+        """Shares of `elapsed` seconds, as ``<what>_share``; begin anew."""
+        spent, self.spent = self.spent, {}
+        return {f"{what}_share": seconds / elapsed for what, seconds in spent.items()}
+
+
+class Walks:
+    """Cells that agents stood on, and how often a move led back to one that was just left."""
+
+    def __init__(self, names: Sequence[str], num_envs: int) -> None:
+        """`names` are the columns of the telemetry that will be looked at."""
+        self._columns = [names.index(name) for name in PLACE if name in names]
+        self.cells: set[int] = set()
+        self._recent = np.full((num_envs, _RECENT), _NOWHERE)
+        self._oldest = np.zeros(num_envs, np.int64)
+        self._moves = self._back = 0
+        self._last = np.full(num_envs, _NOWHERE)
+
+    def begin(self, rows: NDArray[np.float32]) -> None:
+        """Where everybody stands, (N, columns), before the first step."""
+        if self.watching:
+            self._last = self._codes(rows)
+
+    @property
+    def watching(self) -> bool:
+        """Whether the workload says where its agents are."""
+        return len(self._columns) == len(PLACE)
+
+    def _codes(self, rows: NDArray[np.float32]) -> NDArray[np.int64]:
+        """One number per cell of the world: map, row, column, a byte each."""
+        places = rows[:, self._columns].astype(np.int64) & 0xFF
+        codes: NDArray[np.int64] = places @ np.array([1 << 16, 1 << 8, 1])
+        return codes
+
+    def look(self, rows: NDArray[np.float32]) -> None:
+        """One step of every agent. While a map changes, the coordinates are still the old map's."""
+        codes = self._codes(rows)
+        same_map = codes >> 16 == self._last >> 16
+        self.cells.update(codes[same_map].tolist())
+        movers = np.flatnonzero(same_map & (codes != self._last))
+        self._moves += len(movers)
+        self._back += int((self._recent[movers] == codes[movers, None]).any(1).sum())
+        self._recent[movers, self._oldest[movers]] = self._last[movers]
+        self._oldest[movers] = (self._oldest[movers] + 1) % _RECENT
+        self._recent[~same_map] = _NOWHERE
+        self._last = codes
+
+    def take(self) -> dict[str, float]:
+        """The gauges since the last time: `loop_share` of the moves, `coverage` of the run."""
+        if not self.watching:
+            return {}
+        moves, back, self._moves, self._back = self._moves, self._back, 0, 0
+        share = {"loop_share": back / moves} if moves else {}
+        return {**share, "coverage": float(len(self.cells))}
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """What adds up over the run."""
+        return {"cells": torch.tensor(sorted(self.cells), dtype=torch.int32)}
+
+    def load(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Go on from `tensors()`; older checkpoints have none."""
+        self.cells = set(tensors["cells"].tolist()) if "cells" in tensors else set()
+
+
+class Milestones:
+    """When each milestone was first seen, in this learner's own steps."""
+
+    def __init__(self, reached: Reached) -> None:
+        self._reached = reached
+        self.first: dict[str, int] = {}
+
+    def look(self, step: int, facts: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Names that some environment shows for the first time at `step`, sorted."""
+        seen = {name for one in facts for name in self._reached(one)}
+        new = sorted(seen - self.first.keys())
+        self.first.update(dict.fromkeys(new, step))
+        return new
+
+
+def named(names: Sequence[str], rows: NDArray[np.float32]) -> list[dict[str, float]]:
+    """Telemetry as one mapping per environment."""
+    return [dict(zip(names, row, strict=True)) for row in rows.tolist()]

@@ -1,0 +1,178 @@
+"""Door to matplotlib: one run as one page, from nothing but its events.
+
+``python -m scripts.page runs/NAME [--out FILE]`` writes ``page.png`` into the run's folder:
+returns, the update's health, the critic, where the time goes, where agents walk, and when each
+milestone was first reached. May be drawn while the run goes on, and again and again.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+
+from Daddy.core.errors import UsageError, run_entry
+from Daddy.core.events import read_events
+from Daddy.core.fleet import Fleet, fold
+from Daddy.core.paths import RunPaths
+
+INK, FAINT = "#1f2933", "#cbd2d9"
+COLOURS = ("#2f855a", "#2b6cb0", "#dd9f2b", "#c05621", "#6b46c1", "#0f766e", "#9d174d", "#4a5568")
+_MOST_MILESTONES = 24
+_SMOOTHED = 40
+"""Points from which a line is smoothed."""
+
+Series = dict[str, list[tuple[float, float]]]
+"""Learner → (step, value) of one metric, in order."""
+
+
+class Rows:
+    """Every metric row of a run."""
+
+    def __init__(self, folder: Path) -> None:
+        self._rows: dict[str, list[tuple[int, dict[str, float]]]] = {}
+        for event in read_events(folder):
+            if event["event"] == "metric" and event["source"]["kind"] == "learner":
+                rows = self._rows.setdefault(event["source"]["id"], [])
+                rows.append((event["step"], event["data"]))
+
+    def series(self, metric: str) -> Series:
+        """One metric of every learner that told it."""
+        found = {
+            peer: sorted((float(step), row[metric]) for step, row in rows if metric in row)
+            for peer, rows in sorted(self._rows.items())
+        }
+        return {peer: points for peer, points in found.items() if points}
+
+    def mean(self, metric: str) -> float:
+        """Over all rows; 0 of none."""
+        values = [row[metric] for rows in self._rows.values() for _, row in rows if metric in row]
+        return float(np.mean(values)) if values else 0.0
+
+    @property
+    def learners(self) -> int:
+        return len(self._rows)
+
+
+def draw(run: RunPaths, path: Path) -> None:
+    """Write the page of `run` to `path`; UsageError where no learner has told anything."""
+    rows, fleet = Rows(run.events), fold(read_events(run.events))
+    if not rows.learners:
+        raise UsageError(f"no learner has told a metric in {run.events}", "name a run's folder")
+    plt.rcParams.update({"font.size": 8, "axes.edgecolor": FAINT, "text.color": INK})
+    figure, grid = plt.subplots(3, 3, figsize=(14, 10), dpi=100, layout="constrained")
+    _lines(grid[0][0], rows.series("episode_return"), "return of an episode", smooth=True)
+    _lines(grid[0][1], rows.series("steps_per_second"), "steps per second", smooth=True)
+    _shares(grid[0][2], rows)
+    _lines(grid[1][0], rows.series("entropy"), "entropy (nats)")
+    _lines(grid[1][1], rows.series("approx_kl"), "KL of an update")
+    _lines(grid[1][2], rows.series("clip_fraction"), "share of ratios clipped")
+    _lines(grid[2][0], rows.series("explained_variance"), "variance explained by the critic")
+    _walks(grid[2][1], rows)
+    _milestones(grid[2][2], fleet)
+    steps = sum(points[-1][0] for points in rows.series("steps_per_second").values())
+    figure.suptitle(
+        f"{run.root.name}: {steps:,.0f} steps by {rows.learners} "
+        f"learner{'s' * (rows.learners > 1)} · "
+        f"{len(fleet.episodes):,} episodes · {len(fleet.milestones)} milestones",
+        fontsize=13,
+        fontweight="bold",
+    )
+    figure.savefig(path)
+    plt.close(figure)
+
+
+def _lines(axes: Axes, series: Series, title: str, *, smooth: bool = False) -> None:
+    for colour, (peer, points) in zip(COLOURS, series.items(), strict=False):
+        steps, values = np.array(points).T
+        if smooth and len(values) > _SMOOTHED:
+            axes.plot(steps, values, color=colour, alpha=0.2, linewidth=0.6)
+            width = max(3, len(values) // 25)
+            values = np.convolve(values, np.ones(width) / width, mode="valid")
+            steps = steps[width - 1 :]
+        axes.plot(steps, values, color=colour, linewidth=1.2, label=peer)
+    _plain(axes, title, "own steps")
+    if 1 < len(series) <= len(COLOURS):
+        axes.legend(frameon=False, fontsize=7)
+
+
+def _shares(axes: Axes, rows: Rows) -> None:
+    """Where the loop's time goes, all learners together."""
+    if not rows.series("learning_share"):
+        _plain(axes, "where the loop's time goes", "share")
+        axes.text(0.5, 0.5, "not told by this release", ha="center", transform=axes.transAxes)
+        return
+    shares = {what: rows.mean(f"{what}_share") for what in ("emulation", "inference", "learning")}
+    shares["the rest"] = max(0.0, 1.0 - sum(shares.values()))
+    left = 0.0
+    for colour, (what, share) in zip((*COLOURS[:3], FAINT), shares.items(), strict=True):
+        axes.barh(0, share, left=left, color=colour, height=0.5, label=f"{what} {share:.0%}")
+        left += share
+    _plain(axes, "where the loop's time goes", "share")
+    axes.set(xlim=(0, 1), ylim=(-1, 1.4), yticks=[])
+    axes.legend(loc="upper center", ncols=2, frameon=False, fontsize=7)
+
+
+def _walks(axes: Axes, rows: Rows) -> None:
+    _lines(axes, rows.series("coverage"), "cells stood on (solid), loop share (dotted, right)")
+    series = rows.series("loop_share")
+    if not series:
+        axes.text(0.5, 0.5, "this workload has no places", ha="center", transform=axes.transAxes)
+        return
+    right = axes.twinx()
+    right.set_ylim(0, 1)
+    right.spines[["top"]].set_visible(False)
+    for colour, points in zip(COLOURS, series.values(), strict=False):
+        steps, values = np.array(points).T
+        right.plot(steps, values, color=colour, linestyle=":", linewidth=0.9)
+
+
+def _milestones(axes: Axes, fleet: Fleet) -> None:
+    """When each was first reached, from the first job's start."""
+    begin = min((one.started for one in fleet.attempts.values() if one.started), default=0.0)
+    found = sorted(fleet.milestones.items(), key=lambda one: one[1].ts)[-_MOST_MILESTONES:]
+    for place, (_, first) in enumerate(found):
+        minutes = max(0.0, (first.ts - begin) / 60.0) if begin else 0.0
+        axes.plot([0, minutes], [place, place], color=FAINT, linewidth=1)
+        axes.plot(minutes, place, "o", color=COLOURS[0], markersize=4)
+        axes.text(minutes, place, f"  {first.step:,} steps", va="center", fontsize=6)
+    _plain(axes, "milestones: first reached", "minutes since the first job")
+    axes.set_yticks(range(len(found)), [name for name, _ in found], fontsize=6)
+    axes.margins(x=0.25)
+    axes.set_xlim(left=0)
+    axes.invert_yaxis()
+    if not found:
+        axes.text(0.5, 0.5, "none yet", ha="center", transform=axes.transAxes)
+
+
+def _plain(axes: Axes, title: str, below: str) -> None:
+    axes.set_title(title, fontsize=9)
+    axes.set_xlabel(below)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color=FAINT, alpha=0.4, linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Draw the page of the named run."""
+    parser = argparse.ArgumentParser(prog="scripts.page", description=__doc__)
+    parser.add_argument("run", type=Path, help="the run's folder")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="picture (page.png in the run)")
+    args = parser.parse_args(argv)
+    run = RunPaths(args.run.expanduser().resolve())
+    path = args.out or run.root / "page.png"
+    draw(run, path)
+    print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(run_entry(main))

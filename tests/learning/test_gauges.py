@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+import torch
+
+from Daddy.core.clock import SystemClock
+from Daddy.learning.gauges import Milestones, Walks, Watch, named
+
+NAMES = ("badges", "map_id", "x", "y")
+
+
+def rows(*places):
+    """Telemetry of agents at (map, x, y)."""
+    return np.array([(0, map_id, x, y) for map_id, x, y in places], np.float32)
+
+
+def walked(*path):
+    """One agent that stands on each (map, x, y) in turn."""
+    walks = Walks(NAMES, 1)
+    walks.begin(rows(path[0]))
+    for place in path[1:]:
+        walks.look(rows(place))
+    return walks
+
+
+def test_walking_on_is_no_loop_and_walking_back_is():
+    on = walked(*[(1, x, 5) for x in range(10)])
+    assert on.take() == {"loop_share": 0.0, "coverage": 9.0}
+    to_and_fro = walked(*[(1, x % 2, 5) for x in range(11)])
+    assert to_and_fro.take() == {"loop_share": 0.9, "coverage": 2.0}
+
+
+def test_a_circle_is_a_loop_only_while_it_is_short():
+    def share(size):
+        found = walked(*[(1, x % size, 5) for x in range(200)]).take()
+        return found["loop_share"]
+
+    assert share(20) > 0.8
+    assert share(21) > 0.8
+    assert share(22) == 0.0
+
+
+def test_standing_still_is_no_move_and_gives_no_share():
+    assert walked((1, 2, 3), (1, 2, 3), (1, 2, 3)).take() == {"coverage": 1.0}
+
+
+def test_in_the_step_in_which_a_map_changes_coordinates_count_for_nothing():
+    """They are still the old map's; the cell behind the door is seen a step later."""
+    walks = walked((1, 5, 5), (1, 5, 4), (2, 5, 4), (2, 0, 7), (2, 0, 6))
+    assert {(cell >> 16, cell >> 8 & 255, cell & 255) for cell in walks.cells} == {
+        (1, 4, 5),
+        (2, 7, 0),
+        (2, 6, 0),
+    }
+
+
+def test_agents_do_not_mix_and_gauges_begin_anew_but_coverage_adds_up():
+    walks = Walks(NAMES, 2)
+    walks.begin(rows((1, 0, 0), (1, 9, 9)))
+    for x in (1, 0, 1, 0):
+        walks.look(rows((1, x, 0), (1, 9 - x, 9)))
+    first = walks.take()
+    assert first["loop_share"] == pytest.approx(6 / 8)
+    walks.look(rows((1, 0, 1), (1, 9, 8)))
+    assert walks.take() == {"loop_share": 0.0, "coverage": first["coverage"] + 2}
+
+
+def test_cells_survive_a_checkpoint_and_an_older_one_has_none():
+    walks, again = walked((1, 0, 0), (1, 1, 0), (200, 255, 255), (200, 255, 254)), Walks(NAMES, 3)
+    again.load(walks.tensors())
+    assert again.cells == walks.cells
+    again.load({})
+    assert again.take() == {"coverage": 0.0}
+
+
+def test_a_workload_without_places_is_not_watched():
+    walks = Walks(("episode_return", "episode", "step"), 4)
+    walks.begin(np.zeros((4, 3), np.float32))
+    assert not walks.watching
+    assert walks.take() == {}
+    assert walks.tensors()["cells"].dtype == torch.int32
+
+
+def test_a_milestone_is_new_once():
+    milestones = Milestones(lambda facts: facts.get("names", ()))
+    assert milestones.look(64, [{"names": ("b", "a")}, {"names": ("a",)}, {}]) == ["a", "b"]
+    assert milestones.look(128, [{"names": ("a", "c")}]) == ["c"]
+    assert milestones.first == {"a": 64, "b": 64, "c": 128}
+
+
+class Told(SystemClock):
+    at = 100.0
+
+    def monotonic(self):
+        return self.at
+
+
+def test_time_is_told_as_shares_of_what_has_passed_and_only_once():
+    clock = Told()
+    watch = Watch(clock)
+    for seconds in (1.0, 2.0):
+        with watch.on("emulation"):
+            clock.at += seconds
+    with watch.on("inference"):
+        clock.at += 1.0
+    assert watch.take(5.0) == {"emulation_share": 0.6, "inference_share": 0.2}
+    assert watch.take(5.0) == {}
+
+
+def test_facts_have_the_telemetrys_names():
+    assert named(("a", "b"), np.array([[1, 2], [3, 4]], np.float32)) == [
+        {"a": 1.0, "b": 2.0},
+        {"a": 3.0, "b": 4.0},
+    ]
