@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,19 +18,16 @@ from Daddy.core.events import read_events
 from Daddy.core.fleet import Fleet, fold
 from Daddy.core.lease import read_lease
 from Daddy.core.paths import RunPaths
+from tests import patience
 
 ROOT = Path(__file__).resolve().parents[2]
 _OURS = ("SLURM_", "SBATCH_", "SQUEUE_", "DADDY_", "SMALL_LEARNER_")
 
 
-def until(true: Callable[[], object], timeout_s: float = 60.0) -> None:
+def until(true: Callable[[], object], timeout_s: float = 30.0) -> None:
     """Wait for something to become true; the test fails when it does not."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if true():
-            return
-        time.sleep(0.05)
-    pytest.fail(f"it did not come true within {timeout_s:g} s")
+    if not patience.until(true, timeout_s):
+        pytest.fail(f"it did not come true within {timeout_s:g} s, nor long after")
 
 
 @dataclass
@@ -82,14 +78,18 @@ class Person:
         return [one for line in lines if (one := json.loads(line))["kind"] == kind]
 
 
-@pytest.fixture(scope="session")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def copied_checkout(folder: Path) -> Path:
     """The package as it is, with ``small_learner`` in the place of the learner."""
-    folder = tmp_path_factory.mktemp("checkout")
     leave = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "Daddy", folder / "Daddy", ignore=leave)
     shutil.copy(ROOT / "tests" / "cluster" / "small_learner.py", folder / "Daddy/train_slim.py")
     return folder
+
+
+@pytest.fixture(scope="session")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout that every test may run and none may change."""
+    return copied_checkout(tmp_path_factory.mktemp("checkout"))
 
 
 def small_config(run_dir: Path, **changes: dict[str, object]) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""A learner as small as the seams allow: it claims a slot, writes checkpoints, leaves when asked.
+"""A learner as small as the seams allow: fills the slot that the launcher claimed for it, resumes,
+checkpoints, leaves when asked.
 
 Stands in for ``Daddy.train_slim`` in a copied checkout, so that the controller's tests speak of
 processes, leases and files as they are and not of neural networks.
@@ -13,28 +14,16 @@ import sys
 import threading
 from pathlib import Path
 
+from Daddy.cluster.orchestrator.slots import newest_checkpoint
 from Daddy.core.clock import SystemClock
 from Daddy.core.config import load_effective, run_paths
 from Daddy.core.events import EventWriter
 from Daddy.core.files import write_json
 from Daddy.core.job import read_job
-from Daddy.core.lease import Lease
-from Daddy.core.machine import host_name, myself
+from Daddy.core.seat import resume
 from Daddy.core.wall import StopSignal, drain_margin
 
-CLAIM_S = 3.0
 STEP_S = 0.1
-
-
-def claim(run, holder, slots, clock):
-    until, never = clock.monotonic() + CLAIM_S, threading.Event()
-    while clock.monotonic() < until:
-        for number in range(slots):
-            lease = Lease.claim(run.slot(number).lease, holder)
-            if lease is not None:
-                return number, lease
-        clock.wait(never, STEP_S)
-    return None
 
 
 def main() -> int:
@@ -44,26 +33,25 @@ def main() -> int:
     args = parser.parse_args()
     clock, job, stopper = SystemClock(), read_job(os.environ), StopSignal().install()
     config = load_effective(args.config)
-    run, who = run_paths(config), myself()
+    run = run_paths(config)
     if os.environ.get("SMALL_LEARNER_CRASHES"):
         return 1
     events = EventWriter(run.events, config.run_name, "cartpole", "learner", args.attempt, clock)
-    facts = {"token": args.attempt, "job_id": job.job_id}
-    events.write("state", 0, {"state": "started", **facts})
-    holder = {**facts, "host": host_name(), "pid": who.pid, "created": who.created}
-    claimed = claim(run, holder, config.slurm.max_running, clock)
-    if claimed is None:
+    facts = {"token": args.attempt, "job_id": job.job_id, "release": job.release}
+    lease = resume(run, job.slot, job.term, clock)
+    if lease is None:
         return 11
-    slot, lease = claimed
+    slot = lease.number
     events.write("state", 0, {"state": "claimed", "slot": slot, "term": lease.term, **facts})
-    started, step, never = clock.now(), 0, threading.Event()
+    folder = run.slot(slot).checkpoints
+    _, step = newest_checkpoint(folder)
+    started, never = clock.now(), threading.Event()
     limit = config.training.max_runtime_seconds
     ends = job.end_time - drain_margin(job.end_time - started) if job.end_time else None
     why = None
     while why is None:
         clock.wait(never, STEP_S)
         step += 1
-        folder = run.slot(slot).checkpoints
         write_json(folder / f"t{lease.term:06d}-s{step:012d}.json", {"step": step})
         lease.beat({"step": step})
         if clock.now() - started > limit or (ends and clock.now() >= ends):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.companions import Companions
 from Daddy.cluster.orchestrator.controller import Controller, Parts
 from Daddy.cluster.orchestrator.history import Entry
-from Daddy.cluster.orchestrator.intent import Intent, write_intent
-from Daddy.cluster.orchestrator.records import JobState, Mode, Policy, QueueJob, Snapshot
+from Daddy.cluster.orchestrator.intent import Intent, read_intent, write_intent
+from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.records import JobState, Mode, QueueJob, Snapshot
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.events import read_events
 from Daddy.core.files import read_json
@@ -28,7 +30,7 @@ def make_parts(hands: Hands, clock: Clock = CLOCK) -> Parts:
         scheduler=hands.site,
         ledger=hands.ledger,
         effects=hands.effects,
-        policy=Policy(pass_s=0.05, hot_pass_s=0.05),
+        rules=lambda _release: Policy(pass_s=0.05, hot_pass_s=0.05, quiet_pass_s=0.05),
         companions=Companions({}, run.logs, {}, clock),
         steps=lambda: (0, 0),
         clock=clock,
@@ -85,6 +87,34 @@ def test_an_intent_that_cannot_be_found_is_no_wish_to_cancel_everything(tmp_path
     finally:
         stop.set()
         loop.join(10)
+
+
+def test_a_start_that_is_said_while_the_run_ends_is_not_lost(tmp_path: Path) -> None:
+    hands = Hands(tmp_path)
+    done = Intent(Mode.DONE, 4, "local", "r", "cartpole")
+    write_intent(hands.run, done, 0.0)
+
+    def listing() -> Snapshot:
+        write_intent(hands.run, replace(done, mode=Mode.RUN), 1.0)
+        return Snapshot(CLOCK.now(), ())
+
+    hands.site.snapshot = listing  # type: ignore[method-assign]
+    final, _ = Controller(make_parts(hands)).once()
+    intent = read_intent(hands.run)
+    assert intent is not None
+    assert (final, intent.mode) == (None, Mode.RUN)
+
+
+def test_a_start_said_on_a_host_whose_clock_is_behind_forgives_failures_too(tmp_path: Path) -> None:
+    hands = Hands(tmp_path)
+    wanted = Intent(Mode.RUN, 0, "local", "r", "cartpole", started_ts=CLOCK.now())
+    for said in (wanted, replace(wanted, started_ts=wanted.started_ts - 600.0)):
+        write_intent(hands.run, said, 0.0)
+        before = CLOCK.now()
+        for _ in range(2):
+            Controller(make_parts(hands)).once()
+        assert hands.ledger.view.started_ts >= before
+    assert hands.kinds().count("start") == 2
 
 
 def test_a_wall_clock_that_is_set_back_does_not_put_the_controller_to_sleep(tmp_path: Path) -> None:

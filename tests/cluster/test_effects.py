@@ -7,18 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator.effects import Effects
-from Daddy.cluster.orchestrator.ledger import LedgerFile, read_entries
-from Daddy.cluster.orchestrator.records import (
+from Daddy.cluster.orchestrator.actions import (
+    Amend,
     Cancel,
-    Chaining,
     Conclude,
     EndTerm,
-    Mode,
-    Observation,
-    Snapshot,
+    Orders,
+    Pause,
     Submit,
 )
+from Daddy.cluster.orchestrator.decisions.failures import REFUSED_FOR_GOOD, is_final
+from Daddy.cluster.orchestrator.decisions.pauses import find
+from Daddy.cluster.orchestrator.effects import Effects
+from Daddy.cluster.orchestrator.intent import Intent, read_intent, write_intent
+from Daddy.cluster.orchestrator.ledger import LedgerFile, read_entries
+from Daddy.cluster.orchestrator.orders import read_orders
+from Daddy.cluster.orchestrator.plan import plan
+from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.records import Desired, Mode, Observation, QueueJob, Snapshot
+from Daddy.cluster.orchestrator.records import Site as SiteFacts
 from Daddy.cluster.orchestrator.scheduler import (
     Answer,
     JobRef,
@@ -44,7 +51,9 @@ class Site:
     answers: list[Answer]
     asked: list[str] = field(default_factory=list)
     refs: list[JobRef] = field(default_factory=list)
+    changes: list[Amend] = field(default_factory=list)
     name: str = "told"
+    calls: int = 0
 
     def submit(self, spec: JobSpec) -> Answer:
         newest = list(read_entries(self.ledger))[-1]
@@ -63,6 +72,15 @@ class Site:
         if self.answers:
             raise SchedulerError("scancel failed", "later")
 
+    def amend(self, job: JobRef, change: Amend) -> None:
+        self.changes.append(change)
+
+    def autopsy(self, jobs) -> tuple[QueueJob, ...]:
+        return ()
+
+    def site(self) -> tuple[SiteFacts, str]:
+        return SiteFacts(), "nothing was read"
+
 
 class Hands:
     def __init__(self, folder: Path, *answers: Answer) -> None:
@@ -74,7 +92,7 @@ class Hands:
         events = EventWriter(self.run.events, "tiny", "cartpole", "controller", "me", CLOCK)
         self.effects = Effects(self.run, lease, self.ledger, self.site, self.spec, events, CLOCK)
 
-    def spec(self, token: str, number: int, after: int | None) -> JobSpec:
+    def spec(self, token: str, number: int, wish: Submit) -> JobSpec:
         folder = self.run.root
         return JobSpec(token, number, "tiny-000000", ("true",), {}, folder, folder, folder, 60, 5)
 
@@ -107,10 +125,20 @@ def test_after_silence_or_a_refusal_nothing_more_is_submitted_in_this_pass(
     assert len(hands.site.asked) == 1
 
 
+def test_what_was_taken_before_is_not_refused_for_good_now(tmp_path: Path) -> None:
+    """An accounting that is away makes every account look invalid."""
+    away = Refused("Invalid account or account/partition combination", for_good=True)
+    hands = Hands(tmp_path, away, Submitted(17), away)
+    for wish in ("never worked here", "mended", "worked before"):
+        hands.effects.apply([Submit(wish)])
+    reasons = [one.reason for one in hands.ledger.view.attempts if one.reason]
+    assert [one.startswith(REFUSED_FOR_GOOD) for one in reasons] == [True, False]
+
+
 def test_a_submit_limit_is_learnt_and_kept(tmp_path: Path) -> None:
     hands = Hands(tmp_path, Refused("QOSMaxSubmitJobPerUserLimit", limit=True))
     hands.effects.apply([Submit("one")])
-    assert LedgerFile(hands.run.ledger, 2).view.chaining is Chaining.LATE
+    assert LedgerFile(hands.run.ledger, 2).view.site.counts_waiting
 
 
 def test_without_its_term_a_controller_does_nothing_and_writes_nothing(tmp_path: Path) -> None:
@@ -125,9 +153,71 @@ def test_without_its_term_a_controller_does_nothing_and_writes_nothing(tmp_path:
 def test_a_cancel_that_failed_is_not_written_down_as_done(tmp_path: Path) -> None:
     hands = Hands(tmp_path, Submitted(1), Submitted(2))
     hands.effects.apply([Cancel("0" * 12, 5, "surplus")])
-    assert hands.kinds() == []
+    assert hands.kinds() == ["dismissed"]
     told = [event for event in read_events(hands.run.events) if event["event"] == "error"]
     assert "scancel failed" in told[0]["data"]["text"]
+
+
+class Mute(Site):
+    """Does what it is told, and its answers are lost."""
+
+    def cancel(self, jobs) -> None:
+        self.refs += jobs
+        raise SchedulerError("scancel … gave no answer within 40 s", "later")
+
+    def amend(self, job: JobRef, change: Amend) -> None:
+        self.changes.append(change)
+        raise SchedulerError("scontrol … gave no answer within 40 s", "later")
+
+
+def with_a_mute_site(folder: Path) -> tuple[Hands, list[str]]:
+    hands = Hands(folder, Submitted(17), Submitted(18))
+    hands.effects.apply([Submit("one"), Submit("two")])
+    hands.effects._scheduler = Mute(hands.run.ledger, [])
+    return hands, hands.site.asked
+
+
+def test_cancels_without_an_answer_are_our_own_wish_and_no_administrators(tmp_path: Path) -> None:
+    hands, tokens = with_a_mute_site(tmp_path)
+    hands.effects.apply([Cancel(one, 17 + n, "surplus") for n, one in enumerate(tokens)])
+    for token in tokens:
+        hands.effects.note("ended", token, outcome="cancelled")
+    assert find(hands.ledger.view, Snapshot(0.0, ()), Policy()) is None
+
+
+def test_a_hold_without_an_answer_is_taken_back_when_it_is_over(tmp_path: Path) -> None:
+    hands, (token, _) = with_a_mute_site(tmp_path)
+    hands.effects.apply([Amend(token, 17, "2 failures in a row", hold=True)])
+    known = LedgerFile(hands.run.ledger, 2).view
+    decided = plan(Desired(Mode.RUN, 4), known, Snapshot(0.0, ()), Policy(), CLOCK.now())
+    assert Amend(token, 17, "it may start again", hold=False) in decided.actions
+
+
+def test_a_job_refused_without_some_nodes_is_not_refused_for_good(tmp_path: Path) -> None:
+    words = "Requested node configuration is not available"
+    hands = Hands(tmp_path, Refused(words, for_good=True), Refused(words, for_good=True))
+    hands.effects.apply([Submit("a slot is empty", exclude=("n1",))])
+    hands.effects.apply([Submit("a slot is empty")])
+    assert [is_final(one) for one in hands.ledger.view.attempts] == [False, True]
+
+
+def test_a_limit_that_the_persons_own_jobs_filled_counts_them(tmp_path: Path) -> None:
+    hands = Hands(tmp_path, Refused("QOSMaxSubmitJobPerUserLimit", limit=True))
+    hands.effects.apply([Submit("one")], others=15)
+    site = LedgerFile(hands.run.ledger, 2).view.site
+    assert (site.max_submitted, site.counts_waiting) == (15, False)
+
+
+@pytest.mark.parametrize("said", [Mode.DRAIN, Mode.NOW])
+def test_a_stop_that_was_said_in_the_same_moment_is_not_lost_to_a_pause(
+    tmp_path: Path, said: Mode
+) -> None:
+    hands = Hands(tmp_path)
+    write_intent(hands.run, Intent(said, 4, "slurm", "r1", "cartpole"), 0.0)
+    hands.effects.apply([Pause("an administrator holds job 9")])
+    intent = read_intent(hands.run)
+    assert intent is not None
+    assert intent.mode is said
 
 
 def test_a_dead_holders_term_is_ended_and_a_conclusion_is_handed_back(tmp_path: Path) -> None:
@@ -137,6 +227,49 @@ def test_a_dead_holders_term_is_ended_and_a_conclusion_is_handed_back(tmp_path: 
     view = read_lease(hands.run.slot(2).lease)
     assert view is not None
     assert (view.ended, final) == ("its job is gone", Mode.STOPPED)
+
+
+def test_a_change_of_a_waiting_job_is_remembered_as_it_was_made(tmp_path: Path) -> None:
+    hands = Hands(tmp_path, Submitted(17))
+    hands.effects.apply([Submit("a slot is empty", exclude=("n1",))])
+    token = hands.site.asked[0]
+    change = Amend(token, 17, "n2 failed twice", hold=True, exclude=("n1", "n2"))
+    assert hands.ledger.view.attempts[0].excluded == ("n1",)
+    hands.effects.apply([change])
+    assert hands.site.changes == [change]
+    (attempt,) = LedgerFile(hands.run.ledger, 2).view.attempts
+    assert (attempt.held, attempt.excluded, attempt.limit_s) == (True, ("n1", "n2"), None)
+
+
+def test_a_pause_is_durable_and_told_once(tmp_path: Path) -> None:
+    hands, told = Hands(tmp_path), []
+    hands.effects._tell_person = lambda kind, text: told.append((kind, text))
+    write_intent(hands.run, Intent(Mode.RUN, 4, "slurm", "r1", "cartpole"), 0.0)
+    hands.effects.apply([Pause("an administrator holds job 9")])
+    intent = read_intent(hands.run)
+    assert intent is not None
+    assert (intent.mode, intent.release) == (Mode.PAUSED, "r1")
+    assert told == [("paused", "the run is paused: an administrator holds job 9")]
+    assert "paused" in LedgerFile(hands.run.ledger, 2).view.noticed
+
+
+def test_orders_are_left_for_the_jobs_and_written_only_when_they_change(tmp_path: Path) -> None:
+    hands = Hands(tmp_path)
+    orders = Orders({0: "r1", 2: "r2"}, "r2 is tried in slot 2")
+    hands.effects.order(orders)
+    written = hands.run.orders.stat().st_mtime_ns
+    hands.effects.order(orders)
+    hands.effects.order(None)
+    assert hands.run.orders.stat().st_mtime_ns == written
+    assert read_orders(hands.run) == orders
+
+
+@pytest.mark.parametrize("damage", ["", "{", '{"v": 1}', '{"slots": [1]}', '{"slots": {"x": "r"}}'])
+def test_orders_that_were_damaged_are_written_anew(tmp_path: Path, damage: str) -> None:
+    hands = Hands(tmp_path)
+    hands.run.orders.write_text(damage)
+    hands.effects.order(Orders({0: "r1"}))
+    assert read_orders(hands.run) == Orders({0: "r1"})
 
 
 def test_every_fact_is_an_event_in_words(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from Daddy.cluster.orchestrator.history import Entry, replay
 from Daddy.cluster.orchestrator.ledger import LedgerFile, read_entries
-from Daddy.cluster.orchestrator.records import Chaining, Phase
+from Daddy.cluster.orchestrator.records import Phase
 
 FACTS = [
     Entry("start", 1.0),
@@ -21,7 +21,7 @@ FACTS = [
     Entry("progressed", 6.0, "aa", {"checkpoint_step": 512}),
     Entry("left", 7.0, "aa", {"reason": "wall time"}),
     Entry("ended", 8.0, "aa", {"outcome": "drained", "reason": "wall time"}),
-    Entry("learnt", 9.0, data={"chaining": "chain"}),
+    Entry("learnt", 9.0, data={"site": {"enforced": True}, "why": "job 9 waits for the cap"}),
 ]
 
 
@@ -39,7 +39,7 @@ def test_what_was_written_is_read_again(tmp_path: Path) -> None:
     assert after == before
     (attempt,) = after.attempts
     assert (attempt.job_id, attempt.slot, attempt.term, attempt.phase) == (17, 2, 9, Phase.ENDED)
-    assert after.chaining is Chaining.CHAIN
+    assert after.site.enforced
 
 
 @given(cut=st.integers(0, 700))
@@ -83,3 +83,14 @@ def test_old_ended_attempts_are_let_go_and_live_ones_never() -> None:
     assert len(ledger.attempts) <= 501
     assert ledger.attempts[0].token == "live"
     assert ledger.next_number == 700
+
+
+def test_the_newest_entries_alone_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    ledger = LedgerFile(path, 1)
+    for number in range(50):
+        ledger.append(Entry("intent", float(number), f"{number:012x}", {"number": number}))
+    newest = [entry.data["number"] for entry in read_entries(path, newest=500)]
+    assert newest == list(range(50 - len(newest), 50))
+    assert 3 <= len(newest) < 10
+    assert len(list(read_entries(path, newest=1 << 20))) == 50

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from Daddy.cluster.orchestrator.actions import Amend
 from Daddy.cluster.orchestrator.local_queue import LocalJobFiles
 from Daddy.cluster.orchestrator.local_scheduler import LocalScheduler
 from Daddy.cluster.orchestrator.records import JobState, QueueJob, Snapshot, Unknown
 from Daddy.cluster.orchestrator.scheduler import JobRef, JobSpec, Submitted
 from Daddy.core.clock import SystemClock
+from Daddy.core.errors import SchedulerError
 from Daddy.core.machine import is_alive
 from Daddy.core.names import new_token
 from tests.cluster.conftest import until
@@ -105,6 +107,46 @@ def test_a_job_runs_logs_where_slurm_would_and_tells_its_exit_code(queue: Queue)
     assert job.job_id == 1
 
 
+def test_a_held_job_lets_others_pass_and_runs_once_released(queue: Queue) -> None:
+    first, second, held, last = (queue.submit(POLITE) for _ in range(4))
+    queue.ready(first)
+    queue.ready(second)
+    queue.scheduler.amend(held, Amend(held.token, held.job_id, "a guest", hold=True))
+    assert queue.row(held).why == "Held"
+    queue.scheduler.signal([first])
+    queue.ready(last)
+    queue.scheduler.signal([second])
+    queue.wait(second, JobState.ENDED)
+    time.sleep(0.3)
+    assert queue.row(held).state is JobState.PENDING
+    queue.scheduler.amend(held, Amend(held.token, held.job_id, "gone again", hold=False))
+    queue.ready(held)
+
+
+def test_a_waiting_jobs_limit_can_be_made_shorter(queue: Queue) -> None:
+    others = [queue.submit(POLITE) for _ in range(2)]
+    for other in others:
+        queue.ready(other)
+    job = queue.submit(STUBBORN)
+    queue.scheduler.amend(job, Amend(job.token, job.job_id, "maintenance", limit_s=2))
+    assert queue.row(job).limit_s == 2
+    queue.scheduler.signal(others)
+    row = queue.wait(job, JobState.ENDED)
+    assert row.word == "TIMEOUT"
+
+
+def test_a_strange_token_changes_nothing(queue: Queue) -> None:
+    job = queue.submit(POLITE)
+    with pytest.raises(SchedulerError):
+        queue.scheduler.amend(JobRef(job.job_id, "f" * 12), Amend("f" * 12, 1, "why", hold=True))
+
+
+def test_our_own_queue_says_what_it_allows_and_asks_nobody(queue: Queue) -> None:
+    site, _ = queue.scheduler.site()
+    assert (site.max_running, site.enforced) == (2, True)
+    assert (queue.scheduler.autopsy([]), queue.scheduler.calls) == ((), 0)
+
+
 def test_no_more_jobs_run_than_there_are_places_and_a_freed_place_is_taken(queue: Queue) -> None:
     first, second, third = (queue.submit(POLITE) for _ in range(3))
     queue.ready(first)
@@ -157,6 +199,17 @@ def test_a_cancelled_job_never_runs_even_when_cancelled_at_birth(queue: Queue) -
     row = queue.wait(job, JobState.ENDED)
     assert row.word == "CANCELLED"
     assert queue.out(job) == ""
+
+
+def test_a_job_whose_submitter_died_before_it_was_born_is_over_once_cancelled(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else `stop` would wait a minute for a job that nobody started."""
+    monkeypatch.setattr(queue.scheduler, "_launch", lambda *_: None)
+    job = queue.submit("print('never')")
+    assert queue.row(job).state is JobState.PENDING
+    queue.scheduler.cancel([job])
+    assert (queue.row(job).state, queue.row(job).word) == (JobState.ENDED, "CANCELLED")
 
 
 def test_cancel_needs_the_token_as_well_as_the_id(queue: Queue) -> None:

@@ -1,40 +1,59 @@
-"""Whatever happens, in whatever order: what the planner promises (Hypothesis state machine)."""
+"""Whatever happens, in whatever order: what the planner promises (Hypothesis state machines).
+
+The twelve promises: no more live jobs than slots and successors (1), no token twice (2), nothing is
+done about what cannot be seen (3), nothing is submitted once the run is to end (4), in calm weather
+every slot trains (5), submissions keep to their rate (6), a controller killed between any two
+effects changes nothing in the end (7), a plan that was applied leaves nothing to plan (8), terms
+only grow (10), wall time is no failure (11), one bad slot costs no other one anything (12). That a
+controller without its term does nothing (9) is told in ``test_effects``.
+"""
 
 from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from Daddy.cluster.orchestrator.records import Desired, Mode, Policy, Submit
+from Daddy.cluster.orchestrator.actions import Cancel, Signal, Submit
+from Daddy.cluster.orchestrator.decisions.breaker import holds
+from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.records import Desired, Mode, Outcome, Site
 from tests.cluster.world import World
 
-SLOTS, SPARES = 3, 3
-POLICY = Policy(
-    pass_s=60, absence_gap_s=30, max_running=SLOTS, spares=SPARES, delays_s=(0, 60, 300)
-)
+SLOTS, SPARES, EXTRA = 3, 3, 2
+POOL = Policy(
+    pass_s=60, absence_gap_s=30, answer_s=0, max_running=SLOTS, spares=SPARES, extra=EXTRA,
+    delays_s=(0, 60, 300), canary_s=300, forget_s=3600, hourly=40, enforced=True,
+)  # fmt: skip
+MOST = SLOTS + SPARES + EXTRA
 
 
 class Fleet(RuleBasedStateMachine):
     """A controller that is killed at any step, on a site where anything happens to jobs."""
 
+    policy = POOL
+
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(POLICY, Desired(Mode.RUN, SLOTS))
+        self.world = World(self.policy, Desired(Mode.RUN, SLOTS))
+        self.terms: dict[int, int] = {}
 
     @rule(effects=st.integers(0, 12))
     def a_pass_that_may_be_killed(self, effects: int) -> None:
-        before = len(self.world.ledger.live)
-        planned = self.world.one_pass(effects=effects)
-        submits = sum(isinstance(action, Submit) for action in planned)
-        if submits:
-            assert before <= SLOTS + SPARES
-            assert self.world.desired.mode is Mode.RUN
-            assert len(self.world.ledger.live) <= SLOTS + SPARES + len(self.revived())
+        self.judge(len(self.world.ledger.live), self.world.one_pass(effects=effects))
 
     @rule()
     def a_whole_pass(self) -> None:
-        self.world.one_pass()
+        self.judge(len(self.world.ledger.live), self.world.one_pass())
+
+    def judge(self, before: int, planned) -> None:
+        if any(isinstance(action, Submit) for action in planned):
+            assert self.world.desired.mode in (Mode.RUN, Mode.PAUSED)
+            assert before < MOST
+            assert len(self.world.ledger.live) <= MOST + self.revived()
 
     @rule()
     def a_blind_pass_changes_nothing(self) -> None:
@@ -67,8 +86,13 @@ class Fleet(RuleBasedStateMachine):
     def stop_is_said(self, mode: Mode) -> None:
         self.world.desired = Desired(mode, SLOTS)
 
-    def revived(self) -> list[str]:
-        return [one.token for one in self.world.entries if one.data.get("adopted")]
+    @precondition(lambda self: self.world.desired.mode is Mode.PAUSED)
+    @rule()
+    def start_is_said_again(self) -> None:
+        self.world.say_start()
+
+    def revived(self) -> int:
+        return sum(1 for one in self.world.entries if one.data.get("adopted"))
 
     @invariant()
     def never_more_running_than_the_cap(self) -> None:
@@ -79,25 +103,123 @@ class Fleet(RuleBasedStateMachine):
         held = [slot.token for slot in self.world.slots if slot.goodbye is None]
         assert len(held) == len(set(held))
 
+    @invariant()
+    def no_token_is_used_twice(self) -> None:
+        intents = [one.token for one in self.world.entries if one.kind == "intent"]
+        assert len(intents) == len(set(intents))
+
+    @invariant()
+    def submissions_keep_to_their_rate(self) -> None:
+        hours = Counter(
+            int(one.ts - 1000.0) // 3600
+            for one in self.world.entries
+            if one.kind == "intent" and not one.data.get("adopted")
+        )
+        assert all(count <= 2 * self.policy.hourly for count in hours.values())
+
+    @invariant()
+    def terms_only_grow(self) -> None:
+        for number, slot in enumerate(self.world.slots):
+            assert slot.term >= self.terms.get(number, 0)
+            self.terms[number] = slot.term
+
+    @invariant()
+    def wall_time_holds_nothing(self) -> None:
+        ledger = self.world.ledger
+        ends = {one.outcome for one in ledger.attempts if one.outcome is not None}
+        refused = any(one.reason.startswith("refused") for one in ledger.attempts)
+        if ends <= {Outcome.DRAINED} and not refused:
+            assert holds(ledger, self.policy, self.world.now) == ()
+
     def teardown(self) -> None:
         """In calm weather every history ends at the same place: full slots, or none at all."""
-        self.world.settle()
+        for _ in range(2):  # what was cancelled just before the calm pauses the run within it
+            if self.world.desired.mode is Mode.PAUSED:
+                self.world.say_start()
+            self.world.settle()
         live = self.world.ledger.live
         queue = [*self.world.running, *self.world.pending]
         assert {job.token for job in queue} == {one.token for one in live}
         if self.world.desired.mode is Mode.RUN:
             assert sum(one.training for one in live) == SLOTS
-            assert len(live) == SLOTS + SPARES
+            assert self.ahead(len(live) - SLOTS)
             assert self.world.one_pass() == ()
         else:
             assert self.world.concluded is Mode.STOPPED
             assert live == ()
 
+    def ahead(self, waiting: int) -> bool:
+        return SPARES <= waiting <= SPARES + EXTRA
 
-Fleet.TestCase.settings = settings(
-    max_examples=100,
+
+class ChainedFleet(Fleet):
+    """The same where no cap was ever seen: each successor waits behind its predecessor."""
+
+    policy = replace(POOL, enforced=False)
+
+    def ahead(self, waiting: int) -> bool:
+        return SPARES <= waiting <= SPARES + EXTRA
+
+
+class LateFleet(Fleet):
+    """The same where nothing may wait."""
+
+    policy = replace(POOL, prequeue=False)
+
+    def ahead(self, waiting: int) -> bool:
+        return 0 <= waiting <= SPARES + EXTRA
+
+
+class BadSlot(RuleBasedStateMachine):
+    """One slot kills whatever trains in it; the others never lose a job for that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World(POOL, Desired(Mode.RUN, SLOTS))
+        self.world.settle(10)
+        self.neighbours = {job.token for job in self.world.running if job.slot != 0}
+
+    @rule(seconds=st.sampled_from([1, 61, 400]))
+    def a_pass(self, seconds: int) -> None:
+        self.world.now += seconds
+        touched = [one for one in self.world.one_pass() if isinstance(one, Cancel | Signal)]
+        assert not {one.token for one in touched} & self.neighbours
+
+    @rule()
+    def the_site_starts_a_job(self) -> None:
+        self.world.start_one()
+
+    @rule()
+    def the_bad_slot_strikes(self) -> None:
+        for index, job in enumerate(self.world.running):
+            if job.slot == 0:
+                self.world.end(index, "crash")
+                return
+
+    @invariant()
+    def the_neighbours_train(self) -> None:
+        running = {job.token for job in self.world.running}
+        assert self.neighbours <= running
+
+
+OFTEN = settings(
+    max_examples=60,
     stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
-TestFleet = Fleet.TestCase
+TestPool = Fleet.TestCase
+TestPool.settings = OFTEN
+TestChain = ChainedFleet.TestCase
+TestChain.settings = OFTEN
+TestLate = LateFleet.TestCase
+TestLate.settings = OFTEN
+TestBadSlot = BadSlot.TestCase
+TestBadSlot.settings = settings(OFTEN, max_examples=30)
+
+
+def test_a_site_that_counts_waiting_jobs_gets_none() -> None:
+    world = World(replace(POOL, enforced=False), Desired(Mode.RUN, SLOTS))
+    world.learn(Site(max_submitted=SLOTS + 1))
+    world.settle(20)
+    assert (len(world.running), len(world.pending)) == (SLOTS, 0)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 from Daddy.cluster.orchestrator.history import fold
+from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.records import (
     Attempt,
     JobState,
     Ledger,
     Phase,
-    Policy,
     QueueJob,
+    Site,
     SlotView,
     Snapshot,
 )
@@ -55,7 +56,7 @@ def test_one_listing_without_a_job_is_no_proof_and_two_are() -> None:
     assert kinds(first) == ["absent"]
     known = after(known, first)
     assert seen(known, now=NOW + 29) == ()
-    (gone,) = seen(known, now=NOW + 30)
+    (gone,) = seen(known, now=NOW + 31)
     assert (gone.kind, gone.data["outcome"]) == ("ended", "lost")
 
 
@@ -114,7 +115,7 @@ def test_a_job_of_ours_that_the_ledger_lost_is_adopted() -> None:
         ("OUT_OF_MEMORY", 125, "crashed"),
         ("TIMEOUT", 0, "drained"),
         ("PREEMPTED", 0, "drained"),
-        ("NODE_FAIL", 0, "lost"),
+        ("NODE_FAIL", 0, "node failed"),
         ("CANCELLED by 1000", 0, "cancelled"),
         ("COMPLETED", None, "done"),
     ],
@@ -154,6 +155,21 @@ def test_a_learner_started_by_hand_is_let_be_until_its_process_is_gone() -> None
     assert kinds(seen(Ledger(), slots=(gone,))) == ["orphaned"]
 
 
+def test_of_two_jobs_with_one_token_the_one_that_trains_counts() -> None:
+    known = Ledger((attempt(slot=0, term=3),))
+    surplus = row(JobState.ENDED, "FAILED", job_id=8, exit_code=11)
+    for rows in ((row(), surplus), (surplus, row())):
+        assert seen(known, *rows, slots=(view(),)) == ()
+
+
+def test_a_job_begins_anew_once_its_node_has_booted() -> None:
+    known = Ledger((attempt(started_ts=110.0),))
+    booted = row(started_ts=900.0, node="cloud1")
+    (began,) = seen(known, booted)
+    assert (began.kind, began.data["started_ts"]) == ("started", 900.0)
+    assert seen(after(known, (began,)), booted) == ()
+
+
 def test_a_requeued_job_gives_up_its_slot_and_waits_again() -> None:
     known = Ledger((attempt(slot=0, term=3),))
     entries = seen(known, row(JobState.PENDING, "PENDING", why="BeginTime"), slots=(view(),))
@@ -163,11 +179,23 @@ def test_a_requeued_job_gives_up_its_slot_and_waits_again() -> None:
 
 
 def test_a_surplus_job_that_ran_beside_a_full_fleet_teaches_to_chain() -> None:
+    known_site = Site(enforced=True)
     full = [attempt(token=f"{n:012x}", number=n, slot=n, term=1, job_id=n) for n in (1, 2)]
-    known = Ledger((*full, attempt(number=3)))
+    known = Ledger((*full, attempt(number=3)), site=known_site)
     rows = [row(token=one.token, job_id=one.job_id) for one in full]
     entries = seen(known, *rows, row(JobState.ENDED, "FAILED", exit_code=11))
     assert kinds(entries)[-1] == "learnt"
-    half = Ledger((full[0], attempt(number=3)))
+    half = Ledger((full[0], attempt(number=3)), site=known_site)
     entries = seen(half, rows[0], row(JobState.ENDED, "FAILED", exit_code=11))
     assert "learnt" not in kinds(entries)
+
+
+def test_a_hand_over_that_was_seen_at_once_was_not_slow() -> None:
+    """The successor holds the slot in the same look that first shows its predecessor gone."""
+    older = attempt(token="0" * 12, job_id=6, slot=0, term=2, claimed_ts=200.0)
+    known = Ledger((older, attempt(Phase.SUBMITTED, started_ts=None)))
+    ended = row(JobState.ENDED, "FAILED", token="0" * 12, job_id=6, exit_code=10)
+    (claimed,) = [
+        one for one in seen(known, ended, row(), slots=(view(),)) if one.kind == "claimed"
+    ]
+    assert "slow" not in claimed.data

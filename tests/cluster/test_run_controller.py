@@ -71,7 +71,7 @@ def test_a_killed_learner_is_replaced_in_its_slot(person: Person) -> None:
     until(lambda: person.sees()["slots"][0]["job_id"] not in (victim["job_id"], None))
     until(lambda: person.training == 2)
     assert person.sees()["slots"][1]["term"] == 1  # the healthy neighbour was left alone
-    assert person.sees()["slots"][0]["checkpoint_step"] >= step - 1
+    assert person.sees()["slots"][0]["checkpoint_step"] >= step
     reasons = [one["outcome"] for one in person.ledger("ended")]
     assert reasons == ["crashed"]
 
@@ -79,9 +79,9 @@ def test_a_killed_learner_is_replaced_in_its_slot(person: Person) -> None:
 def test_a_second_start_is_told_who_controls_the_run(person: Person) -> None:
     person.says("start")
     again = person.says("start")
-    assert again.returncode == 5
-    assert f"pid {person.controller}" in again.stderr
-    assert "what to do" in again.stderr
+    assert again.returncode == 0
+    assert f"pid {person.controller}" in again.stdout
+    assert "nothing was changed" in again.stdout
 
 
 def test_stop_works_without_a_controller_and_nothing_comes_back(person: Person) -> None:

@@ -6,11 +6,22 @@ from pathlib import Path
 
 import torch
 
-from Daddy.cluster.orchestrator.slots import newest_checkpoint, read_slots
+from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.slots import Silence, newest_checkpoint, read_slots
+from Daddy.core.clock import SystemClock
 from Daddy.core.lease import Lease, end_term
 from Daddy.core.machine import host_name, myself
 from Daddy.core.paths import RunPaths
 from Daddy.learning.checkpoint import Checkpoint, save
+
+
+class Told(SystemClock):
+    """Monotonic time passes when a test says so."""
+
+    at = 1000.0
+
+    def monotonic(self) -> float:
+        return self.at
 
 
 def test_a_learners_own_checkpoint_is_found_with_its_term_and_step(tmp_path: Path) -> None:
@@ -39,3 +50,15 @@ def test_a_slot_tells_its_holder_its_end_and_whether_the_holder_lives(tmp_path: 
         (1, "bb", False, None),
         (2, "cc", None, "wall time"),
     ]
+
+
+def test_a_time_in_which_nobody_could_look_is_no_silence_of_the_learners() -> None:
+    clock = Told()
+    silence = Silence(clock)
+    assert silence.of(0, 1, 7) == 0.0
+    clock.at += 600.0  # the shared disk hung: no look, and no beat either
+    assert silence.of(0, 1, 7) < Policy().silence_s
+    for _ in range(3):
+        clock.at += 100.0
+        still = silence.of(0, 1, 7)
+    assert still >= Policy().silence_s

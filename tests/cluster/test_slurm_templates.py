@@ -34,7 +34,8 @@ EXPECTED = """\
 #SBATCH --comment=daddy/slim_run-0fed50/12/0123456789ab
 #SBATCH --cpus-per-task=8
 #SBATCH --error='/runs/slim run/logs/slurm-%j.err'
-#SBATCH --export=ALL
+#SBATCH --export=PATH,HOME,USER,LOGNAME,SHELL,LANG,SLURM_CONF,BASH_ENV,MODULEPATH,MODULESHOME,\
+LMOD_CMD,LMOD_DIR,LMOD_PKG
 #SBATCH --gres=gpu:1
 #SBATCH --job-name=daddy-slim_run-0fed50-0123456789ab
 #SBATCH --no-requeue
@@ -47,8 +48,8 @@ EXPECTED = """\
 
 # setup
 export DADDY_JOB_ID="$SLURM_JOB_ID"
-export DADDY_JOB_END_TIME="$(SLURM_TIME_FORMAT=%s timeout 10 squeue --noheader \
---jobs="$SLURM_JOB_ID" --format=%e 2>/dev/null)"
+export DADDY_JOB_END_TIME="${SLURM_JOB_END_TIME:-$(SLURM_TIME_FORMAT=%s timeout 10 squeue \
+--noheader --jobs="$SLURM_JOB_ID" --format=%e 2>/dev/null)}"
 export PYTHONPATH='/runs/slim run/releases/r1'
 export DADDY_RELEASE=r1
 
@@ -69,6 +70,26 @@ def test_the_sites_own_lines_come_first_and_ours_win() -> None:
 
 def test_a_chained_job_waits_for_its_predecessor_however_that_ends() -> None:
     assert "#SBATCH --dependency=afterany:4711\n" in render(spec(after=4711))
+
+
+def test_a_successor_that_overlaps_waits_for_minutes_of_its_predecessor() -> None:
+    assert "#SBATCH --dependency=after:4711+225\n" in render(spec(after=4711, after_minutes=225))
+
+
+def test_what_is_inherited_can_be_added_to_and_is_never_everything() -> None:
+    text = render(spec(export=("LD_LIBRARY_PATH", "PATH")))
+    (line,) = [line for line in text.splitlines() if "--export" in line]
+    names = line.partition("=")[2].split(",")
+    assert names.count("PATH") == 1
+    assert names[-1] == "LD_LIBRARY_PATH"
+    assert not {"ALL", "NONE"} & set(names)
+    assert not [name for name in names if name.startswith(("DADDY_", "SLURM_JOB"))]
+
+
+def test_a_module_line_finds_its_function_although_no_function_is_inherited() -> None:
+    text = render(spec(setup=("module load cuda",)))
+    assert text.index(". /etc/profile") < text.index("module load cuda")
+    assert "/etc/profile" not in render(spec(setup=("export A=1",)))
 
 
 def test_the_program_is_the_batch_process_itself(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -143,10 +144,16 @@ def wait_until(true, seconds: float = 30.0):
 def masters(home) -> list[int]:
     """Shared connections of this home's cluster, by pid."""
     remote = Remote("cluster", home.login.user, "/", ssh_config=str(home.login.config))
-    marker = f"{connect(remote).socket}-"
-    listing = subprocess.run(["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True)
-    lines = [line for line in listing.stdout.splitlines() if marker in line and "[mux]" in line]
-    return [int(line.split()[0]) for line in lines]
+    start = Path(f"{connect(remote).socket}-")
+    sockets = [path for path in start.parent.glob(f"{start.name}*") if path.is_socket()]
+    asked = (
+        subprocess.run(
+            ["ssh", "-S", path, "-O", "check", "x"], capture_output=True, text=True, check=False
+        )
+        for path in sockets
+    )
+    found = (re.search(r"Master running \(pid=(\d+)\)", done.stderr) for done in asked)
+    return [int(match[1]) for match in found if match]
 
 
 def test_a_contribution_goes_up_and_its_receipt_comes_down(home):

@@ -56,6 +56,33 @@ def test_a_silent_controller_of_another_host_is_replaced_and_finds_itself_fenced
     assert not theirs.held()
 
 
+def test_a_pass_that_began_between_look_and_claim_is_waited_for(
+    run: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job's sidecar was a moment quicker: whoever stays comes next, who passes gives up."""
+    look, begun = tenure.living, []
+
+    def just_missed(*args: object, **options: object) -> object:
+        seen = look(*args, **options)
+        if not begun:
+            begun.append(Lease.claim(run.controller_lease, tenure.me(CLOCK, passing=True)))
+            threading.Timer(0.3, begun[0].release, ["one pass was made"]).start()
+        return seen
+
+    monkeypatch.setattr(tenure, "living", just_missed)
+    assert tenure.take(run, CLOCK).term == 2
+    assert begun[0] is not None
+
+
+def test_who_makes_a_pass_does_not_queue_for_another(
+    run: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenure, "living", lambda *_, **__: None)
+    assert Lease.claim(run.controller_lease, tenure.me(CLOCK, passing=True)) is not None
+    with pytest.raises(ControllerAliveError):
+        tenure.take(run, CLOCK, passing=True)
+
+
 def test_a_beating_controller_of_another_host_is_left_alone(run: RunPaths) -> None:
     theirs = Lease.claim(run.controller_lease, ELSEWHERE)
     assert theirs is not None

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from Daddy.cluster.orchestrator import wiring
-from Daddy.cluster.orchestrator.records import Chaining
-from Daddy.core.config import load, run_paths
+from Daddy.cluster.orchestrator.actions import Submit
+from Daddy.cluster.orchestrator.decisions.capacity import way
+from Daddy.cluster.orchestrator.records import Chaining, Site
+from Daddy.core.config import effective_json, load, run_paths
 from Daddy.core.errors import FileError, RomError, SchedulerError
+from Daddy.core.files import write_atomic
 from Daddy.core.release import Release
 from Daddy.core.settings import Config
 
@@ -44,18 +47,31 @@ def test_every_slurm_setting_reaches_the_job_script(tmp_path: Path) -> None:
         },
     )  # fmt: skip
     make = wiring.SpecMaker(settings, run_paths(settings), Release("r1", tmp_path / "r1"))
-    spec = make("0" * 12, 5, 77)
+    spec = make("0" * 12, 5, Submit("successor", 77, exclude=("n8", "n9")))
     assert spec.request == {
         "partition": "p", "account": "a", "qos": "q", "cpus-per-task": 3, "gres": "gpu:2",
-        "mem": "16G", "mem-per-gpu": "20G", "exclude": "n7,n9",
+        "mem": "16G", "mem-per-gpu": "20G", "exclude": "n7,n9,n8",
     }  # fmt: skip
     assert (spec.time_limit_s, spec.after, spec.setup) == (5400, 77, ("module load cuda",))
     assert spec.argv[1:] == (
-        "-m", "Daddy.train_slim", "--config", str(tmp_path / "r1" / "config.json"),
-        "--attempt", "0" * 12,
+        "-m", "Daddy.cluster.launch", "--run", str(run_paths(settings).root),
+        "--config", str(tmp_path / "r1" / "config.json"), "--attempt", "0" * 12,
     )  # fmt: skip
     assert spec.environment["PYTHONPATH"] == str(tmp_path / "r1")
     assert spec.warn_s == 180
+
+
+def test_a_release_that_is_tried_is_tried_in_the_resources_it_asks_for(tmp_path: Path) -> None:
+    old = config(tmp_path, slurm={"partition": "closed", "time_limit": "4:00:00"})
+    new = config(tmp_path, slurm={"partition": "open", "time_limit": "1:00:00", "memory": "64G"})
+    run = run_paths(old)
+    make = wiring.SpecMaker(old, run, Release("good", run.releases / "good"))
+    wish = Submit("a slot is empty", release="good", request="new")
+    assert make("0" * 12, 1, wish).request["partition"] == "closed"  # it is not on disk yet
+    write_atomic(run.releases / "new" / "config.json", effective_json(new))
+    spec = make("0" * 12, 2, wish)
+    assert (spec.request["partition"], spec.request["mem"]) == ("open", "64G")
+    assert (spec.time_limit_s, spec.environment["DADDY_RELEASE"]) == (3600, "good")
 
 
 def test_what_is_left_open_is_left_to_the_site(tmp_path: Path) -> None:
@@ -94,7 +110,7 @@ def test_two_runs_of_one_name_in_two_places_are_two_runs(tmp_path: Path) -> None
 def test_prequeue_never_means_late_and_paths_become_absolute(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     polite = config(tmp_path, controller={"prequeue": "never"})
-    assert wiring.make_policy(polite, "slurm").chaining is Chaining.LATE
+    assert way(Site(), wiring.make_policy(polite, "slurm")).chaining is Chaining.LATE
     open_paths = config(tmp_path, collaboration={"shared_dir": "weights"})
     open_paths = open_paths.model_copy(update={"run_dir": "runs/x"})
     fixed = wiring.absolute(open_paths, "slurm")

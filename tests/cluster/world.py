@@ -6,27 +6,33 @@ The controller's whole memory is the list of entries, as on disk; a crash loses 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
-from Daddy.cluster.orchestrator.history import Entry, replay
-from Daddy.cluster.orchestrator.plan import plan
-from Daddy.cluster.orchestrator.reconcile import reconcile
-from Daddy.cluster.orchestrator.records import (
+from Daddy.cluster.orchestrator.actions import (
     Action,
+    Amend,
     Cancel,
     Conclude,
-    Desired,
     EndTerm,
+    Notify,
+    Pause,
+    Signal,
+    Submit,
+)
+from Daddy.cluster.orchestrator.history import Entry, replay
+from Daddy.cluster.orchestrator.plan import plan
+from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.reconcile import reconcile
+from Daddy.cluster.orchestrator.records import (
+    Desired,
     JobState,
     Ledger,
     Mode,
     Observation,
-    Policy,
     QueueJob,
-    Signal,
+    Site,
     SlotView,
     Snapshot,
-    Submit,
     Unknown,
 )
 
@@ -42,6 +48,8 @@ class Job:
     exit_code: int | None = None
     slot: int | None = None
     appears_at: float = 0.0
+    after: int | None = None
+    held: bool = False
 
 
 @dataclass
@@ -85,7 +93,7 @@ class World:
                 job.state,
                 job.word,
                 exit_code=job.exit_code,
-                node="" if job.state is JobState.PENDING else "n1",
+                node="" if job.state is JobState.PENDING else f"n{job.job_id % 5}",
             )
             for job in self.jobs.values()
             if job.appears_at <= self.now and job.word != "VANISHED"
@@ -125,6 +133,19 @@ class World:
                 self._note("freed", "", slot=action.slot, term=action.term)
             elif isinstance(action, Conclude):
                 self.concluded = action.mode
+            elif isinstance(action, Pause):
+                self.desired = replace(self.desired, mode=Mode.PAUSED)
+                yield
+                self._note("paused", "", reason=action.reason)
+            elif isinstance(action, Notify):
+                self._note("noticed", "", notice=action.kind)
+            elif isinstance(action, Amend):
+                job = self.jobs[action.token]
+                job.held = job.held if action.hold is None else action.hold
+                yield
+                facts = {"hold": action.hold, "exclude": action.exclude}
+                said = {name: value for name, value in facts.items() if value is not None}
+                self._note("amended", action.token, **said)
             else:
                 self._touch(action)
                 yield
@@ -140,10 +161,14 @@ class World:
         answer = self.answers.pop(0) if self.answers else "created"
         delays = {"created": 0.0, "silent": 0.0, "late": 90.0}
         if answer in delays:
-            self.jobs[token] = Job(self.submits, token, appears_at=self.now + delays[answer])
+            self.jobs[token] = Job(
+                self.submits, token, appears_at=self.now + delays[answer], after=action.after
+            )
         yield
         if answer == "created":
             self._note("submitted", token, job_id=self.submits)
+        else:
+            self._note("unanswered", token)
 
     def _touch(self, action: Signal | Cancel) -> None:
         job = self.jobs[action.token]
@@ -167,10 +192,16 @@ class World:
         waiting = (job for job in self.jobs.values() if job.state is JobState.PENDING)
         return [job for job in waiting if job.appears_at <= self.now]
 
+    @property
+    def eligible(self) -> list[Job]:
+        """Waiting jobs that nothing but the cap keeps from starting."""
+        there = {job.job_id for job in self.jobs.values() if job.state is not JobState.ENDED}
+        return [job for job in self.pending if not job.held and job.after not in there]
+
     def start_one(self) -> None:
         """The site starts the first waiting job, if its cap allows; the job claims a slot."""
-        if self.pending and len(self.running) < self.policy.max_running:
-            job = self.pending[0]
+        if self.eligible and len(self.running) < self.policy.max_running:
+            job = self.eligible[0]
             job.state, job.word = JobState.RUNNING, "RUNNING"
             free = [n for n, slot in enumerate(self.slots) if slot.goodbye is not None]
             if not free:
@@ -207,6 +238,15 @@ class World:
             slot = self.slots[job.slot]
             if slot.token == job.token and slot.goodbye is None:
                 slot.goodbye = goodbye
+
+    def say_start(self) -> None:
+        """What the person does after a pause."""
+        self.desired = replace(self.desired, mode=Mode.RUN)
+        self._note("start", "")
+
+    def learn(self, site: Site) -> None:
+        """Facts of the site, as the controller reads them."""
+        self._note("learnt", "", site=asdict(site))
 
     def settle(self, passes: int = 60) -> None:
         """Calm: jobs start and progress, time passes, nothing fails."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import cache
 
 from Daddy.cluster.orchestrator.companions import Companions
 from Daddy.cluster.orchestrator.controller import Controller, Parts
-from Daddy.cluster.orchestrator.effects import Effects
+from Daddy.cluster.orchestrator.effects import Effects, Tell
 from Daddy.cluster.orchestrator.ledger import LedgerFile
+from Daddy.cluster.orchestrator.notify import tell
+from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.slots import Silence
 from Daddy.cluster.orchestrator.wiring import (
     SpecMaker,
     look_seconds,
@@ -17,18 +21,25 @@ from Daddy.cluster.orchestrator.wiring import (
     make_scheduler,
 )
 from Daddy.core.clock import Clock
-from Daddy.core.config import run_paths, shared_paths
+from Daddy.core.config import load_effective, run_paths, shared_paths
 from Daddy.core.errors import FileError
 from Daddy.core.events import EventWriter
 from Daddy.core.files import read_json
 from Daddy.core.lease import Lease
 from Daddy.core.machine import host_name
+from Daddy.core.paths import RunPaths
 from Daddy.core.release import Release
 from Daddy.core.settings import Config
 
 
 def assemble(
-    config: Config, release: Release, lease: Lease, clock: Clock, *, companions: bool
+    config: Config,
+    release: Release,
+    lease: Lease,
+    clock: Clock,
+    *,
+    companions: bool,
+    silence: Silence | None = None,
 ) -> Controller:
     """The controller of ``config``'s run under ``lease``, with the relay beside it if wanted."""
     run, executor = run_paths(config), config.controller.executor
@@ -45,14 +56,38 @@ def assemble(
         lease=lease,
         scheduler=scheduler,
         ledger=ledger,
-        effects=Effects(run, lease, ledger, scheduler, make_spec, events, clock),
-        policy=make_policy(config, executor),
+        effects=Effects(run, lease, ledger, scheduler, make_spec, events, clock, _teller(config)),
+        rules=_rules(config, run, executor),
         companions=Companions(programs, run.logs, environment, clock),
         steps=_steps(config),
         clock=clock,
         look_s=look_seconds(config, executor),
+        silence=silence,
     )
     return Controller(parts)
+
+
+def _rules(config: Config, run: RunPaths, executor: str) -> Callable[[str], Policy]:
+    """Release → its rules; those of ``config`` for a release that is not there."""
+
+    @cache
+    def rules(ident: str) -> Policy:
+        frozen = Release(ident, run.releases / ident).config
+        known = load_effective(frozen) if ident and frozen.exists() else config
+        return make_policy(known, executor)
+
+    return rules
+
+
+def _teller(config: Config) -> Tell:
+    """The person's own command, as configured; what went wrong with it is printed to the log."""
+
+    def tell_person(kind: str, text: str) -> None:
+        wrong = tell(config.controller.notify, kind, f"{config.run_name}: {text}")
+        if wrong:
+            print(wrong, flush=True)
+
+    return tell_person
 
 
 def _programs(config: Config) -> dict[str, list[str]]:

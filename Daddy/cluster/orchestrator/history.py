@@ -8,20 +8,14 @@ so that a newer ledger can still be read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from Daddy.cluster.orchestrator.records import (
-    Attempt,
-    Chaining,
-    Ledger,
-    Orphan,
-    Outcome,
-    Phase,
-)
+from Daddy.cluster.orchestrator.records import Attempt, Ledger, Orphan, Outcome, Phase, Site
 
-_KEPT = 500
-"""Attempts kept in mind: three weeks of four slots; the file keeps all."""
+_KEPT = 250
+"""Attempts kept in mind: more than a day may have, nine days of four slots; the file keeps all."""
+_SLOW_KEPT = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +37,7 @@ def _submitted(attempt: Attempt, entry: Entry) -> Attempt:
         job_id=int(entry.data["job_id"]),
         phase=phase,
         absences=0,
+        answered_ts=attempt.answered_ts or entry.ts,
         ended_ts=None,
         outcome=None,
     )
@@ -55,43 +50,83 @@ def _rejected(attempt: Attempt, entry: Entry) -> Attempt:
 
 def _started(attempt: Attempt, entry: Entry) -> Attempt:
     began = float(entry.data.get("started_ts") or entry.ts)
-    return replace(attempt, phase=Phase.RUNNING, started_ts=began)
+    node = str(entry.data.get("node", ""))
+    return replace(attempt, phase=Phase.RUNNING, started_ts=began, node=node)
 
 
-def _requeued(attempt: Attempt, _entry: Entry) -> Attempt:
+def _requeued(attempt: Attempt, entry: Entry) -> Attempt:
     return replace(
-        attempt, phase=Phase.SUBMITTED, started_ts=None, slot=None, term=None, left=False
+        attempt,
+        phase=Phase.SUBMITTED,
+        restarts=int(entry.data.get("restarts", attempt.restarts + 1)),
+        started_ts=None,
+        slot=None,
+        term=None,
+        claimed_ts=None,
+        left_ts=None,
+        silent_ts=None,
     )
 
 
 def _claimed(attempt: Attempt, entry: Entry) -> Attempt:
-    slot, term = int(entry.data["slot"]), int(entry.data["term"])
-    return replace(attempt, slot=slot, term=term, left=False)
+    data = entry.data
+    return replace(
+        attempt,
+        slot=int(data["slot"]),
+        term=int(data["term"]),
+        release=str(data.get("release") or attempt.release),
+        claimed_ts=entry.ts,
+        left_ts=None,
+        progressed_ts=None,
+    )
 
 
 def _ended(attempt: Attempt, entry: Entry) -> Attempt:
-    outcome = Outcome(entry.data["outcome"])
-    why = str(entry.data.get("reason", ""))
-    return replace(attempt, phase=Phase.ENDED, ended_ts=entry.ts, outcome=outcome, reason=why)
+    return replace(
+        attempt,
+        phase=Phase.ENDED,
+        ended_ts=entry.ts,
+        outcome=Outcome(entry.data["outcome"]),
+        reason=str(entry.data.get("reason", "")),
+        canceller=entry.data.get("canceller"),
+    )
+
+
+def _amended(attempt: Attempt, entry: Entry) -> Attempt:
+    data = entry.data
+    exclude = data.get("exclude")
+    return replace(
+        attempt,
+        held=bool(data.get("hold", attempt.held)),
+        excluded=attempt.excluded if exclude is None else tuple(exclude),
+        limit_s=data.get("limit_s", attempt.limit_s),
+    )
 
 
 _ABOUT_ATTEMPTS: Mapping[str, Callable[[Attempt, Entry], Attempt]] = {
     "submitted": _submitted,
+    "answered": lambda attempt, entry: replace(attempt, answered_ts=entry.ts),
+    "unanswered": lambda attempt, entry: replace(attempt, answered_ts=entry.ts),
     "rejected": _rejected,
     "started": _started,
     "requeued": _requeued,
     "claimed": _claimed,
     "ended": _ended,
+    "amended": _amended,
     "left": lambda attempt, entry: replace(
-        attempt, left=True, reason=str(entry.data.get("reason", ""))
+        attempt, left_ts=entry.ts, reason=str(entry.data.get("reason", ""))
     ),
     "progressed": lambda attempt, entry: replace(attempt, progressed_ts=entry.ts),
     "absent": lambda attempt, entry: replace(
         attempt, absences=attempt.absences + 1, absent_ts=entry.ts
     ),
     "present": lambda attempt, _: replace(attempt, absences=0),
+    "silent": lambda attempt, entry: replace(attempt, silent_ts=entry.ts),
+    "stirred": lambda attempt, _: replace(attempt, silent_ts=None),
     "signalled": lambda attempt, entry: replace(attempt, signalled_ts=entry.ts),
+    "dismissed": lambda attempt, _: replace(attempt, dismissed=True),
     "cancelled": lambda attempt, entry: replace(attempt, cancelled_ts=entry.ts),
+    "canceller": lambda attempt, entry: replace(attempt, canceller=entry.data["canceller"]),
 }
 
 
@@ -105,6 +140,7 @@ def _new_attempt(entry: Entry) -> Attempt:
         job_id=data.get("job_id"),
         after=data.get("after"),
         release=str(data.get("release", "")),
+        excluded=tuple(data.get("exclude", ())),
     )
 
 
@@ -114,22 +150,53 @@ def fold(ledger: Ledger, entry: Entry) -> Ledger:
     if about_run is not None:
         return about_run(ledger, entry)
     change = _ABOUT_ATTEMPTS.get(entry.kind)
-    if change is None:
+    index = _index(ledger, entry.token) if change is not None else None
+    if change is None or index is None:
         return ledger
-    attempts = tuple(
-        change(attempt, entry) if attempt.token == entry.token else attempt
-        for attempt in ledger.attempts
-    )
-    return replace(ledger, attempts=attempts)
+    before = ledger.attempts[index]
+    after = change(before, entry)
+    attempts = (*ledger.attempts[:index], after, *ledger.attempts[index + 1 :])
+    return replace(_learn(ledger, before, after, entry), attempts=attempts)
+
+
+def _index(ledger: Ledger, token: str) -> int | None:
+    """Where the attempt stands, searched from the newest."""
+    for index in range(len(ledger.attempts) - 1, -1, -1):
+        if ledger.attempts[index].token == token:
+            return index
+    return None
+
+
+def _learn(ledger: Ledger, before: Attempt, after: Attempt, entry: Entry) -> Ledger:
+    """What one attempt's fact says about the run as a whole."""
+    if entry.kind == "progressed" and after.release and ledger.proven[-1:] != (after.release,):
+        older = tuple(one for one in ledger.proven if one != after.release)
+        return replace(ledger, proven=(*older, after.release))
+    if entry.kind == "ended" and before.started_ts is not None:
+        return replace(ledger, used_s=ledger.used_s + max(0.0, entry.ts - before.started_ts))
+    if entry.kind == "claimed" and entry.data.get("slow"):
+        return replace(ledger, slow_claims=(*ledger.slow_claims, entry.ts)[-_SLOW_KEPT:])
+    return ledger
 
 
 def _intent(ledger: Ledger, entry: Entry) -> Ledger:
-    if any(attempt.token == entry.token for attempt in ledger.attempts):
+    if _index(ledger, entry.token) is not None:
         return ledger
-    surplus = max(0, len(ledger.attempts) - _KEPT)
-    over = [one.token for one in ledger.attempts if not one.live][:surplus]
-    kept = (one for one in ledger.attempts if one.token not in over)
+    kept = _let_go(ledger.attempts, len(ledger.attempts) - _KEPT)
     return replace(ledger, attempts=(*kept, _new_attempt(entry)))
+
+
+def _let_go(attempts: tuple[Attempt, ...], surplus: int) -> tuple[Attempt, ...]:
+    """Without so many of the oldest that have ended."""
+    older: list[Attempt] = []
+    for index, one in enumerate(attempts):
+        if surplus <= 0:
+            return (*older, *attempts[index:])
+        if one.live:
+            older.append(one)
+        else:
+            surplus -= 1
+    return tuple(older)
 
 
 def _orphaned(ledger: Ledger, entry: Entry) -> Ledger:
@@ -144,12 +211,29 @@ def _freed(ledger: Ledger, entry: Entry) -> Ledger:
     return replace(ledger, orphans=orphans)
 
 
+def _learnt(ledger: Ledger, entry: Entry) -> Ledger:
+    known = {one.name for one in fields(Site)}
+    facts = {name: value for name, value in entry.data.get("site", {}).items() if name in known}
+    return replace(ledger, site=replace(ledger.site, **facts))
+
+
+def _noticed(ledger: Ledger, entry: Entry) -> Ledger:
+    kind = str(entry.data["notice"])
+    return replace(ledger, noticed={**ledger.noticed, kind: entry.ts})
+
+
 _ABOUT_RUN: Mapping[str, Callable[[Ledger, Entry], Ledger]] = {
     "intent": _intent,
     "orphaned": _orphaned,
     "freed": _freed,
-    "start": lambda ledger, entry: replace(ledger, started_ts=entry.ts),
-    "learnt": lambda ledger, entry: replace(ledger, chaining=Chaining(entry.data["chaining"])),
+    "start": lambda ledger, entry: replace(
+        ledger,
+        started_ts=entry.ts,
+        asked_ts=float(entry.data.get("asked", entry.ts)),
+        noticed={},
+    ),
+    "learnt": _learnt,
+    "noticed": _noticed,
 }
 
 

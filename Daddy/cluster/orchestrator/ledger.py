@@ -52,11 +52,16 @@ def _to_line(entry: Entry, term: int) -> str:
     return json.dumps({**record, **entry.data}, separators=(",", ":"), allow_nan=False)
 
 
-def read_entries(path: Path) -> Iterator[Entry]:
-    """Every readable entry in the order written; none where there is no file."""
+def read_entries(path: Path, newest: int | None = None) -> Iterator[Entry]:
+    """Every readable entry in the order written; none where there is no file.
+
+    ``newest``: only those in the last so many bytes, for who asks about the last days.
+    """
     if not path.exists():
         return
     with path.open("rb") as stream:
+        if newest is not None:
+            stream.seek(max(0, stream.seek(0, os.SEEK_END) - newest))
         for line in stream:
             if (entry := _parse(line)) is not None:
                 yield entry

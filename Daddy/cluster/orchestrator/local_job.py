@@ -21,6 +21,7 @@ from typing import Any
 
 from Daddy.cluster.orchestrator.local_queue import (
     LocalJobFiles,
+    is_held,
     is_job_ahead,
     place_lock,
     turn_lock,
@@ -91,19 +92,25 @@ class LocalJob:
             self._refuse_if_cancelled()
             with _locked(turn_lock(queue)):
                 if not is_job_ahead(queue, self._files.job_id, self._clock.now()):
-                    return self._take_place(queue)
+                    descriptor = self._take_place(queue)
+                    if descriptor is not None:
+                        return descriptor
             self._clock.wait(self._never, _LOOK_S)
 
-    def _take_place(self, queue: Path) -> int:
-        while True:
+    def _take_place(self, queue: Path) -> int | None:
+        """A place as soon as one is free; None once the job is held."""
+        while not is_held(self._files):
             for number in range(int(self._spec["cap"])):
                 descriptor = _try_lock(place_lock(queue, number))
                 if descriptor is not None:
                     return descriptor
             self._clock.wait(self._never, _LOOK_S)
+        return None
 
     def _run_child(self, place: int) -> tuple[str, int | None]:
-        limit_s, warn_s = float(self._spec["time_limit_s"]), float(self._spec["warn_s"])
+        amended = self._files.read("amend") or {}
+        limit_s = float(amended.get("limit_s") or self._spec["time_limit_s"])
+        warn_s = float(self._spec["warn_s"])
         began = self._clock.monotonic()
         child = self._start_child(place, self._clock.now() + limit_s)
         if not child.wait(began + limit_s - warn_s - self._clock.monotonic()):

@@ -2,7 +2,8 @@
 
 ``job.json`` what is to run (the scheduler), ``process.json`` who looks after it, ``start.json``
 since when it runs, ``end.json`` how it ended (all ``local_job``), ``cancel.json`` that it must
-not run (the scheduler: a signal alone is lost on a job that is only being born). A folder without
+not run (the scheduler: a signal alone is lost on a job that is only being born), ``amend.json``
+what was changed while it waited (the scheduler: held, or a shorter limit). A folder without
 ``job.json`` is a submission that never finished. ``place-<n>.lock`` are the places: a job runs
 while it holds one, and the kernel frees it with the last process of the job, whatever killed
 that.
@@ -79,8 +80,15 @@ def is_job_ahead(queue: Path, job_id: int, now: float) -> bool:
     return any(_waits(files, now) for files in older)
 
 
+def is_held(files: LocalJobFiles) -> bool:
+    """Whether it is to wait whatever place is free."""
+    return bool((files.read("amend") or {}).get("hold"))
+
+
 def _waits(files: LocalJobFiles, now: float) -> bool:
     if any(files.read(name) is not None for name in ("start", "end", "cancel")):
+        return False
+    if is_held(files):
         return False
     spec, keeper = files.read("job"), files.process("process")
     if keeper is None:

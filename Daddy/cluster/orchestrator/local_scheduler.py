@@ -14,10 +14,11 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from Daddy.cluster.orchestrator.actions import Amend
 from Daddy.cluster.orchestrator.local_queue import (
     BOOT_S,
     LocalJobFiles,
@@ -29,13 +30,14 @@ from Daddy.cluster.orchestrator.records import (
     JobState,
     Observation,
     QueueJob,
+    Site,
     Snapshot,
     Unknown,
 )
 from Daddy.cluster.orchestrator.scheduler import Answer, JobRef, JobSpec, Submitted
 from Daddy.core.clock import Clock
 from Daddy.core.config import CHECKOUT
-from Daddy.core.errors import FileError
+from Daddy.core.errors import FileError, SchedulerError
 from Daddy.core.files import write_atomic
 from Daddy.core.machine import is_alive, signal_process
 
@@ -49,6 +51,8 @@ class LocalScheduler:
     """A queue on this machine for the jobs of one run."""
 
     name = "local"
+    calls = 0
+    """Nobody is asked: all is in files."""
 
     def __init__(self, queue: Path, cap: int, clock: Clock, kill_wait_s: float = 10.0) -> None:
         self._queue = queue
@@ -111,6 +115,7 @@ class LocalScheduler:
         if spec is None:
             return None
         start, end = files.look("start") or {}, files.look("end")
+        amended = files.look("amend") or {}
         if end is not None:
             if now - float(end["ended_ts"]) > _REMEMBERED_S:
                 put_away(files)
@@ -123,7 +128,8 @@ class LocalScheduler:
             token=spec["token"],
             state=state,
             word=word,
-            why="Places" if state is JobState.PENDING else "",
+            why=_why(state, amended),
+            limit_s=int(amended.get("limit_s") or spec["time_limit_s"]),
             node="localhost" if start else "",
             started_ts=start.get("started_ts"),
             ends_ts=start.get("ends_ts"),
@@ -135,6 +141,8 @@ class LocalScheduler:
     ) -> tuple[JobState, str]:
         """A job whose keeper was killed runs on as long as its own process does."""
         keeper, child = files.process("process"), files.process("start")
+        if keeper is None and files.read("cancel") is not None:
+            return JobState.ENDED, "CANCELLED"  # never born, and it will not run if it is yet
         if keeper is None and now - float(spec["submitted_ts"]) < BOOT_S:
             return JobState.PENDING, "PENDING"
         if any(who is not None and is_alive(who) for who in (keeper, child)):
@@ -157,6 +165,24 @@ class LocalScheduler:
             if not self._send(job, "process", signal.SIGTERM):
                 self._send(job, "start", signal.SIGKILL)
 
+    def amend(self, job: JobRef, change: Amend) -> None:
+        """Hold or limit of a waiting job; there is one node, so none can be excluded."""
+        files = self._find(job)
+        if files is None:
+            raise SchedulerError(f"job {job.job_id} is not ours any more", "nothing is to be done")
+        wishes = {"hold": change.hold, "limit_s": change.limit_s}
+        made = {name: value for name, value in wishes.items() if value is not None}
+        files.write("amend", {**(files.read("amend") or {}), **made})
+
+    def autopsy(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
+        """Nothing: how a job ended stays with its files, and the listing tells it."""
+        del jobs
+        return ()
+
+    def site(self) -> tuple[Site, str]:
+        """The places of our own queue, which it keeps."""
+        return Site(max_running=self._cap, enforced=True), "our own queue's places"
+
     def _find(self, job: JobRef) -> LocalJobFiles | None:
         """The job's files, if the number still means that very job."""
         files = LocalJobFiles(self._queue / f"{job.job_id:06d}")
@@ -167,6 +193,12 @@ class LocalScheduler:
         files = self._find(job)
         who = files.process(name) if files is not None else None
         return who is not None and signal_process(who, number)
+
+
+def _why(state: JobState, amended: Mapping[str, Any]) -> str:
+    if state is not JobState.PENDING:
+        return ""
+    return "Held" if amended.get("hold") else "Places"
 
 
 def _script(spec: JobSpec) -> str:

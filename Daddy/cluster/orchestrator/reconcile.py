@@ -2,46 +2,28 @@
 
 Absence is evidence only in complete listings: an attempt is gone after two of them far enough
 apart, or after one when its own goodbye stands on disk. An intent that never showed up is
-rejected by the same rule, which is how a submission that timed out is settled without a twin.
+rejected by the same rule, which is how a submission that timed out is settled without a twin; a
+listing counts for that only when it was begun after the submission had surely ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from Daddy.cluster.orchestrator.history import Entry
+from Daddy.cluster.orchestrator.outcomes import from_goodbye, outcome_of
+from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import (
     Attempt,
-    Chaining,
     JobState,
     Ledger,
     Outcome,
     Phase,
-    Policy,
     QueueJob,
     SlotView,
     Snapshot,
+    Waits,
 )
-
-_BY_EXIT_CODE = {
-    0: Outcome.DONE,
-    10: Outcome.DRAINED,
-    11: Outcome.NOT_NEEDED,
-    2: Outcome.REFUSED,
-    3: Outcome.REFUSED,
-    7: Outcome.REFUSED,
-    93: Outcome.REFUSED,
-}
-"""Exit codes of a learner (``core.errors``) that say more than success or failure."""
-
-_BY_WORD = {
-    "TIMEOUT": Outcome.DRAINED,
-    "PREEMPTED": Outcome.DRAINED,
-    "CANCELLED": Outcome.CANCELLED,
-    "NODE_FAIL": Outcome.LOST,
-    "LOST": Outcome.LOST,
-}
-"""Scheduler's words that say more than the exit code does."""
 
 
 def reconcile(
@@ -52,37 +34,109 @@ def reconcile(
     now: float,
 ) -> tuple[Entry, ...]:
     """Facts to append to the ledger, in order."""
-    rows = {job.token: job for job in snapshot.jobs}
+    rows = _by_token(snapshot.jobs)
+    unmarked = _unmarked(ledger, snapshot)
     leases = {view.token: view for view in slots}
     entries: list[Entry] = []
     for attempt in ledger.live:
         row, view = rows.get(attempt.token), leases.get(attempt.token)
-        if row is None:
-            entries += _from_lease(attempt, view, now)
-            entries += _missing(attempt, view, snapshot, policy, now)
-        elif row.state is JobState.PENDING:
-            entries += _queued(attempt, row, now)
-        else:
-            entries += _begun(attempt, row, now)
-            entries += _from_lease(attempt, view, now)
-            if row.state is JobState.ENDED:
-                entries.append(_end(attempt, row, view, now))
+        if row is None and attempt.job_id in unmarked and ledger.site.keeps_marks:
+            why = f"job {attempt.job_id} came back without our mark"
+            entries.append(Entry("learnt", now, data={"site": {"keeps_marks": False}, "why": why}))
+        row = row or unmarked.get(attempt.job_id or -1)
+        entries += _about(attempt, row, view, ledger, snapshot, policy, now)
     entries += _adopt(ledger, snapshot, now)
     entries += _orphans(ledger, slots, entries, now)
     entries += _learn(ledger, snapshot, policy, entries, now)
     return tuple(entries)
 
 
-def _from_lease(attempt: Attempt, view: SlotView | None, now: float) -> Iterator[Entry]:
+_RANK = {JobState.ENDED: 0, JobState.PENDING: 1, JobState.RUNNING: 2}
+
+
+def _by_token(jobs: Sequence[QueueJob]) -> dict[str, QueueJob]:
+    """Each attempt's row; should a token have come twice, of two jobs the one that does more."""
+    return {job.token: job for job in sorted(jobs, key=lambda job: _RANK[job.state])}
+
+
+def _unmarked(ledger: Ledger, snapshot: Snapshot) -> dict[int, QueueJob]:
+    """Jobs that may be ours by their id alone: only where the site never gave our marks back.
+
+    Elsewhere such a job has an id that was recycled, and belongs to somebody else.
+    """
+    marked = snapshot.jobs or any(one.started_ts is not None for one in ledger.attempts)
+    if marked and ledger.site.keeps_marks:
+        return {}
+    return {job.job_id: job for job in snapshot.others if not job.run_id}
+
+
+def _about(
+    attempt: Attempt,
+    row: QueueJob | None,
+    view: SlotView | None,
+    ledger: Ledger,
+    snapshot: Snapshot,
+    policy: Policy,
+    now: float,
+) -> Iterator[Entry]:
+    if row is None:
+        yield from _from_lease(attempt, view, ledger, policy, now)
+        yield from _missing(attempt, view, snapshot, policy, now)
+    elif row.state is JobState.PENDING:
+        yield from _queued(attempt, row, now)
+    else:
+        yield from _begun(attempt, row, now)
+        if view is not None and view.restarts >= row.restarts:
+            yield from _from_lease(attempt, view, ledger, policy, now)
+        if row.state is JobState.ENDED:
+            yield _end(attempt, row, view, now)
+        else:
+            yield from _signs_of_life(attempt, row, view, policy, now)
+
+
+def _from_lease(
+    attempt: Attempt, view: SlotView | None, ledger: Ledger, policy: Policy, now: float
+) -> Iterator[Entry]:
     if view is None:
         return
     if (attempt.slot, attempt.term) != (view.slot, view.term):
-        yield Entry("claimed", now, attempt.token, {"slot": view.slot, "term": view.term})
+        data: dict[str, object] = {"slot": view.slot, "term": view.term}
+        if view.release:
+            data["release"] = view.release
+        if _waited(attempt, view, ledger, now) > policy.slow_claim_s:
+            data["slow"] = True
+        yield Entry("claimed", now, attempt.token, data)
     if attempt.progressed_ts is None and view.checkpoint_term == view.term:
-        data = {"checkpoint_step": view.checkpoint_step}
-        yield Entry("progressed", now, attempt.token, data)
-    if view.goodbye is not None and not attempt.left:
+        step = {"checkpoint_step": view.checkpoint_step}
+        yield Entry("progressed", now, attempt.token, step)
+    if view.goodbye is not None and attempt.left_ts is None:
         yield Entry("left", now, attempt.token, {"reason": view.goodbye})
+
+
+def _waited(attempt: Attempt, view: SlotView, ledger: Ledger, now: float) -> float:
+    """Seconds for which the slot was empty although this attempt was in the queue.
+
+    0 where nobody knows: its last holder was put back into the queue, or has only just left.
+    """
+    others = (one for one in ledger.attempts if one.token != attempt.token)
+    before = [one for one in others if one.slot == view.slot]
+    if (not before and view.term > 1) or any(one.training for one in before):
+        return 0.0
+    freed = max((one.left_ts or one.ended_ts or 0.0 for one in before), default=0.0)
+    return now - max(freed, attempt.intended_ts)
+
+
+def _signs_of_life(
+    attempt: Attempt, row: QueueJob, view: SlotView | None, policy: Policy, now: float
+) -> Iterator[Entry]:
+    """A suspended job is not asked for any."""
+    if view is None or view.goodbye is not None:
+        return
+    silent = view.silent_s >= policy.silence_s and not row.word.startswith("SUSPENDED")
+    if silent and attempt.silent_ts is None:
+        yield Entry("silent", now, attempt.token, {"seconds": round(view.silent_s)})
+    elif not silent and attempt.silent_ts is not None:
+        yield Entry("stirred", now, attempt.token)
 
 
 def _seen(attempt: Attempt, row: QueueJob, now: float) -> Iterator[Entry]:
@@ -92,50 +146,54 @@ def _seen(attempt: Attempt, row: QueueJob, now: float) -> Iterator[Entry]:
         yield Entry("present", now, attempt.token)
 
 
+def _requeued(attempt: Attempt, row: QueueJob, now: float) -> Iterator[Entry]:
+    """The scheduler put it back into the queue: the same job begins anew."""
+    if row.restarts > attempt.restarts:
+        data = {"reason": row.why, "restarts": row.restarts}
+        yield Entry("requeued", now, attempt.token, data)
+
+
 def _queued(attempt: Attempt, row: QueueJob, now: float) -> Iterator[Entry]:
     yield from _seen(attempt, row, now)
-    if attempt.phase is Phase.RUNNING:
+    again = list(_requeued(attempt, row, now))
+    yield from again
+    if attempt.phase is Phase.RUNNING and not again:
         yield Entry("requeued", now, attempt.token, {"reason": row.why})
 
 
 def _begun(attempt: Attempt, row: QueueJob, now: float) -> Iterator[Entry]:
     yield from _seen(attempt, row, now)
+    again = list(_requeued(attempt, row, now))
+    yield from again
     ran = row.state is JobState.RUNNING or bool(row.node)
-    if ran and attempt.started_ts is None:
+    began = attempt.started_ts
+    reset = attempt.slot is None and (row.started_ts or 0.0) > (began or 0.0) + 1.0
+    if ran and (began is None or again or reset):  # it begins when its node has booted
         data = {"started_ts": row.started_ts or now, "node": row.node}
         yield Entry("started", now, attempt.token, data)
 
 
 def _end(attempt: Attempt, row: QueueJob, view: SlotView | None, now: float) -> Entry:
-    outcome = _outcome(attempt, row.exit_code, row.word)
+    outcome = outcome_of(attempt, row)
     goodbye = view.goodbye if view is not None else attempt.reason
     said = f"exit code {row.exit_code}" if row.exit_code else row.word.lower()
     data: dict[str, object] = {"outcome": outcome.value, "reason": goodbye or said}
     if row.exit_code is not None:
         data["exit_code"] = row.exit_code
+    if row.canceller is not None:
+        data["canceller"] = row.canceller
     return Entry("ended", now, attempt.token, data)
-
-
-def _outcome(attempt: Attempt, exit_code: int | None, word: str) -> Outcome:
-    named = _BY_WORD.get((word.split() or [""])[0].rstrip("+"))
-    if named is not None:
-        return named
-    if exit_code in _BY_EXIT_CODE:
-        return _BY_EXIT_CODE[exit_code]
-    if exit_code is None and word.startswith("COMPLETED"):
-        return Outcome.DONE
-    return Outcome.CRASHED if attempt.cancelled_ts is None else Outcome.CANCELLED
 
 
 def _missing(
     attempt: Attempt, view: SlotView | None, snapshot: Snapshot, policy: Policy, now: float
 ) -> Iterator[Entry]:
-    if snapshot.begun_ts <= attempt.intended_ts:
+    if snapshot.begun_ts <= (attempt.answered_ts or attempt.intended_ts + policy.answer_s):
         return
     gone = view is not None and (view.goodbye is not None or view.holder_alive is False)
     if attempt.absences == 0 and not gone:
         yield Entry("absent", now, attempt.token)
-    elif gone or now - attempt.absent_ts >= policy.absence_gap_s:
+    elif gone or snapshot.begun_ts - attempt.absent_ts >= policy.absence_gap_s:
         yield _gone(attempt, view, now)
 
 
@@ -144,7 +202,9 @@ def _gone(attempt: Attempt, view: SlotView | None, now: float) -> Entry:
         return Entry("rejected", now, attempt.token, {"reason": "it never came to the queue"})
     goodbye = view.goodbye if view is not None else None
     if goodbye is not None:
-        data = {"outcome": _from_goodbye(goodbye).value, "reason": goodbye}
+        data = {"outcome": from_goodbye(goodbye).value, "reason": goodbye}
+    elif attempt.silent_ts is not None:
+        data = {"outcome": Outcome.HUNG.value, "reason": "it gave no sign of life"}
     elif attempt.cancelled_ts is not None:
         data = {"outcome": Outcome.CANCELLED.value, "reason": "cancelled by the controller"}
     else:
@@ -152,19 +212,15 @@ def _gone(attempt: Attempt, view: SlotView | None, now: float) -> Entry:
     return Entry("ended", now, attempt.token, data)
 
 
-def _from_goodbye(goodbye: str) -> Outcome:
-    return Outcome.DONE if goodbye.startswith("total_steps") else Outcome.DRAINED
-
-
 def _adopt(ledger: Ledger, snapshot: Snapshot, now: float) -> Iterator[Entry]:
     """Jobs with our run's mark that the ledger lost, or had given up before they came."""
-    known = {attempt.token: attempt for attempt in ledger.attempts}
+    live = {attempt.token for attempt in ledger.live}
+    strange = [job for job in snapshot.jobs if job.token not in live]
+    strange = [job for job in strange if job.state is not JobState.ENDED]
+    known = {attempt.token for attempt in ledger.attempts} if strange else set()
     number = ledger.next_number
-    for job in snapshot.jobs:
-        attempt = known.get(job.token)
-        if job.state is JobState.ENDED or (attempt is not None and attempt.live):
-            continue
-        if attempt is None:
+    for job in strange:
+        if job.token not in known:
             yield Entry("intent", now, job.token, {"number": number, "adopted": True})
             number += 1
         yield Entry("submitted", now, job.token, {"job_id": job.job_id, "adopted": True})
@@ -177,12 +233,13 @@ def _orphans(
     ended = {one.token for one in entries if one.kind in ("ended", "rejected", "requeued")}
     adopted = {one.token for one in entries if one.kind == "submitted"}
     live = ({one.token for one in ledger.live} | adopted) - ended
-    known = {one.token for one in ledger.attempts}
     noted = {(one.slot, one.term) for one in ledger.orphans}
     for view in slots:
         gone = view.token not in live and view.holder_alive is not True
-        proven = view.token in known or view.holder_alive is False
-        if view.goodbye is None and gone and proven and (view.slot, view.term) not in noted:
+        if view.goodbye is not None or not gone or (view.slot, view.term) in noted:
+            continue
+        known = any(one.token == view.token for one in ledger.attempts)
+        if known or view.holder_alive is False:
             reason = f"its job is gone ({view.token})"
             data = {"slot": view.slot, "term": view.term, "reason": reason}
             yield Entry("orphaned", now, view.token, data)
@@ -191,12 +248,20 @@ def _orphans(
 def _learn(
     ledger: Ledger, snapshot: Snapshot, policy: Policy, entries: Sequence[Entry], now: float
 ) -> Iterator[Entry]:
-    """A surplus successor that started while every slot ran: the site does not hold them back."""
-    if (ledger.chaining or policy.chaining) is not Chaining.POOL:
+    """What the queue shows of the site's rules: whether it holds back what would be too many."""
+    if policy.enforced:
         return
+    capped = [job for job in (*snapshot.jobs, *snapshot.others) if job.waits is Waits.CAP]
+    if capped and not ledger.site.enforced:
+        why = f"job {capped[0].job_id} waits for the cap ({capped[0].why})"
+        yield _site({"enforced": True}, why, now)
     surplus = any(entry.data.get("outcome") == Outcome.NOT_NEEDED.value for entry in entries)
-    holders = {attempt.token for attempt in ledger.attempts if attempt.training}
+    holders = {attempt.token for attempt in ledger.live if attempt.training}
     running = {job.token for job in snapshot.jobs if job.state is JobState.RUNNING}
-    if surplus and len(holders & running) >= policy.max_running:
+    if surplus and ledger.site.enforced and len(holders & running) >= policy.max_running:
         why = "a successor started while every slot was running"
-        yield Entry("learnt", now, data={"chaining": Chaining.CHAIN.value, "why": why})
+        yield _site({"max_running": policy.max_running + 1}, why, now)
+
+
+def _site(facts: Mapping[str, object], why: str, now: float) -> Entry:
+    return Entry("learnt", now, data={"site": dict(facts), "why": why})

@@ -1,4 +1,4 @@
-"""Pure: the nouns of the controller. Values only; ``plan`` decides, ``effects`` acts.
+"""Pure: what the controller knows: the queue, the slots, its attempts, and what the site taught.
 
 An *attempt* is our n-th try to fill a slot and has at most one *job* (the scheduler's word). A
 *snapshot* is one complete look at the queue; where no such look was possible there is ``Unknown``,
@@ -7,7 +7,8 @@ and nothing may be submitted or cancelled because of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -19,6 +20,8 @@ class Mode(str, Enum):
     NOW = "now"
     STOPPED = "stopped"
     DONE = "done"
+    PAUSED = "paused"
+    """An administrator's word: jobs go on, none is submitted, until the person says ``start``."""
 
 
 class JobState(str, Enum):
@@ -27,6 +30,23 @@ class JobState(str, Enum):
     PENDING = "pending"
     RUNNING = "running"
     ENDED = "ended"
+
+
+class Waits(str, Enum):
+    """What a waiting job waits for, reduced from the scheduler's own words."""
+
+    TURN = "turn"
+    """Resources or priority: patience helps."""
+    CAP = "cap"
+    """The person's own limit of running jobs."""
+    BUDGET = "budget"
+    """An allocation that is used up."""
+    RESERVATION = "reservation"
+    """A maintenance that it would run into."""
+    ADMIN = "admin"
+    """An administrator holds it."""
+    NEVER = "never"
+    """It can never start as it was asked for."""
 
 
 class Phase(str, Enum):
@@ -40,14 +60,19 @@ class Phase(str, Enum):
 
 
 class Outcome(str, Enum):
-    """How an attempt ended. Only ``CRASHED`` and ``REFUSED`` are failures."""
+    """How an attempt ended; which of these are failures says ``decisions.failures``."""
 
     DONE = "done"
     DRAINED = "drained"
     NOT_NEEDED = "not needed"
     CANCELLED = "cancelled"
     LOST = "lost"
+    NODE_FAILED = "node failed"
     CRASHED = "crashed"
+    HUNG = "hung"
+    """It gave no sign of life any more and was ended for it."""
+    UNLAUNCHED = "not launched"
+    """The scheduler could not start its script at all."""
     REFUSED = "refused"
     """The learner asked not to be restarted, or can never start as configured."""
 
@@ -56,8 +81,29 @@ class Chaining(str, Enum):
     """How successors wait: freely in a pool, each behind its predecessor, or not at all."""
 
     POOL = "pool"
+    OVERLAP = "overlap"
+    """As a pool, on a site that lets more jobs run than there are slots: only if configured."""
     CHAIN = "chain"
     LATE = "late"
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What this site allows, as far as it was read or learnt; None: not known."""
+
+    max_running: int | None = None
+    """Jobs of one person that run at once."""
+    max_submitted: int | None = None
+    """Jobs of one person that wait or run."""
+    counts_waiting: bool = False
+    """A submission was refused because too many jobs were waiting already."""
+    enforced: bool = False
+    """A job was seen waiting for the cap, or the cap was read: more jobs may wait than may run."""
+    blocks_others: bool = False
+    """``assoc_limit_stop``: a job that waits for a cap may stall the whole partition."""
+    keeps_marks: bool = True
+    """Names and comments of jobs come back as they were given; without that nothing is queued
+    ahead, because a job could not be told from a stranger's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +112,7 @@ class Desired:
 
     mode: Mode
     slots: int
+    release: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +121,7 @@ class QueueJob:
 
     job_id: int
     token: str
+    """Empty for a job that is not of this run."""
     state: JobState
     word: str
     why: str = ""
@@ -81,6 +129,16 @@ class QueueJob:
     started_ts: float | None = None
     ends_ts: float | None = None
     exit_code: int | None = None
+    restarts: int = 0
+    """How often the scheduler itself put it back into the queue."""
+    limit_s: int | None = None
+    expected_ts: float | None = None
+    """When the scheduler expects to start a waiting job."""
+    run_id: str = ""
+    """Another run of ours that it belongs to; empty for this run's jobs and for strangers."""
+    canceller: int | None = None
+    """Somebody else's user id that cancelled it, where the site's accounting tells."""
+    waits: Waits = Waits.TURN
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +147,14 @@ class Snapshot:
 
     begun_ts: float
     jobs: tuple[QueueJob, ...]
-    strangers: int = 0
-    """Jobs of the same person that are not ours: counted, never touched."""
+    others: tuple[QueueJob, ...] = ()
+    """The same person's other jobs, other runs included: looked at, never touched."""
+    maintenance_ts: float | None = None
+    """When a reservation begins that keeps jobs from starting; None where none is seen."""
+    warnings: tuple[str, ...] = ()
+    """What new jobs became otherwise than asked for, in words; told once."""
+    slow_down: bool = False
+    """The scheduler asked to be asked less often."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +163,8 @@ class Unknown:
 
     begun_ts: float
     why: str
+    slow_down: bool = False
+    """The scheduler asked to be asked less often."""
 
 
 Observation = Snapshot | Unknown
@@ -117,6 +183,12 @@ class SlotView:
     """Whether the holder's process lives; None where that cannot be seen from here."""
     checkpoint_term: int = 0
     checkpoint_step: int = 0
+    release: str = ""
+    """What its holder runs."""
+    restarts: int = 0
+    """How often the scheduler had restarted the holder's job when it claimed."""
+    silent_s: float = 0.0
+    """How long its beat has stood still on our own clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,17 +203,35 @@ class Attempt:
     after: int | None = None
     """Job id that must end first (chain mode)."""
     release: str = ""
+    """What it runs: chosen when it claimed its slot, until then the newest when submitted."""
+    answered_ts: float | None = None
+    """When the scheduler's answer to the submission came, or was given up."""
     started_ts: float | None = None
     ended_ts: float | None = None
+    node: str = ""
+    restarts: int = 0
     slot: int | None = None
     term: int | None = None
-    left: bool = False
-    """It has released its slot and is on its way out."""
+    claimed_ts: float | None = None
+    left_ts: float | None = None
+    """When it was seen to have released its slot; from then on it is on its way out."""
     progressed_ts: float | None = None
     absences: int = 0
     absent_ts: float = 0.0
+    silent_ts: float | None = None
+    """Since when it gives no sign of life; None while it does."""
     signalled_ts: float | None = None
+    dismissed: bool = False
+    """Whether we wished it gone, be the scheduler's answer known or not."""
     cancelled_ts: float | None = None
+    held: bool = False
+    """Kept waiting by our own wish."""
+    excluded: tuple[str, ...] = ()
+    """Nodes it will not run on, by our own wish."""
+    limit_s: int | None = None
+    """Time limit where it was made shorter than the run's."""
+    canceller: int | None = None
+    """Somebody else's user id that cancelled it."""
     outcome: Outcome | None = None
     reason: str = ""
 
@@ -153,7 +243,12 @@ class Attempt:
     @property
     def training(self) -> bool:
         """Whether it holds a slot."""
-        return self.live and self.slot is not None and not self.left
+        return self.slot is not None and self.left_ts is None and self.live
+
+    @property
+    def queued(self) -> bool:
+        """Whether it is known to wait in the queue."""
+        return self.phase is Phase.SUBMITTED and self.slot is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,90 +266,27 @@ class Ledger:
 
     attempts: tuple[Attempt, ...] = ()
     orphans: tuple[Orphan, ...] = ()
-    chaining: Chaining | None = None
+    site: Site = Site()
     started_ts: float = 0.0
-    """When the person last said ``start``: older failures no longer count."""
+    """When the person's last ``start`` was noticed: older failures no longer count."""
+    asked_ts: float = 0.0
+    """The stamp of that ``start``, by the clock of the host where it was said."""
+    proven: tuple[str, ...] = ()
+    """Releases that made checkpoint progress, newest last."""
+    noticed: Mapping[str, float] = field(default_factory=dict)
+    """When the person was last told about a kind of trouble."""
+    slow_claims: tuple[float, ...] = ()
+    """When slots were filled after a long wait for the queue, newest last."""
+    used_s: float = 0.0
+    """Job-seconds that ended attempts took from the allocation."""
+    live: tuple[Attempt, ...] = field(init=False)
 
-    @property
-    def live(self) -> tuple[Attempt, ...]:
-        return tuple(attempt for attempt in self.attempts if attempt.live)
+    def __post_init__(self) -> None:
+        over = (Phase.ENDED, Phase.REJECTED)
+        live = tuple([one for one in self.attempts if one.phase not in over])
+        object.__setattr__(self, "live", live)
 
     @property
     def next_number(self) -> int:
-        return max((attempt.number for attempt in self.attempts), default=0) + 1
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """The rules of the house, in seconds and counts."""
-
-    pass_s: float = 60.0
-    hot_pass_s: float = 10.0
-    """Between passes while something is about to change."""
-    hot_for_s: float = 120.0
-    absence_gap_s: float = 30.0
-    """Two listings count as two looks only this far apart."""
-    drain_s: float = 180.0
-    """What a signalled job gets before it is cancelled."""
-    recancel_s: float = 60.0
-    delays_s: tuple[float, ...] = (0.0, 60.0, 300.0, 900.0, 1800.0, 3600.0)
-    """Wait after the first, second, … failure in a row without checkpoint progress."""
-    chaining: Chaining = Chaining.POOL
-    max_running: int = 4
-    spares: int = 4
-    """Successors that may wait beyond the slots."""
-
-
-@dataclass(frozen=True, slots=True)
-class Submit:
-    """Queue one more job; behind job ``after`` where that is given."""
-
-    reason: str
-    after: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Signal:
-    """Ask a running job to checkpoint and leave."""
-
-    token: str
-    job_id: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Cancel:
-    """End a job, whatever it does."""
-
-    token: str
-    job_id: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class EndTerm:
-    """Free the slot of a holder that is proven gone."""
-
-    slot: int
-    term: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Conclude:
-    """Nothing is left to do for ever: write down the final mode and leave."""
-
-    mode: Mode
-    reason: str
-
-
-Action = Submit | Signal | Cancel | EndTerm | Conclude
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What to do now, why, and when to ask again at the latest (wall seconds)."""
-
-    actions: tuple[Action, ...]
-    reasons: tuple[str, ...]
-    wake_at: float
+        """Numbers only grow, in the order intended."""
+        return self.attempts[-1].number + 1 if self.attempts else 1

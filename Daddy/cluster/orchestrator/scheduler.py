@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from Daddy.cluster.orchestrator.records import Observation
+from Daddy.cluster.orchestrator.actions import Amend
+from Daddy.cluster.orchestrator.records import Observation, QueueJob, Site
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +34,14 @@ class JobSpec:
     warn_s: int
     """Seconds before the limit at which SIGUSR1 reaches the job."""
     after: int | None = None
+    after_minutes: int | None = None
+    """Start this long after ``after`` began, instead of once it has ended."""
     setup: tuple[str, ...] = ()
     """Shell lines that come first (Slurm only)."""
     request: Mapping[str, str | int] = field(default_factory=dict)
     """What is asked of Slurm, by long option name."""
+    export: tuple[str, ...] = ()
+    """Names of further variables that the job takes over from the submitting shell (Slurm only)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +97,16 @@ class Scheduler(Protocol):
 
     def cancel(self, jobs: Sequence[JobRef]) -> None:
         """End jobs: SIGTERM, and SIGKILL after the scheduler's own patience."""
+
+    def amend(self, job: JobRef, change: Amend) -> None:
+        """Change a waiting job in its place (what that does to its age: decision 0101)."""
+
+    def autopsy(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
+        """How jobs ended that are gone from the listing, as far as anybody remembers."""
+
+    def site(self) -> tuple[Site, str]:
+        """What the site allows, as far as it can be read, and where that was read."""
+
+    @property
+    def calls(self) -> int:
+        """How often the scheduler's programs were run through this object."""

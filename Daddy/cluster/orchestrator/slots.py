@@ -7,30 +7,73 @@ the existence of a checkpoint of its own term, whatever any clock says.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from Daddy.cluster.orchestrator.records import SlotView
-from Daddy.core.lease import read_lease
-from Daddy.core.machine import ProcessId, host_name, is_alive
+from Daddy.core.clock import Clock
+from Daddy.core.lease import holder_alive, read_lease
+from Daddy.core.machine import ProcessId, is_stopped
 from Daddy.core.paths import RunPaths
 
+_LOOK_S = 180.0
+"""More than passes are apart, and less than the silence that counts as a hang."""
 _CHECKPOINT = re.compile(r"t(\d{6})-s(\d{12})\.json")
 
 
-def read_slots(run: RunPaths, count: int) -> tuple[SlotView, ...]:
+def read_slots(run: RunPaths, count: int, silence: Silence | None = None) -> tuple[SlotView, ...]:
     """Every slot that was ever held, of the first ``count``."""
-    views = (_read_slot(run, number) for number in range(count))
+    views = (_read_slot(run, number, silence) for number in range(count))
     return tuple(view for view in views if view is not None)
 
 
-def _read_slot(run: RunPaths, number: int) -> SlotView | None:
+class Silence:
+    """How long each slot's beat has stood still, on this process's own clock.
+
+    A controller that has just begun knows of no silence yet: nobody is ended for what was not seen.
+    Nor for a time in which we saw nothing ourselves: of the time between two looks ``longest_s``
+    count at most, because a shared disk that hangs keeps us from looking and learners from beating.
+    """
+
+    def __init__(self, clock: Clock, longest_s: float = _LOOK_S) -> None:
+        self._clock = clock
+        self._longest_s = longest_s
+        self._seen: dict[int, tuple[tuple[int, object], float, float]] = {}
+
+    def tell(self) -> dict[str, list[object]]:
+        """What was seen, for another process of this host: slot → [term, counter, seconds]."""
+        return {
+            str(slot): [*mark, round(still, 1)] for slot, (mark, still, _) in self._seen.items()
+        }
+
+    def recall(self, told: Mapping[str, Sequence[Any]]) -> None:
+        """Go on from what another process :meth:`tell`."""
+        now = self._clock.monotonic()
+        for slot, (term, counter, still) in told.items():
+            self._seen[int(slot)] = ((term, counter), float(still), now)
+
+    def forget(self, slots: Iterable[int]) -> None:
+        """Begin anew with these: their silence was excused."""
+        for slot in slots:
+            self._seen.pop(slot, None)
+
+    def of(self, slot: int, term: int, counter: object) -> float:
+        """Seconds for which ``counter`` of ``term`` was seen to stay at this value."""
+        now, mark = self._clock.monotonic(), (term, counter)
+        before, still, looked = self._seen.get(slot, (None, 0.0, now))
+        still = still + min(now - looked, self._longest_s) if before == mark else 0.0
+        self._seen[slot] = (mark, still, now)
+        return still
+
+
+def _read_slot(run: RunPaths, number: int, silence: Silence | None) -> SlotView | None:
     paths = run.slot(number)
     lease = read_lease(paths.lease)
     if lease is None:
         return None
     term, step = newest_checkpoint(paths.checkpoints)
+    still = silence.of(number, lease.term, lease.beat.get("counter")) if silence else 0.0
     return SlotView(
         slot=number,
         term=lease.term,
@@ -39,17 +82,23 @@ def _read_slot(run: RunPaths, number: int) -> SlotView | None:
         holder_alive=holder_alive(lease.holder),
         checkpoint_term=term,
         checkpoint_step=step,
+        release=str(lease.holder.get("release", "")),
+        restarts=_restarts(lease.holder),
+        silent_s=still,
     )
 
 
-def holder_alive(holder: Mapping[str, Any]) -> bool | None:
-    """Whether a lease's holder lives, by pid and creation time; None when it is on another host."""
-    if holder.get("host") != host_name():
+def _restarts(holder: Mapping[str, Any]) -> int:
+    count = holder.get("restarts", 0)
+    return count if isinstance(count, int) else 0
+
+
+def responds(holder: Mapping[str, Any]) -> bool | None:
+    """As ``holder_alive``, but None too for a process that was suspended: its beat decides."""
+    alive = holder_alive(holder)
+    if alive and is_stopped(ProcessId(int(holder["pid"]), float(holder["created"]))):
         return None
-    try:
-        return is_alive(ProcessId(int(holder["pid"]), float(holder["created"])))
-    except (KeyError, TypeError, ValueError):
-        return None
+    return alive
 
 
 def newest_checkpoint(folder: Path) -> tuple[int, int]:

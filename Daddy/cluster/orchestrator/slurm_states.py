@@ -1,33 +1,14 @@
-"""Pure: what Slurm prints, as our records. One listing format, one table of states, no guessing.
+"""Pure: what Slurm's states, exit codes and the answers of sbatch mean. No guessing.
 
-A listing with any line that cannot be read is no listing: half an answer would make running jobs
-look gone. Words of states that are not in the table count as running, the choice that changes
-nothing. Formats and states: squeue(1), Slurm 22.05.
+Words of states that are not in the table count as running (``SUSPENDED`` is one on purpose), the
+choice that changes nothing. States: squeue(1), Slurm 22.05.
 """
 
 from __future__ import annotations
 
 import re
 
-from Daddy.cluster.orchestrator.records import JobState, QueueJob
-
-FIELDS = (
-    "JobID",
-    "State",
-    "Reason",
-    "StartTime",
-    "EndTime",
-    "exit_code",
-    "NodeList",
-    "Name",
-    "Comment",
-)
-_WIDTH = {"Comment": 256, "Name": 256, "NodeList": 64, "Reason": 128}
-_DEFAULT_WIDTH = 32
-_MARK = "|"
-
-LISTING = ",".join(f"{name}:{_WIDTH.get(name, _DEFAULT_WIDTH)}{_MARK}" for name in FIELDS)
-"""The argument of ``squeue --Format``: every field padded and closed by a bar."""
+from Daddy.cluster.orchestrator.records import JobState
 
 _PENDING = frozenset({"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
 _ENDED = frozenset(
@@ -44,12 +25,7 @@ _ENDED = frozenset(
         "TIMEOUT",
     }
 )
-
-_COMMENT = re.compile(r"daddy/(?P<run>[^/]+)/(?P<number>\d+)/(?P<token>[0-9a-f]{12})")
-_NAME = re.compile(r"daddy-(?P<run>.+)-(?P<token>[0-9a-f]{12})")
-_OURS = re.compile(r"daddy[-/]")
-
-FATAL_REFUSALS = (
+_FATAL_REFUSALS = (
     "Invalid account",
     "Invalid partition",
     "invalid partition",
@@ -63,29 +39,8 @@ FATAL_REFUSALS = (
     "User's group not permitted",
 )
 """Words in a refusal of sbatch that no waiting will change."""
-
-
-class GarbledListingError(ValueError):
-    """A line of the listing is not in the format that was asked for."""
-
-
-def job_comment(run_id: str, number: int, token: str) -> str:
-    """What travels in ``--comment``: whose the job is, across restarts and lost files."""
-    return f"daddy/{run_id}/{number}/{token}"
-
-
-def job_name(run_id: str, token: str) -> str:
-    """What ``squeue`` shows; carries the token a second time."""
-    return f"daddy-{run_id}-{token}"
-
-
-def token_of(run_id: str, name: str, comment: str) -> str | None:
-    """The token of a job of run ``run_id``; None when the job is not ours."""
-    for pattern, text in ((_COMMENT, comment), (_NAME, name)):
-        match = pattern.fullmatch(text)
-        if match and match["run"] == run_id:
-            return match["token"]
-    return None
+_CANCELLED_BY = re.compile(r"CANCELLED by (\d+)")
+_RATE_LIMIT = re.compile(r"RPC rate limit", re.IGNORECASE)
 
 
 def state_of(word: str) -> JobState:
@@ -96,54 +51,16 @@ def state_of(word: str) -> JobState:
     return JobState.ENDED if first in _ENDED else JobState.RUNNING
 
 
-def parse_listing(text: str, run_id: str) -> tuple[tuple[QueueJob, ...], int]:
-    """Our jobs in a listing made with :data:`LISTING`, and how many jobs are somebody's else.
-
-    Raises GarbledListingError at the first line that is not whole.
-    """
-    rows = [_split(line) for line in text.split("\n") if line.strip()]
-    ours = [job for row in rows if (job := _to_job(row, run_id)) is not None]
-    return tuple(ours), len(rows) - len(ours)
+def canceller_of(word: str) -> int | None:
+    """The user id in sacct's ``CANCELLED by UID``."""
+    match = _CANCELLED_BY.match(word)
+    return int(match[1]) if match else None
 
 
-def _split(line: str) -> dict[str, str]:
-    """A stranger's name or comment may hold bars: they come last, and ours hold none."""
-    parts = [part.strip() for part in line.split(_MARK)]
-    more = len(parts) - len(FIELDS) - 1
-    if more < 0 or parts[-1] or (more and _OURS.search(line)):
-        raise GarbledListingError(f"a line of squeue has {len(parts) - 1} fields: {line[:80]!r}")
-    row = dict(zip(FIELDS, parts, strict=False))
-    if not row["JobID"].split("_")[0].isdigit() or not row["State"]:
-        raise GarbledListingError(f"a line of squeue names no job: {line[:80]!r}")
-    return row
-
-
-def _to_job(row: dict[str, str], run_id: str) -> QueueJob | None:
-    token = token_of(run_id, row["Name"], row["Comment"])
-    if token is None or not row["JobID"].isdigit():
-        return None
-    state = state_of(row["State"])
-    return QueueJob(
-        job_id=int(row["JobID"]),
-        token=token,
-        state=state,
-        word=row["State"],
-        why="" if row["Reason"] == "None" else row["Reason"],
-        node=row["NodeList"],
-        started_ts=None if state is JobState.PENDING else _stamp(row["StartTime"]),
-        ends_ts=_stamp(row["EndTime"]),
-        exit_code=_exit_code(row["exit_code"]) if state is JobState.ENDED else None,
-    )
-
-
-def _stamp(text: str) -> float | None:
-    return float(text) if text.isdigit() else None
-
-
-def _exit_code(text: str) -> int | None:
+def read_exit_code(text: str) -> int | None:
     """What the batch program returned, 128 + n after signal n.
 
-    Slurm 22.05 prints the wait status (2816 is exit code 11); newer ones may print ``11:0``.
+    squeue 22.05 prints the wait status (2816 is exit code 11); sacct and newer ones ``11:0``.
     """
     code, _, number = text.partition(":")
     if not code.isdigit() or (number and not number.isdigit()):
@@ -161,12 +78,17 @@ def parse_job_id(stdout: str) -> int | None:
 
 def refused_for_good(stderr: str) -> bool:
     """Whether sbatch's words mean that asking again cannot help."""
-    return any(words in stderr for words in FATAL_REFUSALS)
+    return any(words in stderr for words in _FATAL_REFUSALS)
 
 
 def submit_limit_reached(stderr: str) -> bool:
     """Whether the site counts pending jobs and the count is full."""
     return "MaxSubmitJob" in stderr
+
+
+def rate_limited(stderr: str) -> bool:
+    """Whether slurmctld asks to be asked less often."""
+    return _RATE_LIMIT.search(stderr) is not None
 
 
 def answered(stderr: str) -> bool:

@@ -10,18 +10,25 @@ behind :func:`render`, whose text is tested.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from Daddy.cluster.orchestrator.scheduler import JobSpec
-from Daddy.cluster.orchestrator.slurm_states import job_comment, job_name
+from Daddy.cluster.orchestrator.slurm_marks import job_comment, job_name
 from Daddy.core.duration import format_duration
 from Daddy.core.job import JOB_END_TIME, JOB_ID
 
 _ASK_END = (
-    f'export {JOB_END_TIME}="$(SLURM_TIME_FORMAT=%s timeout 10 squeue --noheader '
-    '--jobs="$SLURM_JOB_ID" --format=%e 2>/dev/null)"'
+    f'export {JOB_END_TIME}="${{SLURM_JOB_END_TIME:-$(SLURM_TIME_FORMAT=%s timeout 10 squeue '
+    '--noheader --jobs="$SLURM_JOB_ID" --format=%e 2>/dev/null)}"'
 )
 """Slurm 22.05 does not set the real end time in the job: it is asked once."""
+_INHERITED = (
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "SLURM_CONF",
+    "BASH_ENV", "MODULEPATH", "MODULESHOME", "LMOD_CMD", "LMOD_DIR", "LMOD_PKG",
+)  # fmt: skip
+"""All that a job takes over from the shell it was submitted in: who and where it is, and what a
+module system needs to begin. ``ALL`` would carry another job's variables along, where a job
+submits its own successor, and whatever somebody happened to type before ``start``."""
 
 
 def render(spec: JobSpec) -> str:
@@ -39,7 +46,7 @@ def render(spec: JobSpec) -> str:
             wckey=None,
             use_srun=False,
             setup=_setup(spec),
-            dependency=None if spec.after is None else f"afterany:{spec.after}",
+            dependency=_dependency(spec),
             additional_parameters=_parameters(spec),
         )
     )
@@ -50,7 +57,7 @@ def _parameters(spec: JobSpec) -> dict[str, object]:
         **spec.request,
         "chdir": spec.work_dir,
         "error": spec.logs / "slurm-%j.err",
-        "export": "ALL",
+        "export": ",".join(dict.fromkeys((*_INHERITED, *spec.export))),
         "no-requeue": True,
         "open-mode": "append",
         "output": spec.logs / "slurm-%j.out",
@@ -58,7 +65,22 @@ def _parameters(spec: JobSpec) -> dict[str, object]:
     }
 
 
+def _dependency(spec: JobSpec) -> str | None:
+    """Behind its predecessor's end, or some minutes behind its start."""
+    if spec.after is None:
+        return None
+    if spec.after_minutes is None:
+        return f"afterany:{spec.after}"
+    return f"after:{spec.after}+{spec.after_minutes}"
+
+
+def _modules(setup: Sequence[str]) -> list[str]:
+    """``module`` is a function of login shells, which no list of variables carries along."""
+    wanted = any(line.split()[:1] in (["module"], ["ml"]) for line in setup)
+    return ["type module >/dev/null 2>&1 || . /etc/profile"] if wanted else []
+
+
 def _setup(spec: JobSpec) -> list[str]:
     """The site's lines first, ours last: a module system may overwrite PYTHONPATH."""
     ours = [f"export {name}={shlex.quote(value)}" for name, value in spec.environment.items()]
-    return [*spec.setup, f'export {JOB_ID}="$SLURM_JOB_ID"', _ASK_END, *ours]
+    return [*_modules(spec.setup), *spec.setup, f'export {JOB_ID}="$SLURM_JOB_ID"', _ASK_END, *ours]

@@ -1,13 +1,19 @@
 """Pure: one pass as a plain record: what ``status`` shows without a controller or a scheduler.
 
-Format: ``controller/status.json``, version 1 (``docs/formats.md``). Stamps are wall seconds.
+Format: ``controller/status.json``, version 2 (``docs/formats.md``). Stamps are wall seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from Daddy.cluster.orchestrator.actions import Plan
+from Daddy.cluster.orchestrator.decisions.breaker import Hold, holds
+from Daddy.cluster.orchestrator.decisions.capacity import way
+from Daddy.cluster.orchestrator.decisions.nodes import excluded
+from Daddy.cluster.orchestrator.decisions.rollout import rollout
+from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import (
     Attempt,
     JobState,
@@ -16,13 +22,18 @@ from Daddy.cluster.orchestrator.records import (
     QueueJob,
     SlotView,
     Snapshot,
+    Waits,
 )
 
 if TYPE_CHECKING:
     from Daddy.cluster.orchestrator.intent import Intent
 
-VERSION = 1
+VERSION = 2
 _LAST = 5
+_FOR_EVER_S = 30 * 86_400.0
+"""A hold that is longer waits for the person, not for time."""
+
+Rows = Mapping[str, QueueJob]
 
 
 def summarise(
@@ -30,26 +41,64 @@ def summarise(
     ledger: Ledger,
     snapshot: Observation,
     slots: Sequence[SlotView],
-    reasons: Sequence[str],
+    decided: Plan | None,
+    policy: Policy,
     now: float,
 ) -> dict[str, Any]:
-    """Slots, queue, reasons and the last ends, ready for JSON."""
+    """Slots, queue, rules, reasons and the last ends, ready for JSON."""
     rows = {job.token: job for job in snapshot.jobs} if isinstance(snapshot, Snapshot) else {}
     count = intent.slots if intent is not None else len(slots)
     return {
         "v": VERSION,
         "ts": round(now, 3),
-        "mode": intent.mode.value if intent is not None else None,
-        "executor": intent.executor if intent is not None else None,
-        "game": intent.game if intent is not None else None,
-        "release": intent.release if intent is not None else None,
-        "chaining": ledger.chaining.value if ledger.chaining is not None else None,
+        **_wanted(intent),
+        **_rules(intent, ledger, policy, now),
         "queue": _queue(snapshot),
         "slots": [_slot(number, ledger, slots, rows) for number in range(count)],
-        "waiting": [_waiting(one, rows.get(one.token)) for one in ledger.live if one.slot is None],
-        "reasons": list(reasons),
+        "waiting": [_waiting(one, rows.get(one.token)) for one in _in_line(ledger, rows)],
+        "reasons": list(decided.reasons) if decided is not None else [],
+        "wake_ts": round(decided.wake_at, 3) if decided is not None else None,
         "last": [_last(one) for one in _newest_ends(ledger)],
         "attempts": ledger.next_number - 1,
+        "used_s": round(ledger.used_s, 1),
+    }
+
+
+def _wanted(intent: Intent | None) -> dict[str, Any]:
+    if intent is None:
+        names = ("mode", "why", "executor", "game", "release")
+        return {**dict.fromkeys(names), "daemon": True}
+    return {
+        "mode": intent.mode.value,
+        "why": intent.reason,
+        "executor": intent.executor,
+        "game": intent.game,
+        "release": intent.release,
+        "daemon": intent.daemon,
+    }
+
+
+def _rules(intent: Intent | None, ledger: Ledger, policy: Policy, now: float) -> dict[str, Any]:
+    """What the decisions say beyond this pass: chaining, breaker, nodes, releases."""
+    chosen = way(ledger.site, policy)
+    rolling = rollout(intent.desired, ledger) if intent is not None else None
+    given_up = rolling.given_up if rolling is not None else frozenset()
+    return {
+        "chaining": {"mode": chosen.chaining.value, "how": chosen.reason},
+        "breaker": [_hold(one, now) for one in holds(ledger, policy, now, given_up)],
+        "excluded": list(excluded(ledger, policy, now)),
+        "rollout": rolling.reason if rolling is not None else "",
+    }
+
+
+def _hold(one: Hold, now: float) -> dict[str, Any]:
+    waits = one.until - now < _FOR_EVER_S
+    return {
+        "slot": one.slot,
+        "until_ts": round(one.until, 3) if waits else None,
+        "failures": one.failures,
+        "open": one.open,
+        "reason": one.reason,
     }
 
 
@@ -62,34 +111,64 @@ def _queue(snapshot: Observation) -> dict[str, Any]:
         "ts": round(snapshot.begun_ts, 3),
         "running": states.count(JobState.RUNNING),
         "pending": states.count(JobState.PENDING),
-        "strangers": snapshot.strangers,
+        "others": sum(1 for job in snapshot.others if job.state is not JobState.ENDED),
+        "maintenance_ts": snapshot.maintenance_ts,
     }
 
 
-def _slot(
-    number: int, ledger: Ledger, slots: Sequence[SlotView], rows: dict[str, QueueJob]
-) -> dict[str, Any]:
+def _slot(number: int, ledger: Ledger, slots: Sequence[SlotView], rows: Rows) -> dict[str, Any]:
     view = next((one for one in slots if one.slot == number), None)
     holder = next((one for one in ledger.live if one.slot == number and one.training), None)
     row = rows.get(holder.token) if holder is not None else None
     return {
         "slot": number,
         "training": holder is not None and (row is None or row.state is JobState.RUNNING),
+        **_holder(holder, row),
+        "term": view.term if view is not None else 0,
+        "checkpoint_term": view.checkpoint_term if view is not None else 0,
+        "checkpoint_step": view.checkpoint_step if view is not None else 0,
+        "silent_s": round(view.silent_s, 1) if view is not None else 0.0,
+    }
+
+
+def _holder(holder: Attempt | None, row: QueueJob | None) -> dict[str, Any]:
+    return {
         "token": holder.token if holder is not None else None,
         "job_id": holder.job_id if holder is not None else None,
+        "release": holder.release if holder is not None else None,
+        "started_ts": holder.started_ts if holder is not None else None,
+        "leaving": holder is not None and holder.signalled_ts is not None,
+        "progressed": holder is not None and holder.progressed_ts is not None,
         "node": row.node if row is not None else None,
+        "word": row.word if row is not None else None,
         "ends_ts": row.ends_ts if row is not None else None,
-        "term": view.term if view is not None else 0,
-        "checkpoint_step": view.checkpoint_step if view is not None else 0,
     }
+
+
+def _in_line(ledger: Ledger, rows: Rows) -> list[Attempt]:
+    """What has no slot yet: what starts, then what only waits for a place, then by expectation."""
+
+    def place(attempt: Attempt) -> tuple[int, float, int]:
+        row = rows.get(attempt.token)
+        if row is None:
+            return (3, 0.0, attempt.number)
+        rank = 0 if row.state is JobState.RUNNING else 1 if row.waits is Waits.CAP else 2
+        expected = float("inf") if row.expected_ts is None else row.expected_ts
+        return (rank, expected, attempt.number)
+
+    return sorted((one for one in ledger.live if one.slot is None), key=place)
 
 
 def _waiting(attempt: Attempt, row: QueueJob | None) -> dict[str, Any]:
     return {
         "token": attempt.token,
         "job_id": attempt.job_id,
+        "after": attempt.after,
+        "held": attempt.held,
         "state": row.state.value if row is not None else "unseen",
         "why": row.why if row is not None else "the scheduler has not shown it yet",
+        "waits": row.waits.value if row is not None else None,
+        "expected_ts": row.expected_ts if row is not None else None,
     }
 
 

@@ -11,10 +11,11 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from Daddy.cluster.orchestrator.slots import holder_alive
+from Daddy.cluster.orchestrator.slots import responds
 from Daddy.core.clock import Clock
+from Daddy.core.config import CHECKOUT
 from Daddy.core.errors import ControllerAliveError
-from Daddy.core.lease import Lease, LeaseView, end_term, read_lease
+from Daddy.core.lease import Lease, LeaseView, end_term, holder_alive, read_lease
 from Daddy.core.machine import host_name, myself
 from Daddy.core.paths import RunPaths
 
@@ -22,8 +23,12 @@ SILENCE_S = 90.0
 """Nine missed beats: then a holder on another host counts as gone."""
 
 
-def me(clock: Clock) -> dict[str, Any]:
-    """What a controller writes about itself into its lease."""
+PASS_S = 60.0
+"""Who makes a single pass is waited for: it does not stay."""
+
+
+def me(clock: Clock, *, passing: bool = False) -> dict[str, Any]:
+    """What a controller writes about itself into its lease; ``passing``: it makes one pass."""
     who = myself()
     return {
         "host": host_name(),
@@ -31,6 +36,8 @@ def me(clock: Clock) -> dict[str, Any]:
         "created": who.created,
         "user": os.environ.get("USER", str(os.getuid())),
         "started_ts": round(clock.now(), 3),
+        "release": CHECKOUT.name if CHECKOUT.parent.name == "releases" else "",
+        "passing": passing,
     }
 
 
@@ -46,26 +53,60 @@ def holder(run: RunPaths) -> LeaseView | None:
     return view if view is not None and view.ended is None else None
 
 
-def take(run: RunPaths, clock: Clock, silence_s: float = SILENCE_S) -> Lease:
-    """Become the controller; ControllerAliveError naming the one that is."""
-    refuse_if_alive(run)
-    view = holder(run)
-    if view is not None:
-        if holder_alive(view.holder) is None and _beats(run, view, clock, silence_s):
+def living(
+    run: RunPaths, clock: Clock, silence_s: float = SILENCE_S, *, watched: bool = False
+) -> LeaseView | None:
+    """The controller that certainly lives; None once it is certain that none does.
+
+    For one on another host, or suspended, that may take ``silence_s`` seconds; the term of a dead
+    one is ended. ``watched``: its beat was seen to stand still, so that its process proves nothing.
+    """
+    view = _when_passed(run, clock)
+    if view is None:
+        return None
+    alive = responds(view.holder)
+    alive = None if alive and watched else alive
+    if alive or (alive is None and _beats(run, view, clock, silence_s)):
+        return view
+    why = "its process is gone" if alive is False else f"no beat for {silence_s:g} s"
+    end_term(run.controller_lease, view.term, why)
+    return None
+
+
+def _when_passed(run: RunPaths, clock: Clock) -> LeaseView | None:
+    """The holder, once whoever makes a single pass (a job, cron) has made it."""
+    until, never = clock.monotonic() + PASS_S, threading.Event()
+    while True:
+        view = holder(run)
+        if view is None or not view.holder.get("passing") or holder_alive(view.holder) is False:
+            return view
+        if clock.monotonic() > until:
+            return view
+        clock.wait(never, 0.2)
+
+
+def take(
+    run: RunPaths,
+    clock: Clock,
+    silence_s: float = SILENCE_S,
+    *,
+    passing: bool = False,
+    watched: bool = False,
+) -> Lease:
+    """Become the controller; ControllerAliveError naming the one that is.
+
+    A pass may begin between our look and our claim: who wants to stay waits for it once more.
+    """
+    while True:
+        view = living(run, clock, silence_s, watched=watched)
+        if view is not None:
             raise _alive(view.holder)
-        end_term(run.controller_lease, view.term, "its process is gone")
-    lease = Lease.claim(run.controller_lease, me(clock))
-    if lease is None:
+        lease = Lease.claim(run.controller_lease, me(clock, passing=passing))
+        if lease is not None:
+            return lease
         other = holder(run)
-        raise _alive(other.holder if other is not None else {})
-    return lease
-
-
-def refuse_if_alive(run: RunPaths) -> None:
-    """ControllerAliveError when a controller on this host certainly lives."""
-    view = holder(run)
-    if view is not None and holder_alive(view.holder):
-        raise _alive(view.holder)
+        if passing or (other is not None and not other.holder.get("passing")):
+            raise _alive(other.holder if other is not None else {})
 
 
 def _beats(run: RunPaths, view: LeaseView, clock: Clock, silence_s: float) -> bool:
@@ -88,7 +129,14 @@ def _beats(run: RunPaths, view: LeaseView, clock: Clock, silence_s: float) -> bo
 
 def _alive(who: Mapping[str, Any]) -> ControllerAliveError:
     return ControllerAliveError(
-        f"this run already has a controller: pid {who.get('pid', '?')} on "
-        f"{who.get('host', 'another host')}, started by {who.get('user', '?')}",
+        f"this run already has a controller: {named(who)}",
         "look at it with `status`, or end it with `stop` before starting anew",
+    )
+
+
+def named(who: Mapping[str, Any]) -> str:
+    """A holder in words."""
+    return (
+        f"pid {who.get('pid', '?')} on {who.get('host', 'another host')}, "
+        f"started by {who.get('user', '?')}"
     )

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 
+from Daddy.cluster.orchestrator.actions import Submit
 from Daddy.cluster.orchestrator.local_scheduler import LocalScheduler
-from Daddy.cluster.orchestrator.records import Chaining, Policy
+from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.scheduler import JobSpec, Scheduler
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.core.clock import Clock
+from Daddy.core.config import load_effective
 from Daddy.core.duration import parse_duration
 from Daddy.core.errors import FileError, RomError, SchedulerError
 from Daddy.core.files import create_exclusive, sha256_hex
@@ -27,6 +31,12 @@ _LOCAL_DELAYS_S = (0.0, 1.0, 5.0, 30.0, 120.0, 600.0)
 _SLURM_DELAYS_S = (0.0, 60.0, 300.0, 900.0, 1800.0, 3600.0)
 _LOCAL_PASS_S = 2.0
 _SLURM_HOT_PASS_S = 10.0
+_SLURM_QUIET_PASS_S = 150.0
+_HOURLY = 20
+"""Submissions in an hour that no site minds; short jobs need more to stay alive at all."""
+_LOCAL_HOURLY = 3600
+_OVERLAP_S = 120
+"""How long a successor runs beside its predecessor where the site and the person allow that."""
 
 
 def choose_executor(config: Config, environ: Mapping[str, str]) -> str:
@@ -103,66 +113,115 @@ def run_id(config: Config, run: RunPaths) -> str:
 
 def make_policy(config: Config, executor: str) -> Policy:
     """The rules for one executor. Locally a look costs nothing and cannot be wrong."""
-    settings, poll = config.controller, config.controller.poll_seconds
     local = executor == "local"
+    policy = _policy(config)
+    return _for_this_machine(policy) if local else policy
+
+
+def _policy(config: Config) -> Policy:
+    settings, slots = config.controller, config.slurm.max_running
+    limit = float(parse_duration(config.slurm.time_limit))
+    handovers = 3600.0 / limit * slots
+    gpus = max(1, config.slurm.gpus_per_job)
+    budget = settings.budget_gpu_hours * 3600.0 / gpus
     return Policy(
-        pass_s=min(poll, _LOCAL_PASS_S) if local else poll,
-        hot_pass_s=min(poll, 1.0) if local else min(poll, _SLURM_HOT_PASS_S),
-        absence_gap_s=0.0 if local else 30.0,
+        pass_s=settings.poll_seconds,
+        quiet_pass_s=max(settings.poll_seconds, min(_SLURM_QUIET_PASS_S, limit / 20)),
+        hot_pass_s=min(settings.poll_seconds, _SLURM_HOT_PASS_S),
         drain_s=settings.drain_seconds,
-        recancel_s=15.0 if local else 60.0,
-        delays_s=_LOCAL_DELAYS_S if local else _SLURM_DELAYS_S,
-        chaining=Chaining.LATE if settings.prequeue == "never" else Chaining.POOL,
-        max_running=config.slurm.max_running,
+        delays_s=_SLURM_DELAYS_S,
+        prequeue=settings.prequeue == "auto",
+        overlap=settings.overlap,
+        max_running=slots,
         spares=settings.spares,
+        extra=settings.extra,
+        limit_s=limit,
+        hourly=max(_HOURLY, int(3 * handovers)),
+        budget_s=budget or inf,
+    )
+
+
+def _for_this_machine(policy: Policy) -> Policy:
+    """Locally a look costs nothing, cannot be wrong, and the queue keeps the cap itself."""
+    return replace(
+        policy,
+        pass_s=min(policy.pass_s, _LOCAL_PASS_S),
+        quiet_pass_s=min(policy.pass_s, _LOCAL_PASS_S),
+        hot_pass_s=min(policy.pass_s, 1.0),
+        absence_gap_s=0.0,
+        answer_s=0.0,
+        recancel_s=15.0,
+        delays_s=_LOCAL_DELAYS_S,
+        canary_s=600.0,
+        enforced=True,
+        extra=0,
+        hourly=_LOCAL_HOURLY,
     )
 
 
 def look_seconds(config: Config, executor: str) -> float:
     """Time between two looks at the small files; network file systems are asked less often."""
-    return 0.2 if executor == "local" else min(2.0, config.controller.poll_seconds / 2)
+    return 0.2 if executor == "local" else min(3.0, config.controller.poll_seconds / 2)
 
 
 def make_scheduler(executor: str, config: Config, run: RunPaths, clock: Clock) -> Scheduler:
     """The queue of that name."""
     if executor == "slurm":
-        return SlurmScheduler(run_id(config, run), clock)
+        request = slurm_request(config)
+        return SlurmScheduler(run_id(config, run), clock, calls=run.calls, request=request)
     return LocalScheduler(run.queue, config.slurm.max_running, clock)
 
 
 class SpecMaker:
-    """Makes the jobs of one release: (token, number, job to wait for) → JobSpec."""
+    """Makes the jobs of a run: (token, number, what is wished) → JobSpec.
+
+    A job's request and its launcher are those of the releases that the wish names; ``release`` and
+    ``config`` stand in for a wish without one. While a release is tried, all ask for its resources:
+    it could not be tried in those of its predecessor, whose partition may be gone.
+    """
 
     def __init__(self, config: Config, run: RunPaths, release: Release) -> None:
-        self._config = config
         self._run = run
-        self._release = release
-        self._limit_s = parse_duration(config.slurm.time_limit)
+        self._known = {"": (release, config), release.ident: (release, config)}
 
-    def __call__(self, token: str, number: int, after: int | None) -> JobSpec:
-        program = [sys.executable, "-m", "Daddy.train_slim"]
+    def __call__(self, token: str, number: int, wish: Submit) -> JobSpec:
+        release, config = self._of(wish.release)
+        asked = self._of(wish.request)[1] if wish.request else config
+        limit_s = parse_duration(asked.slurm.time_limit)
+        program = [sys.executable, "-m", "Daddy.cluster.launch", "--run", str(self._run.root)]
         return JobSpec(
             token=token,
             number=number,
-            run_id=run_id(self._config, self._run),
-            argv=(*program, "--config", str(self._release.config), "--attempt", token),
+            run_id=run_id(config, self._run),
+            argv=(*program, "--config", str(release.config), "--attempt", token),
             environment={
-                "PYTHONPATH": str(self._release.path),
+                "PYTHONPATH": str(release.path),
                 "PYTHONUNBUFFERED": "1",
-                RELEASE: self._release.ident,
+                RELEASE: release.ident,
             },
             work_dir=self._run.root,
             logs=self._run.logs,
             script=self._run.scripts / f"attempt-{number}.sbatch",
-            time_limit_s=self._limit_s,
-            warn_s=max(1, int(drain_margin(self._limit_s))),
-            after=after,
-            setup=tuple(self._config.slurm.setup),
-            request=slurm_request(self._config),
+            time_limit_s=limit_s,
+            warn_s=max(1, int(drain_margin(limit_s))),
+            after=wish.after,
+            after_minutes=max(1, (limit_s - _OVERLAP_S) // 60) if wish.overlap else None,
+            setup=tuple(config.slurm.setup),
+            export=tuple(config.slurm.export),
+            request=slurm_request(asked, wish.exclude),
         )
 
+    def _of(self, ident: str) -> tuple[Release, Config]:
+        """A release that is not on disk (yet) leaves its jobs to the controller's own."""
+        if ident not in self._known:
+            release = Release(ident, self._run.releases / ident)
+            if not release.config.exists():
+                return self._known[""]
+            self._known[ident] = (release, load_effective(release.config))
+        return self._known[ident]
 
-def slurm_request(config: Config) -> dict[str, str | int]:
+
+def slurm_request(config: Config, exclude: Sequence[str] = ()) -> dict[str, str | int]:
     """What is asked of Slurm, by long option; settings left open are left to the site."""
     slurm = config.slurm
     wishes: dict[str, str | int | None] = {
@@ -173,6 +232,6 @@ def slurm_request(config: Config) -> dict[str, str | int]:
         "gres": f"gpu:{slurm.gpus_per_job}" if slurm.gpus_per_job else None,
         "mem": slurm.memory,
         "mem-per-gpu": slurm.mem_per_gpu,
-        "exclude": ",".join(slurm.exclude) or None,
+        "exclude": ",".join(dict.fromkeys((*slurm.exclude, *exclude))) or None,
     }
     return {name: value for name, value in wishes.items() if value is not None}

@@ -1,0 +1,206 @@
+"""Entry: the first thing a job does: claim a slot, choose the release for it, become the learner.
+
+``python -m Daddy.cluster.launch --run DIR --config FILE --attempt TOKEN`` is what the job script
+runs. Light, so that a job that is not needed leaves (exit 11) before it costs anything, and so that
+what waits in the queue need never be changed: which slots may be had and what runs there is read
+here, from the controller's orders. The learner takes over this very process, so the slot's lease
+stays ours and signals reach it; those that come meanwhile are held for it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from Daddy.cluster.orchestrator.orders import read_orders
+from Daddy.cluster.unpack import nearest
+from Daddy.core.boot import Boot
+from Daddy.core.clock import SystemClock
+from Daddy.core.errors import DaddyError, ExitCode, FileError, run_entry
+from Daddy.core.events import EventWriter
+from Daddy.core.files import read_json
+from Daddy.core.job import RELEASE, SLOT, TERM, Job, read_job
+from Daddy.core.machine import age_seconds, host_name, myself
+from Daddy.core.paths import ReleasePaths, RunPaths
+from Daddy.core.process import start
+from Daddy.core.seat import PATIENCE_S, Seat, claim
+from Daddy.core.wall import StopSignal, hold_signals
+
+_LEARNER = "Daddy.train_slim"
+_SIDECAR = "Daddy.cluster.orchestrator.sidecar"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One job before it has a slot. ``config`` is its own release's; ``facts`` what that says."""
+
+    run: RunPaths
+    config: Path
+    token: str
+    job: Job
+    clock: SystemClock
+    boot: Boot
+    events: EventWriter
+    facts: Mapping[str, Any]
+
+    def tell(self, event: str, **data: object) -> None:
+        """An event in the name of the attempt; a full disk costs the line, not the job."""
+        named = {"token": self.token, "job_id": self.job.job_id, **data}
+        with contextlib.suppress(OSError):
+            self.events.write(event, 0, named)
+
+    def holder(self) -> dict[str, object]:
+        """What the slot's lease says of us, whatever slot it will be."""
+        me = myself()
+        return {
+            "token": self.token,
+            "job_id": self.job.job_id,
+            "restarts": self.job.restarts,
+            "host": host_name(),
+            "pid": me.pid,
+            "created": me.created,
+            "started_ts": round(self.boot.started, 3),
+        }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Claim and become the learner; returns only where there is no slot, with exit code 11."""
+    parser = argparse.ArgumentParser(prog="launch", description="Claim a slot and train in it.")
+    parser.add_argument("--run", type=Path, required=True, help="the run directory")
+    parser.add_argument("--config", type=Path, required=True, help="config.json of a release")
+    parser.add_argument("--attempt", required=True, metavar="TOKEN", help="the attempt's token")
+    args = parser.parse_args(argv)
+    launch = _launch(args.run, args.config, args.attempt)
+    launch.tell("state", state="started")
+    launch.boot.mark("script")
+    signals = StopSignal().install()
+    releases = _releases(launch)
+    seat = _claim(launch, releases, signals)
+    launch.boot.mark("slot")
+    if seat is None:
+        return _not_needed(launch, signals.stop_reason() or f"no free slot among {list(releases)}")
+    try:
+        argv, env = _learner(launch, seat, releases[seat.number])
+        hold_signals()
+        if (asked := signals.stop_reason()) is None:
+            os.execve(argv[0], argv, env)  # noqa: S606 - that is the point
+    except BaseException as error:
+        seat.release(f"the learner could not be started: {error!r}")
+        raise
+    seat.release(asked)
+    return _not_needed(launch, asked)
+
+
+def _launch(root: Path, config: Path, token: str) -> Launch:
+    clock, run, facts = SystemClock(), RunPaths(root), read_json(config)
+    return Launch(
+        run=run,
+        config=config,
+        token=token,
+        job=read_job(os.environ),
+        clock=clock,
+        boot=Boot(clock, clock.now() - age_seconds()),
+        events=EventWriter(
+            run.events,
+            str(facts["run_name"]),
+            str(facts["training"]["workload"]),
+            "learner",
+            f"attempt-{token}",
+            clock,
+        ),
+        facts=facts,
+    )
+
+
+def _releases(launch: Launch) -> dict[int, ReleasePaths]:
+    """Slots that may be claimed, lowest first, with what is to run there."""
+    own = ReleasePaths(launch.config.parent)
+    try:
+        orders = read_orders(launch.run)
+    except (FileError, KeyError, TypeError, ValueError) as error:
+        launch.tell("error", text=f"the orders cannot be read, all slots count: {error!r}")
+        orders = None
+    if orders is None:
+        return dict.fromkeys(range(int(launch.facts["slurm"]["max_running"])), own)
+    return {slot: _release(launch, orders.slots[slot], own) for slot in sorted(orders.slots)}
+
+
+def _release(launch: Launch, ident: str, own: ReleasePaths) -> ReleasePaths:
+    wanted = launch.run.release(ident)
+    if ident == own.root.name or not ident.isalnum():
+        return own
+    if not wanted.config.exists():
+        launch.tell("error", text=f"release {ident} is gone: this job runs {own.root.name}")
+        return own
+    return wanted
+
+
+def _claim(
+    launch: Launch, releases: Mapping[int, ReleasePaths], signals: StopSignal
+) -> Seat | None:
+    about = {slot: {"release": release.root.name} for slot, release in releases.items()}
+    slots, asked = list(releases), signals.stop_reason
+    return claim(launch.run, slots, launch.holder(), launch.clock, PATIENCE_S, asked, about)
+
+
+def _not_needed(launch: Launch, reason: str) -> int:
+    code = ExitCode.NOT_NEEDED
+    launch.tell("state", state="goodbye", reason=reason, exit_code=int(code))
+    print(f"not needed in {launch.run.root}: {reason}", file=sys.stderr, flush=True)
+    return code
+
+
+def _learner(launch: Launch, seat: Seat, release: ReleasePaths) -> tuple[list[str], dict[str, str]]:
+    """The command that this process becomes, and its environment; the sidecar runs by then."""
+    folder, why = nearest(release, os.environ, os.getuid())
+    if why:
+        launch.tell("log", text=f"runs from the shared folder: {why}")
+    env = {
+        "PYDANTIC_DISABLE_PLUGINS": "__all__",  # else every installed package is looked into
+        **os.environ,
+        RELEASE: release.root.name,
+        SLOT: str(seat.number),
+        TERM: str(seat.term),
+        "PYTHONPATH": _python_path(folder, launch.config.parent),
+    }
+    _start_sidecar(launch, seat, release, env)
+    launch.boot.mark("release")
+    argv = [sys.executable, "-m", _LEARNER, "--config", str(ReleasePaths(folder).config)]
+    argv += ["--attempt", launch.token]
+    return argv, {**env, **launch.boot.environment()}
+
+
+def _python_path(folder: Path, shared: Path) -> str:
+    """The release first; what the site's own lines put there stays behind it."""
+    kept = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return os.pathsep.join([str(folder), *(one for one in kept if one and one != str(shared))])
+
+
+def _start_sidecar(
+    launch: Launch, seat: Seat, release: ReleasePaths, env: Mapping[str, str]
+) -> None:
+    """Who makes the controller's passes should it be gone; without it a job runs all the same."""
+    if not launch.facts.get("controller", {}).get("failover", False):
+        return
+    argv = ["nice", "-n", "15", sys.executable, "-m", _SIDECAR, "--run", str(launch.run.root)]
+    argv += ["--release", str(release.root), "--slot", str(seat.number), "--term", str(seat.term)]
+    argv += ["--parent", str(os.getpid())]
+    try:
+        start(argv, log_path=launch.run.logs / "failover.log", env=env, detach=False)
+    except (OSError, DaddyError) as error:
+        launch.tell("error", text=f"no failover from this job: {error}")
+
+
+def cli() -> None:
+    """The command of the job script."""
+    sys.exit(run_entry(main))
+
+
+if __name__ == "__main__":
+    cli()

@@ -1,0 +1,122 @@
+"""Pure: everything the controller can do, and a plan made of it.
+
+``plan`` decides, ``effects`` acts; each action carries its reason in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf
+
+from Daddy.cluster.orchestrator.records import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Submit:
+    """Queue one more job; behind job ``after`` where that is given; not on nodes ``exclude``."""
+
+    reason: str
+    after: int | None = None
+    exclude: tuple[str, ...] = ()
+    overlap: bool = False
+    """Start shortly before ``after`` ends instead of once it has ended."""
+    release: str = ""
+    """What its launcher is taken from; what it trains with is in the orders."""
+    request: str = ""
+    """The release whose resources and limits are asked for; empty: those of ``release``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Amend:
+    """Change a waiting job in its place; None leaves a thing as it is.
+
+    Nodes and limit leave the job its age; a hold costs it on sites with accounting (decision 0101).
+    """
+
+    token: str
+    job_id: int
+    reason: str
+    hold: bool | None = None
+    exclude: tuple[str, ...] | None = None
+    limit_s: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """Ask a running job to checkpoint and leave."""
+
+    token: str
+    job_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """End a job, whatever it does."""
+
+    token: str
+    job_id: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndTerm:
+    """Free the slot of a holder that is proven gone."""
+
+    slot: int
+    term: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conclude:
+    """Nothing is left to do for ever: write down the final mode and leave."""
+
+    mode: Mode
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Somebody above us wants the run to stand still: write that down, touch nothing."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """Tell the person once; ``kind`` is what is not told again for a while."""
+
+    kind: str
+    reason: str
+
+
+Action = Submit | Amend | Signal | Cancel | EndTerm | Conclude | Pause | Notify
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What a job is to know when it claims a slot: which slots may be had, and what to run there.
+
+    Read by the launcher at the start of every job, so that what waits in the queue never has to
+    be changed for it.
+    """
+
+    slots: Mapping[int, str] = field(default_factory=dict)
+    """Slot that may be claimed → release to run there."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do now, why, and when to ask again."""
+
+    actions: tuple[Action, ...]
+    reasons: tuple[str, ...]
+    wake_at: float
+    """When to look again at the latest, wall seconds."""
+    orders: Orders | None = None
+    """None: whatever was ordered still holds."""
+    due_at: float = inf
+    """When the decision would change even if nothing new were seen; a simulator may skip to it."""

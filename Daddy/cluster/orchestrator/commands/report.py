@@ -1,0 +1,220 @@
+"""How a run stands, as one record for a person and for scripts: needs no daemon, changes nothing.
+
+A fresh summary of a living controller is taken as it is; otherwise we look at the queue ourselves,
+with little patience. Where nobody can see the queue, the last known state is told with its age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any, Protocol
+
+from Daddy.cluster.orchestrator.commands import figures
+from Daddy.cluster.orchestrator.commands.request import known_intent
+from Daddy.cluster.orchestrator.commands.verdict import judge
+from Daddy.cluster.orchestrator.failover import read_probe
+from Daddy.cluster.orchestrator.history import Entry, fold, replay
+from Daddy.cluster.orchestrator.intent import Intent
+from Daddy.cluster.orchestrator.ledger import read_entries
+from Daddy.cluster.orchestrator.plan import plan
+from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.reconcile import reconcile
+from Daddy.cluster.orchestrator.records import Ledger, Observation, SlotView, Snapshot, Unknown
+from Daddy.cluster.orchestrator.slots import read_slots
+from Daddy.cluster.orchestrator.summary import VERSION, summarise
+from Daddy.cluster.orchestrator.tenure import holder
+from Daddy.core.clock import Clock
+from Daddy.core.config import shared_paths
+from Daddy.core.errors import FileError
+from Daddy.core.files import read_json
+from Daddy.core.lease import holder_alive, read_lease
+from Daddy.core.paths import RunPaths
+from Daddy.core.settings import Config
+from Daddy.core.wall import drain_margin
+
+FRESH_S = 90.0
+"""Age up to which a living controller's summary is as good as a look of our own; later if it said
+that it would look later."""
+_LATE_S = 60.0
+_RECENT_BYTES = 1 << 19
+"""Of the ledger, for the figures of a day: two weeks of it; years would take seconds."""
+
+
+_NEEDED = {"ts", "mode", "queue", "slots", "waiting", "reasons", "last", "daemon", "used_s"}
+
+
+class Queue(Protocol):
+    """What can be looked at."""
+
+    def snapshot(self) -> Observation:
+        """Every job of the run in one look."""
+
+
+def read_status(
+    run: RunPaths, config: Config, queue: Queue | None, policy: Policy, clock: Clock
+) -> dict[str, Any]:
+    """Everything ``status`` shows, as one record; ``queue`` None: never look at it."""
+    intent, damage = known_intent(run)
+    known, controller, now = last_summary(run), _controller(run), clock.now()
+    fresh = _is_fresh(known, now) and controller["alive"] is not False
+    ledger = replay(read_entries(run.ledger, _RECENT_BYTES if fresh else None))
+    status = known if fresh else _look(run, intent, ledger, queue, policy, clock)
+    if not status["queue"]["known"] and known.get("slots"):
+        status = {**known, "queue": status["queue"]}
+    status = {
+        **status,
+        "damage": damage,
+        "controller": controller,
+        "age_s": round(now - status["ts"], 1),
+        "passed_s": round(now - known["ts"], 1) if known else None,
+    }
+    status["slots"] = [_measured(run, config, slot, now) for slot in status["slots"]]
+    status |= _fleet(run, config, ledger, status, now)
+    verdict = judge(status)
+    return {
+        **status,
+        "verdict": verdict.word,
+        "exit_code": int(verdict.code),
+        "said": verdict.sentence,
+    }
+
+
+def last_summary(run: RunPaths) -> dict[str, Any]:
+    """What the last pass wrote; empty where there is none that this code can read."""
+    try:
+        found = read_json(run.status)
+    except (FileNotFoundError, NotADirectoryError, FileError):
+        return {}
+    whole = found.get("v") == VERSION and found.keys() >= _NEEDED
+    return found if whole else {}
+
+
+def _is_fresh(known: Mapping[str, Any], now: float) -> bool:
+    if not known:
+        return False
+    until = max(known["ts"] + FRESH_S, (known.get("wake_ts") or 0.0) + _LATE_S)
+    return bool(now <= until)
+
+
+def _controller(run: RunPaths) -> dict[str, Any]:
+    """Who holds the run; ``alive`` is None for one on another host."""
+    view = holder(run)
+    if view is None:
+        return {"alive": False}
+    alive = holder_alive(view.holder)
+    return {"alive": alive, "term": view.term, **view.holder}
+
+
+def _look(
+    run: RunPaths,
+    intent: Intent | None,
+    ledger: Ledger,
+    queue: Queue | None,
+    policy: Policy,
+    clock: Clock,
+) -> dict[str, Any]:
+    """What a controller would write now, written nowhere."""
+    began = clock.now()
+    snapshot = queue.snapshot() if queue is not None else Unknown(began, "not asked")
+    slots = read_slots(run, intent.slots if intent is not None else policy.max_running)
+    now = clock.now()
+    if isinstance(snapshot, Snapshot):
+        ledger = _with_seen(ledger, snapshot, slots, policy, now)
+    desired = intent.desired if intent is not None else None
+    decided = plan(desired, ledger, snapshot, policy, now) if desired is not None else None
+    return summarise(intent, ledger, snapshot, slots, decided, policy, now)
+
+
+def _with_seen(
+    ledger: Ledger, snapshot: Snapshot, slots: Sequence[SlotView], policy: Policy, now: float
+) -> Ledger:
+    """The ledger after this look; adopted jobs are looked at once more, as the next pass would."""
+    seen = reconcile(ledger, snapshot, slots, policy, now)
+    ledger = _fold_all(ledger, seen)
+    if any(entry.kind == "intent" for entry in seen):
+        ledger = _fold_all(ledger, reconcile(ledger, snapshot, slots, policy, now))
+    return ledger
+
+
+def _fold_all(ledger: Ledger, entries: Sequence[Entry]) -> Ledger:
+    for entry in entries:
+        ledger = fold(ledger, entry)
+    return ledger
+
+
+def _measured(run: RunPaths, config: Config, slot: Mapping[str, Any], now: float) -> dict[str, Any]:
+    """A slot with what its files say: its beat, ages, and when it will leave."""
+    paths = run.slot(int(slot["slot"]))
+    view = read_lease(paths.lease)
+    beat = {} if view is None else dict(view.beat)
+    beating = slot["training"] and bool(beat)
+    beat_s = figures.age_of(paths.lease / "beat.json", now) if beating else None
+    name = f"t{int(slot['checkpoint_term']):06d}-s{int(slot['checkpoint_step']):012d}.json"
+    return {
+        **slot,
+        "beat": beat,
+        "beat_s": beat_s,
+        "checkpoint_s": figures.age_of(paths.checkpoints / name, now),
+        "boot_s": beat.get("boot_s"),
+        "leaves_ts": _leaves(config, slot, beat, now - (beat_s or 0.0)) if beating else None,
+    }
+
+
+def _leaves(
+    config: Config, slot: Mapping[str, Any], beat: Mapping[str, Any], beat_ts: float
+) -> float | None:
+    """When the job means to leave: by its own word, else by the rules it goes by."""
+    said = beat.get("leaves_in_s")
+    if isinstance(said, int | float):
+        return beat_ts + float(said)
+    started, ends = slot["started_ts"], slot["ends_ts"]
+    stamps = []
+    if started is not None:
+        stamps.append(started + config.training.max_runtime_seconds)
+    if ends is not None:
+        limit = ends - started if started is not None else 0.0
+        stamps.append(ends - drain_margin(limit))
+    return min(stamps, default=None)
+
+
+def _fleet(
+    run: RunPaths, config: Config, ledger: Ledger, status: Mapping[str, Any], now: float
+) -> dict[str, Any]:
+    """The whole of it: hours, versions, calls, and what comes next."""
+    shared, slots = shared_paths(config), status["slots"]
+    share = figures.share_used(ledger, len(slots), config.slurm.gpus_per_job, now)
+    done, total = int(figures.head(shared).get("fleet_steps", 0)), config.training.total_steps
+    rates = [_rate(slot) for slot in slots if slot["training"]]
+    left = figures.seconds_left(done, total, rates)
+    leave = figures.next_leave([slot["leaves_ts"] for slot in slots])
+    day = datetime.fromtimestamp(now, tz=timezone.utc).strftime("%Y-%m-%d")
+    return {
+        "hours": {
+            "unit": "GPU-hours" if config.slurm.gpus_per_job else "slot-hours",
+            "used": round(share.used_h, 3),
+            "available": round(share.available_h, 3),
+            "window_s": round(share.window_s, 1),
+            "budget": config.controller.budget_gpu_hours or None,
+            "spent": round(status["used_s"] * max(1, config.slurm.gpus_per_job) / 3600.0, 3),
+        },
+        "steps": {"done": done, "total": total, "per_second": round(sum(rates), 1)},
+        "versions_per_hour": figures.versions_per_hour(shared, now),
+        "failover": _failover(run, config),
+        "calls_today": figures.calls_today(run, day),
+        "next_handover": None if leave is None else {"slot": leave[0], "ts": round(leave[1], 3)},
+        "done_ts": None if left is None else round(now + left, 3),
+    }
+
+
+def _failover(run: RunPaths, config: Config) -> dict[str, Any] | None:
+    """Whether jobs make the passes while no controller lives; None: nobody has tried yet."""
+    if not config.controller.failover:
+        return {"on": False, "how": "by controller.failover"}
+    known = read_probe(run)
+    return None if known is None else {"on": known.may_submit, "how": known.why}
+
+
+def _rate(slot: Mapping[str, Any]) -> float:
+    rate = slot["beat"].get("steps_per_second")
+    return float(rate) if isinstance(rate, int | float) else 0.0

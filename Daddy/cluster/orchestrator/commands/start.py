@@ -1,0 +1,236 @@
+"""``start``: check everything, write down what is wanted, and leave somebody behind who does it.
+
+Saying it twice changes nothing. With changed code or settings it makes a new release and hands it
+to the controller that lives, through the intent alone: one slot tries it first.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+
+from Daddy.cluster.orchestrator import tenure, wiring
+from Daddy.cluster.orchestrator.actions import Submit
+from Daddy.cluster.orchestrator.commands import keepers, once
+from Daddy.cluster.orchestrator.commands.preflight import Findings, check_places, check_slurm
+from Daddy.cluster.orchestrator.commands.request import Request, as_error, known_intent
+from Daddy.cluster.orchestrator.commands.serve import launch, serve
+from Daddy.cluster.orchestrator.failover import read_probe
+from Daddy.cluster.orchestrator.intent import Intent, write_intent
+from Daddy.cluster.orchestrator.records import Mode
+from Daddy.cluster.orchestrator.slurm_templates import render
+from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.config import run_paths
+from Daddy.core.errors import ControllerAliveError, ExitCode
+from Daddy.core.files import write_atomic
+from Daddy.core.lease import LeaseView
+from Daddy.core.paths import RunPaths
+from Daddy.core.release import Release, freeze
+from Daddy.core.settings import Config
+
+_LEAVES_S = 10.0
+"""What a controller gets to leave whose run has just ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the command line asks for, resolved for this place."""
+
+    config: Config
+    run: RunPaths
+    executor: str
+    game: str
+    foreground: bool = False
+    daemon: bool = True
+
+
+def start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool = True) -> int:
+    """Fill the slots and keep them filled."""
+    found, clock = Findings(), SystemClock()
+    wish = _resolve(request, found, foreground=foreground, daemon=daemon)
+    if dry_run:
+        _refuse(found)
+        return _rehearse(wish)
+    intent, damage = known_intent(wish.run)
+    if damage:
+        print(f"{damage}: it is written anew")
+    view = _controller(wish.run, intent, clock)
+    if view is not None:
+        _refuse(found)
+        _fits(wish, intent, view)
+        if intent is not None and (code := _nothing_new(wish, intent, view)) is not None:
+            return code
+    release = _check(wish, found)
+    new = _write(wish, release, clock)
+    if view is not None:
+        return _hand_over(new, intent, view)
+    print(f"{wish.config.run_name}: {new.slots} slots on {wish.executor}, playing {wish.game}")
+    if foreground:
+        return serve(release.path, ready_fd=None)
+    return _leave_behind(wish, release) if daemon else _go_without(wish, release, clock)
+
+
+def _resolve(request: Request, found: Findings, *, foreground: bool, daemon: bool) -> Wish:
+    """Executor and game; what is wrong with them is a finding, so that all can be told at once."""
+    config = request.load()
+    executor, game = str(config.controller.executor), str(config.training.workload)
+    with found.catching():
+        executor = wiring.choose_executor(config, os.environ)
+    with found.catching():
+        game = wiring.game_name(config, executor)
+    config = wiring.absolute(config, executor)
+    return Wish(config, run_paths(config), executor, game, foreground, daemon)
+
+
+def _refuse(found: Findings) -> None:
+    if found.wrong:
+        raise as_error(found.wrong)
+
+
+def _check(wish: Wish, found: Findings) -> Release:
+    """Everything else that can be wrong; the release that was made for it."""
+    scheduled = not any(one.exit_code == ExitCode.SCHEDULER for one in found.wrong)
+    check_places(wish.config, wish.executor if scheduled else "local", found)
+    _refuse(found)
+    release = freeze(wish.run, wish.config)
+    if wish.executor == "slurm":
+        check_slurm(wish.config, release, found)
+    _refuse(found)
+    for note in found.notes:
+        print(note)
+    return release
+
+
+def _controller(run: RunPaths, intent: Intent | None, clock: Clock) -> LeaseView | None:
+    """Who controls the run; one whose run has just ended is given a moment to leave."""
+    view = tenure.living(run, clock)
+    ended = intent is not None and intent.mode in (Mode.STOPPED, Mode.DONE)
+    until, never = clock.monotonic() + _LEAVES_S, threading.Event()
+    while ended and view is not None and clock.monotonic() < until:
+        clock.wait(never, 0.2)
+        view = tenure.living(run, clock)
+    return view
+
+
+def _fits(wish: Wish, intent: Intent | None, view: LeaseView) -> None:
+    """ControllerAliveError when the one that lives cannot do what is wished for."""
+    who = tenure.named(view.holder)
+    if intent is not None and intent.mode in (Mode.DRAIN, Mode.NOW):
+        raise ControllerAliveError(
+            f"the run is being stopped: {who} waits for its jobs to leave",
+            "start again once `status` says that it is stopped",
+        )
+    why = ""
+    if intent is not None and intent.executor != wish.executor:
+        why = f"it works on {intent.executor}, not on {wish.executor}"
+    elif wish.foreground:
+        why = "it is not this terminal"
+    elif not wish.daemon:
+        why = "it is a daemon, and you want none"
+    if why:
+        raise ControllerAliveError(
+            f"this run already has a controller ({who}), and {why}", "stop it first, then start"
+        )
+
+
+def _nothing_new(wish: Wish, intent: Intent, view: LeaseView) -> int | None:
+    """Exit code when all that is asked for is so already; None when there is something to do."""
+    if intent.mode is not Mode.RUN or _holds(wish.run):
+        return None
+    release = freeze(wish.run, wish.config)
+    if (release.ident, wish.config.slurm.max_running) != (intent.release, intent.slots):
+        return None
+    print(
+        f"{wish.config.run_name} runs already: {intent.slots} slots on {intent.executor}, "
+        f"playing {intent.game}"
+    )
+    print(f"controller: {tenure.named(view.holder)}, term {view.term}; nothing was changed")
+    return ExitCode.DONE
+
+
+def _holds(run: RunPaths) -> bool:
+    """Whether slots stay empty after failures: then ``start`` means "try again now"."""
+    from Daddy.cluster.orchestrator.commands.report import last_summary
+
+    return bool(last_summary(run).get("breaker"))
+
+
+def _write(wish: Wish, release: Release, clock: Clock) -> Intent:
+    """The intent first of all, so that whoever controls the run from now on knows."""
+    intent = Intent(
+        mode=Mode.RUN,
+        slots=wish.config.slurm.max_running,
+        executor=wish.executor,
+        release=release.ident,
+        game=wish.game,
+        started_ts=clock.now(),
+        daemon=wish.daemon,
+    )
+    write_atomic(wish.run.config, release.config.read_bytes())
+    write_intent(wish.run, intent, clock.now())
+    return intent
+
+
+def _hand_over(new: Intent, old: Intent | None, view: LeaseView) -> int:
+    """The controller that lives reads the intent at its next look."""
+    said = []
+    if old is None or old.release != new.release:
+        said.append(f"release {new.release}: one slot tries it, the others follow when it is good")
+    if old is not None and old.slots != new.slots:
+        said.append(f"{new.slots} slots instead of {old.slots}")
+    if old is not None and old.mode is Mode.PAUSED:
+        said.append(f"the pause is over ({old.reason})")
+    said = said or ["failures so far are forgiven: empty slots are tried again now"]
+    print(f"handed to the controller ({tenure.named(view.holder)}):")
+    print("\n".join(f"  {line}" for line in said))
+    return ExitCode.DONE
+
+
+def _leave_behind(wish: Wish, release: Release) -> int:
+    """A daemon; where another host's was faster, that one does it."""
+    try:
+        told = launch(wish.run, release)
+    except ControllerAliveError as error:
+        print(f"{error.message}: it was told")
+        return ExitCode.DONE
+    log = wish.run.logs / "controller.log"
+    print(f"controller: pid {told['pid']} on {told['host']}, term {told['term']}, log {log}")
+    user = keepers.user_name(os.environ)
+    for line in keepers.tell(keepers.look(user), workers=_workers(wish)):
+        print(f"  {line}")
+    print("the shell can be closed; `status` shows the slots, `stop` ends the run")
+    return ExitCode.DONE
+
+
+def _workers(wish: Wish) -> bool | None:
+    """Whether jobs make the passes while the daemon is gone; None: the first job will find out."""
+    known = read_probe(wish.run)
+    if not wish.config.controller.failover or wish.executor == "local":
+        return wish.config.controller.failover
+    return None if known is None else known.may_submit
+
+
+def _go_without(wish: Wish, release: Release, clock: Clock) -> int:
+    """One pass of our own; every job that starts or runs makes the next ones."""
+    once.one_pass(wish.run, release, clock)
+    print("no daemon: the jobs make the passes from now on; `status` shows the slots")
+    return ExitCode.DONE
+
+
+def _rehearse(wish: Wish) -> int:
+    """Say what ``start`` would do, with the script of the first job; touches nothing."""
+    config, run = wish.config, wish.run
+    example = Release("release", run.releases / "<release>")
+    spec = wiring.SpecMaker(config, run, example)("0" * 12, 1, Submit("a slot is empty"))
+    slots, spares = config.slurm.max_running, config.controller.spares
+    ahead = (
+        "queue no successors"
+        if config.controller.prequeue == "never"
+        else f"queue up to {spares} successors as they train"
+    )
+    print(f"# would play {wish.game} in {run.root}, jobs on {wish.executor}")
+    print(f"# would freeze a release, submit {slots} jobs for {slots} slots and {ahead}")
+    print(f"# each job: {config.slurm.time_limit}, output in {run.logs}/slurm-<id>.out and .err")
+    print(render(spec))
+    return ExitCode.DONE

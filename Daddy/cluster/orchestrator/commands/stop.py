@@ -1,0 +1,78 @@
+"""``stop``: write down that the run is to end, and see it through."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import replace
+
+from Daddy.cluster.orchestrator import tenure, wiring
+from Daddy.cluster.orchestrator.commands.request import Request, frozen, known_intent
+from Daddy.cluster.orchestrator.commands.serve import see_through
+from Daddy.cluster.orchestrator.intent import Intent, read_intent, write_intent
+from Daddy.cluster.orchestrator.records import Mode
+from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.config import run_paths
+from Daddy.core.errors import ControllerAliveError, ExitCode, SchedulerError
+from Daddy.core.lease import newest_term
+from Daddy.core.paths import RunPaths
+from Daddy.core.settings import Config
+
+_LOOK_S = 0.2
+_GRACE_S = 90.0
+"""What the scheduler gets to end the jobs that did not leave in their time."""
+
+
+def stop(request: Request, *, now: bool) -> int:
+    """End the run: by its controller, or ourselves where none is alive."""
+    config, clock = request.load(), SystemClock()
+    run = run_paths(config)
+    intent, damage = known_intent(run)
+    if damage:
+        print(f"{damage}: asking anew")
+        intent = _anew(config)
+    if intent is None:
+        print(f"nothing to stop: no run was ever started in {run.root}")
+        return ExitCode.DONE
+    mode = Mode.NOW if now else Mode.DRAIN
+    intent = replace(intent, mode=mode, reason="stop was said")
+    write_intent(run, intent, clock.now())
+    how = "the jobs are cancelled" if now else "the jobs write checkpoints and leave"
+    print(f"stopping: {how}", flush=True)
+    return _wait(run, intent, config, clock)
+
+
+def _wait(run: RunPaths, intent: Intent, config: Config, clock: Clock) -> int:
+    release, config = frozen(run, intent, wiring.absolute(config, intent.executor))
+    until = clock.monotonic() + config.controller.drain_seconds + _GRACE_S
+    met = 0  # the term of a controller on another host: it reads the same intent
+    while not _is_over(run):
+        if clock.monotonic() > until:
+            raise SchedulerError(
+                "the controller has not seen all jobs leave yet",
+                "it goes on trying: look with `status`, or say `stop --now`",
+            )
+        alive = tenure.lives(run)
+        if alive is False or (alive is None and newest_term(run.controller_lease) != met):
+            try:
+                code = see_through(run, release, config, clock)
+            except ControllerAliveError:
+                met = newest_term(run.controller_lease)
+            else:
+                over = _is_over(run)
+                print("stopped: no job is left" if over else "interrupted: say stop again")
+                return code
+        clock.wait(threading.Event(), _LOOK_S)
+    print("stopped: no job is left")
+    return ExitCode.DONE
+
+
+def _anew(config: Config) -> Intent:
+    """An intent for a run whose own cannot be read any more."""
+    executor = wiring.choose_executor(config, os.environ)
+    return Intent(Mode.DRAIN, config.slurm.max_running, executor, "", config.training.workload)
+
+
+def _is_over(run: RunPaths) -> bool:
+    intent = read_intent(run)
+    return intent is not None and intent.mode in (Mode.STOPPED, Mode.DONE)

@@ -1,0 +1,109 @@
+"""Pure: how a run stands in one word, one sentence and one exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from Daddy.cluster.orchestrator.commands.heirs import waits_for
+from Daddy.cluster.orchestrator.commands.words import age
+from Daddy.cluster.orchestrator.records import Mode
+from Daddy.core.errors import ExitCode
+
+SILENT_S = 120.0
+"""Age of a beat from which a slot that trains is in trouble; file servers show it late."""
+_ORPHANED_S = 600.0
+"""Age of the last pass after which a run without a daemon counts as looked after by nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was asked for is healthy, also when it is nothing."""
+
+    code: ExitCode
+    sentence: str
+
+    @property
+    def word(self) -> str:
+        """``healthy``, ``degraded``, ``down`` or ``unknown``."""
+        return self.code.name.lower() if self.code else "healthy"
+
+
+def judge(status: Mapping[str, Any]) -> Verdict:
+    """The verdict on a record that ``report.read_status`` gathered."""
+    if status["damage"]:
+        return Verdict(ExitCode.DEGRADED, f"{status['damage']}: say start or stop again")
+    if status["mode"] is None:
+        return Verdict(ExitCode.DOWN, "no run was ever started here")
+    mode, queue = Mode(status["mode"]), status["queue"]
+    if not queue["known"] and mode is not Mode.STOPPED:
+        return _blind(status)
+    jobs = queue["running"] + queue["pending"] if queue["known"] else 0
+    if mode is Mode.PAUSED:
+        return Verdict(ExitCode.DEGRADED, f"paused: {status['why']}; say start to go on")
+    if mode is not Mode.RUN:
+        return _ending(mode, status["why"], jobs)
+    return _running(status, jobs)
+
+
+def _blind(status: Mapping[str, Any]) -> Verdict:
+    why, seconds = status["queue"]["why"], status["age_s"]
+    known = f"; shown is what was known {age(seconds)} ago" if seconds >= 1.0 else ""
+    beating = sum(1 for slot in status["slots"] if alive(slot))
+    beats = f", {beating} of {len(status['slots'])} slots give signs of life" if beating else ""
+    return Verdict(ExitCode.UNKNOWN, f"the queue cannot be read ({why}){beats}{known}")
+
+
+def alive(slot: Mapping[str, Any]) -> bool:
+    """Whether a slot's learner was heard of lately, whatever the queue says."""
+    return slot["beat_s"] is not None and slot["beat_s"] < SILENT_S
+
+
+def _ending(mode: Mode, why: str, jobs: int) -> Verdict:
+    if jobs:
+        return Verdict(ExitCode.DEGRADED, f"stopping: {jobs} jobs still have to leave")
+    if mode is Mode.DONE:
+        return Verdict(ExitCode.DONE, f"the run is done: {why or 'all steps were made'}")
+    return Verdict(ExitCode.DONE, "the run is stopped, as asked")
+
+
+def _running(status: Mapping[str, Any], jobs: int) -> Verdict:
+    slots = status["slots"]
+    training = sum(1 for slot in slots if slot["training"] and (slot["beat_s"] or 0) < SILENT_S)
+    count = f"{training} of {len(slots)} slots train"
+    if status["controller"]["alive"] is False and (left := _left_alone(status, jobs, count)):
+        return left
+    if training < len(slots):
+        return Verdict(ExitCode.DEGRADED, f"{count}{_because(status)}")
+    if status["breaker"] or status["rollout"]:
+        return Verdict(ExitCode.DONE, f"{count}; {_first_trouble(status)}")
+    return Verdict(ExitCode.DONE, f"all is well: {count}")
+
+
+def _left_alone(status: Mapping[str, Any], jobs: int, count: str) -> Verdict | None:
+    """No controller lives: what that means; None where none is wanted and the jobs do its work."""
+    failover, passed = status["failover"], status["passed_s"]
+    lately = passed is not None and passed < _ORPHANED_S
+    if jobs == 0:
+        return Verdict(ExitCode.DOWN, "no controller and no job is alive: start it again")
+    if not status["daemon"] and lately:
+        return None
+    if failover is not None and failover["on"] and lately:
+        said = f"{count}; no controller is alive, the jobs make its passes: start brings one back"
+        return Verdict(ExitCode.DEGRADED, said)
+    return Verdict(ExitCode.DEGRADED, f"{count}, but no controller is alive: start it")
+
+
+def _because(status: Mapping[str, Any]) -> str:
+    if status["breaker"] or status["rollout"]:
+        return f": {_first_trouble(status)}"
+    if not status["waiting"]:
+        return ""
+    first = status["waiting"][0]
+    return f", job {first['job_id']} {waits_for(first, full=False)}"
+
+
+def _first_trouble(status: Mapping[str, Any]) -> str:
+    said: list[str] = [hold["reason"] for hold in status["breaker"]]
+    return str([*said, status["rollout"]][0])

@@ -1,0 +1,66 @@
+"""Pure: which nodes are left out, and for how long.
+
+Two ends without progress on one node within a day are two strikes, and a job that worked there to
+its end afterwards forgives them: such a node is better than none. Releases that never made
+progress anywhere say nothing about nodes, and never more than a few nodes are left out at once, nor
+all on which anything ever worked: a cluster of which everything is excluded trains nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from Daddy.cluster.orchestrator.actions import Action, Amend
+from Daddy.cluster.orchestrator.decisions.failures import is_failure
+from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.records import Attempt, Ledger, Outcome
+
+_STRIKES = 2
+_WELL = (Outcome.DONE, Outcome.DRAINED)
+
+
+def excluded(ledger: Ledger, policy: Policy, now: float) -> tuple[str, ...]:
+    """Names of the nodes to leave out now, sorted."""
+    strikes = _strikes(ledger, now - policy.strike_s)
+    bad = [node for node, stamps in strikes.items() if len(stamps) >= _STRIKES]
+    worst = sorted(bad, key=lambda node: (-max(strikes[node]), node))
+    chosen = worst[: policy.max_excluded]
+    good = {one.node for one in ledger.attempts if one.node and one.progressed_ts is not None}
+    while chosen and good and good <= set(chosen):
+        chosen.pop()
+    return tuple(sorted(chosen))
+
+
+def _strikes(ledger: Ledger, since: float) -> dict[str, list[float]]:
+    """When each node failed, of what is neither old nor forgiven."""
+    failed: dict[str, list[float]] = defaultdict(list)
+    forgiven: dict[str, float] = {}
+    for attempt in ledger.attempts:
+        node, ended = attempt.node, attempt.ended_ts or 0.0
+        if not node or ended <= since:
+            continue
+        if attempt.outcome in _WELL and attempt.progressed_ts is not None:
+            forgiven[node] = max(ended, forgiven.get(node, 0.0))
+        elif _is_strike(attempt, ledger):
+            failed[node].append(ended)
+    return {
+        node: [at for at in stamps if at > forgiven.get(node, 0.0)]
+        for node, stamps in failed.items()
+    }
+
+
+def _is_strike(attempt: Attempt, ledger: Ledger) -> bool:
+    if attempt.outcome is Outcome.NODE_FAILED:
+        return True
+    proven = not attempt.release or attempt.release in ledger.proven
+    return proven and is_failure(attempt) and attempt.outcome is not Outcome.NOT_NEEDED
+
+
+def keep_away(ledger: Ledger, nodes: tuple[str, ...]) -> list[Action]:
+    """Tell the waiting jobs, in their places, which nodes to avoid."""
+    said = f"left out: {', '.join(nodes)}" if nodes else "no node is left out any more"
+    return [
+        Amend(one.token, one.job_id, said, exclude=nodes)
+        for one in ledger.live
+        if one.queued and one.job_id is not None and one.excluded != nodes
+    ]

@@ -1,0 +1,61 @@
+"""Pure: which release runs in which slot.
+
+A new release is tried by one slot; the others take it at their next hand-over once it has made a
+checkpoint of its own. One whose attempts die without that is given up for the last that was proven.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from Daddy.cluster.orchestrator.decisions.failures import failures, is_final
+from Daddy.cluster.orchestrator.records import Attempt, Desired, Ledger, Outcome
+
+_TRIES = 2
+"""Failures without progress after which a new release is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """What to run: ``trial`` in slot ``slot`` and ``release`` elsewhere."""
+
+    release: str
+    trial: str | None = None
+    slot: int | None = None
+    given_up: frozenset[str] = frozenset()
+    reason: str = ""
+
+    def at(self, slot: int) -> str:
+        """The release for a slot."""
+        return self.trial if self.trial is not None and slot == self.slot else self.release
+
+
+def rollout(desired: Desired, ledger: Ledger) -> Rollout:
+    """Which release each slot is to run next."""
+    wanted = desired.release
+    good = next((one for one in reversed(ledger.proven) if one != wanted), None)
+    if not wanted or wanted in ledger.proven or good is None:
+        return Rollout(wanted)
+    failed = failures((one for one in ledger.attempts if one.release == wanted), ledger.started_ts)
+    if len(failed) >= _TRIES or any(_is_damning(one) for one in failed):
+        said = f"release {wanted} is given up for {good}: {failed[-1].reason}"
+        return Rollout(good, given_up=frozenset({wanted}), reason=said)
+    slot = _trial_slot(wanted, ledger, desired.slots)
+    said = f"release {wanted} is tried in slot {slot}, the others run {good}"
+    return Rollout(good, wanted, slot, reason=said)
+
+
+def _is_damning(attempt: Attempt) -> bool:
+    return is_final(attempt) or attempt.outcome is Outcome.UNLAUNCHED
+
+
+def _trial_slot(wanted: str, ledger: Ledger, slots: int) -> int:
+    """Where it runs already; else an empty slot; else the one that is handed over next."""
+    training = {one.slot: one for one in ledger.live if one.training and one.slot is not None}
+    for slot, attempt in training.items():
+        if attempt.release == wanted:
+            return slot
+    empty = [slot for slot in range(slots) if slot not in training]
+    if empty:
+        return empty[0]
+    return min(training, key=lambda slot: (training[slot].started_ts or 0.0, slot))

@@ -1,0 +1,71 @@
+"""Pure: one moment as every question of ``plan`` sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from Daddy.cluster.orchestrator.decisions import stops
+from Daddy.cluster.orchestrator.decisions.breaker import Hold, holds, tries_left
+from Daddy.cluster.orchestrator.decisions.rollout import Rollout, rollout
+from Daddy.cluster.orchestrator.decisions.stops import Stop
+from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.records import Attempt, Desired, Ledger, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is wanted, known and seen, and what follows from it for everybody."""
+
+    desired: Desired
+    ledger: Ledger
+    snapshot: Snapshot
+    policy: Policy
+    now: float
+    rollout: Rollout
+    holds: tuple[Hold, ...]
+    training: tuple[Attempt, ...]
+    waiting: tuple[Attempt, ...]
+    """Attempts without a slot: queued, starting, or not known to exist yet."""
+    stop: Stop | None = None
+    """Why nothing may be submitted at all."""
+    tries: int | None = None
+    """While nobody gets anywhere: how many attempts may still fail before the breaker opens."""
+
+    @property
+    def fill(self) -> int:
+        """Slots that are empty and may be filled; one at a time while the breaker is open."""
+        fleet = next((one for one in self.holds if one.slot is None), None)
+        if fleet is not None and fleet.until > self.now:
+            return 0
+        taken = {one.slot for one in self.training}
+        kept = sum(1 for one in self.holds if one.slot is not None and one.slot not in taken)
+        empty = max(0, self.desired.slots - len(self.training) - kept)
+        tries = 1 if fleet is not None else self.tries
+        return empty if tries is None else min(empty, max(0, tries - len(self.training)))
+
+    @property
+    def steady(self) -> int:
+        """Jobs that train and are known to get somewhere: only these get successors."""
+        proven = self.ledger.proven
+        return sum(
+            1 for one in self.training if one.progressed_ts is not None or one.release in proven
+        )
+
+
+def look(desired: Desired, ledger: Ledger, snapshot: Snapshot, policy: Policy, now: float) -> View:
+    """The view of this moment."""
+    chosen = rollout(desired, ledger)
+    found = holds(ledger, policy, now, chosen.given_up)
+    return View(
+        desired,
+        ledger,
+        snapshot,
+        policy,
+        now,
+        chosen,
+        tuple(one for one in found if one.slot is None or one.slot < desired.slots),
+        tuple(one for one in ledger.live if one.training),
+        tuple(one for one in ledger.live if one.slot is None),
+        stops.find(ledger, snapshot, policy, now),
+        tries_left(ledger, policy, now, chosen.given_up),
+    )

@@ -1,0 +1,228 @@
+"""A small process beside each learner: makes the controller's passes while no controller lives.
+
+Started by the launcher, ends with the job. It watches the controller's lease on its own clock; a
+pass is a short program of its own (``single_pass``), under the controller's lease and fenced like
+any other, so several that try at once do no harm. Light: no pydantic, no torch, two small files
+every other second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from Daddy.cluster.orchestrator.decisions.failover import Helm, Sight, turn
+from Daddy.cluster.orchestrator.failover import Probe, read_probe, write_probe
+from Daddy.cluster.orchestrator.intent import Intent, read_intent
+from Daddy.cluster.orchestrator.slots import Silence
+from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.errors import DaddyError, ExitCode, run_entry
+from Daddy.core.events import EventWriter
+from Daddy.core.files import read_json
+from Daddy.core.lease import LeaseView, holder_alive, read_lease
+from Daddy.core.machine import die_with_parent
+from Daddy.core.paths import RunPaths
+from Daddy.core.process import run as run_program
+
+SILENCE_S = 90.0
+"""A controller's beat moves every ten seconds."""
+GRACE_S = 90.0
+"""What a controller that ended gets to come back; on one machine three passes are enough."""
+_SLOT_SILENCE_S = 60.0
+_PASS_TIMEOUT_S = 300.0
+_RETRY_S = 30.0
+_BLIND_S = 30.0
+"""What counts at most of a time in which we could not look: a disk that hangs, or our own pass."""
+_BOOT_S = 120.0
+"""The longest that the processor is left to the learner beside us while it loads."""
+_NEWS_S = 5.0
+"""Shortest time between two of our passes."""
+_PROGRAM = "Daddy.cluster.orchestrator.single_pass"
+_CONTROLLER = -1
+"""The place of the controller's lease among the silences."""
+
+
+@dataclass
+class Watch:
+    """One job's view of who controls its run."""
+
+    run: RunPaths
+    release: Path
+    slot: int
+    term: int
+    clock: Clock
+    facts: dict[str, Any]
+    silence: Silence = field(init=False)
+    _helm: tuple[object, float] = (None, 0.0)
+    _held: tuple[object, ...] = ()
+    _begun: float = 0.0
+    _due: float = 0.0
+    _passed: float = float("-inf")
+    _helping: bool = False
+
+    def __post_init__(self) -> None:
+        self.silence = Silence(self.clock, _BLIND_S)
+        self._begun = self.clock.monotonic()
+
+    @property
+    def local(self) -> bool:
+        return bool(self.facts["controller"]["executor"] == "local")
+
+    @property
+    def look_s(self) -> float:
+        """Seconds between two looks."""
+        return 0.5 if self.local else 2.0
+
+    @property
+    def _grace_s(self) -> float:
+        return min(GRACE_S, 3.0 * float(self.facts["controller"]["poll_seconds"]))
+
+    def look(self) -> str:
+        """One look, and a pass if it is ours to make; why (not)."""
+        intent = read_intent(self.run)
+        if intent is None:
+            return "nothing was ever asked for"
+        views = self._slots(intent)
+        sight = self._sight(intent, views)
+        decided = turn(sight, SILENCE_S, self._grace_s)
+        if sight.helm is Helm.LIVES:
+            self._helping, self._due = False, 0.0
+        if decided.now and self._may_submit(intent):
+            self._held = _holders(views)
+            self._pass(intent, decided.reason, ("--watched",) * (sight.helm is Helm.SILENT))
+        return decided.reason
+
+    def _slots(self, intent: Intent) -> dict[int, LeaseView]:
+        count = max(intent.slots, self.slot + 1)
+        found = ((slot, read_lease(self.run.slot(slot).lease)) for slot in range(count))
+        return {slot: view for slot, view in found if view is not None}
+
+    def _sight(self, intent: Intent, views: dict[int, LeaseView]) -> Sight:
+        now = self.clock.monotonic()
+        still = {
+            slot: self.silence.of(slot, view.term, view.beat.get("counter"))
+            for slot, view in views.items()
+        }
+        lower = [slot for slot, view in views.items() if slot < self.slot and view.ended is None]
+        own = views.get(self.slot)
+        loads = own is not None and own.beat.get("stage") in ("claimed", "loading")
+        loads = loads and now - self._begun < _BOOT_S
+        helm, since = self._at_the_helm()
+        return Sight(
+            mode=intent.mode,
+            daemon=intent.daemon,
+            helm=helm,
+            still_s=since,
+            mine=own is not None and own.term == self.term and own.ended is None,
+            lower=any(_lives(views[slot]) and still[slot] < _SLOT_SILENCE_S for slot in lower),
+            pass_in_s=_BOOT_S if loads else max(0.0, self._due - now),
+            news=not loads and _holders(views) != self._held and now - self._passed >= _NEWS_S,
+        )
+
+    def _at_the_helm(self) -> tuple[Helm, float]:
+        """How the controller's lease stands, and since when by our own clock."""
+        view, now = read_lease(self.run.controller_lease), self.clock.monotonic()
+        if view is None or view.ended is not None:
+            helm = Helm.LEFT
+        elif holder_alive(view.holder) is False:
+            helm = Helm.GONE
+        else:
+            still = self.silence.of(_CONTROLLER, view.term, view.beat.get("counter"))
+            return (Helm.SILENT if still >= SILENCE_S else Helm.LIVES), still
+        if self._helm[0] is not helm:
+            self._helm = (helm, now)
+        return helm, now - self._helm[1]
+
+    def _may_submit(self, intent: Intent) -> bool:
+        """What was found out since the last ``start``; found out now where nobody has."""
+        known = read_probe(self.run)
+        if known is None or known.ts < intent.started_ts:
+            if self.local:
+                told = Probe(True, "the queue of this machine", f"slot {self.slot}", self._now())
+                write_probe(self.run, told)
+            else:
+                self._program("--probe")
+            known = read_probe(self.run)
+        if known is None or not known.may_submit:
+            self._due = self.clock.monotonic() + _RETRY_S
+        return known is not None and known.may_submit
+
+    def _now(self) -> float:
+        return max(self.clock.now(), 0.0)
+
+    def _pass(self, intent: Intent, reason: str, watched: tuple[str, ...]) -> None:
+        if not self._helping:
+            self._helping = True
+            self._tell("state", f"{reason}: slot {self.slot}'s job makes the passes meanwhile")
+        self._due = self.clock.monotonic() + _RETRY_S
+        silence = {slot: told for slot, told in self.silence.tell().items() if int(slot) >= 0}
+        told = self._program(*watched, "--silence", json.dumps(silence), release=intent.release)
+        self._passed = self.clock.monotonic()
+        if told is not None:
+            self._due = self._passed + max(float(told["wake_in_s"]), _NEWS_S)
+
+    def _program(self, *options: str, release: str = "") -> dict[str, Any] | None:
+        """What the program said; None where it failed, which is in the log."""
+        named = self.run.release(release).root
+        by = named if release and named.is_dir() else self.release
+        argv = [sys.executable, "-m", _PROGRAM, "--release", str(by), *options]
+        env = {**os.environ, "PYTHONPATH": str(by)}
+        try:
+            done = run_program(argv, _PASS_TIMEOUT_S, env=env, cwd=self.run.root)
+            if done.returncode == ExitCode.DONE:
+                return dict(json.loads(done.stdout.splitlines()[-1]))
+            if done.returncode != ExitCode.CONTROLLER_ALIVE:
+                self._tell("error", f"a pass failed: {done.stderr.strip()[-300:]}")
+        except (DaddyError, OSError, ValueError, IndexError) as error:
+            self._tell("error", f"a pass failed: {error!r}")
+        return None
+
+    def _tell(self, event: str, text: str) -> None:
+        print(text, flush=True)
+        with contextlib.suppress(OSError):
+            name, workload = self.facts["run_name"], self.facts["training"]["workload"]
+            ident = f"failover-slot-{self.slot}"
+            writer = EventWriter(self.run.events, name, workload, "controller", ident, self.clock)
+            writer.write(event, 0, {"state": "failover", "text": text})
+
+
+def _lives(view: LeaseView) -> bool:
+    return holder_alive(view.holder) is not False
+
+
+def _holders(views: dict[int, LeaseView]) -> tuple[object, ...]:
+    return tuple((slot, view.term, view.ended) for slot, view in sorted(views.items()))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Watch for as long as the job lives."""
+    parser = argparse.ArgumentParser(prog="sidecar", description="Failover beside a learner.")
+    parser.add_argument("--run", type=Path, required=True, help="the run directory")
+    parser.add_argument("--release", type=Path, required=True, help="the release the job runs")
+    parser.add_argument("--slot", type=int, required=True, help="the job's slot")
+    parser.add_argument("--term", type=int, required=True, help="the term it holds the slot in")
+    parser.add_argument("--parent", type=int, required=True, help="pid of the job's program")
+    args = parser.parse_args(argv)
+    die_with_parent(args.parent)
+    facts, clock = read_json(args.release / "config.json"), SystemClock()
+    watch = Watch(RunPaths(args.run), args.release, args.slot, args.term, clock, facts)
+    never = threading.Event()
+    while True:
+        try:
+            watch.look()
+        except (DaddyError, OSError, KeyError, TypeError, ValueError) as error:
+            print(f"a look failed: {error!r}", flush=True)
+            clock.wait(never, _RETRY_S)
+        clock.wait(never, watch.look_s)
+
+
+if __name__ == "__main__":
+    sys.exit(run_entry(main))

@@ -1,0 +1,127 @@
+"""Entry: what our controller and five other policies make of a month in a Slurm queue.
+
+Prints a table, writes a picture of the slots' month, and on demand the figures as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from Daddy.cluster.orchestrator.simulate.month import make_site
+from Daddy.cluster.orchestrator.simulate.rows import POLICIES, Row, main_rows, more_rows
+from Daddy.cluster.orchestrator.simulate.runner import Progress, run_rows
+from Daddy.cluster.orchestrator.simulate.sacct import ExportError, read_export
+from Daddy.cluster.orchestrator.simulate.scenario import WORKLOADS, Workload
+from Daddy.cluster.orchestrator.simulate.table import to_json, to_text
+from Daddy.core.clock import SystemClock
+from Daddy.core.errors import FileError, UsageError, run_entry
+from Daddy.core.files import write_atomic
+
+_DAYS, _SEEDS = 30.0, 20
+_QUICK_DAYS, _QUICK_SEEDS = 10.0, 4
+
+
+def _days(text: str) -> float:
+    try:
+        days = float(text)
+    except ValueError:
+        days = 0.0
+    if not 1 <= days <= 366:  # noqa: PLR2004 - a year of four slots is minutes of work
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days from 1 to 366")
+    return days
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= 1000:  # noqa: PLR2004
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 1000")
+    return int(text)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m Daddy.cluster.orchestrator.simulate",
+        description="What a month in a Slurm queue makes of our controller, and of other ways.",
+    )
+    parser.add_argument("--days", type=_days, help=f"length of a month ({_DAYS:g})")
+    parser.add_argument("--seeds", type=_count, help=f"months per figure ({_SEEDS})")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"the main rows alone, {_QUICK_DAYS:g} days and {_QUICK_SEEDS} seeds",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the main rows to FILE")
+    parser.add_argument(
+        "--picture",
+        type=Path,
+        default=Path("slots-month.png"),
+        metavar="FILE",
+        help="where to draw the slots' month (slots-month.png)",
+    )
+    parser.add_argument("--no-picture", action="store_true", help="draw none")
+    parser.add_argument(
+        "--sacct",
+        type=Path,
+        metavar="FILE",
+        help="your own site instead, from: sacct -P -X -o Submit,Eligible,Start,End,State",
+    )
+    parser.add_argument("--processes", type=_count, help="side by side (one per core)")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Simulate, print, write; 0 when done."""
+    options = _parser().parse_args(argv)
+    days = options.days or (_QUICK_DAYS if options.quick else _DAYS)
+    seeds = options.seeds or (_QUICK_SEEDS if options.quick else _SEEDS)
+    workloads = [_own(options.sacct)] if options.sacct else list(WORKLOADS.values())
+    for path in (options.json, None if options.no_picture else options.picture):
+        if path is not None and not path.resolve().parent.is_dir():
+            raise FileError(f"there is no folder {path.parent}", "make it, or name another file")
+    first = main_rows(workloads, days)
+    rows = first if options.quick else [*first, *more_rows(workloads, days)]
+    results = run_rows(rows, seeds, options.processes, Progress(SystemClock()))
+    print(to_text(results, days, seeds))
+    if options.json is not None:
+        figures = to_json({row: results[row] for row in first}, days, seeds)
+        write_atomic(options.json, (json.dumps(figures, indent=1) + "\n").encode())
+    if not options.no_picture:
+        _draw(options.picture, first[-1])
+    return 0
+
+
+def _own(path: Path) -> Workload:
+    try:
+        return read_export(path.read_text(encoding="utf-8", errors="replace"))
+    except ExportError as error:
+        raise UsageError(
+            f"{path} is no export to learn from: {error}",
+            "make it with: sacct -P -X -S now-90days -o Submit,Eligible,Start,End,State",
+        ) from error
+
+
+def _draw(path: Path, row: Row) -> None:
+    """The first seed's month of every policy in one row."""
+    from Daddy.cluster.orchestrator.simulate.picture import draw
+
+    months, scenario = {}, row.scenario
+    for policy in POLICIES:
+        site, person = make_site(scenario, policy, 0)
+        books = site.live(person)
+        months[policy.replace("_", " ")] = (books.used, site.trail)
+    weather = site.weather
+    events = {
+        "slurmctld away": weather.outages,
+        "broken code": weather.deploys,
+        "black-hole node": weather.black_holes,
+    }
+    title = f"The slots' month: workload {row.workload}, {row.group}"
+    draw(path, title, scenario.days, scenario.cap, months, events)
+    print(f"the slots' month is drawn in {path}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(run_entry(main))

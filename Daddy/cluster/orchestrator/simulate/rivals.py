@@ -1,0 +1,250 @@
+"""The five ways others do it, as small as they are, on the same site.
+
+Each is what its users run: see ``docs/simulator.md`` for what was read where. A person who is
+needed comes after ``human_s``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+
+from Daddy.cluster.orchestrator.simulate.jobs import DRAINED, Job, Stage
+from Daddy.cluster.orchestrator.simulate.site import Site
+from Daddy.core.wall import drain_margin
+
+_POLL_S, _PAUSE_S = 60.0, 15.0
+_SEED_RUNS_S = 13_500.0
+_WARNED_S = 90.0
+_REQUEUE_S = 125.0
+_DEPTH = 45
+_TASKS = 1000
+
+
+class Rival(ABC):
+    """What all of them do alike: start, load, train."""
+
+    runs_s: float
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.slots = range(site.scenario.cap)
+        self.human_s = site.scenario.rates.human_s
+        self.runs_s = site.scenario.limit_s - drain_margin(site.scenario.limit_s)
+        self._made = 0
+
+    def new(self, slot: int, after: Job | None = None) -> Job:
+        self._made += 1
+        site = self.site
+        return Job(self._made, slot, site.now, self.runs_s, site.scenario.limit_s, after)
+
+    @abstractmethod
+    def begin(self) -> None:
+        """The person's first move."""
+
+    def started(self, job: Job) -> None:
+        self.site.boot(job, broken=self.site.broken)
+
+    def trains(self, job: Job) -> None:
+        self.site.train(job)
+
+    def silent(self, job: Job) -> None:  # noqa: B027 - silence is nobody's business here
+        """None of them looks for signs of life."""
+
+    def leaves(self, job: Job) -> None:  # noqa: B027 - most do not look
+        """A job has written its last checkpoint."""
+
+    def ended(self, job: Job) -> None:  # noqa: B027 - Slurm itself goes on for some
+        """A job is gone."""
+
+
+class SeedPerSlot(Rival):
+    """A loop on the login node polls each job and submits again 15 s after it is gone.
+
+    It takes a silent slurmctld for an end, and dies of its refused sbatch.
+    """
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self.runs_s = min(_SEED_RUNS_S, self.runs_s)
+        self.alive = True
+        self.jobs: dict[int, Job] = {}
+
+    def begin(self) -> None:
+        for death in self.site.weather.deaths:
+            self.site.at(death, self._die)
+        for outage, end in self.site.weather.outages:
+            poll = outage + self.site.luck.uniform(0, _POLL_S)
+            if poll < end:
+                self.site.at(poll, self._die)
+        self._fill()
+
+    def _die(self) -> None:
+        if self.alive:
+            self.alive = False
+            self.site.at(self.site.now + self.human_s, self._revive)
+
+    def _revive(self) -> None:
+        if self.site.down:
+            self.site.at(self.site.now + self.human_s, self._revive)
+            return
+        self.alive = True
+        self._fill()
+
+    def _fill(self) -> None:
+        for slot in self.slots:
+            if slot not in self.jobs or self.jobs[slot].stage is Stage.ENDED:
+                self.again(slot)
+
+    def ended(self, job: Job) -> None:
+        later = self.site.luck.uniform(0, _POLL_S) + _PAUSE_S
+        if self.jobs.get(job.track) is job:
+            self.site.at(self.site.now + later, lambda: self._gone(job))
+
+    def _gone(self, job: Job) -> None:
+        if self.alive and self.jobs[job.track] is job:
+            self.again(job.track)
+
+    def again(self, slot: int) -> None:
+        job = self.new(slot)
+        if self.site.down or not self.site.submit(job):
+            self._die()
+        else:
+            self.jobs[slot] = job
+
+
+class SeedGang(SeedPerSlot):
+    """The same with four ranks that train only together, and are all cancelled when one is gone."""
+
+    def trains(self, job: Job) -> None:
+        """Ranks meet at the rendezvous: the last one to be there starts the training."""
+        job.silent_from = self.site.now
+        team = [one for one in self.jobs.values() if one.stage is Stage.BOOTING]
+        if len(team) == len(self.slots) and all(one.silent_from is not None for one in team):
+            for one in team:
+                self.site.train(one)
+
+    def leaves(self, job: Job) -> None:
+        for one in self.jobs.values():
+            if one is not job:
+                self.site.silence(one, Stage.HUNG, lost=False)
+
+    def ended(self, job: Job) -> None:
+        if self.jobs.get(job.track) is not job:
+            return
+        for one in self.jobs.values():
+            self.site.silence(one, Stage.HUNG)
+        super().ended(job)
+
+    def _gone(self, job: Job) -> None:
+        if self.alive and self.jobs[job.track] is job:
+            self._all_again()
+
+    def _fill(self) -> None:
+        self._all_again()
+
+    def _all_again(self) -> None:
+        old, self.jobs = self.jobs, {}
+        for one in old.values():
+            self.site.end(one, "CANCELLED", None)
+        for slot in self.slots:
+            self.again(slot)
+
+
+class SelfRequeue(Rival):
+    """A job that is warned requeues itself; after anything worse a person has to come."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__(site)
+        self.runs_s = site.scenario.limit_s - _WARNED_S
+
+    def begin(self) -> None:
+        for slot in self.slots:
+            self._submit(slot)
+
+    def _submit(self, slot: int) -> None:
+        if self.site.down or not self.site.submit(self.new(slot)):
+            self.site.at(self.site.now + self.human_s, lambda: self._submit(slot))
+
+    def ended(self, job: Job) -> None:
+        site = self.site
+        if job.word == "NODE_FAIL" or (job.exit_code == DRAINED and not site.down):
+            site.at(site.now + _REQUEUE_S, lambda: site.queue(self.new(job.track)))
+        else:
+            site.at(site.now + self.human_s, lambda: self._submit(job.track))
+
+
+class SingletonChain(Rival):
+    """Forty-five jobs per slot, each waiting for the one before; a person submits the next lot."""
+
+    def begin(self) -> None:
+        self.chains: dict[int, deque[Job]] = {slot: deque() for slot in self.slots}
+        for slot in self.slots:
+            self._fill(slot)
+
+    def _fill(self, slot: int) -> None:
+        chain, last = self.chains[slot], None
+        for _ in range(_DEPTH):
+            job = self.new(slot, last)
+            if self.site.down or not self.site.submit(job):
+                break
+            chain.append(job)
+            last = job
+        if not chain:
+            self.site.at(self.site.now + self.human_s, lambda: self._fill(slot))
+
+    def ended(self, job: Job) -> None:
+        chain = self.chains[job.track]
+        chain.popleft()
+        if not chain:
+            self.site.at(self.site.now + self.human_s, lambda: self._fill(job.track))
+
+
+class Array(Rival):
+    """``--array=0-999%4``: the scheduler itself starts the next task; a person submits the next."""
+
+    def begin(self) -> None:
+        self.left = 0
+        self.aged = 0.0
+        self.needed = False
+        self._fill()
+
+    def _fill(self) -> None:
+        site = self.site
+        if site.down:
+            site.at(site.now + self.human_s, self._fill)
+            return
+        most = site.scenario.max_submit
+        self.left = _TASKS if most is None else min(_TASKS, most - site.present)
+        self.aged, self.needed = site.aged, False
+        self.site.books.submissions += 1
+        self._next()
+
+    def _next(self) -> None:
+        """As many tasks compete as may run: the array is one record with one age."""
+        site = self.site
+        while len(site.waiting) < max(1, site.scenario.cap - len(site.running)):
+            if self.left <= 0:
+                if not self.needed:
+                    self.needed = True
+                    site.at(site.now + self.human_s, self._fill)
+                return
+            self.left -= 1
+            site.queue(self.new(0), self.aged)
+
+    def started(self, job: Job) -> None:
+        busy = {one.track for one in self.site.running if one is not job}
+        job.track = next(slot for slot in self.slots if slot not in busy)
+        super().started(job)
+
+    def ended(self, _job: Job) -> None:
+        self._next()
+
+
+RIVALS: dict[str, type[Rival]] = {
+    "seed_gang": SeedGang,
+    "seed_per_slot": SeedPerSlot,
+    "self_requeue": SelfRequeue,
+    "singleton": SingletonChain,
+    "array": Array,
+}

@@ -1,0 +1,125 @@
+"""One pass of the controller and no more: take the lease, look, decide, act, give the lease back.
+
+``run_controller once`` and ``ensure`` call :func:`one_pass`; a job's sidecar runs this module as a
+program, so that what a pass needs in memory is gone again afterwards. Everything a pass has to
+know is on disk, but for how long beats have stood still, which whoever watches them tells.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from Daddy.cluster.orchestrator import tenure
+from Daddy.cluster.orchestrator.actions import Submit
+from Daddy.cluster.orchestrator.assembly import assemble
+from Daddy.cluster.orchestrator.failover import Probe, write_probe
+from Daddy.cluster.orchestrator.records import Mode
+from Daddy.cluster.orchestrator.slots import Silence
+from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
+from Daddy.cluster.orchestrator.wiring import SpecMaker, run_id
+from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.config import load_effective, run_paths
+from Daddy.core.errors import ExitCode, SchedulerError, run_entry
+from Daddy.core.machine import host_name
+from Daddy.core.paths import RunPaths
+from Daddy.core.release import Release
+from Daddy.core.settings import Config
+
+_WATCHED_S = 3.0
+"""Once more after somebody has watched a lease for long: it may have begun to beat just now."""
+_SILENT = ("gave no answer", "timed out", "Unable to contact", "Zero Bytes", "Connection")
+"""Words of a Slurm that says nothing, which is neither yes nor no."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """What a pass came to: the run's final mode if it reached one, and when to come again."""
+
+    final: Mode | None
+    wake_in_s: float
+
+    def __str__(self) -> str:
+        if self.final is not None:
+            return f"one pass made: the run is {self.final.value}"
+        return f"one pass made; the next is due in {self.wake_in_s:.0f} s"
+
+
+def one_pass(
+    run: RunPaths,
+    release: Release,
+    clock: Clock,
+    silence: Silence | None = None,
+    *,
+    watched: bool = False,
+) -> Passed:
+    """Be the controller for one pass; ControllerAliveError where somebody else is.
+
+    ``watched``: whoever holds the lease was seen to be silent for long, so a last look is enough.
+    The lease is given back whatever happens, so that a controller can come back at any time.
+    """
+    patience_s = _WATCHED_S if watched else tenure.SILENCE_S
+    config = load_effective(release.config)
+    lease = tenure.take(run, clock, patience_s, passing=True, watched=watched)
+    try:
+        lease.beat()
+        controller = assemble(config, release, lease, clock, companions=False, silence=silence)
+        final, wake_at = controller.once()
+    finally:
+        lease.release("one pass was made")
+    return Passed(final, max(0.0, wake_at - clock.now()))
+
+
+def probe(config: Config, run: RunPaths, release: Release, clock: Clock) -> Probe | None:
+    """Find out whether this host may submit, and write it down; None when Slurm is silent."""
+    found = (True, "the queue of this machine")
+    if config.controller.executor == "slurm":
+        answer = _ask_slurm(config, run, release, clock)
+        if answer is None:
+            return None
+        found = answer
+    told = Probe(*found, by=f"a job on {host_name()}", ts=clock.now())
+    write_probe(run, told)
+    return told
+
+
+def _ask_slurm(
+    config: Config, run: RunPaths, release: Release, clock: Clock
+) -> tuple[bool, str] | None:
+    spec = SpecMaker(config, run, release)("0" * 12, 0, Submit("probe"))
+    try:
+        SlurmScheduler(run_id(config, run), clock, calls=run.calls).check(spec)
+    except SchedulerError as error:
+        silent = any(word in error.message for word in _SILENT)
+        return None if silent else (False, error.message)
+    return True, "sbatch --test-only takes our job here"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """For the sidecar: one pass, or ``--probe``; the outcome as one line of JSON."""
+    parser = argparse.ArgumentParser(prog="single_pass", description="One pass of the controller.")
+    parser.add_argument("--release", type=Path, required=True, help="the release to decide by")
+    parser.add_argument("--silence", default="{}", help="how long beats have stood still, as JSON")
+    parser.add_argument("--watched", action="store_true", help="the controller's silence was seen")
+    parser.add_argument("--probe", action="store_true", help="only see whether we may submit")
+    args = parser.parse_args(argv)
+    clock, release = SystemClock(), Release(args.release.name, args.release)
+    config = load_effective(release.config)
+    run = run_paths(config)
+    if args.probe:
+        found = probe(config, run, release, clock)
+        print(json.dumps({"known": found is not None}))
+        return ExitCode.DONE
+    silence = Silence(clock)
+    silence.recall(json.loads(args.silence))
+    passed = one_pass(run, release, clock, silence, watched=args.watched)
+    print(json.dumps({"final": passed.final, "wake_in_s": round(passed.wake_in_s, 1)}))
+    return ExitCode.DONE
+
+
+if __name__ == "__main__":
+    sys.exit(run_entry(main))

@@ -1,0 +1,38 @@
+"""A site made of small programs, for what ``start`` and ``status`` ask of Slurm."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.conftest import Person
+
+Shim = Callable[[str, str], Path]
+
+
+@pytest.fixture
+def shim(person: Person, tmp_path: Path) -> Shim:
+    """(name, shell text) → a program of that name that comes first on the person's path."""
+    folder = tmp_path / "shims"
+    folder.mkdir()
+    person.env["PATH"] = f"{folder}:{person.env['PATH']}"
+
+    def make(name: str, text: str) -> Path:
+        path = folder / name
+        path.write_text(f'#!/bin/sh\necho {name} "$@" >> {tmp_path}/asked\n{text}\n')
+        path.chmod(0o755)
+        return path
+
+    return make
+
+
+@pytest.fixture
+def site(shim: Shim) -> Shim:
+    """A Slurm with one partition that takes every job and shows none."""
+    shim("sinfo", "echo 'gpu-linuxlab|up|4:00:00|n1'")
+    shim("scontrol", "echo 'NodeName=n1 BootTime=1000000000'")
+    shim("sbatch", "exit 0")
+    shim("squeue", "exit 0")
+    return shim

@@ -1,0 +1,120 @@
+"""``logs`` and ``attach``: what jobs print, by slot instead of by number."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from Daddy.cluster.orchestrator.intent import Intent, write_intent
+from Daddy.cluster.orchestrator.records import Mode
+from Daddy.core.lease import Lease
+from tests.cluster.conftest import Person, until
+
+RUNNING = Intent(Mode.RUN, 2, "local", "r", "x")
+OVER = Intent(Mode.STOPPED, 2, "local", "r", "x")
+
+
+@pytest.fixture
+def fleet(person: Person) -> Iterator[list[Lease]]:
+    """Slots 0 and 1, held by jobs 7 and 8 that have printed something."""
+    run = person.run
+    run.logs.mkdir(parents=True)
+    write_intent(run, RUNNING, 0.0)
+    leases = []
+    for slot in (0, 1):
+        job = 7 + slot
+        (run.logs / f"slurm-{job}.out").write_text(f"job {job} begins\n")
+        lease = Lease.claim(run.slot(slot).lease, {"token": f"{job:012x}", "job_id": str(job)})
+        assert lease is not None
+        leases.append(lease)
+    (run.logs / "controller.log").write_text("the controller's line\n")
+    yield leases
+    write_intent(run, OVER, 0.0)
+
+
+def listening(person: Person, *argv: str) -> tuple[subprocess.Popen[str], list[str]]:
+    """A command that goes on, and the lines it has printed so far."""
+    module = "Daddy.cluster.orchestrator.run_controller"
+    child = subprocess.Popen(
+        [sys.executable, "-m", module, *argv, "--config", str(person.config)],
+        cwd=person.checkout,
+        env={**person.env, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    lines: list[str] = []
+
+    def collect() -> None:
+        assert child.stdout is not None
+        lines.extend(line.rstrip("\n") for line in iter(child.stdout.readline, ""))
+
+    threading.Thread(target=collect, daemon=True).start()
+    return child, lines
+
+
+def test_logs_show_the_end_of_the_controller_s_and_every_slot_s(
+    person: Person, fleet: list[Lease]
+) -> None:
+    said = person.says("logs")
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.splitlines() == [
+        "── controller ──",
+        "the controller's line",
+        "",
+        "── slot 0, job 7 ──",
+        "job 7 begins",
+        "",
+        "── slot 1, job 8 ──",
+        "job 8 begins",
+    ]
+    only = person.says("logs", "--slot", "1", "--lines", "1")
+    assert only.stdout.splitlines() == ["── slot 1, job 8 ──", "job 8 begins"]
+
+
+def test_logs_go_on_when_told_so_and_end_at_ctrl_c(person: Person, fleet: list[Lease]) -> None:
+    child, lines = listening(person, "logs", "-f", "--slot", "0")
+    try:
+        until(lambda: "job 7 begins" in lines)
+        with (person.run.logs / "slurm-7.err").open("a") as stream:
+            stream.write("a warning\n")
+        until(lambda: lines[-2:] == ["── slot 0, job 7, errors ──", "a warning"])
+        child.send_signal(signal.SIGINT)
+        assert child.wait(30) == 0
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_attach_stays_with_a_slot_from_job_to_job_until_the_run_is_over(
+    person: Person, fleet: list[Lease]
+) -> None:
+    child, lines = listening(person, "attach", "--slot", "0")
+    try:
+        until(lambda: "job 7 begins" in lines)
+        fleet[0].release("wall time")
+        (person.run.logs / "slurm-9.out").write_text("job 9 goes on\n")
+        assert Lease.claim(person.run.slot(0).lease, {"token": "x", "job_id": "9"}) is not None
+        until(lambda: lines[-2:] == ["── slot 0, job 9 ──", "job 9 goes on"])
+        write_intent(person.run, OVER, 0.0)
+        assert child.wait(30) == 0
+        until(lambda: lines[-1] == "the run is stopped")
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_slot_that_is_not_there_is_a_usage_error(person: Person, fleet: list[Lease]) -> None:
+    said = person.says("logs", "--slot", "2")
+    assert said.returncode == 2
+    assert "slots are 0 to 1" in said.stderr
+
+
+def test_before_any_start_there_are_no_logs(person: Person) -> None:
+    said = person.says("logs")
+    assert said.returncode == 9
+    assert "say start first" in said.stderr

@@ -1,0 +1,242 @@
+"""What a person and a script are told, whoever is alive."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from Daddy.cluster.orchestrator import tenure
+from Daddy.cluster.orchestrator.commands.report import read_status
+from Daddy.cluster.orchestrator.history import Entry
+from Daddy.cluster.orchestrator.intent import Intent, write_intent
+from Daddy.cluster.orchestrator.ledger import LedgerFile
+from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.records import (
+    JobState,
+    Mode,
+    Observation,
+    QueueJob,
+    Snapshot,
+    Unknown,
+)
+from Daddy.core.clock import SystemClock
+from Daddy.core.files import write_json
+from Daddy.core.lease import Lease
+from Daddy.core.paths import RunPaths, SharedPaths
+from Daddy.core.settings import Config
+
+CLOCK = SystemClock()
+POLICY = Policy(max_running=2, spares=2)
+TOKENS = ("00000000000a", "00000000000b")
+
+
+class Fixed:
+    """A queue that looks as told."""
+
+    name = "told"
+
+    def __init__(self, seen: Observation) -> None:
+        self._seen = seen
+        self.looks = 0
+
+    def snapshot(self) -> Observation:
+        self.looks += 1
+        return self._seen
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunPaths:
+    """Two slots that train, as the ledger and the leases tell it."""
+    run = RunPaths(tmp_path)
+    write_intent(run, Intent(Mode.RUN, 2, "local", "r1", "the free cartridge"), CLOCK.now())
+    ledger = LedgerFile(run.ledger, 1)
+    for number, token in enumerate(TOKENS):
+        ledger.append(Entry("intent", 1.0, token, {"number": number + 1}))
+        ledger.append(Entry("submitted", 1.0, token, {"job_id": 17 + number}))
+        Lease.claim(run.slot(number).lease, {"token": token})
+    return run
+
+
+def rows(*states: JobState) -> Snapshot:
+    jobs = [
+        QueueJob(17 + n, TOKENS[n], state, state.name, node="n1") for n, state in enumerate(states)
+    ]
+    return Snapshot(CLOCK.now(), tuple(jobs))
+
+
+def told_by(run: RunPaths, queue: Fixed | None) -> dict[str, Any]:
+    config = Config.model_validate({"run_dir": str(run.root)})
+    return read_status(run, config, queue, POLICY, CLOCK)
+
+
+FULL = rows(JobState.RUNNING, JobState.RUNNING)
+
+
+def test_a_full_fleet_without_a_controller_is_degraded_and_nothing_is_written(
+    run: RunPaths,
+) -> None:
+    before = run.ledger.read_bytes()
+    told = told_by(run, Fixed(FULL))
+    assert (told["verdict"], told["exit_code"]) == ("degraded", 20)
+    assert "2 of 2 slots train, but no controller is alive" in told["said"]
+    assert run.ledger.read_bytes() == before
+    assert not run.status.exists()
+
+
+def test_a_full_fleet_with_its_controller_is_healthy(run: RunPaths) -> None:
+    tenure.take(run, CLOCK)
+    told = told_by(run, Fixed(FULL))
+    assert (told["verdict"], told["exit_code"]) == ("healthy", 0)
+
+
+def test_an_empty_slot_is_degraded(run: RunPaths) -> None:
+    tenure.take(run, CLOCK)
+    told = told_by(run, Fixed(rows(JobState.RUNNING, JobState.ENDED)))
+    assert (told["exit_code"], told["said"]) == (20, "1 of 2 slots train")
+
+
+def test_no_job_and_no_controller_is_down(run: RunPaths) -> None:
+    told = told_by(run, Fixed(rows(JobState.ENDED, JobState.ENDED)))
+    assert (told["verdict"], told["exit_code"]) == ("down", 21)
+
+
+def test_a_silent_queue_is_unknown_and_shows_what_was_last_known(run: RunPaths) -> None:
+    known = told_by(run, Fixed(FULL))
+    write_json(run.status, {**known, "ts": CLOCK.now() - 600})
+    told = told_by(run, Fixed(Unknown(CLOCK.now(), "Socket timed out")))
+    assert (told["verdict"], told["exit_code"]) == ("unknown", 22)
+    assert [slot["job_id"] for slot in told["slots"]] == [17, 18]
+    assert 599 <= told["age_s"] <= 660
+    assert "Socket timed out" in told["said"]
+    assert "shown is what was known 10 min ago" in told["said"]
+
+
+def test_a_fresh_summary_of_a_living_controller_spares_the_queue(run: RunPaths) -> None:
+    tenure.take(run, CLOCK)
+    known = told_by(run, Fixed(FULL))
+    write_json(run.status, {**known, "ts": CLOCK.now()})
+    queue = Fixed(FULL)
+    assert told_by(run, queue)["exit_code"] == 0
+    assert queue.looks == 0
+
+
+@pytest.mark.parametrize("mode", [Mode.STOPPED, Mode.DONE])
+def test_what_was_asked_for_is_healthy_also_when_it_is_nothing(run: RunPaths, mode: Mode) -> None:
+    write_intent(run, Intent(mode, 2, "local", "r1", "the free cartridge"), CLOCK.now())
+    told = told_by(run, Fixed(rows(JobState.ENDED, JobState.ENDED)))
+    assert told["exit_code"] == 0
+
+
+def test_a_controller_that_said_it_would_look_later_is_believed_for_so_long(run: RunPaths) -> None:
+    tenure.take(run, CLOCK)
+    known = told_by(run, Fixed(FULL))
+    write_json(run.status, {**known, "ts": CLOCK.now() - 150, "wake_ts": CLOCK.now() + 20})
+    queue = Fixed(FULL)
+    told_by(run, queue)
+    assert queue.looks == 0
+    write_json(run.status, {**known, "ts": CLOCK.now() - 300, "wake_ts": CLOCK.now() - 200})
+    told_by(run, queue)
+    assert queue.looks == 1
+
+
+def test_a_damaged_intent_is_told_with_what_to_do_and_the_jobs_are_still_shown(
+    run: RunPaths,
+) -> None:
+    known = told_by(run, Fixed(FULL))
+    write_json(run.status, {**known, "ts": CLOCK.now() - 600})
+    run.intent.write_text('{"mode": "ru')
+    told = told_by(run, Fixed(FULL))
+    assert told["exit_code"] == 20
+    assert "intent.json" in told["said"]
+    assert "say start or stop again" in told["said"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"v": 1}', '{"v": 2, "ts": 9e9}', '{"v": 99, "slots": 3}']
+)
+def test_a_damaged_or_foreign_summary_is_no_trouble(run: RunPaths, text: str) -> None:
+    tenure.take(run, CLOCK)
+    run.status.write_text(text)
+    assert told_by(run, Fixed(FULL))["exit_code"] == 0
+
+
+def test_a_lost_ledger_is_made_up_for_by_the_listing_and_the_leases(run: RunPaths) -> None:
+    tenure.take(run, CLOCK)
+    run.ledger.unlink()
+    told = told_by(run, Fixed(FULL))
+    assert told["exit_code"] == 0
+    assert [slot["job_id"] for slot in told["slots"]] == [17, 18]
+
+
+def test_a_slot_tells_its_rate_its_ages_and_when_it_leaves(run: RunPaths) -> None:
+    tenure.take(run, CLOCK)
+    slot = run.slot(0)
+    write_json(slot.lease / "beat.json", {"term": 1, "counter": 9, "steps_per_second": 120.5})
+    write_json(slot.checkpoints / "t000001-s000000004096.json", {})
+    began = CLOCK.now() - 100
+    job = QueueJob(
+        17, TOKENS[0], JobState.RUNNING, "RUNNING", started_ts=began, ends_ts=began + 600
+    )
+    told = told_by(run, Fixed(Snapshot(CLOCK.now(), (job, *FULL.jobs[1:]))))["slots"][0]
+    assert told["beat"]["steps_per_second"] == 120.5
+    assert told["beat_s"] < 5
+    assert told["checkpoint_step"] == 4096
+    assert told["checkpoint_s"] < 5
+    assert told["leaves_ts"] == pytest.approx(
+        began + 600 - 120, abs=0.01
+    )  # a fifth of a short limit
+
+
+def test_the_learner_s_own_word_of_when_it_leaves_is_preferred(run: RunPaths) -> None:
+    beat = {"term": 1, "counter": 9, "leaves_in_s": 77.0}
+    write_json(run.slot(0).lease / "beat.json", beat)
+    told = told_by(run, Fixed(FULL))
+    assert told["slots"][0]["leaves_ts"] == pytest.approx(CLOCK.now() + 77, abs=2)
+    assert told["next_handover"]["slot"] == 0
+
+
+def test_scheduler_calls_of_today_are_those_of_every_host(run: RunPaths) -> None:
+    assert told_by(run, Fixed(FULL))["calls_today"] is None
+    day = datetime.fromtimestamp(CLOCK.now(), tz=timezone.utc).strftime("%Y-%m-%d")
+    run.calls.mkdir(parents=True)
+    (run.calls / f"login-1-{day}.log").write_text("squeue\nsbatch\n")
+    (run.calls / f"n7-{day}.log").write_text("squeue\n")
+    (run.calls / "login-1-2020-01-01.log").write_text("squeue\n" * 99)
+    assert told_by(run, Fixed(FULL))["calls_today"] == 3
+
+
+def test_versions_of_the_last_hour_are_counted_without_reading_all(run: RunPaths) -> None:
+    shared = SharedPaths(run.shared_weights)
+    shared.merged.mkdir(parents=True)
+    for number in range(40):
+        path = shared.version(number)
+        path.write_text("{}")
+        age = 0 if number >= 30 else 7200
+        os.utime(path, (CLOCK.now() - age, CLOCK.now() - age))
+    write_json(shared.head, {"version": 39, "fleet_steps": 4096})
+    told = told_by(run, Fixed(FULL))
+    assert told["versions_per_hour"] == 10
+    assert told["steps"]["done"] == 4096
+
+
+def test_a_run_without_a_daemon_is_healthy_while_its_jobs_make_passes(run: RunPaths) -> None:
+    intent = Intent(Mode.RUN, 2, "local", "r1", "the free cartridge", daemon=False)
+    write_intent(run, intent, CLOCK.now())
+    known = told_by(run, Fixed(FULL))
+    assert known["exit_code"] == 20  # nobody ever made one
+    write_json(run.status, {**known, "ts": CLOCK.now() - 30})
+    assert told_by(run, Fixed(FULL))["exit_code"] == 0
+    write_json(run.status, {**known, "ts": CLOCK.now() - 3000})
+    assert told_by(run, Fixed(FULL))["exit_code"] == 20
+
+
+def test_a_paused_run_says_why_and_what_to_say(run: RunPaths) -> None:
+    tenure.take(run, CLOCK)
+    why = "an administrator holds job 17"
+    write_intent(run, Intent(Mode.PAUSED, 2, "local", "r1", "x", reason=why), CLOCK.now())
+    told = told_by(run, Fixed(FULL))
+    assert (told["exit_code"], told["said"]) == (20, f"paused: {why}; say start to go on")

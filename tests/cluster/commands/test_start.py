@@ -1,0 +1,243 @@
+"""``start``: everything wrong is said at once; twice is once; a living controller is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from Daddy.cluster.orchestrator import tenure
+from Daddy.cluster.orchestrator.intent import Intent, read_intent, write_intent
+from Daddy.cluster.orchestrator.records import Mode
+from Daddy.core.clock import SystemClock
+from Daddy.core.lease import Lease
+from tests.cluster.commands.conftest import Shim
+from tests.cluster.conftest import Person, small_config, until
+
+CLOCK = SystemClock()
+SLURM = {"controller": {"executor": "slurm"}}
+
+
+def controlled(person: Person, mode: Mode, **changes: object) -> Lease:
+    """This very process is the controller of the person's run."""
+    facts = {"executor": "local", "release": "r", "game": "cartpole", "started_ts": 1.0}
+    write_intent(person.run, Intent(mode, 2, **{**facts, **changes}), 0.0)  # type: ignore[arg-type]
+    lease = Lease.claim(person.run.controller_lease, tenure.me(CLOCK))
+    assert lease is not None
+    return lease
+
+
+def wants(person: Person, **changes: dict[str, object]) -> None:
+    person.config.write_text(json.dumps(small_config(person.run.root, **changes)))
+
+
+def test_twice_is_once_and_changed_settings_are_handed_to_the_controller_that_lives(
+    person: Person,
+) -> None:
+    wants(person, training={"max_runtime_seconds": 60})
+    first = person.says("start")
+    assert first.returncode == 0, first.stderr
+    assert "disk: " in first.stdout
+    assert "free by" in first.stdout
+    before, pid = read_intent(person.run), person.controller
+    until(lambda: person.training == 2)
+    again = person.says("start")
+    assert again.returncode == 0
+    assert f"controller: pid {pid} on" in again.stdout
+    assert "nothing was changed" in again.stdout
+    assert read_intent(person.run) == before
+    wants(person, training={"max_runtime_seconds": 60, "entropy": 0.02})
+    changed = person.says("start")
+    assert changed.returncode == 0, changed.stderr
+    after = read_intent(person.run)
+    assert before is not None
+    assert after is not None
+    assert after.release != before.release
+    assert f"release {after.release}: one slot tries it" in changed.stdout
+    assert (person.run.releases / after.release / "config.json").is_file()
+    assert person.controller == pid
+    assert len({slot["job_id"] for slot in person.sees()["slots"]}) == 2
+
+
+def test_during_a_drain_it_is_refused_with_what_to_do(person: Person) -> None:
+    lease = controlled(person, Mode.DRAIN)
+    said = person.says("start")
+    lease.release("test")
+    assert said.returncode == 5
+    assert "the run is being stopped" in said.stderr
+    assert "start again once `status` says that it is stopped" in said.stderr
+    intent = read_intent(person.run)
+    assert intent is not None
+    assert intent.mode is Mode.DRAIN
+    write_intent(person.run, Intent(Mode.STOPPED, 2, "local", "r", "cartpole"), 0.0)
+
+
+def test_a_paused_run_goes_on_with_start_and_with_nothing_else(person: Person) -> None:
+    lease = controlled(person, Mode.PAUSED, reason="an administrator holds job 17")
+    kept = person.says("ensure")
+    said = person.says("start")
+    intent = read_intent(person.run)
+    lease.release("test")
+    assert "paused until you say start (an administrator holds job 17)" in kept.stdout
+    assert said.returncode == 0, said.stderr
+    assert "the pause is over (an administrator holds job 17)" in said.stdout
+    assert intent is not None
+    assert intent.mode is Mode.RUN
+    assert intent.started_ts > 1.0
+    write_intent(person.run, Intent(Mode.STOPPED, 2, "local", "r", "cartpole"), 0.0)
+
+
+@pytest.mark.parametrize(
+    ("argv", "changes", "why"),
+    [
+        (["--foreground"], {}, "it is not this terminal"),
+        (["--no-daemon"], {}, "it is a daemon, and you want none"),
+        ([], {"executor": "slurm"}, "it works on slurm, not on local"),
+    ],
+)
+def test_a_wish_that_the_living_controller_cannot_carry_out_is_exit_five(
+    person: Person, argv: list[str], changes: dict[str, str], why: str
+) -> None:
+    lease = controlled(person, Mode.RUN, **changes)
+    said = person.says("start", *argv)
+    lease.release("test")
+    assert said.returncode == 5
+    assert why in said.stderr
+    assert f"pid {os.getpid()}" in said.stderr
+    write_intent(person.run, Intent(Mode.STOPPED, 2, "local", "r", "cartpole"), 0.0)
+
+
+def test_an_unchanged_start_forgives_failures_that_hold_slots(person: Person) -> None:
+    lease = controlled(person, Mode.RUN)
+    assert person.says("start").returncode == 0  # the release of this checkout and config
+    assert "nothing was changed" in person.says("start").stdout
+    before = read_intent(person.run)
+    hold = {"slot": 1, "reason": "3 failures in a row"}
+    fields = ("mode", "queue", "slots", "waiting", "reasons", "last", "daemon", "used_s")
+    known = {**dict.fromkeys(fields), "v": 2, "ts": CLOCK.now(), "breaker": [hold]}
+    person.run.status.write_text(json.dumps(known))
+    said = person.says("start")
+    after = read_intent(person.run)
+    lease.release("test")
+    assert "failures so far are forgiven" in said.stdout
+    assert before is not None
+    assert after is not None
+    assert after.started_ts > before.started_ts
+    assert after.release == before.release
+    write_intent(person.run, Intent(Mode.STOPPED, 2, "local", "r", "cartpole"), 0.0)
+
+
+def test_a_damaged_intent_is_written_anew(person: Person) -> None:
+    person.run.intent.parent.mkdir(parents=True)
+    person.run.intent.write_text('{"mode": "ru')
+    told = person.says("status")
+    assert told.returncode == 20
+    assert "intent.json" in told.stdout
+    stopped = person.says("stop")
+    assert stopped.returncode == 0, stopped.stderr
+    assert "asking anew" in stopped.stdout
+    intent = read_intent(person.run)
+    assert intent is not None
+    assert intent.mode is Mode.STOPPED
+
+
+def test_everything_that_is_wrong_is_said_at_once(person: Person, site: Shim) -> None:
+    site("sinfo", "echo 'gpu|up|2:00:00|n1'")
+    changes = {
+        "training": {"workload": "pokemon_red", "rom": "/nowhere/PokemonRed.gb"},
+        "slurm": {"partition": "gpu-linuxlab"},
+        "controller": {"executor": "slurm"},
+    }
+    wants(person, **changes)
+    said = person.says("start")
+    assert said.returncode == 7
+    # the third: the nodes do not see /tmp; a checkout there adds its Python as the fourth
+    assert re.search(r"[34] things stand in the way", said.stderr)
+    assert "no ROM at /nowhere" in said.stderr
+    assert "there is no partition gpu-linuxlab here; there are: gpu" in said.stderr
+    assert "--partition gpu" in said.stderr
+    assert not person.run.intent.exists()
+
+
+def test_a_limit_over_the_partition_s_is_refused_before_anything_is_submitted(
+    person: Person, site: Shim, tmp_path: Path
+) -> None:
+    site("sinfo", "echo 'gpu-linuxlab|up|0:00:10|n1'")
+    wants(person, **SLURM)
+    said = person.says("start")
+    assert said.returncode == 4
+    assert "over the 0:00:10 that partition gpu-linuxlab allows" in said.stderr
+    assert "sbatch" not in (tmp_path / "asked").read_text()
+
+
+def test_what_slurm_says_of_the_script_is_told(person: Person, site: Shim) -> None:
+    site("sbatch", "echo 'sbatch: error: Invalid account or account/partition' >&2; exit 1")
+    site("scontrol", f"echo 'NodeName=n1 BootTime={int(_booted())}'")
+    wants(person, **SLURM)
+    said = person.says("start")
+    assert said.returncode == 4
+    assert "Invalid account" in said.stderr
+    assert not person.run.intent.exists()
+
+
+def _booted() -> float:
+    line = next(one for one in Path("/proc/stat").read_text().splitlines() if "btime" in one)
+    return float(line.split()[1])
+
+
+def test_a_run_directory_that_the_nodes_cannot_see_is_refused(person: Person, site: Shim) -> None:
+    wants(person, **SLURM)  # under /tmp, and the node booted at another time than we did
+    said = person.says("start")
+    assert said.returncode == 9
+    assert "cannot be seen from the nodes" in said.stderr
+    assert str(person.run.root) in said.stderr
+    assert not person.run.root.exists() or not person.run.intent.exists()
+
+
+def test_a_slurm_that_cannot_be_asked_is_said_with_its_own_words(
+    person: Person, site: Shim
+) -> None:
+    site("sinfo", "echo 'slurm_load_partitions: Unable to contact slurm controller' >&2; exit 1")
+    wants(person, **SLURM)
+    said = person.says("start")
+    assert said.returncode == 4
+    assert "Unable to contact slurm controller" in said.stderr
+
+
+def test_without_a_daemon_a_pass_is_made_and_nobody_stays(person: Person) -> None:
+    wants(person, training={"max_runtime_seconds": 60})
+    said = person.says("start", "--no-daemon")
+    assert said.returncode == 0, said.stderr
+    assert "no daemon" in said.stdout
+    intent = read_intent(person.run)
+    assert intent is not None
+    assert not intent.daemon
+    assert len(person.ledger("intent")) >= 2
+    until(lambda: person.training == 2)
+    assert person.says("once").returncode in (0, 5)  # a job may be making one just now
+    until(lambda: person.sees()["exit_code"] == 0)
+    stopped = person.says("stop")
+    assert stopped.returncode == 0, stopped.stderr
+    assert person.sees()["queue"]["running"] == 0
+
+
+def test_a_controller_that_lost_its_ledger_finds_its_jobs_again(person: Person) -> None:
+    wants(person, training={"max_runtime_seconds": 60})
+    assert person.says("start").returncode == 0
+    until(lambda: person.training == 2 and len(person.sees()["waiting"]) == 2)
+    before = {slot["job_id"] for slot in person.sees()["slots"]}
+    os.kill(person.controller, signal.SIGKILL)
+    person.run.ledger.unlink()
+    person.run.status.write_text("{")
+    assert person.says("start").returncode == 0
+    until(lambda: person.training == 2)
+    time.sleep(2.5)  # several passes in which a doubled job would show
+    seen = person.sees()
+    assert {slot["job_id"] for slot in seen["slots"]} == before
+    assert (seen["queue"]["running"], seen["queue"]["pending"]) == (2, 2)
+    assert [one for one in person.ledger("submitted") if one["job_id"] not in before] != []

@@ -1,0 +1,135 @@
+"""``status``: quick, also when Slurm is not; plain in a pipe; its exit code says it too."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from Daddy.cluster.orchestrator.intent import Intent, write_intent
+from Daddy.cluster.orchestrator.records import Mode
+from tests.cluster.commands.conftest import Shim
+from tests.cluster.conftest import Person
+
+ON_SLURM = Intent(Mode.RUN, 2, "slurm", "r", "x")
+OVER = Intent(Mode.STOPPED, 2, "local", "r", "x")
+
+
+@pytest.fixture
+def silent(person: Person, site: Shim) -> Person:
+    """A person whose slurmctld is frozen."""
+    site("squeue", "exec sleep 60")
+    write_intent(person.run, ON_SLURM, 0.0)
+    return person
+
+
+def cost_of_python(person: Person) -> float:
+    """How long an interpreter with our imports takes here just now, in seconds."""
+    began = time.monotonic()
+    code = "import Daddy.cluster.orchestrator.commands.status, rich.table"
+    subprocess.run([sys.executable, "-c", code], cwd=person.checkout, env=person.env, check=True)
+    return time.monotonic() - began
+
+
+def test_a_frozen_slurm_is_told_within_two_seconds(silent: Person) -> None:
+    began = time.monotonic()
+    told = silent.says("status")
+    took = time.monotonic() - began
+    write_intent(silent.run, OVER, 0.0)
+    assert told.returncode == 22
+    assert "the queue cannot be read" in told.stdout
+    assert took < 2.0 + max(0.0, 3 * cost_of_python(silent) - 1.0), f"{took:.2f} s"
+
+
+def test_in_a_pipe_there_are_no_colours_and_no_trailing_blanks(person: Person) -> None:
+    write_intent(person.run, OVER, 0.0)
+    told = person.says("status")
+    assert told.returncode == 0
+    assert "\x1b" not in told.stdout
+    assert [line for line in told.stdout.splitlines() if line != line.rstrip()] == []
+
+
+@pytest.mark.parametrize(("variable", "coloured"), [("", True), ("1", False)])
+def test_a_terminal_gets_colours_unless_no_color_is_set(
+    person: Person, variable: str, coloured: bool
+) -> None:
+    write_intent(person.run, OVER, 0.0)
+    text = in_a_terminal(person, {"NO_COLOR": variable} if variable else {})
+    assert ("\x1b[1;32m" in text) is coloured
+    assert "as asked" in text
+
+
+def in_a_terminal(person: Person, env: dict[str, str]) -> str:
+    ours, theirs = pty.openpty()
+    module = "Daddy.cluster.orchestrator.run_controller"
+    argv = [sys.executable, "-m", module, "status", "--config", str(person.config)]
+    kept = {name: value for name, value in person.env.items() if name != "NO_COLOR"}
+    env = {**kept, "TERM": "xterm-256color", **env}
+    try:
+        child = subprocess.Popen(argv, cwd=person.checkout, env=env, stdout=theirs)
+        os.close(theirs)
+        text = b""
+        try:
+            while chunk := os.read(ours, 65536):
+                text += chunk
+        except OSError:  # the other end is closed
+            pass
+        assert child.wait(30) == 0
+    finally:
+        os.close(ours)
+    return text.decode()
+
+
+def test_looking_does_not_change_anything(person: Person, site: Shim, tmp_path: Path) -> None:
+    write_intent(person.run, ON_SLURM, 0.0)
+    before = sorted(path.name for path in person.run.controller.rglob("*"))
+    told = json.loads(person.says("status", "--json").stdout)
+    write_intent(person.run, OVER, 0.0)
+    assert told["exit_code"] == 21
+    asked = (tmp_path / "asked").read_text().split()
+    assert asked[0] == "squeue"
+    assert "sbatch" not in asked
+    after = {path.name for path in person.run.controller.rglob("*")} - set(before)
+    assert all(name == "calls" or name.endswith(".log") for name in after)
+
+
+def test_plan_says_what_a_pass_would_do_and_does_nothing(person: Person) -> None:
+    told = person.says("plan")
+    assert told.returncode == 0, told.stderr
+    assert "this is what start would do first" in told.stdout
+    assert told.stdout.count("would    submit") == 2
+    assert "next     look in" in told.stdout
+    assert not person.run.root.exists()
+
+
+def test_watching_asks_the_queue_once_and_leaves_at_ctrl_c(
+    person: Person, site: Shim, tmp_path: Path
+) -> None:
+    write_intent(person.run, ON_SLURM, 0.0)
+    module = "Daddy.cluster.orchestrator.run_controller"
+    argv = [sys.executable, "-m", module, "status", "--watch", "--json"]
+    child = subprocess.Popen(
+        [*argv, "--config", str(person.config)],
+        cwd=person.checkout,
+        env=person.env,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert child.stdout is not None
+        told = [json.loads(child.stdout.readline()) for _ in range(3)]
+        child.send_signal(signal.SIGINT)
+        assert child.wait(30) == 0
+    finally:
+        child.kill()
+        child.wait()
+    write_intent(person.run, OVER, 0.0)
+    assert told[2]["ts"] > told[0]["ts"]
+    assert (tmp_path / "asked").read_text().count("squeue") == 1

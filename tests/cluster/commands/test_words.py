@@ -1,0 +1,35 @@
+"""Times and numbers at a glance."""
+
+from __future__ import annotations
+
+import pytest
+
+from Daddy.cluster.orchestrator.commands.words import age, amount, clock, span
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said", "short"),
+    [
+        (-3, "0 s", "0 s"),
+        (41.4, "41 s", "41 s"),
+        (600, "10 min", "10 min"),
+        (7_500, "2 h 05 min", "2 h"),
+        (90_000, "25 h 00 min", "25 h"),
+        (273_600, "3 d 4 h", "3 d"),
+    ],
+)
+def test_lengths_of_time(seconds: float, said: str, short: str) -> None:
+    assert span(seconds) == said
+    assert age(seconds) == short
+
+
+def test_a_time_far_away_has_its_day() -> None:
+    now = 1_790_000_000.0
+    assert len(clock(now + 3600, now)) == len("14:20")
+    assert clock(now + 2 * 86_400, now)[:3] in ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+    assert clock(now + 40 * 86_400, now).startswith("2026-")
+
+
+def test_counts_keep_what_can_be_read() -> None:
+    told = [amount(n) for n in (0, 7.25, 812, 12_345, 3_140_000, 2.5e9)]
+    assert told == ["0", "7.2", "812", "12,345", "3.14 M", "2.50 G"]

@@ -1,0 +1,60 @@
+"""An administrator's word stands until the person says start again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from Daddy.cluster.orchestrator.actions import Pause
+from Daddy.cluster.orchestrator.decisions.pauses import find
+from Daddy.cluster.orchestrator.plan import plan
+from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.records import Desired, Ledger, Mode, Outcome, Waits
+from tests.cluster.decisions.conftest import NOW, ended, queue, trains, waits
+
+POLICY = Policy(pass_s=30)
+
+
+def cancelled(number: int, ago: float, **facts):
+    return ended(number, Outcome.CANCELLED, ago, **facts)
+
+
+def why(*attempts, **facts) -> str | None:
+    known = Ledger(attempts, **facts)
+    return find(known, queue(known), POLICY)
+
+
+def test_a_job_held_by_an_administrator_pauses_the_run() -> None:
+    known = Ledger((waits(1),))
+    seen = queue(known)
+    held = replace(seen.jobs[0], waits=Waits.ADMIN, why="JobHeldAdmin")
+    said = find(known, replace(seen, jobs=(held,)), POLICY)
+    assert said is not None
+    assert "JobHeldAdmin" in said
+
+
+def test_a_job_cancelled_by_somebody_else_pauses_the_run() -> None:
+    assert why(cancelled(1, 60, canceller=0)) == "user 0 cancelled job 101"
+
+
+def test_one_cancelled_by_hand_is_only_replaced_and_two_at_once_pause() -> None:
+    assert why(cancelled(1, 60)) is None
+    assert why(cancelled(1, 600), cancelled(2, 60)) is None
+    said = why(cancelled(1, 70), cancelled(2, 60))
+    assert said is not None
+    assert "101, 102" in said
+
+
+def test_what_we_cancelled_ourselves_and_what_was_before_start_does_not_count() -> None:
+    ours = [cancelled(n, 60, cancelled_ts=NOW - 90) for n in (1, 2)]
+    assert why(*ours) is None
+    assert why(cancelled(1, 70), cancelled(2, 60), started_ts=NOW - 30) is None
+
+
+def test_a_paused_run_submits_cancels_and_signals_nothing() -> None:
+    known = Ledger((trains(1, 0), cancelled(2, 60, canceller=0)))
+    (action,) = plan(Desired(Mode.RUN, 4), known, queue(known), POLICY, NOW).actions
+    assert isinstance(action, Pause)
+    decided = plan(Desired(Mode.PAUSED, 4), known, queue(known), POLICY, NOW)
+    assert decided.actions == ()
+    assert decided.orders is not None
+    assert decided.orders.slots == {}

@@ -1,0 +1,61 @@
+"""Rarely while all is well, soon while something is about to change, and when it is due."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+from Daddy.cluster.orchestrator.plan import plan
+from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.records import Desired, Ledger, Mode, Outcome, Unknown
+from tests.cluster.decisions.conftest import NOW, ended, queue, trains, waits
+
+POLICY = Policy(
+    pass_s=30, quiet_pass_s=150, hot_pass_s=10, hot_for_s=120, max_running=2, spares=2, extra=0,
+    enforced=True, silence_s=300, absence_gap_s=30,
+)  # fmt: skip
+RUN = Desired(Mode.RUN, 2)
+FULL = (trains(1, 0), trains(2, 1), waits(3), waits(4))
+
+
+def wake(*attempts, **facts) -> float:
+    known = Ledger(attempts)
+    return plan(RUN, known, queue(known, **facts), POLICY, NOW).wake_at - NOW
+
+
+def due(*attempts) -> float:
+    known = Ledger(attempts)
+    return plan(RUN, known, queue(known), POLICY, NOW).due_at
+
+
+def test_a_full_fleet_is_looked_at_rarely_and_a_fresh_submission_soon() -> None:
+    assert wake(*FULL) == 150
+    assert wake(*FULL[:3]) == 30  # a successor is submitted now
+    assert wake(*FULL[:3], waits(4, intended_ts=NOW - 60)) == 10
+
+
+def test_around_a_real_end_it_looks_often() -> None:
+    rows = queue(Ledger(FULL)).jobs
+    near = (replace(rows[0], ends_ts=NOW + 30), *rows[1:])
+    assert wake(*FULL, jobs=near) == 10
+    far = (replace(rows[0], ends_ts=NOW + 3600), *rows[1:])
+    assert wake(*FULL, jobs=far) == 150
+
+
+def test_what_is_due_without_anything_new_is_said() -> None:
+    assert due(*FULL) == inf
+    assert due(*FULL[1:], trains(1, 0, absences=1, absent_ts=NOW - 10)) == NOW + 20
+    crash = [ended(n, Outcome.CRASHED, 5, slot=1) for n in (8, 9)]
+    held = due(*crash, trains(1, 0), waits(3, held=True))
+    assert NOW + 30 < held < NOW + 80
+
+
+def test_a_job_that_waits_for_an_empty_slot_is_due_when_that_makes_the_queue_slow() -> None:
+    assert due(trains(1, 0), waits(3, intended_ts=NOW - 20), waits(4)) == NOW + 40
+
+
+def test_a_scheduler_that_asks_for_rest_gets_it() -> None:
+    known = Ledger(FULL)
+    tired = plan(RUN, known, Unknown(NOW, "RPC rate limit", slow_down=True), POLICY, NOW)
+    blind = plan(RUN, known, Unknown(NOW, "timed out"), POLICY, NOW)
+    assert (tired.wake_at - NOW, blind.wake_at - NOW) == (150, 30)

@@ -1,0 +1,223 @@
+"""Faults 12 to 17, 31 and 40: controllers that die, meet, sleep, forget, or cannot write."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+
+import pytest
+
+from Daddy.cluster.orchestrator import tenure
+from Daddy.cluster.orchestrator.ledger import LedgerFile
+from Daddy.cluster.orchestrator.records import Mode
+from Daddy.core.errors import ControllerAliveError
+from Daddy.core.lease import Lease, read_lease
+from tests.cluster.faults.site import HOUR, Login, Site, VirtualClock
+
+
+class Killed(BaseException):
+    """SIGKILL, as the code sees it: nothing more is done."""
+
+
+def kill_at(login: Login, monkeypatch: pytest.MonkeyPatch, when: str, count: int) -> None:
+    """The controller dies before or after the ``count``-th sbatch of its life."""
+    controller = login.start()
+    scheduler = controller._parts.scheduler
+    submit, calls = scheduler.submit, [0]
+
+    def dying(spec):
+        calls[0] += 1
+        if calls[0] == count and when == "before":
+            raise Killed
+        answer = submit(spec)
+        if calls[0] == count:
+            raise Killed
+        return answer
+
+    monkeypatch.setattr(scheduler, "submit", dying)
+    with pytest.raises(Killed):
+        _passes(login)
+    login.controller = None
+
+
+def _passes(login: Login) -> None:
+    for _ in range(50):
+        login.one_pass()
+        login.site.tick(10.0)
+
+
+def test_fault_12_controller_killed_between_intent_and_sbatch(
+    site: Site, login: Login, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill_at(login, monkeypatch, "before", 2)
+    lost = login.kinds("intent")[-1].token
+    login.drive(300.0)
+    assert [one.token for one in login.kinds("rejected")] == [lost], "the intent expires"
+    assert site.training == 4
+    names = [job["name"] for job in site.jobs()]
+    assert len(set(names)) == len(names) == len(login.kinds("intent")) - 1
+    assert site.twice() == []
+
+
+def test_fault_13_controller_killed_between_sbatch_and_commit(
+    site: Site, login: Login, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill_at(login, monkeypatch, "after", 2)
+    lost = login.kinds("intent")[-1].token
+    login.drive(300.0)
+    (adopted,) = [one for one in login.kinds("submitted") if one.token == lost]
+    assert adopted.data["adopted"] is True
+    assert site.training == 4
+    assert len(site.jobs()) == len(login.kinds("intent"))
+    assert site.twice() == []
+
+
+class Beating(VirtualClock):
+    """While we wait, the other login node's controller goes on beating."""
+
+    def __init__(self, site: Site, other: Lease) -> None:
+        super().__init__(site)
+        self.other: Lease | None = other
+
+    def wait(self, stop: threading.Event, seconds: float) -> bool:
+        if self.other is not None:
+            self.other.beat()
+        return super().wait(stop, seconds)
+
+
+def test_fault_14_two_controllers_on_two_login_nodes(site: Site, login: Login) -> None:
+    login.settle()
+    first = login.controller
+    assert first is not None
+    clock = Beating(site, first._parts.lease)
+    with pytest.raises(ControllerAliveError, match="login"):
+        tenure.take(site.run, clock)
+    clock.other = None  # the first one stops beating: its host is gone, or it was suspended
+    begun = site.true
+    second = tenure.take(site.run, clock)
+    assert 90.0 <= site.true - begun <= 120.0
+    before = [site.calls(name) for name in ("sbatch", "scancel")]
+    lines = site.run.ledger.read_text()
+    site.tick(60.0)
+    with pytest.raises(ControllerAliveError):
+        first.once()
+    assert [site.calls(name) for name in ("sbatch", "scancel")] == before, "no effect"
+    assert site.run.ledger.read_text() == lines
+    assert second.held()
+
+
+def test_fault_15_a_lease_holder_suspended_for_five_minutes(
+    site: Site, login: Login, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It sleeps between looking and acting; meanwhile somebody else has become the controller."""
+    login.drive(30.0)
+    old = login.controller
+    assert old is not None
+    look = old._parts.scheduler.snapshot
+
+    def sleep_after_looking():
+        seen = look()
+        site.tick(300.0)
+        tenure.take(site.run, site.clock)
+        return seen
+
+    for life in list(site.lives.values()):  # it would have much to do
+        site.finish(life.job_id, "FAILED", 1)
+    monkeypatch.setattr(old._parts.scheduler, "snapshot", sleep_after_looking)
+    lines, sent = site.run.ledger.read_text(), site.calls("sbatch")
+    with pytest.raises(ControllerAliveError):
+        old.once()
+    assert site.run.ledger.read_text() == lines
+    assert site.calls("sbatch") == sent
+
+
+@pytest.mark.parametrize("damage", ["deleted", "truncated", "summary"])
+def test_fault_16_a_state_file_is_deleted_or_truncated(
+    site: Site, login: Login, damage: str
+) -> None:
+    login.settle()
+    held = {life.job_id for life in site.lives.values()}
+    ledger, sent = site.run.ledger, site.calls("sbatch")
+    if damage == "deleted":
+        ledger.unlink()
+    elif damage == "truncated":
+        ledger.write_bytes(ledger.read_bytes()[:-30])
+    else:
+        site.run.status.write_text("{")
+    login.start()
+    login.drive(600.0)
+    assert {life.job_id for life in site.lives.values()} == held
+    assert site.calls("sbatch") == sent, "everything is found again, nothing is doubled"
+    assert len(login.ledger.live) == len(site.jobs("RUNNING", "PENDING"))
+
+
+def test_fault_16_the_disk_is_full(
+    site: Site, login: Login, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    login.settle()
+    controller = login.controller
+    assert controller is not None
+    for life in list(site.lives.values())[:2]:
+        site.finish(life.job_id, "FAILED", 1)
+    write, sent = os.write, [site.calls(name) for name in ("sbatch", "scancel")]
+
+    def full(descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    controller._guarded_pass()
+    monkeypatch.setattr(os, "write", write)
+    assert [site.calls(name) for name in ("sbatch", "scancel")] == sent, "jobs are not touched"
+    assert "No space left on device" in capfd.readouterr().err, "it fails loudly"
+    login.drive(120.0)
+    assert site.training == 4
+    assert site.twice() == []
+
+
+@pytest.mark.parametrize("jump", [3600.0, -3600.0])
+def test_fault_17_the_clock_jumps_by_an_hour(site: Site, login: Login, jump: float) -> None:
+    login.settle()
+    held = {life.job_id for life in site.lives.values()}
+    before = [site.calls(name) for name in ("sbatch", "scancel")]
+    site.clock.skew = jump
+    login.drive(900.0)
+    assert {life.job_id for life in site.lives.values()} == held, "no early drain"
+    assert [site.calls(name) for name in ("sbatch", "scancel")] == before
+    site.clock.skew = 0.0
+    login.drive(900.0)
+    assert {life.job_id for life in site.lives.values()} == held
+    assert [site.calls(name) for name in ("sbatch", "scancel")] == before
+
+
+def test_fault_31_stop_while_the_controller_is_dead(site: Site, login: Login) -> None:
+    login.settle()
+    login.controller = None
+    site.tick(600.0)
+    login.intend(Mode.DRAIN)  # what `stop` writes first, before it becomes the controller itself
+    login.start()
+    login.drive(200.0)
+    assert login.mode is Mode.STOPPED
+    assert site.jobs("RUNNING", "PENDING") == []
+    assert {one.data["reason"] for one in login.kinds("left")} == {"signal SIGUSR1"}
+    sent = site.calls("sbatch")
+    login.start()  # a watchdog that does not read the intent would do this
+    login.drive(HOUR)
+    assert site.calls("sbatch") == sent, "nothing revives it"
+
+
+def test_fault_40_the_login_node_reboots(site: Site, login: Login) -> None:
+    login.settle()
+    held = {life.job_id for life in site.lives.values()}
+    login.controller = None
+    site.tick(240.0)  # the watchdog comes within five minutes
+    assert {life.job_id for life in site.lives.values()} == held, "the fleet is untouched"
+    view = read_lease(site.run.controller_lease)
+    assert view is not None
+    assert view.ended is None, "the dead one ended nothing"
+    login.start()
+    sent = site.calls("sbatch")
+    login.drive(300.0)
+    assert {life.job_id for life in site.lives.values()} == held
+    assert site.calls("sbatch") == sent
+    assert len(LedgerFile(site.run.ledger, 0).view.live) == 8

@@ -1,0 +1,243 @@
+"""Faults 18 to 30, 34 and 35, and five more: what happens to nodes and jobs, and who wins."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from Daddy.cluster.orchestrator.records import Mode, Outcome
+from tests.cluster.faults.site import HOUR, Login, Site
+
+
+def outcomes(login: Login) -> list[Outcome | None]:
+    return [one.outcome for one in login.ledger.attempts if not one.live]
+
+
+def test_fault_18_a_node_dies_where_the_site_requeues(site: Site, login: Login) -> None:
+    login.settle()
+    with site.state() as state:
+        waiting = [job["id"] for job in state["jobs"] if job["state"] == "PENDING"]
+    (job_id,) = site.node_dies(next(iter(site.jobs("RUNNING")))["node"], requeue=True)
+    sent = site.calls("sbatch")
+    login.drive(100.0)
+    assert site.job(job_id)["state"] == "PENDING"
+    assert site.calls("sbatch") == sent, "the same id waits: it is not submitted again"
+    login.drive(600.0)
+    assert site.training == 4
+    assert len({life.job_id for life in site.lives.values()} & {job_id, *waiting}) == 1
+    assert site.twice() == []
+
+
+def test_fault_19_a_node_dies_and_its_job_is_not_requeued(site: Site, login: Login) -> None:
+    login.settle()
+    node = site.jobs("RUNNING")[0]["node"]
+    site.node_dies(node)
+    login.drive(120.0)
+    assert site.training == 4
+    assert Outcome.NODE_FAILED in outcomes(login)
+    for _ in range(3):
+        site.node_dies(node)
+        login.drive(120.0)
+    assert site.training == 4
+    assert all(node in (job["excluded"] or "") for job in site.jobs("PENDING")), "two strikes"
+    assert site.twice() == []
+
+
+def test_fault_20_a_black_hole_node_fails_every_job(site: Site, login: Login) -> None:
+    login.settle()
+    _black_hole(site, login)
+
+
+@pytest.mark.parametrize("site", ["pool"], indirect=True)
+def test_a_black_hole_node_with_eight_queued_successors_wastes_three_at_most(
+    site: Site, login: Login
+) -> None:
+    login.settle()
+    _slow_queue(site, login)
+    assert len(site.jobs("PENDING")) >= 8
+    _black_hole(site, login)
+
+
+def _black_hole(site: Site, login: Login) -> None:
+    site.habits.bad_nodes = ("n1",)
+    for job in site.jobs("RUNNING"):
+        if job["node"] == "n1":
+            site.finish(job["id"], "NODE_FAIL")
+    begun = site.true
+    login.drive(HOUR)
+    wasted = [node for at, _, node in site.starts if at >= begun and node == "n1"]
+    assert 1 <= len(wasted) <= 3
+    assert site.training == 4
+    assert all("n1" in job["excluded"] for job in site.jobs("PENDING"))
+    assert site.twice() == []
+
+
+def _slow_queue(site: Site, login: Login) -> None:
+    """Hand-overs that wait for minutes teach that more successors pay."""
+    site.wait_s = 400.0
+    for _ in range(6):
+        for job in site.jobs("PENDING"):
+            site.change(job["id"], begin=site.true + 400.0)
+        life = next(iter(site.lives.values()))
+        site.finish(life.job_id, "CANCELLED")
+        login.drive(900.0)
+    site.wait_s = 0.0
+
+
+def test_fault_21_a_bad_deploy_fails_every_job(site: Site, login: Login) -> None:
+    site.habits.crash_after_s = 20.0
+    login.drive(HOUR)
+    assert site.calls("sbatch") <= 6
+    first = site.calls("sbatch")
+    login.drive(5 * HOUR)
+    assert 3 <= site.calls("sbatch") - first <= 7, "one canary an hour"
+    assert len(login.kinds("noticed")) == 1, "one alert"
+    site.habits.crash_after_s = None
+    login.drive(3 * HOUR)
+    assert site.training == 4, "a canary that makes progress closes the breaker"
+
+
+def test_fault_22_a_job_hangs(site: Site, login: Login) -> None:
+    login.settle()
+    life = next(iter(site.lives.values()))
+    life.hung, begun = True, site.true
+    while any(one.job_id == life.job_id for one in site.lives.values()):
+        login.drive(30.0)
+        assert site.true - begun < 700.0
+    assert site.true - begun >= 300.0, "five minutes of silence are allowed"
+    kinds = [one.token for kind in ("signalled", "cancelled") for one in login.kinds(kind)]
+    assert kinds == [life.token, life.token], "asked first, then ended"
+    login.drive(120.0)
+    assert site.training == 4
+    assert Outcome.HUNG in outcomes(login)
+    assert site.twice() == []
+
+
+def test_fault_23_a_slow_learner_beats_but_makes_no_progress(site: Site, login: Login) -> None:
+    site.habits.checkpoint_s = 1e9
+    login.drive(100.0)
+    held = {life.job_id for life in site.lives.values()}
+    login.drive(HOUR)
+    assert {life.job_id for life in site.lives.values()} == held, "nobody is killed for it"
+    told = [one.data["notice"] for one in login.kinds("noticed")]
+    assert len(told) == len(set(told)) == 4
+    assert all(kind.startswith("stall-") for kind in told)
+
+
+def test_fault_27_preemption_where_the_site_cancels(site: Site, login: Login) -> None:
+    login.settle()
+    life = next(iter(site.lives.values()))
+    site.finish(life.job_id, "PREEMPTED")
+    login.drive(120.0)
+    assert site.training == 4
+    assert outcomes(login) == [Outcome.DRAINED], "no failure of ours"
+    assert site.twice() == []
+
+
+def test_fault_29_the_person_cancels_one_job_by_hand(site: Site, login: Login) -> None:
+    login.settle()
+    life = next(iter(site.lives.values()))
+    site.change(life.job_id, mail=["TERM"], uid=os.getuid())
+    login.drive(180.0)
+    assert site.job(life.job_id)["state"] == "CANCELLED"
+    assert site.training == 4, "it is replaced"
+    assert login.mode is Mode.RUN, "stop is the only way to shrink"
+    assert site.twice() == []
+
+
+def test_fault_30_the_persons_other_job_waits_for_the_cap(site: Site, login: Login) -> None:
+    login.settle()
+    with site.state() as state:
+        like = next(job for job in state["jobs"] if job["state"] == "PENDING")
+        own = {"id": 900, "name": "thesis", "comment": "", "submit": site.true, "limit": 1200}
+        state["jobs"].append({**like, **own, "held": "", "after": None, "mail": []})
+        state["next_id"] = 901
+    asked = site.true
+    while site.job(900)["state"] == "PENDING":
+        login.drive(30.0)
+        assert site.true - asked < 330.0, "150 s to a look when all is quiet, 90 s to leave"
+    held = {one.token for one in login.kinds("amended") if one.data.get("hold") is True}
+    assert len(held) == 4, "ours wait"
+    assert site.training == 3
+    leavers = [one.data["reason"] for one in login.kinds("left")]
+    assert leavers == ["signal SIGUSR1"], "one slot wrote a checkpoint and left"
+    site.finish(900, "COMPLETED")
+    login.drive(300.0)
+    assert site.training == 4, "and is refilled afterwards"
+    assert site.job(900)["mail"] == []
+    assert site.twice() == []
+
+
+def test_fault_35_a_maintenance_reservation(site: Site, login: Login) -> None:
+    """What cannot fit waits and is not resubmitted; what fits when made shorter starts at once."""
+    login.settle()
+    with site.state() as state:
+        start = site.true + 2 * HOUR
+        state["reservations"].append({"name": "maint", "start": start, "end": start + 4 * HOUR})
+    life = next(iter(site.lives.values()))
+    sent, aged = site.calls("sbatch"), {job["id"]: job["submit"] for job in site.jobs("PENDING")}
+    site.finish(life.job_id, "NODE_FAIL")
+    login.drive(300.0)
+    assert site.training == 4, "a shortened job fits before the maintenance"
+    short = next(job for job in site.jobs("RUNNING") if job["limit"] < 4 * 3600)
+    assert short["start"] + short["limit"] <= start
+    assert short["submit"] == aged[short["id"]], "it kept its age"
+    assert site.calls("scancel") == 0
+    assert site.calls("sbatch") - sent <= 2
+    for one in list(site.lives.values()):
+        site.finish(one.job_id, "NODE_FAIL")
+    site.tick(start - site.true - 300.0)
+    sent = site.calls("sbatch")
+    login.drive(HOUR)
+    assert site.training == 0, "nothing starts in a maintenance"
+    assert site.calls("sbatch") - sent <= 8
+    login.drive(5 * HOUR)
+    assert site.training == 4
+    assert site.twice() == []
+
+
+@pytest.mark.parametrize("how", ["another user", "held", "all at once"])
+def test_an_administrators_word_pauses_the_run(site: Site, login: Login, how: str) -> None:
+    with site.state() as state:
+        state["accounting"] = how == "another user"
+    login.settle()
+    if how == "held":
+        waiting = site.jobs("PENDING")[0]
+        site.change(waiting["id"], held="admin", reason="JobHeldAdmin")
+    else:
+        count = 1 if how == "another user" else 3
+        for life in list(site.lives.values())[:count]:
+            site.finish(life.job_id, "CANCELLED")
+            site.change(life.job_id, uid=0 if os.getuid() else 4242)
+    login.drive(240.0)
+    assert login.mode is Mode.PAUSED
+    sent, left = site.calls("sbatch"), {life.job_id for life in site.lives.values()}
+    login.start()  # a daemon that comes back obeys
+    login.drive(HOUR)
+    assert login.mode is Mode.PAUSED
+    assert site.calls("sbatch") == sent
+    assert {life.job_id for life in site.lives.values()} <= left, "nobody starts"
+    assert len([one for one in login.kinds("noticed") if one.data["notice"] == "paused"]) == 1
+    for job in site.jobs("PENDING"):
+        site.change(job["id"], held="", reason="None")
+    site.tick(10.0)
+    login.intend(Mode.RUN)  # what `start` writes
+    login.start()
+    login.drive(600.0)
+    assert site.training == 4
+
+
+def test_a_suspended_job_is_not_taken_for_a_hang(site: Site, login: Login) -> None:
+    login.settle()
+    life = next(iter(site.lives.values()))
+    site.change(life.job_id, state="SUSPENDED")
+    before = site.calls("scancel")
+    login.drive(1200.0)
+    assert site.calls("scancel") == before
+    assert site.job(life.job_id)["state"] == "SUSPENDED"
+    site.change(life.job_id, state="RUNNING")
+    login.drive(300.0)
+    assert site.calls("scancel") == before
+    assert {one.job_id for one in site.lives.values()} >= {life.job_id}
+    assert site.twice() == []

@@ -1,0 +1,87 @@
+"""Small sites in few words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+from Daddy.cluster.orchestrator.simulate.jobs import Job
+from Daddy.cluster.orchestrator.simulate.scenario import DAY_S, Rates, Scenario, Workload
+from Daddy.cluster.orchestrator.simulate.site import Site
+from Daddy.cluster.orchestrator.simulate.weather import Weather, make_weather
+
+NEVER = 1e15
+CALM = Rates(
+    crash_every_s=NEVER,
+    hang_every_s=NEVER,
+    node_failure_every_s=NEVER,
+    outage_every_s=NEVER,
+    controller_death_every_s=NEVER,
+    bad_deploys=0,
+    black_holes=0,
+)
+"""Nothing ever goes wrong."""
+
+
+def steady(wait_s: float, **facts) -> Scenario:
+    """A site where every job waits as long as every other, and nothing goes wrong."""
+    workload = Workload("steady", wait_s, 0.0)
+    return Scenario(workload, **{"days": 2.0, "rates": CALM, **facts})
+
+
+def weather_of(scenario: Scenario, **facts) -> Weather:
+    calm = make_weather(scenario, Random(1))
+    return replace(calm, **facts)
+
+
+class Watcher:
+    """Somebody who submits at given times and writes down what happens."""
+
+    def __init__(self, scenario: Scenario, submits=(), weather: Weather | None = None) -> None:
+        self.site = Site(scenario, weather or weather_of(scenario), Random(2))
+        self.submits = submits
+        self.seen: list[tuple[float, str, int]] = []
+        self.jobs: list[Job] = []
+        self.most = 0
+
+    def begin(self) -> None:
+        for number, when in enumerate(self.submits):
+            self.site.at(when, lambda number=number: self.submit(number))
+
+    def submit(self, number: int, **facts) -> bool:
+        scenario = self.site.scenario
+        basics = {"runs_s": scenario.limit_s - 180, "limit_s": scenario.limit_s}
+        job = Job(number, 0, self.site.now, **{**basics, **facts})
+        self.jobs.append(job)
+        return self.site.submit(job)
+
+    def note(self, what: str, job: Job) -> None:
+        self.seen.append((round(self.site.now), what, job.number))
+        self.most = max(self.most, len(self.site.running))
+
+    def started(self, job: Job) -> None:
+        self.note("started", job)
+        self.site.boot(job, broken=self.site.broken)
+
+    def trains(self, job: Job) -> None:
+        self.note("trains", job)
+        self.site.train(job)
+
+    def silent(self, job: Job) -> None:
+        self.note("silent", job)
+
+    def leaves(self, job: Job) -> None:
+        self.note("leaves", job)
+
+    def ended(self, job: Job) -> None:
+        self.note("ended", job)
+
+    def when(self, what: str) -> dict[int, float]:
+        return {number: now for now, said, number in self.seen if said == what}
+
+
+def live(watcher: Watcher):
+    return watcher.site.live(watcher)
+
+
+DAY = DAY_S

@@ -1,0 +1,250 @@
+"""The launcher as a real process, with the small learner behind it and orders written by hand."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from Daddy.cluster.orchestrator.actions import Orders
+from Daddy.cluster.orchestrator.orders import write_orders
+from Daddy.core.config import load
+from Daddy.core.events import read_events
+from Daddy.core.fleet import fold
+from Daddy.core.lease import Lease, read_lease
+from Daddy.core.machine import host_name, myself
+from Daddy.core.paths import RunPaths
+from Daddy.core.release import Release, freeze
+from tests.cluster.conftest import small_config, until
+
+
+@dataclass
+class Site:
+    """A run whose jobs are started by hand, each with a temporary folder of its own node."""
+
+    run: RunPaths
+    release: Release
+    node: Path
+    jobs: list = field(default_factory=list)
+
+    def job(self, token: str, **env: str) -> subprocess.Popen:
+        argv = [sys.executable, "-m", "Daddy.cluster.launch", "--run", str(self.run.root)]
+        argv += ["--config", str(self.release.config), "--attempt", token]
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("DADDY", "SLURM"))}
+        own = {"PYTHONPATH": str(self.release.path), "TMPDIR": str(self.node)}
+        child = subprocess.Popen(
+            argv,
+            cwd=self.run.root,
+            env={**kept, **own, "DADDY_JOB_ID": str(100 + len(self.jobs)), **env},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.jobs.append(child)
+        return child
+
+    def holder(self, slot: int) -> dict:
+        view = read_lease(self.run.slot(slot).lease)
+        return dict(view.holder) if view is not None and view.ended is None else {}
+
+    def trains(self, slot: int, token: str) -> bool:
+        view = read_lease(self.run.slot(slot).lease)
+        return view is not None and view.holder.get("token") == token and "step" in view.beat
+
+    @property
+    def attempts(self):
+        return fold(read_events(self.run.events)).attempts
+
+
+def settings(run: RunPaths, folder: Path, **changes: dict) -> object:
+    path = folder / "run.json"
+    training = {"workload": "cartpole", "device": "cpu", "max_runtime_seconds": 60}
+    controller = {"failover": False}
+    changes = {"training": training, "controller": controller, **changes}
+    path.write_text(json.dumps(small_config(run.root, **changes)))
+    return load(path)
+
+
+@pytest.fixture
+def site(checkout, tmp_path):
+    run = RunPaths(tmp_path / "run")
+    for folder in (run.logs, run.releases, tmp_path / "node"):
+        folder.mkdir(parents=True)
+    found = Site(run, freeze(run, settings(run, tmp_path), checkout), tmp_path / "node")
+    yield found
+    for job in found.jobs:
+        if job.poll() is None:
+            job.kill()
+        job.communicate()
+
+
+def other_release(site, checkout, tmp_path, seed) -> Release:
+    training = {"workload": "cartpole", "device": "cpu", "max_runtime_seconds": 60, "seed": seed}
+    return freeze(site.run, settings(site.run, tmp_path, training=training), checkout)
+
+
+def test_without_orders_jobs_fill_the_slots_of_their_own_config_in_order(site):
+    first = site.job("a" * 12)
+    until(lambda: site.trains(0, "a" * 12))
+    second = site.job("b" * 12)
+    until(lambda: site.trains(1, "b" * 12))
+    assert site.holder(0)["pid"] == first.pid
+    assert site.holder(1)["pid"] == second.pid
+    assert site.holder(0)["release"] == site.release.ident
+    third = site.job("c" * 12)
+    assert third.wait(20) == 11
+    assert "no free slot" in third.stderr.read()
+    assert site.attempts["c" * 12].exit_code == 11
+
+
+def test_orders_say_which_slots_may_be_had_and_what_runs_there(site, checkout, tmp_path):
+    other = other_release(site, checkout, tmp_path, seed=99)
+    write_orders(site.run, Orders({1: other.ident}, "one slot tries it"))
+    site.job("a" * 12)
+    until(lambda: site.trains(1, "a" * 12))
+    assert site.holder(0) == {}
+    assert site.holder(1)["release"] == other.ident
+    claimed = [e for e in read_events(site.run.events) if e["data"].get("state") == "claimed"]
+    assert [one["data"]["release"] for one in claimed] == [other.ident]
+
+
+def test_where_no_slot_is_to_be_had_a_job_leaves_at_once(site):
+    write_orders(site.run, Orders({}, "the breaker is open"))
+    began = time.monotonic()
+    job = site.job("a" * 12)
+    assert job.wait(20) == 11
+    assert time.monotonic() - began < 15.0
+    assert not site.run.slots.exists()
+
+
+def test_orders_that_cannot_be_read_do_not_stop_a_job(site):
+    site.run.orders.parent.mkdir(parents=True)
+    site.run.orders.write_text("{")
+    site.job("a" * 12)
+    until(lambda: site.trains(0, "a" * 12))
+    errors = [e for e in read_events(site.run.events) if e["event"] == "error"]
+    assert "orders" in errors[0]["data"]["text"]
+
+
+def test_a_release_that_is_gone_is_replaced_by_the_jobs_own(site):
+    write_orders(site.run, Orders({0: "0123456789ab"}, "by hand"))
+    site.job("a" * 12)
+    until(lambda: site.trains(0, "a" * 12))
+    assert site.holder(0)["release"] == site.release.ident
+
+
+def test_a_second_job_with_the_same_token_leaves(site):
+    site.job("a" * 12)
+    until(lambda: site.trains(0, "a" * 12))
+    twin = site.job("a" * 12)
+    assert twin.wait(20) == 11
+    assert site.holder(1) == {}
+
+
+def test_the_predecessor_that_writes_its_last_checkpoint_is_waited_for(site):
+    me = myself()
+    holder = {"token": "old", "host": host_name(), "pid": me.pid, "created": me.created}
+    leases = [Lease.claim(site.run.slot(slot).lease, holder) for slot in range(2)]
+    for lease in leases:
+        lease.beat({"stage": "leaving"})
+    job = site.job("a" * 12)
+    time.sleep(2.0)
+    assert job.poll() is None
+    leases[1].release("wall time")
+    until(lambda: site.trains(1, "a" * 12))
+
+
+def test_a_requeued_job_takes_its_own_slot_from_a_node_nobody_can_see(site):
+    gone = {"token": "a" * 12, "job_id": "100", "host": "elsewhere", "pid": 1, "created": 1.0}
+    Lease.claim(site.run.slot(0).lease, {**gone, "restarts": 0})
+    site.job("a" * 12, SLURM_RESTART_COUNT="1")
+    until(lambda: site.trains(0, "a" * 12))
+    assert site.holder(0)["restarts"] == 1
+    assert read_lease(site.run.slot(0).lease).term == 2
+
+
+def test_it_runs_from_this_nodes_own_copy_which_the_next_job_uses_again(site):
+    first = site.job("a" * 12)
+    until(lambda: site.trains(0, "a" * 12))
+    (copy,) = (site.node / f"daddy-{os.getuid()}").iterdir()
+    assert (site.node / f"daddy-{os.getuid()}").stat().st_mode & 0o777 == 0o700
+    environ = Path(f"/proc/{first.pid}/environ").read_bytes().decode().split("\0")
+    assert f"PYTHONPATH={copy}" in environ
+    made = (copy / "Daddy/train_slim.py").stat().st_mtime_ns
+    site.job("b" * 12)
+    until(lambda: site.trains(1, "b" * 12))
+    assert (copy / "Daddy/train_slim.py").stat().st_mtime_ns == made
+    assert len(list(copy.parent.iterdir())) == 1
+
+
+def test_a_copy_that_a_cleaner_was_at_is_made_anew(site):
+    site.job("a" * 12)
+    until(lambda: site.trains(0, "a" * 12))
+    (copy,) = (site.node / f"daddy-{os.getuid()}").iterdir()
+    (copy / "Daddy/train_slim.py").unlink()
+    site.job("b" * 12)
+    until(lambda: site.trains(1, "b" * 12))
+    assert (copy / "Daddy/train_slim.py").exists()
+
+
+def test_without_a_place_on_the_node_it_runs_from_the_shared_copy(site, tmp_path):
+    (site.node / f"daddy-{os.getuid()}").mkdir(mode=0o755)
+    (site.node / f"daddy-{os.getuid()}").chmod(0o755)  # anybody could look into it
+    from Daddy.cluster.unpack import nearest
+    from Daddy.core.paths import ReleasePaths
+
+    places = {"TMPDIR": str(site.node), "SLURM_TMPDIR": str(tmp_path / "missing")}
+    folder, why = nearest(ReleasePaths(site.release.path), places, os.getuid() + 1)
+    assert folder == site.release.path
+    assert why
+
+
+def test_a_parcel_that_was_damaged_is_not_unpacked(site):
+    parcel = site.release.path / "package.tar"
+    parcel.chmod(0o644)
+    parcel.write_bytes(parcel.read_bytes()[:-512] + b"x" * 512)
+    job = site.job("a" * 12)
+    until(lambda: site.trains(0, "a" * 12))
+    environ = Path(f"/proc/{job.pid}/environ").read_bytes().decode().split("\0")
+    assert f"PYTHONPATH={site.release.path}" in environ
+
+
+def test_a_signal_that_comes_while_it_loads_drains_the_learner(site):
+    """The launcher holds it back for the learner, which hears it when it listens."""
+    job = site.job("a" * 12)
+    until(lambda: site.holder(0))
+    job.send_signal(signal.SIGUSR1)
+    assert job.wait(20) in (10, 11)
+    assert read_lease(site.run.slot(0).lease).ended is not None
+
+
+def test_a_job_that_waits_for_a_slot_leaves_when_it_is_asked_to(site):
+    me = myself()
+    holder = {"token": "old", "host": host_name(), "pid": me.pid, "created": me.created}
+    for slot in range(2):
+        Lease.claim(site.run.slot(slot).lease, holder).beat({"stage": "leaving"})
+    job = site.job("a" * 12)
+    until(lambda: "a" * 12 in site.attempts)
+    time.sleep(0.5)
+    job.send_signal(signal.SIGTERM)
+    assert job.wait(20) == 11
+    assert site.attempts["a" * 12].reason == "signal SIGTERM"
+
+
+def test_the_launcher_is_light_and_quick(site):
+    code = (
+        "import sys, Daddy.cluster.launch as launch\n"
+        "heavy = {'pydantic', 'torch', 'numpy', 'submitit'} & set(sys.modules)\n"
+        "sys.exit(str(heavy) if heavy else 0)"
+    )
+    times = []
+    for _ in range(3):
+        began = time.monotonic()
+        subprocess.run([sys.executable, "-c", code], cwd=site.release.path, check=True)
+        times.append(time.monotonic() - began)
+    assert min(times) < 1.0

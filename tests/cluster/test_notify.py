@@ -1,0 +1,46 @@
+"""A person is told by a command of theirs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from Daddy.cluster.orchestrator.notify import tell
+
+
+def command(tmp_path: Path, code: str) -> str:
+    script = tmp_path / "a hook.py"
+    script.write_text(code)
+    return f"{sys.executable} '{script}' {tmp_path / 'heard'}"
+
+
+HEAR = """
+import os, sys
+open(sys.argv[1], "w").write(os.environ["DADDY_KIND"] + ": " + sys.stdin.read())
+"""
+
+
+def test_the_text_reaches_the_command_on_its_standard_input(tmp_path: Path) -> None:
+    assert tell(command(tmp_path, HEAR), "breaker", "five failures in a row") == ""
+    assert (tmp_path / "heard").read_text() == "breaker: five failures in a row\n"
+
+
+def test_without_a_command_nothing_happens() -> None:
+    assert tell("", "breaker", "text") == ""
+    assert tell("  ", "breaker", "text") == ""
+
+
+def test_a_command_that_fails_is_told_and_costs_nothing(tmp_path: Path) -> None:
+    said = tell(command(tmp_path, "import sys; sys.exit('no mail today')"), "breaker", "text")
+    assert "exit code 1" in said
+    assert "no mail today" in said
+
+
+def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
+    said = tell(command(tmp_path, "import time; time.sleep(60)"), "breaker", "text", timeout_s=0.5)
+    assert "no answer within 0.5 s" in said
+
+
+def test_a_command_that_is_not_there_or_cannot_be_read_is_told() -> None:
+    assert "not installed" in tell("/nowhere/hook", "breaker", "text")
+    assert "failed" in tell("'half a quote", "breaker", "text")

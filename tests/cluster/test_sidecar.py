@@ -1,0 +1,226 @@
+"""Failover for real: jobs of the local queue keep the fleet going while no controller lives."""
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from Daddy.cluster.orchestrator.failover import Probe, read_probe, write_probe
+from Daddy.cluster.orchestrator.intent import Intent, write_intent
+from Daddy.cluster.orchestrator.records import Mode
+from Daddy.cluster.orchestrator.sidecar import Watch
+from Daddy.core.clock import SystemClock
+from Daddy.core.events import read_events
+from Daddy.core.lease import Lease, end_term, read_lease
+from Daddy.core.paths import RunPaths
+from tests.cluster.conftest import small_config, until
+
+
+class Told(SystemClock):
+    """Monotonic time passes when a test says so."""
+
+    at = 1000.0
+
+    def monotonic(self):
+        return self.at
+
+
+class Listener(Watch):
+    """A watch whose passes are written down instead of made; it may submit."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.passes = []
+
+    def _program(self, *options, release=""):
+        self.passes.append(options)
+        return {"final": None, "wake_in_s": 60.0}
+
+
+FACTS = {
+    "run_name": "tiny",
+    "training": {"workload": "cartpole"},
+    "controller": {"executor": "slurm", "poll_seconds": 30},
+}
+ELSEWHERE = {"host": "login-1", "pid": 4711, "created": 1.0}
+
+
+@pytest.fixture
+def run(tmp_path):
+    found = RunPaths(tmp_path)
+    intent = Intent(Mode.RUN, 4, "slurm", "0" * 12, "cartpole", started_ts=1.0)
+    write_intent(found, intent, 1.0)
+    write_probe(found, Probe(may_submit=True, why="tried", by="a test", ts=2.0))
+    return found
+
+
+def job_in(run, slot):
+    """A learner that trains, and its sidecar's watch."""
+    lease = Lease.claim(run.slot(slot).lease, {"token": f"t{slot}", **ELSEWHERE})
+    lease.beat({"stage": "training"})
+    return lease, Listener(run, run.root, slot, lease.term, Told(), FACTS)
+
+
+def looks(watch, leases, seconds, *others):
+    """Look every five seconds while the learners beat; the last reason."""
+    reason = ""
+    for _ in range(seconds // 5):
+        watch.clock.at += 5.0
+        for lease in (*leases, *others):
+            lease.beat({"stage": "training"})
+        reason = watch.look()
+    return reason
+
+
+def test_a_controller_elsewhere_is_dead_after_ninety_silent_seconds_of_our_own_clock(run):
+    controller = Lease.claim(run.controller_lease, ELSEWHERE)
+    controller.beat()
+    lease, watch = job_in(run, 0)
+    looks(watch, [lease], 300, controller)
+    assert watch.passes == []
+    looks(watch, [lease], 85)
+    assert watch.passes == []
+    looks(watch, [lease], 10)
+    assert len(watch.passes) == 1
+    assert "--watched" in watch.passes[0]
+    assert '"0": [1,' in watch.passes[0][-1]  # for how long the slots' beats stood still
+    looks(watch, [lease], 50)
+    assert len(watch.passes) == 1
+    looks(watch, [lease], 10)
+    assert len(watch.passes) == 2  # when the pass said that it wants the next
+    controller.beat()
+    looks(watch, [lease], 30, controller)
+    assert len(watch.passes) == 2
+
+
+def test_only_the_job_in_the_lowest_living_slot_makes_passes(run):
+    low, low_watch = job_in(run, 1)
+    high, high_watch = job_in(run, 2)
+    looks(high_watch, [low, high], 100)
+    assert high_watch.passes == []
+    looks(low_watch, [low, high], 100)
+    assert len(low_watch.passes) >= 1
+    looks(high_watch, [high], 65)  # the lower one has fallen silent
+    assert len(high_watch.passes) == 1
+
+
+def test_a_job_that_still_loads_leaves_the_processor_to_its_learner(run):
+    lease, watch = job_in(run, 0)
+    lease.beat({"stage": "loading"})
+    for _ in range(50):
+        watch.clock.at += 2.0
+        watch.look()
+    assert watch.passes == []
+    looks(watch, [lease], 5)
+    assert len(watch.passes) == 1
+
+
+def test_a_job_that_lost_its_slot_makes_no_pass_any_more(run):
+    lease, watch = job_in(run, 0)
+    end_term(run.slot(0).lease, lease.term, "no beat for 300 s")
+    assert "no slot" in looks(watch, [], 200)
+    assert watch.passes == []
+
+
+def test_where_jobs_may_not_submit_no_pass_is_made(run):
+    write_probe(run, Probe(may_submit=False, why="denied", by="a test", ts=3.0))
+    lease, watch = job_in(run, 0)
+    looks(watch, [lease], 300)
+    assert watch.passes == []
+
+
+def test_an_answer_from_before_the_last_start_does_not_count(run):
+    write_probe(run, Probe(may_submit=False, why="denied", by="a test", ts=0.5))
+    lease, watch = job_in(run, 0)
+    looks(watch, [lease], 95)
+    assert watch.passes[0] == ("--probe",)
+
+
+def test_a_hand_over_leads_to_a_pass_at_once(run):
+    lease, watch = job_in(run, 0)
+    other, _ = job_in(run, 1)
+    looks(watch, [lease, other], 95)
+    assert len(watch.passes) == 1
+    other.release("wall time")
+    looks(watch, [lease], 10)
+    assert len(watch.passes) == 2
+
+
+def sidecars(person) -> dict[int, list[str]]:
+    """pid → command line of the sidecars of this run."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                argv = (entry / "cmdline").read_bytes().decode().split("\0")
+            except OSError:
+                continue
+            if "Daddy.cluster.orchestrator.sidecar" in argv and str(person.run.root) in argv:
+                found[int(entry.name)] = argv
+    return found
+
+
+def terms(person) -> list[int]:
+    views = [read_lease(person.run.slot(slot).lease) for slot in range(2)]
+    return [0 if view is None else view.term for view in views]
+
+
+def handed_over(person, since: list[int], times: int) -> bool:
+    return all(now >= then + times for now, then in zip(terms(person), since, strict=True))
+
+
+def test_a_killed_controller_costs_no_hand_over_and_one_that_comes_back_takes_over(person):
+    assert person.says("start").returncode == 0
+    until(lambda: person.training == 2)
+    os.kill(person.controller, signal.SIGKILL)
+    since = terms(person)
+    until(lambda: handed_over(person, since, 4), 90)  # more than ever waited in the queue
+    by_jobs = {one["by"] for one in person.ledger("submitted")}
+    assert max(by_jobs) > 1
+    assert read_probe(person.run).may_submit
+    assert person.training == 2
+    said = [one["data"].get("text", "") for one in read_events(person.run.events)]
+    assert any("makes the passes meanwhile" in text for text in said)
+    assert person.says("start").returncode == 0
+    back = read_lease(person.run.controller_lease)
+    assert not back.holder["passing"]
+    time.sleep(3.0)
+    assert read_lease(person.run.controller_lease).term == back.term
+
+
+def test_without_a_daemon_the_jobs_run_the_fleet_from_the_first_minute(person):
+    done = person.says("start", "--no-daemon")
+    assert done.returncode == 0, done.stderr
+    until(lambda: person.training == 2)
+    since = terms(person)
+    until(lambda: handed_over(person, since, 3), 90)
+    assert read_lease(person.run.controller_lease).holder["passing"]
+    assert person.says("stop", timeout_s=90).returncode == 0
+
+
+def test_a_sidecar_is_light_and_ends_with_its_job_however_that_ends(person):
+    config = small_config(person.run.root, training={"max_runtime_seconds": 60})
+    config["slurm"]["time_limit"] = "0:01:30"
+    person.config.write_text(json.dumps(config))
+    assert person.says("start").returncode == 0
+    until(lambda: person.training == 2 and len(sidecars(person)) == 2)
+    time.sleep(2.0)
+    for pid in sidecars(person):
+        facts = Path(f"/proc/{pid}/status").read_text()
+        resident = next(line for line in facts.splitlines() if line.startswith("VmRSS"))
+        assert int(resident.split()[1]) <= 30 * 1024
+    view = read_lease(person.run.slot(0).lease)
+    os.kill(int(view.holder["pid"]), signal.SIGKILL)
+    gone = [pid for pid, argv in sidecars(person).items() if argv[argv.index("--slot") + 1] == "0"]
+    until(lambda: not set(gone) & set(sidecars(person)), 10)
+
+
+def test_where_failover_is_not_wanted_no_sidecar_is_started(person):
+    config = small_config(person.run.root, controller={"failover": False})
+    person.config.write_text(json.dumps(config))
+    assert person.says("start").returncode == 0
+    until(lambda: person.training == 2)
+    assert sidecars(person) == {}

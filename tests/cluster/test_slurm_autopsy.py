@@ -1,0 +1,52 @@
+"""What sacct remembers, as 22.05.8 prints it."""
+
+from __future__ import annotations
+
+from Daddy.cluster.orchestrator.records import JobState
+from Daddy.cluster.orchestrator.slurm_autopsy import parse_answer, question
+
+RUN, TOKEN = "tiny-000000", "0123456789ab"
+NAME = f"daddy-{RUN}-{TOKEN}"
+
+
+def ask(text: str, own_id: int = 1000):
+    return parse_answer(text, RUN, {17: TOKEN}, own_id)
+
+
+def test_somebody_elses_cancel_is_told_and_ones_own_is_not() -> None:
+    text = f"17|{NAME}|CANCELLED by 0|0:15|1795287306|1795287328|n1\n"
+    (job,) = ask(text)
+    assert (job.state, job.word, job.canceller) == (JobState.ENDED, "CANCELLED", 0)
+    assert (job.started_ts, job.ends_ts, job.node) == (1795287306.0, 1795287328.0, "n1")
+    assert ask(text, own_id=0)[0].canceller is None
+
+
+def test_a_job_that_never_started() -> None:
+    (job,) = ask(f"17|{NAME}|CANCELLED by 0|0:0|None|1795287328|None assigned\n")
+    assert (job.started_ts, job.node) == (None, "")
+
+
+def test_a_recycled_id_is_told_apart_by_the_name() -> None:
+    older = "17|wrap|COMPLETED|0:0|1795287306|1795287328|n1\n"
+    assert ask(older) == ()
+    (job,) = ask(f"{older}17|{NAME}|FAILED|11:0|1795287306|1795287328|n1\n")
+    assert (job.word, job.exit_code) == ("FAILED", 11)
+
+
+def test_a_job_that_the_database_still_calls_running_is_no_proof_of_life() -> None:
+    assert ask(f"17|{NAME}|RUNNING|0:0|1795287306|Unknown|n1\n") == ()
+
+
+def test_a_requeued_job_has_not_ended() -> None:
+    rows = "".join(
+        f"17|{NAME}|{word}|0:0|1795287306|1795287328|n1\n" for word in ("NODE_FAIL", "RUNNING")
+    )
+    assert ask(rows) == ()
+
+
+def test_lines_that_are_no_rows_are_passed_over() -> None:
+    assert ask("sacct: something went wrong\n\n") == ()
+
+
+def test_many_are_asked_for_at_once() -> None:
+    assert "--jobs=17,18" in question({17: TOKEN, 18: "f" * 12})

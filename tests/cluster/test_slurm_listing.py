@@ -1,0 +1,183 @@
+"""What squeue prints, line by line, and what it never does to us: half an answer."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from Daddy.cluster.orchestrator.records import JobState, Waits
+from Daddy.cluster.orchestrator.slurm_listing import (
+    FIELDS,
+    LISTING,
+    Asked,
+    GarbledListingError,
+    differences,
+    parse_listing,
+)
+from Daddy.cluster.orchestrator.slurm_marks import job_comment, job_name, token_of
+
+RUN, TOKEN = "slim_run-0fed50", "0123456789ab"
+NAME, COMMENT = job_name(RUN, TOKEN), job_comment(RUN, 12, TOKEN)
+USUAL = {
+    "JobID": "17",
+    "State": "RUNNING",
+    "Reason": "None",
+    "StartTime": "1795276556",
+    "EndTime": "1795290956",
+    "exit_code": "0",
+    "NodeList": "n1",
+    "RestartCnt": "0",
+    "TimeLimit": "4:00:00",
+    "Partition": "gpu-linuxlab",
+    "QOS": "students",
+    "tres-per-node": "gres:gpu:1",
+    "Name": NAME,
+    "Comment": COMMENT,
+}
+
+
+def line(*values: str) -> str:
+    return "".join(f"{value:<40}|" for value in values)
+
+
+def listing(**changes: str) -> str:
+    return line(*{**USUAL, **changes}.values())
+
+
+def only(**changes: str):
+    (job,) = parse_listing(listing(**changes), RUN).jobs
+    return job
+
+
+def test_the_example_has_the_fields_that_are_asked_for() -> None:
+    assert tuple(USUAL) == FIELDS
+    assert LISTING.count("|") == len(FIELDS)
+
+
+def test_a_running_job_is_read_whole() -> None:
+    job = only(RestartCnt="2")
+    assert (job.job_id, job.token, job.state, job.node) == (17, TOKEN, JobState.RUNNING, "n1")
+    assert (job.started_ts, job.ends_ts, job.why) == (1795276556.0, 1795290956.0, "")
+    assert (job.restarts, job.limit_s, job.expected_ts) == (2, 14_400, None)
+
+
+def test_a_waiting_job_says_why_and_when_it_is_expected_to_start() -> None:
+    waiting = {"State": "PENDING", "Reason": "QOSMaxJobsPerUserLimit", "NodeList": ""}
+    job = only(**waiting, StartTime="N/A", EndTime="N/A")
+    assert (job.state, job.why, job.waits) == (
+        JobState.PENDING, "QOSMaxJobsPerUserLimit", Waits.CAP,
+    )  # fmt: skip
+    assert (job.started_ts, job.ends_ts, job.expected_ts) == (None, None, None)
+    assert only(**waiting).expected_ts == 1795276556.0
+    assert only(**waiting).started_ts is None
+
+
+def test_a_suspended_job_is_no_hang_but_running_with_its_word() -> None:
+    job = only(State="SUSPENDED")
+    assert (job.state, job.word) == (JobState.RUNNING, "SUSPENDED")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("4:00:00", 14_400), ("1-00:00:00", 86_400), ("2:00", 120), ("UNLIMITED", None),
+     ("Partition_Limit", None), ("", None)],
+)  # fmt: skip
+def test_time_limits(text: str, seconds: int | None) -> None:
+    assert only(TimeLimit=text).limit_s == seconds
+
+
+@pytest.mark.parametrize(
+    ("printed", "code"),
+    [("2816", 11), ("0", 0), ("9", 137), ("11:0", 11), ("0:9", 137), ("", None)],
+)
+def test_exit_codes_of_ended_jobs(printed: str, code: int | None) -> None:
+    assert only(State="FAILED", exit_code=printed).exit_code == code
+
+
+def test_jobs_of_another_run_and_of_nobody_are_looked_at_and_not_taken() -> None:
+    other = job_comment("slim_run-ffffff", 1, TOKEN)
+    text = "\n".join(
+        [listing(), listing(JobID="18", Name="wrap", Comment="(null)"),
+         listing(JobID="19", Name=job_name("slim_run-ffffff", TOKEN), Comment=other)]
+    )  # fmt: skip
+    seen = parse_listing(text, RUN)
+    assert [job.job_id for job in seen.jobs] == [17]
+    assert [(job.job_id, job.token, job.run_id) for job in seen.others] == [
+        (18, "", ""), (19, "", "slim_run-ffffff"),
+    ]  # fmt: skip
+
+
+def test_a_strangers_name_with_bars_in_it_does_not_blind_the_controller() -> None:
+    text = listing() + "\n" + listing(JobID="18", Name="sweep|lr=1\u2028e-3", Comment="a|b|c")
+    seen = parse_listing(text, RUN)
+    assert ([job.job_id for job in seen.jobs], len(seen.others)) == ([17], 1)
+
+
+def test_a_task_of_an_array_is_no_job_of_ours_whatever_it_is_called() -> None:
+    seen = parse_listing(listing(JobID="17_3"), RUN)
+    assert (seen.jobs, seen.others[0].job_id) == ((), 17)
+
+
+def test_a_part_of_the_persons_heterogeneous_job_does_not_blind_the_controller() -> None:
+    seen = parse_listing(listing() + "\n" + listing(JobID="20+1", Name="mpi", Comment=""), RUN)
+    assert ([job.job_id for job in seen.jobs], [job.job_id for job in seen.others]) == ([17], [20])
+
+
+def test_the_name_still_tells_the_token_when_the_comment_was_lost() -> None:
+    assert token_of(RUN, NAME, "(null)") == TOKEN
+    assert token_of(RUN, "wrap", COMMENT) == TOKEN
+    assert token_of("another", NAME, COMMENT) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        listing()[:200],
+        listing() + "\n" + listing()[: len(listing()) - 3],
+        "slurm_load_jobs error: Unable to contact slurm controller",
+        listing(JobID="n/a"),
+        listing() + "extra|",
+    ],
+)
+def test_a_listing_with_a_torn_line_is_no_listing(text: str) -> None:
+    with pytest.raises(GarbledListingError):
+        parse_listing(text, RUN)
+
+
+def test_an_empty_listing_is_an_answer() -> None:
+    seen = parse_listing("", RUN)
+    assert (seen.jobs, seen.others) == ((), ())
+
+
+def test_twenty_thousand_lines_are_read_in_a_second() -> None:
+    """0.2 s where this was written."""
+    text = "\n".join(listing(JobID=str(17 + number % 2 * 20_000)) for number in range(20_000))
+    begun = time.process_time()
+    assert len(parse_listing(text, RUN).jobs) == 20_000
+    assert time.process_time() - begun < 1.5
+
+
+ASKED = Asked(NAME, COMMENT, 14_400, {"partition": "gpu-linuxlab", "gres": "gpu:1"})
+
+
+def compare(**changes: str) -> tuple[str, ...]:
+    return differences(ASKED, parse_listing(listing(**changes), RUN, {17: ASKED}).rows[17])
+
+
+def test_a_job_that_is_as_it_was_asked_for_gives_no_word() -> None:
+    assert compare() == ()
+    assert compare(QOS="anything", **{"tres-per-node": "gres/gpu:1"}) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"Partition": "cpu"}, "Partition is 'cpu', 'gpu-linuxlab' was asked for"),
+        ({"TimeLimit": "1:00:00"}, "TimeLimit is 1:00:00, 240 minutes were asked for"),
+        ({"tres-per-node": "N/A"}, "tres-per-node is 'N/A', 'gpu:1' was asked for"),
+        ({"Comment": "checked"}, f"Comment is 'checked', '{COMMENT}' was asked for"),
+    ],
+)
+def test_what_a_plugin_made_of_a_submission_is_told(change: dict[str, str], said: str) -> None:
+    assert compare(**change) == (said,)

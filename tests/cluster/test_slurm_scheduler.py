@@ -1,0 +1,276 @@
+"""The translation to and from Slurm's commands, against commands that say what they are told."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from Daddy.cluster.orchestrator.actions import Amend
+from Daddy.cluster.orchestrator.records import Snapshot, Unknown
+from Daddy.cluster.orchestrator.scheduler import JobRef, JobSpec, Refused, Submitted, Unanswered
+from Daddy.cluster.orchestrator.slurm_listing import FIELDS
+from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
+from Daddy.core.clock import SystemClock
+from Daddy.core.errors import SchedulerError
+from Daddy.core.process import Completed
+from tests.cluster.test_slurm_listing import USUAL, line
+
+RUN, TOKEN = "slim_run-0fed50", "0123456789ab"
+NAME = f"daddy-{RUN}-{TOKEN}"
+
+PROGRAM = """#!{python} -IS
+import json, pathlib, sys
+folder, name = pathlib.Path({folder!r}), pathlib.Path(sys.argv[0]).name
+with open(folder / "log", "a") as log:
+    log.write(" ".join([name, *sys.argv[1:]]) + "\\n")
+verb = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+answers = json.loads((folder / "answers").read_text())
+code, out, err = answers.get(f"{{name}} {{verb}}", answers.get(name, [0, "", ""]))
+sys.stdout.write(out)
+sys.stderr.write(err)
+sys.exit(code)
+"""
+
+
+class Paper:
+    """A folder of Slurm commands whose answers are written down."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("sbatch", "squeue", "scancel", "scontrol", "sacct", "sacctmgr"):
+            path = folder / name
+            path.write_text(PROGRAM.format(python=sys.executable, folder=str(folder)))
+            path.chmod(0o755)
+        self.answers: dict[str, list[object]] = {}
+        self.says()
+
+    def says(self, **answers: tuple[int, str, str]) -> None:
+        self.answers |= {name.replace("_", " "): list(one) for name, one in answers.items()}
+        (self.folder / "answers").write_text(json.dumps(self.answers))
+
+    @property
+    def heard(self) -> list[str]:
+        log = self.folder / "log"
+        return log.read_text().splitlines() if log.exists() else []
+
+
+@pytest.fixture
+def paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paper:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return Paper(folder)
+
+
+@pytest.fixture
+def scheduler(paper: Paper, tmp_path: Path) -> SlurmScheduler:
+    request = {"partition": "gpu-linuxlab", "gres": "gpu:1"}
+    calls = tmp_path / "calls"
+    return SlurmScheduler(RUN, SystemClock(), calls=calls, request=request, user_id=1000)
+
+
+def spec(folder: Path) -> JobSpec:
+    return JobSpec(
+        token=TOKEN,
+        number=12,
+        run_id=RUN,
+        argv=("true",),
+        environment={},
+        work_dir=folder,
+        logs=folder,
+        script=folder / "job.sbatch",
+        time_limit_s=14_400,
+        warn_s=180,
+        request={"partition": "gpu-linuxlab", "gres": "gpu:1"},
+    )
+
+
+def row(**changes: str) -> str:
+    facts: Mapping[str, str] = {**USUAL, **changes}
+    return line(*(facts[name] for name in FIELDS)) + "\n"
+
+
+def look(scheduler: SlurmScheduler) -> Snapshot:
+    seen = scheduler.snapshot()
+    assert isinstance(seen, Snapshot), seen
+    return seen
+
+
+def test_one_look_is_one_command(scheduler: SlurmScheduler, paper: Paper) -> None:
+    paper.says(squeue=(0, row(), ""))
+    assert [job.token for job in look(scheduler).jobs] == [TOKEN]
+    assert (len(paper.heard), scheduler.calls) == (1, 1)
+
+
+def test_a_new_job_that_is_not_as_asked_for_is_told_once(
+    scheduler: SlurmScheduler, paper: Paper, tmp_path: Path
+) -> None:
+    paper.says(sbatch=(0, "17\n", ""), squeue=(0, row(TimeLimit="1:00:00"), ""))
+    assert scheduler.submit(spec(tmp_path)) == Submitted(17)
+    assert look(scheduler).warnings == ("job 17: TimeLimit is 1:00:00, 240 minutes were asked for",)
+    assert look(scheduler).warnings == ()
+
+
+def test_a_job_whose_marks_a_plugin_took_is_found_among_the_others(
+    scheduler: SlurmScheduler, paper: Paper, tmp_path: Path
+) -> None:
+    paper.says(sbatch=(0, "17\n", ""), squeue=(0, row(Name="wrap", Comment="(null)"), ""))
+    scheduler.submit(spec(tmp_path))
+    seen = look(scheduler)
+    assert (seen.jobs, [job.job_id for job in seen.others]) == ((), [17])
+    assert len(seen.warnings) == 2
+
+
+def test_reservations_are_asked_for_only_when_a_job_waits_for_one_and_then_seldom(
+    scheduler: SlurmScheduler, paper: Paper
+) -> None:
+    waiting = {"State": "PENDING", "Reason": "ReqNodeNotAvail, Reserved for maintenance"}
+    reservation = "ReservationName=m StartTime=4000000000 EndTime=4000003600 Flags=MAINT\n"
+    paper.says(squeue=(0, row(), ""), scontrol=(0, reservation, ""))
+    assert look(scheduler).maintenance_ts is None
+    paper.says(squeue=(0, row(**waiting), ""))
+    assert [look(scheduler).maintenance_ts for _ in range(3)] == [4000000000.0] * 3
+    assert [line for line in paper.heard if line.startswith("scontrol")] == [
+        "scontrol --oneliner show reservation"
+    ]
+
+
+def test_a_wish_to_be_asked_less_often_is_heeded_whether_an_answer_came_or_not(
+    scheduler: SlurmScheduler, paper: Paper
+) -> None:
+    assert not look(scheduler).slow_down
+    paper.says(squeue=(0, row(), "squeue: RPC rate limited 1 time(s). Sleeping.\n"))
+    assert look(scheduler).slow_down
+    paper.says(squeue=(1, "", "slurm_load_jobs error: Unable to contact slurm controller\n"))
+    seen = scheduler.snapshot()
+    assert isinstance(seen, Unknown)
+    assert seen.slow_down
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        ((0, "17;cluster\n", ""), Submitted),
+        ((0, "", "sbatch: warning\n"), Unanswered),
+        ((1, "", "sbatch: error: Batch job submission failed: Socket timed out\n"), Unanswered),
+        ((1, "", "sbatch: error: QOSMaxSubmitJobPerUserLimit\n"), Refused),
+        ((1, "", ""), Unanswered),
+    ],
+)
+def test_the_three_answers(
+    scheduler: SlurmScheduler, paper: Paper, tmp_path: Path, answer: Any, kind: type
+) -> None:
+    paper.says(sbatch=answer)
+    assert isinstance(scheduler.submit(spec(tmp_path)), kind)
+
+
+def test_a_waiting_job_is_changed_only_when_id_and_token_fit(
+    scheduler: SlurmScheduler, paper: Paper
+) -> None:
+    paper.says(scontrol_show=(0, f"JobId=17 JobName={NAME} UserId=me(1000) QOS=students\n", ""))
+    change = Amend(TOKEN, 17, "a node is bad", exclude=("n1", "n2"))
+    scheduler.amend(JobRef(17, TOKEN), change)
+    assert paper.heard[1:] == ["scontrol update JobId=17 ExcNodeList=n1,n2"]
+    with pytest.raises(SchedulerError, match="not ours"):
+        scheduler.amend(JobRef(17, "f" * 12), change)
+    assert len([line for line in paper.heard if "update" in line]) == 1
+
+
+def test_a_change_that_slurm_refuses_is_an_error_in_its_words(
+    scheduler: SlurmScheduler, paper: Paper
+) -> None:
+    paper.says(
+        scontrol_show=(0, f"JobId=17 JobName={NAME} UserId=me(1000)\n", ""),
+        scontrol_update=(1, "", "Access/permission denied for job 17\n"),
+    )
+    with pytest.raises(SchedulerError, match="permission denied"):
+        scheduler.amend(JobRef(17, TOKEN), Amend(TOKEN, 17, "why", limit_s=600))
+
+
+def test_to_cancel_what_is_gone_is_no_error(scheduler: SlurmScheduler, paper: Paper) -> None:
+    gone = "scancel: error: Kill job error on job id 17: Invalid job id specified\n"
+    paper.says(scancel=(1, "", gone))
+    scheduler.cancel([JobRef(17, TOKEN)])
+    scheduler.signal([JobRef(17, TOKEN)])
+    assert paper.heard == [
+        f"scancel --name={NAME} 17",
+        f"scancel --signal=USR1 --batch --name={NAME} 17",
+    ]
+    paper.says(scancel=(1, "", "scancel: error: Unable to contact slurm controller\n"))
+    with pytest.raises(SchedulerError, match="Unable to contact"):
+        scheduler.cancel([JobRef(17, TOKEN)])
+
+
+def test_sacct_is_asked_once_where_there_is_no_accounting(
+    scheduler: SlurmScheduler, paper: Paper
+) -> None:
+    paper.says(sacct=(1, "", "Slurm accounting storage is disabled\n"))
+    for _ in range(3):
+        assert scheduler.autopsy([JobRef(17, TOKEN)]) == ()
+    assert len(paper.heard) == 1
+    assert scheduler.autopsy([]) == ()
+
+
+class Later(SystemClock):
+    """Time that can be set forward, and waits that take none."""
+
+    ahead = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead
+
+    def wait(self, stop: threading.Event, seconds: float) -> bool:
+        self.ahead += seconds
+        return stop.is_set()
+
+
+def test_sacct_that_fails_is_left_alone_for_minutes_and_asked_again(paper: Paper) -> None:
+    clock = Later()
+    scheduler = SlurmScheduler(RUN, clock, user_id=1000)
+    paper.says(sacct=(1, "", "sacct: error: Problem talking to the database\n"))
+    assert [scheduler.autopsy([JobRef(17, TOKEN)]) for _ in range(3)] == [()] * 3
+    assert len(paper.heard) == 1
+    clock.ahead += 301
+    paper.says(sacct=(0, f"17|{NAME}|CANCELLED by 0|0:15|1795287306|1795287328|n1\n", ""))
+    (job,) = scheduler.autopsy([JobRef(17, TOKEN)])
+    assert job.canceller == 0
+
+
+def test_an_end_that_the_database_has_not_heard_of_is_asked_for_twice(paper: Paper) -> None:
+    paper.says(sacct=(0, f"17|{NAME}|RUNNING|0:0|1795287306|Unknown|n1\n", ""))
+    assert SlurmScheduler(RUN, Later(), user_id=1000).autopsy([JobRef(17, TOKEN)]) == ()
+    assert len(paper.heard) == 2
+
+
+def test_a_database_that_hangs_does_not_hold_up_the_start(paper: Paper) -> None:
+    """Each question takes the time that the first ones left."""
+    clock = Later()
+    config = "AccountingStorageEnforce = limits\n"
+    paper.says(scontrol_show=(0, config, ""), sacctmgr=(1, "", "slurmdbd: timeout\n"))
+    scheduler = SlurmScheduler(RUN, clock, request={"partition": "gpu-linuxlab"}, user_id=1000)
+    run = scheduler.commands.run
+
+    def slow(argv: Sequence[str], timeout_s: float) -> Completed:
+        clock.ahead += 8.0
+        assert timeout_s <= 15.0
+        return run(argv, timeout_s)
+
+    scheduler.commands.run = slow  # type: ignore[method-assign]
+    site, _ = scheduler.site()
+    assert (site.max_running, len(paper.heard)) == (None, 2)
+
+
+def test_the_jobs_own_question_counts_too(
+    scheduler: SlurmScheduler, paper: Paper, tmp_path: Path
+) -> None:
+    paper.says(sbatch=(0, "17\n", ""))
+    scheduler.submit(spec(tmp_path))
+    (path,) = (tmp_path / "calls").iterdir()
+    assert [one.split()[1] for one in path.read_text().splitlines()] == ["sbatch", "squeue"]

@@ -1,0 +1,274 @@
+"""What our Slurm door reads and changes, on a real Slurm with real accounting."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from Daddy.cluster.orchestrator.actions import Amend
+from Daddy.cluster.orchestrator.records import JobState, QueueJob, Snapshot, Waits
+from Daddy.cluster.orchestrator.scheduler import JobRef, JobSpec, Refused, Submitted
+from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
+from Daddy.core.clock import SystemClock
+from Daddy.core.names import new_token
+from tests.patience import until
+from tests.real.conftest import CHECKOUT, Sandbox
+
+RUN = "door-000000"
+REQUEST = {"partition": "gpu-linuxlab", "gres": "gpu:1", "account": "engr-class-any"}
+
+
+class Door:
+    """A scheduler on the sandbox, and shorthand for its jobs."""
+
+    def __init__(self, sandbox: Sandbox, folder: Path) -> None:
+        self.sandbox = sandbox
+        self.folder = folder
+        self.jobs: list[JobRef] = []
+        self.scheduler = self.another()
+
+    def another(self, user_id: int | None = None, **poison: str) -> SlurmScheduler:
+        return SlurmScheduler(
+            RUN,
+            SystemClock(),
+            {**self.sandbox.env, **poison},
+            calls=self.folder / "calls",
+            request=REQUEST,
+            user_id=user_id,
+        )
+
+    def spec(self, argv: Sequence[str] = ("sleep", "120"), limit_s: int = 120) -> JobSpec:
+        token = new_token()
+        return JobSpec(
+            token=token,
+            number=1,
+            run_id=RUN,
+            argv=tuple(argv),
+            environment={"DADDY_RELEASE": "r1"},
+            work_dir=self.folder,
+            logs=self.folder,
+            script=self.folder / f"{token}.sbatch",
+            time_limit_s=limit_s,
+            warn_s=10,
+            request=REQUEST,
+        )
+
+    def submit(self, *argv: str, limit_s: int = 120) -> JobRef:
+        spec = self.spec(argv or ("sleep", "120"), limit_s)
+        answer = self.scheduler.submit(spec)
+        assert isinstance(answer, Submitted), answer
+        self.jobs.append(JobRef(answer.job_id, spec.token))
+        return self.jobs[-1]
+
+    def look(self) -> Snapshot:
+        seen = self.scheduler.snapshot()
+        assert isinstance(seen, Snapshot), seen
+        return seen
+
+    def row(self, job: JobRef) -> QueueJob:
+        return next(row for row in self.look().jobs if row.token == job.token)
+
+    def amend(self, job: JobRef, **change: object) -> None:
+        self.scheduler.amend(job, Amend(job.token, job.job_id, "a test", **change))
+
+    def fact(self, job: JobRef, name: str) -> str:
+        text = self.sandbox.out("scontrol", "--oneliner", "show", "job", str(job.job_id))
+        match = re.search(rf"\b{name}=(\S*)", text)
+        assert match, text
+        return match[1]
+
+
+@pytest.fixture
+def door(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Door]:
+    monkeypatch.setenv("PATH", sandbox.env["PATH"])
+    made = Door(sandbox, tmp_path)
+    try:
+        yield made
+    finally:
+        made.scheduler.cancel(made.jobs)
+        ids = {job.job_id for job in made.jobs}
+        assert until(lambda: not ids & running(made.look()))
+
+
+def running(seen: Snapshot) -> set[int]:
+    return {job.job_id for job in seen.jobs if job.state is not JobState.ENDED}
+
+
+def waiting(door: Door) -> tuple[JobRef, QueueJob]:
+    """Five jobs; the one that waits, as soon as Slurm says why."""
+    jobs = [door.submit() for _ in range(5)]
+    assert until(lambda: len([1 for job in door.look().jobs if job.word == "RUNNING"]) == 4)
+    assert until(lambda: door.row(jobs[4]).why == "QOSMaxJobsPerUserLimit"), door.look()
+    return jobs[4], door.row(jobs[4])
+
+
+def test_the_cap_is_read_and_seen_and_a_waiting_job_is_changed_without_losing_its_age(
+    door: Door,
+) -> None:
+    site, why = door.scheduler.site()
+    assert (site.max_running, site.max_submitted, site.enforced, site.blocks_others) == (
+        4, None, True, False,
+    )  # fmt: skip
+    assert why == "MaxJobsPU of QOS students 4"
+    job, row = waiting(door)
+    assert (row.waits, row.limit_s, row.restarts, row.word) == (Waits.CAP, 120, 0, "PENDING")
+    assert door.look().warnings == ()
+
+    assert until(lambda: re.match(r"\d{4}-", door.fact(job, "AccrueTime")))  # first "Unknown"
+    age = door.fact(job, "AccrueTime")
+    door.amend(job, exclude=("n1", "n2"), limit_s=60)
+    assert door.fact(job, "ExcNodeList") == "n1,n2"
+    assert door.row(job).limit_s == 60
+    door.amend(job, exclude=())
+    assert door.fact(job, "ExcNodeList") == "(null)"
+    assert door.fact(job, "AccrueTime") == age
+
+    door.amend(job, hold=True)
+    held = door.row(job)
+    assert (held.why, held.waits) == ("JobHeldUser", Waits.TURN)  # not an administrator's
+    door.scheduler.cancel([door.jobs[0]])
+    time.sleep(2)
+    assert door.row(job).state is JobState.PENDING
+    door.amend(job, hold=False)
+    assert until(lambda: door.row(job).state is JobState.RUNNING)
+
+
+def test_a_job_that_the_site_renamed_is_known_by_its_comment_and_obeys(door: Door) -> None:
+    job = door.submit(limit_s=300)
+    door.sandbox.out("scontrol", "update", f"JobId={job.job_id}", "JobName=called by the site")
+    assert until(lambda: door.row(job).state is JobState.RUNNING)
+    door.amend(job, limit_s=120)
+    assert door.row(job).limit_s == 120
+    door.scheduler.cancel([JobRef(job.job_id, "f" * 12)])  # the id fits, the token does not
+    assert door.row(job).state is JobState.RUNNING
+    door.scheduler.cancel([job])
+    assert until(lambda: door.row(job).state is JobState.ENDED)
+
+
+def test_a_submit_limit_is_read_and_met(door: Door) -> None:
+    change = ("sacctmgr", "-i", "modify", "qos", "students", "set")
+    try:
+        door.sandbox.out(*change, "MaxSubmitJobsPerUser=2")
+        assert door.scheduler.site()[0].max_submitted == 2
+        for _ in range(2):
+            door.submit()
+        refused = door.scheduler.submit(door.spec())
+        assert isinstance(refused, Refused), refused
+        assert refused.limit
+        assert not refused.for_good
+    finally:
+        door.sandbox.out(*change, "MaxSubmitJobsPerUser=-1")
+
+
+def test_who_cancelled_a_job_is_told_by_accounting_and_not_where_it_was_oneself(door: Door) -> None:
+    runs, waits = door.submit(), door.submit("true", limit_s=60)
+    assert until(lambda: door.row(runs).state is JobState.RUNNING)
+    door.sandbox.out("scancel", str(runs.job_id))
+    assert until(lambda: door.row(runs).state is JobState.ENDED)
+    assert until(lambda: door.row(waits).state is JobState.ENDED)
+    student = door.another(user_id=os.getuid() + 1)  # to whom we are an administrator
+    assert until(lambda: len(student.autopsy([runs, waits])) == 2)  # sacct lags the listing
+    told = {job.job_id: job for job in student.autopsy([runs, waits])}
+    assert (told[runs.job_id].canceller, told[runs.job_id].word) == (os.getuid(), "CANCELLED")
+    assert (told[waits.job_id].canceller, told[waits.job_id].exit_code) == (None, 0)
+    assert [job.canceller for job in door.scheduler.autopsy([runs])] == [None]
+    assert student.autopsy([JobRef(runs.job_id, "f" * 12)]) == ()
+
+
+def test_a_job_that_ends_before_a_maintenance_starts_at_once_when_made_shorter(door: Door) -> None:
+    name = "door-maintenance"
+    begins = int(time.time()) + 1200
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(begins))
+    door.sandbox.out(
+        "scontrol", "create", "reservation", f"reservationname={name}", f"starttime={stamp}",
+        "duration=30", "flags=maint,ignore_jobs", "nodes=ALL", f"user={door.sandbox.user}",
+    )  # fmt: skip
+    try:
+        job = door.submit(limit_s=7200)
+        assert until(lambda: door.row(job).waits is Waits.RESERVATION), door.row(job)
+        assert door.look().maintenance_ts == begins
+        door.amend(job, limit_s=600)
+        assert until(lambda: door.row(job).state is JobState.RUNNING)
+    finally:
+        door.sandbox.run("scontrol", "delete", f"reservationname={name}")
+
+
+def test_a_poisoned_shell_bends_neither_the_job_nor_what_is_seen_of_it(door: Door) -> None:
+    poison = {
+        "SQUEUE_STATES": "R", "SQUEUE_FORMAT": "%i", "SBATCH_TIMELIMIT": "1",
+        "SBATCH_QOS": "normal", "SBATCH_JOB_NAME": "mine", "SBATCH_REQUEUE": "1",
+        "SBATCH_EXPORT": "NONE",
+        "SLURM_TIME_FORMAT": "relative", "SLURM_JOB_ID": "4711", "SLURM_MEM_PER_NODE": "1",
+        "DADDY_SLOT": "3", "LEFT_OVER": "yes", "SCONTROL_ALL": "1", "SACCT_FORMAT": "jobid",
+    }  # fmt: skip
+    door.scheduler = door.another(**poison)
+    job = door.submit("env")
+    assert until(lambda: door.row(job).state is JobState.ENDED)
+    assert door.look().warnings == ()
+    assert door.fact(job, "Requeue") == "0"
+    assert until(lambda: door.scheduler.autopsy([job]))  # sacct lags the listing
+    (ended,) = door.scheduler.autopsy([job])
+    assert ended.exit_code == 0
+    lines = (door.folder / f"slurm-{job.job_id}.out").read_text().splitlines()
+    seen = dict(line.split("=", 1) for line in lines if "=" in line)
+    assert not {"DADDY_SLOT", "LEFT_OVER", "SQUEUE_STATES", "SLURM_MEM_PER_NODE"} & set(seen)
+    assert seen["SLURM_JOB_ID"] == str(job.job_id) == seen["DADDY_JOB_ID"]
+    assert float(seen["DADDY_JOB_END_TIME"]) > time.time() - 60
+    assert {"PATH", "HOME", "SLURM_CONF"} <= set(seen)
+
+
+PARENT = """
+import os, pathlib, sys
+from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
+from Daddy.core.clock import SystemClock
+from Daddy.cluster.orchestrator.scheduler import JobSpec
+folder = pathlib.Path(sys.argv[1])
+spec = JobSpec(token=sys.argv[2], number=1, run_id="door-000000", argv=("true",), environment={},
+               work_dir=folder, logs=folder, script=folder / "job.sbatch", time_limit_s=60,
+               warn_s=5)
+SlurmScheduler("door-000000", SystemClock()).submit(spec)
+"""
+
+
+def sbatches(folder: Path) -> list[int]:
+    """Processes that submit from this folder."""
+    return [
+        int(entry.parent.name)
+        for entry in Path("/proc").glob("[0-9]*/cmdline")
+        if said(entry.read_bytes, b"").find(f"{folder}/job.sbatch".encode()) >= 0
+    ]
+
+
+def said(read: Callable[[], bytes], otherwise: bytes) -> bytes:
+    try:
+        return read()
+    except OSError:
+        return otherwise
+
+
+def test_an_sbatch_at_a_frozen_slurmctld_dies_with_its_controller(door: Door) -> None:
+    """What slurmctld then makes of the half-sent request carries our token, or does not exist."""
+    token = new_token()
+    env = {**door.sandbox.env, "PYTHONPATH": str(CHECKOUT)}
+    argv = [sys.executable, "-c", PARENT, str(door.folder), token]
+    with door.sandbox.frozen("slurmctld"):
+        parent = subprocess.Popen(argv, env=env)
+        try:
+            assert until(lambda: sbatches(door.folder), 20)
+            parent.send_signal(signal.SIGKILL)
+            parent.wait(5)
+            assert until(lambda: not sbatches(door.folder), 2)
+        finally:
+            parent.kill()
+            parent.wait(5)
+    assert until(lambda: isinstance(door.scheduler.snapshot(), Snapshot), 30)
+    door.jobs += [JobRef(job.job_id, job.token) for job in door.look().jobs if job.token == token]
+    assert len([job for job in door.jobs if job.token == token]) <= 1
