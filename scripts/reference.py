@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from Daddy.core.errors import ExitCode
 from Daddy.core.metrics import METRICS
-from Daddy.core.settings import RENAMED, WITHOUT_MEANING, Config
+from Daddy.core.settings import PROFILES, RENAMED, WITHOUT_MEANING, Config
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -29,7 +29,10 @@ MEANINGS: dict[ExitCode, tuple[str, str]] = {
         "correct what the message lists",
     ),
     ExitCode.SCHEDULER: ("the scheduler refused or cannot be asked", "see `squeue`, try again"),
-    ExitCode.CONTROLLER_ALIVE: ("another controller holds this run", "use `status`, or `stop` it"),
+    ExitCode.CONTROLLER_ALIVE: (
+        "another controller holds this run and cannot do what is asked (its executor, its mode)",
+        "use `status`, or `stop` it",
+    ),
     ExitCode.WEIGHTS: ("shared weights are missing, damaged or refused", "pull again"),
     ExitCode.ROM: ("the ROM or a save state is missing, wrong or refused", "name the right file"),
     ExitCode.NETWORK: (
@@ -39,12 +42,38 @@ MEANINGS: dict[ExitCode, tuple[str, str]] = {
     ExitCode.FILES: ("a file or folder cannot be read or written", "check path, rights and space"),
     ExitCode.DRAINED: ("a learner left in good order and can be continued", "nothing: it is"),
     ExitCode.NOT_NEEDED: ("a job found no free slot", "nothing: a successor too many"),
-    ExitCode.DEGRADED: ("`status`: some slots are not training", "read the reasons"),
+    ExitCode.DEGRADED: (
+        "`status`: slots do not train, nobody controls the run, or it is paused or stopping",
+        "read the reasons",
+    ),
     ExitCode.DOWN: ("`status`: no controller, no job", "`start`"),
     ExitCode.UNKNOWN: ("`status`: the scheduler is silent", "the last known state is shown"),
     ExitCode.DO_NOT_RESTART: ("a learner must not be started again as it is", "read its log"),
     ExitCode.INTERRUPTED: ("interrupted from the keyboard", "nothing"),
 }
+
+
+GAUGES = """\
+## Reading them
+
+`python -m scripts.page runs/NAME` draws all of a run as one picture, from its events alone.
+TensorBoard has a point `milestone/NAME` besides, at the step at which a learner's agents first
+reached it; its value is that step. The events have it as `progress` with its time; over several
+learners and restarts the earliest counts.
+
+- `entropy` begins near the logarithm of the number of actions (1.95 for seven) and falls slowly. At
+  0 the policy has made up its mind: raise `training.entropy`.
+- `approx_kl` of 0.003 to 0.03 and a `clip_fraction` of 0.05 to 0.3 are usual. Far above, lower the
+  learning rate or `update_epochs`; far below, nothing is learnt from most samples.
+- `explained_variance` rises towards 1 as the critic learns what follows; below 0 for long, the
+  value loss is what to look at.
+- `skipped_minibatches` should be 0, `gradient_norm` of the order of `max_grad_norm`.
+- `emulation_share`, `inference_share` and `learning_share` add up to the loop; what is left is
+  sharing weights, checkpoints and book-keeping. While emulation is not the largest by far, faster
+  emulators buy little.
+- `loop_share` is about 0.75 for a random walk (cartridge) and falls as agents learn to go
+  somewhere. A `coverage` that stands still beside it: they walk in circles.
+"""
 
 
 def exit_codes() -> str:
@@ -61,7 +90,7 @@ def metrics() -> str:
     rows = "\n".join(f"| `{name}` | {meaning} |" for name, meaning in METRICS.items())
     return (
         "# Metrics\n\nWhat a learner's `metric` events and its TensorBoard files hold.\n\n"
-        f"| name | meaning |\n| --- | --- |\n{rows}\n"
+        f"| name | meaning |\n| --- | --- |\n{rows}\n\n{GAUGES}"
     )
 
 
@@ -82,6 +111,7 @@ def configuration() -> str:
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, BaseModel):
             parts.append(_section(f"`{name}`", inner))
+    parts += [_profile(name, values) for name, values in PROFILES.items()]
     parts.append(_foreign_keys())
     return "\n".join(parts)
 
@@ -102,6 +132,20 @@ def _rows(model: type[BaseModel]) -> Iterator[str]:
 def _default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
     return "" if value is None else f"`{value}`"
+
+
+def _profile(name: str, values: Mapping[str, object]) -> str:
+    rows = "\n".join(f"| `{key}` | {_value(value)} |" for key, value in values.items())
+    return (
+        f"## The profile `{name}`\n\n`training.profile: {name}` stands for these values of "
+        "`training`. They replace those of earlier layers (the site profile's those of the config "
+        "file); keys beside the name, and later layers, win.\n\n"
+        f"| key | value |\n| --- | --- |\n{rows}\n"
+    )
+
+
+def _value(value: object) -> str:
+    return "open" if value is None else f"`{value}`"
 
 
 def _foreign_keys() -> str:

@@ -1,4 +1,7 @@
-"""``scripts/bench NAME [--quick] [--json FILE]``: run one bench and show its figures."""
+"""``scripts/bench NAME [--quick] [--json FILE]``: run one bench and show its figures.
+
+A bench may have OPTIONS of its own: names of paths that its `run` takes, with a word of help.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,13 @@ import json
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import wrap
 
 from Daddy.core import machine
 from Daddy.core.errors import run_entry
 
 FOLDER = Path(__file__).parent
+TEXT_WIDTH = 100
 
 
 def _names() -> list[str]:
@@ -36,7 +41,10 @@ def _show(figures: Mapping[str, object], indent: str = "  ") -> None:
             _show(value, indent + "  ")
         else:
             text = f"{value:,.4g}" if isinstance(value, float) else str(value)
-            print(f"{indent}{name:<38} {text}")
+            first, *more = wrap(text, TEXT_WIDTH) or [""]
+            print(f"{indent}{name:<38} {first}")
+            for line in more:
+                print(f"{indent}{'':<38} {line}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,10 +53,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("name", choices=_names())
     parser.add_argument("--quick", action="store_true", help="a fraction of the time, rougher")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    name = parser.parse_known_args(argv)[0].name
+    bench = importlib.import_module(f"scripts.benches.{name}")
+    own: Mapping[str, str] = getattr(bench, "OPTIONS", {})
+    for option, words in own.items():
+        parser.add_argument(f"--{option}", type=Path, metavar="DIR", help=words)
     args = parser.parse_args(argv)
-    bench = importlib.import_module(f"scripts.benches.{args.name}")
     result = {"bench": args.name, "quick": args.quick, "machine": _machine()}
-    result["figures"] = bench.run(args.quick)
+    result["figures"] = bench.run(args.quick, **{name: getattr(args, name) for name in own})
     _show(result)
     if args.json:
         args.json.write_text(json.dumps(result, indent=1) + "\n")

@@ -20,25 +20,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from Daddy.cluster.orchestrator.actions import Submit
 from Daddy.cluster.orchestrator.companions import Companions
 from Daddy.cluster.orchestrator.controller import Controller, Parts
 from Daddy.cluster.orchestrator.effects import Effects
 from Daddy.cluster.orchestrator.intent import Intent, write_intent
 from Daddy.cluster.orchestrator.ledger import LedgerFile
 from Daddy.cluster.orchestrator.local_scheduler import LocalScheduler
-from Daddy.cluster.orchestrator.plan import plan
-from Daddy.cluster.orchestrator.reconcile import reconcile
+from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import (
-    Attempt,
-    Desired,
     JobState,
-    Ledger,
     Mode,
     Observation,
-    Phase,
-    Policy,
     QueueJob,
-    SlotView,
     Snapshot,
 )
 from Daddy.cluster.orchestrator.scheduler import JobRef, JobSpec
@@ -48,6 +42,7 @@ from Daddy.core.events import EventWriter
 from Daddy.core.lease import Lease
 from Daddy.core.names import new_token
 from Daddy.core.paths import RunPaths
+from scripts.benches import _planner
 
 SLOTS = 2
 JOB_S = 2.0
@@ -95,7 +90,7 @@ class Stage:
         self.clock = SystemClock()
         self.scheduler = LocalScheduler(self.run.queue, SLOTS, self.clock, kill_wait_s=1.0)
 
-    def spec(self, token: str, number: int, after: int | None) -> JobSpec:
+    def spec(self, token: str, number: int, wish: Submit) -> JobSpec:
         program = [sys.executable, "-c", JOB, str(self.run.root), token, str(SLOTS), str(JOB_S)]
         return JobSpec(
             token=token,
@@ -108,7 +103,7 @@ class Stage:
             script=self.run.scripts / f"{number}.sbatch",
             time_limit_s=60,
             warn_s=5,
-            after=after,
+            after=wish.after,
         )
 
     def clear(self) -> None:
@@ -147,10 +142,30 @@ def ours(stage: Stage, seconds: float) -> None:
     ledger = LedgerFile(run.ledger, lease.term)
     events = EventWriter(run.events, "bench", "none", "controller", "bench", clock)
     effects = Effects(run, lease, ledger, stage.scheduler, stage.spec, events, clock)
-    policy = Policy(pass_s=1.0, hot_pass_s=1.0, absence_gap_s=0.0, max_running=SLOTS, spares=SLOTS)
+    policy = Policy(
+        pass_s=1.0,
+        quiet_pass_s=1.0,
+        hot_pass_s=1.0,
+        absence_gap_s=0.0,
+        answer_s=0.0,
+        enforced=True,
+        max_running=SLOTS,
+        spares=SLOTS,
+        extra=0,
+        hourly=3600,
+    )
     companions = Companions({}, run.logs, {}, clock)
     parts = Parts(
-        run, lease, stage.scheduler, ledger, effects, policy, companions, lambda: (0, 0), clock, 0.2
+        run,
+        lease,
+        stage.scheduler,
+        ledger,
+        effects,
+        lambda _release: policy,
+        companions,
+        lambda: (0, 0),
+        clock,
+        0.2,
     )
     stop = threading.Event()
     timer = threading.Timer(seconds, stop.set)
@@ -166,7 +181,7 @@ def reactive(stage: Stage, seconds: float) -> None:
         missing = SLOTS - sum(1 for job in _jobs(stage.scheduler.snapshot()) if _live(job))
         for _ in range(missing):
             number += 1
-            stage.scheduler.submit(stage.spec(new_token(), number, None))
+            stage.scheduler.submit(stage.spec(new_token(), number, Submit("missing")))
         time.sleep(POLL_S)
 
 
@@ -199,48 +214,10 @@ def _figures(spans: list[Span]) -> dict[str, object]:
     }
 
 
-def planner_ms(slots: int, repeats: int) -> float:
-    """Milliseconds of one pass (reconcile and plan) over a full fleet with its successors."""
-    attempts, rows, views = [], [], []
-    for number in range(2 * slots):
-        token, runs = f"{number:012x}", number < slots
-        phase = Phase.RUNNING if runs else Phase.SUBMITTED
-        slot, began = (number, 1.0) if runs else (None, None)
-        attempts.append(
-            Attempt(
-                token,
-                number + 1,
-                phase,
-                0.0,
-                job_id=number,
-                slot=slot,
-                term=1,
-                started_ts=began,
-                progressed_ts=2.0,
-            )
-        )
-        state = JobState.RUNNING if runs else JobState.PENDING
-        rows.append(QueueJob(number, token, state, state.name))
-        if runs:
-            views.append(SlotView(number, 1, token, checkpoint_term=1))
-    ledger, seen = Ledger(tuple(attempts)), Snapshot(99.0, tuple(rows))
-    policy, desired = Policy(max_running=slots, spares=slots), Desired(Mode.RUN, slots)
-    times = []
-    for _ in range(repeats):
-        begun = time.perf_counter()
-        assert reconcile(ledger, seen, views, policy, 100.0) == ()
-        assert plan(desired, ledger, seen, policy, 100.0).actions == ()
-        times.append(time.perf_counter() - begun)
-    return 1000 * median(times)
-
-
 def run(quick: bool) -> dict[str, object]:
     """Hand-over gaps and use of the places, ours and the peer's; cost of a pass by fleet size."""
     seconds = 11.0 if quick else 60.0
     own, peer = _measure(ours, seconds), _measure(reactive, seconds)
-    repeats = 20 if quick else 100
-    passes = {f"slots_{count}": round(planner_ms(count, repeats), 4) for count in (4, 100)}
-    passes["slots_10000"] = round(planner_ms(10_000, 3), 1)
     gap, peer_gap = float(str(own["gap_p50_s"])), float(str(peer["gap_p50_s"]))
     return {
         "slots": SLOTS,
@@ -248,5 +225,5 @@ def run(quick: bool) -> dict[str, object]:
         "ours": own,
         "reactive": {"poll_s": POLL_S, **peer},
         "gap_ours_to_reactive": round(gap / peer_gap, 3),
-        "pass_ms": passes,
+        "pass_ms": _planner.figures(quick=quick),
     }

@@ -19,6 +19,7 @@ from statistics import median
 from Daddy.core.errors import SchedulerError
 from Daddy.core.process import run as run_child
 
+_SUBMIT = ("sbatch", "-o", "/dev/null", "--wrap", "true")
 DOORS = Path(__file__).resolve().parents[2] / "cluster" / "sandbox"
 STAMP = "date +%s.%N"
 """A job's first and last act; its clock is this machine's."""
@@ -55,7 +56,7 @@ def run(quick: bool) -> dict[str, object]:
         gaps = _handovers_s(sandbox, repeats)
         figures: dict[str, object] = {
             "up_s": sandbox.up_s,
-            "sbatch_ms_p50": 1000 * median(_timed(sandbox, repeats, "sbatch", "--wrap", "true")),
+            "sbatch_ms_p50": 1000 * median(_timed(sandbox, repeats, *_SUBMIT)),
             "squeue_ms_p50": 1000 * median(_timed(sandbox, repeats, "squeue", "--me")),
             "submit_to_start_s": {"p50": median(starts), "max": max(starts)},
             "direct_start_s_p50": median(direct),

@@ -28,11 +28,11 @@ from PIL import Image
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH, AgentReport
-from Daddy.pokemon.boot import start_state
 from Daddy.pokemon.cartridge.player import Player, read_facts
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.ram_map import RAM_SIZE, RAM_START
 from Daddy.pokemon.rom import find_rom, load_rom
+from Daddy.pokemon.starts.boot import beginning
 from Daddy.streaming import codec
 from Daddy.streaming.best_selector import AgentKey, Candidate, Featured, Rules, score, select
 from Daddy.streaming.messages import FRAME_HEAD, Wish
@@ -90,7 +90,7 @@ def record(steps: int) -> tuple[list[bytes], float]:
     """Pictures of a game half played, half fumbled; and the seconds of one emulated step."""
     rom = load_rom(find_rom(None, environ={}))
     chance, player, emulator = random.Random(7), Player(rom.data), Emulator(rom.data)
-    emulator.load_state(start_state(rom))
+    emulator.load_state(beginning(rom))
     pictures, spent = [], []
     for _ in range(steps):
         image = emulator.ram(((RAM_START, RAM_START + RAM_SIZE),))

@@ -23,10 +23,10 @@ import numpy as np
 from Daddy.core.machine import cpu_seconds, myself, usable_cores
 from Daddy.learning.ports import VectorEnv
 from Daddy.learning.vector import Backend, make_vector, puffer_installed
-from Daddy.pokemon.boot import start_state
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.rom import find_rom, load_rom
+from Daddy.pokemon.starts.boot import beginning
 
 ENVS_PER_CORE = 8
 ROUNDS, SECONDS = 7, 2.0
@@ -141,7 +141,7 @@ def bare(cores: int, seconds: float) -> float:
 def _bare_loop(ready: Barrier, rates: Any, seconds: float, seed: int) -> None:
     rom = load_rom(find_rom(None))
     emulator = Emulator(rom.data)
-    emulator.load_state(start_state(rom))
+    emulator.load_state(beginning(rom))
     keys = [BUTTONS[i] for i in np.random.default_rng(seed).integers(len(BUTTONS), size=100_000)]
     rate = 0.0
     with suppress(Exception):

@@ -44,9 +44,9 @@ class LoginNode:
         return int(self.facts.get("remote_port", 9999))
 
     @property
-    def programs(self) -> str:
-        """PATH entry of programs that were unpacked for the sandbox; may be empty."""
-        return str(self.facts.get("path", ""))
+    def path(self) -> str:
+        """PATH with the programs that were unpacked for the sandbox, where there are any."""
+        return f"{self.facts.get('path', '')}:{os.environ['PATH']}".strip(":")
 
     def ssh(self, *options: str) -> list[str]:
         """An ssh command line to the login node."""
@@ -60,7 +60,8 @@ class LoginNode:
             return run(argv, timeout_s, cwd=CHECKOUT, env={**os.environ, **(env or {})})
         settings = " ".join(f"{name}={shlex.quote(value)}" for name, value in (env or {}).items())
         line = f"cd {shlex.quote(str(CHECKOUT))} && {settings} {shlex.join(argv)}"
-        return run([*self.ssh("-o", "BatchMode=yes"), line], timeout_s)
+        known = {**os.environ, "PATH": self.path}
+        return run([*self.ssh("-o", "BatchMode=yes"), line], timeout_s, env=known)
 
 
 def raise_login_node(folder: Path, *, slurm: bool) -> LoginNode:

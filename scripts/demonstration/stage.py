@@ -115,8 +115,7 @@ class Stage:
 
     def _start(self, name: str, argv: Sequence[str], **env: str) -> machine.ProcessId:
         log = self.run.logs / f"{name}.log"
-        path = f"{self.node.programs}:{os.environ['PATH']}".strip(":")
-        settings = {**os.environ, "PATH": path, "PYTHONUNBUFFERED": "1", **env}
+        settings = {**os.environ, "PATH": self.node.path, "PYTHONUNBUFFERED": "1", **env}
         who = process.start(argv, log_path=log, env=settings, cwd=CHECKOUT)
         self._exit.callback(machine.end_tree, who, _GRACE_S)
         return who

@@ -1,0 +1,159 @@
+"""What one pass of the planner costs: by size of the fleet, and over a long listing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from Daddy.cluster.orchestrator.plan import plan
+from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.reconcile import reconcile
+from Daddy.cluster.orchestrator.records import (
+    Attempt,
+    Desired,
+    JobState,
+    Ledger,
+    Mode,
+    Phase,
+    QueueJob,
+    Site,
+    SlotView,
+    Snapshot,
+)
+from Daddy.cluster.orchestrator.slurm_listing import LISTING, parse_listing
+from Daddy.cluster.orchestrator.slurm_marks import job_comment, job_name
+
+NOW = 1_700_000_000.0
+RUN = "bench-000000"
+LISTED = 20_000
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """Every slot trains and has a successor that waits for the cap: nothing is to be done."""
+
+    desired: Desired
+    ledger: Ledger
+    snapshot: Snapshot
+    views: tuple[SlotView, ...]
+    policy: Policy
+
+    def one_pass(self, snapshot: Snapshot) -> None:
+        """Reconcile and plan."""
+        entries = reconcile(self.ledger, snapshot, self.views, self.policy, NOW)
+        actions = plan(self.desired, self.ledger, snapshot, self.policy, NOW).actions
+        assert (entries, actions) == ((), ()), (entries[:2], actions[:2])
+
+
+def fleet(slots: int) -> Fleet:
+    """A healthy one of that size, in the middle of its jobs."""
+    attempts, rows = [], []
+    for number in range(2 * slots):
+        runs = number < slots
+        attempts.append(_attempt(number, number if runs else None))
+        rows.append(_row(number, runs=runs))
+    views = tuple(SlotView(slot, 1, _token(slot), checkpoint_term=1) for slot in range(slots))
+    policy = Policy(max_running=slots, spares=slots, hourly=100 * slots)
+    site = Site(enforced=True, max_running=slots)
+    ledger = Ledger(tuple(attempts), site=site)
+    return Fleet(Desired(Mode.RUN, slots), ledger, Snapshot(NOW, tuple(rows)), views, policy)
+
+
+def _token(number: int) -> str:
+    return f"{number:012x}"
+
+
+def _attempt(number: int, slot: int | None) -> Attempt:
+    """Submitted hours ago; one that trains has made a checkpoint."""
+    runs = slot is not None
+    return Attempt(
+        _token(number),
+        number + 1,
+        Phase.RUNNING if runs else Phase.SUBMITTED,
+        NOW - 7000.0,
+        job_id=number,
+        slot=slot,
+        term=1 if runs else None,
+        started_ts=NOW - 6000.0 if runs else None,
+        claimed_ts=NOW - 6000.0 if runs else None,
+        progressed_ts=NOW - 5000.0 if runs else None,
+    )
+
+
+def _row(number: int, *, runs: bool) -> QueueJob:
+    state = JobState.RUNNING if runs else JobState.PENDING
+    return QueueJob(number, _token(number), state, state.name, ends_ts=NOW + 8000.0)
+
+
+def pass_ms(slots: int, repeats: int) -> float:
+    """Milliseconds of reconcile and plan."""
+    one = fleet(slots)
+    return _least_ms(lambda: one.one_pass(one.snapshot), repeats)
+
+
+def listing_ms(ours: int, repeats: int) -> float:
+    """Milliseconds from squeue's text of ``LISTED`` lines, ``ours`` of them this run's, to a plan.
+
+    ``ours`` is even: half of them train, half wait.
+    """
+    one = fleet(ours // 2)
+    text = "".join(_line(number, mine=number < ours, runs=number < ours // 2)
+                   for number in range(LISTED))  # fmt: skip
+
+    def work() -> None:
+        listing = parse_listing(text, RUN)
+        assert len(listing.jobs) == ours
+        one.one_pass(Snapshot(NOW, listing.jobs, listing.others))
+
+    return _least_ms(work, repeats)
+
+
+def _line(number: int, *, mine: bool, runs: bool) -> str:
+    """As squeue prints it: every field padded to its width, then a bar."""
+    cells = {
+        "JobID": str(number),
+        "State": "RUNNING" if runs else "PENDING",
+        "Reason": "None" if runs else "Priority",
+        "StartTime": str(int(NOW) - 6000) if runs else "N/A",
+        "EndTime": str(int(NOW) + 8000) if runs else "N/A",
+        "exit_code": "0",
+        "NodeList": f"n{number}" if runs else "",
+        "RestartCnt": "0",
+        "TimeLimit": "4:00:00",
+        "Partition": "gpu",
+        "QOS": "normal",
+        "Name": job_name(RUN, _token(number)) if mine else "sweep",
+        "Comment": job_comment(RUN, number + 1, _token(number)) if mine else "(null)",
+    }
+    wanted = (part.split(":") for part in LISTING.split(","))
+    return "".join(
+        f"{cells.get(name, 'N/A'):<{width.rstrip('|')}}|" for name, width in wanted
+    ) + "\n"  # fmt: skip
+
+
+def _least_ms(work: Callable[[], None], repeats: int) -> float:
+    """CPU time of the least disturbed one: what else this machine does is not the planner's."""
+    work()
+    times = []
+    for _ in range(repeats):
+        begun = time.process_time()
+        work()
+        times.append(time.process_time() - begun)
+    return 1000 * min(times)
+
+
+def figures(*, quick: bool) -> dict[str, object]:
+    """Milliseconds; the limits that are kept are 5 at four slots and 120 times from 100 on."""
+    repeats = 20 if quick else 200
+    few, many = pass_ms(4, repeats), pass_ms(100, max(10, repeats // 4))
+    most = pass_ms(10_000, 7)
+    return {
+        "slots_4": round(few, 4),
+        "slots_100": round(many, 3),
+        "slots_10000": round(most, 1),
+        "slots_10000_to_100": round(most / many, 1),
+        "listing_lines": LISTED,
+        "listing_8_are_ours": round(listing_ms(8, 3), 1),
+        "listing_all_are_ours": round(listing_ms(LISTED, 3), 1),
+    }

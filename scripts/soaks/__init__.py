@@ -1,0 +1,1 @@
+"""Soaks: the product left alone with a real cluster while faults are injected, then judged."""

@@ -1,0 +1,44 @@
+"""``scripts/soak NAME --minutes N [--seed N] [--json FILE]``: run one soak, show its verdict.
+
+Exit code 1 when anything was found that must not be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+from Daddy.core.errors import run_entry
+from scripts.benches.__main__ import _machine, _show
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the named soak; Ctrl-C and TERM end it and everything it started."""
+    parser = argparse.ArgumentParser(prog="scripts/soak", description=__doc__)
+    parser.add_argument("name", choices=("slurm",))
+    parser.add_argument("--minutes", type=float, default=20.0, help="how long faults are injected")
+    parser.add_argument("--seed", type=int, default=1, help="of the times and kinds of faults")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep logs and ledger there")
+    args = parser.parse_args(argv)
+    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, _interrupt)
+    soak = importlib.import_module(f"scripts.soaks.{args.name}")
+    result = {"soak": args.name, "minutes": args.minutes, "seed": args.seed, "machine": _machine()}
+    result["figures"] = soak.run(args.minutes, args.seed, args.keep)
+    _show(result)
+    if args.json:
+        args.json.write_text(json.dumps(result, indent=1) + "\n")
+    return 0 if not result["figures"]["broken"] else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(run_entry(main))

@@ -1,0 +1,228 @@
+"""The controller and a real Slurm of its own, broken again and again; judged by Slurm's own log.
+
+A sandbox cluster, jobs of one minute, four slots. The learner is the soak's own (``learner.py``
+says why); launcher, leases, releases, controller and Slurm are the product's and the real ones.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from Daddy.cluster.orchestrator.ledger import read_entries
+from Daddy.cluster.orchestrator.wiring import make_policy
+from Daddy.core.config import CHECKOUT
+from Daddy.core.errors import SchedulerError
+from Daddy.core.lease import read_lease
+from Daddy.core.paths import RunPaths
+from Daddy.core.process import Completed
+from Daddy.core.process import run as run_child
+from Daddy.core.settings import Config
+from scripts.benches.sandbox import DOORS, Cluster, cluster
+from scripts.soaks.injector import Injector
+from scripts.soaks.judge import Evidence, judge
+from scripts.soaks.records import read_completions, read_diaries
+from scripts.soaks.usage import Usage
+
+PLACES = 4
+_TELL_S = 15.0
+_FOREIGN = ("SLURM_", "SBATCH_", "SQUEUE_", "DADDY_")
+
+
+@dataclass
+class Stage:
+    """One run on one cluster, with the person who types the commands."""
+
+    sandbox: Cluster
+    folder: Path
+    usage: Usage = field(init=False)
+    begun: float = 0.0
+    told: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.run = RunPaths(self.folder / "run")
+        self.usage = Usage(self.run.status, self.run.calls)
+        self.checkout = _small_checkout(self.folder)
+        self.config = self.folder / "soak.json"
+        self.config.write_text(json.dumps(_settings(self.run.root)))
+        kept = {k: v for k, v in self.sandbox.env.items() if not k.startswith(_FOREIGN)}
+        kept["SLURM_CONF"] = self.sandbox.env["SLURM_CONF"]
+        self.env = {**kept, "PYTHONPATH": str(self.checkout)}
+
+    def say(self, *argv: str, timeout_s: float = 120.0) -> Completed:
+        """``run_controller ARGV``, as a person would."""
+        module = "Daddy.cluster.orchestrator.run_controller"
+        words = [sys.executable, "-m", module, *argv, "--config", str(self.config)]
+        return run_child(words, timeout_s, env=self.env, cwd=self.folder)
+
+    def ensure(self) -> None:
+        """What cron would do."""
+        done = self.say("ensure")
+        if done.returncode not in (0, 5):
+            raise SchedulerError(f"ensure failed: {done.stderr.strip()[-400:]}")
+
+    def mend(self) -> None:
+        """Start dead daemons of the sandbox again."""
+        done = run_child([str(DOORS / "up"), "--dir", str(self.sandbox.folder), "--json"], 120.0)
+        if done.returncode:
+            raise SchedulerError(f"the sandbox does not come back: {done.stderr.strip()[-400:]}")
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass; watch the controller meanwhile, and say how it goes."""
+        until = time.monotonic() + seconds
+        while (rest := until - time.monotonic()) > 0:
+            time.sleep(min(0.25, rest))
+            view = read_lease(self.run.controller_lease)
+            if view is not None and view.ended is None:
+                self.usage.sample(int(view.holder.get("pid", 0)))
+            if time.monotonic() - self.told > _TELL_S:
+                self.tell("")
+
+    def tell(self, what: str) -> None:
+        """One line of progress."""
+        self.told = time.monotonic()
+        filled = sum(1 for n in range(PLACES) if _held(self.run, n))
+        ended = self.completions().count("\n")
+        at = int(time.time() - self.begun) if self.begun else 0
+        words = f"{at // 60:3d}:{at % 60:02d}  {filled} of {PLACES} slots held, {ended} jobs ended"
+        print(f"{words}{'  · ' + what if what else ''}", flush=True)
+
+    def completions(self) -> str:
+        """The job completion log that slurmctld writes."""
+        path = self.sandbox.folder / "log" / "jobcomp.txt"
+        return path.read_text() if path.exists() else ""
+
+
+def _held(run: RunPaths, number: int) -> bool:
+    view = read_lease(run.slot(number).lease)
+    return view is not None and view.ended is None
+
+
+def _small_checkout(folder: Path) -> Path:
+    checkout = folder / "checkout"
+    leave = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(CHECKOUT / "Daddy", checkout / "Daddy", ignore=leave)
+    shutil.copy(Path(__file__).with_name("learner.py"), checkout / "Daddy" / "train_slim.py")
+    return checkout
+
+
+def _settings(run_dir: Path) -> dict[str, object]:
+    """Everything that costs something as it is by default; only the jobs are short."""
+    return {
+        "run_name": "soak",
+        "run_dir": str(run_dir),
+        "training": {"workload": "cartpole", "device": "cpu", "stream": False, "total_steps": 0},
+        "slurm": {"time_limit": "0:01:00", "max_running": PLACES, "partition": "gpu-linuxlab"},
+        "controller": {"executor": "slurm", "relay": False, "drain_seconds": 20},
+    }
+
+
+def run(minutes: float, seed: int, keep: Path | None) -> dict[str, object]:
+    """The whole soak; whatever happens, nothing of it is left running."""
+    folder = Path(tempfile.mkdtemp(prefix="daddy-soak-", dir="/tmp"))
+    try:
+        with cluster() as sandbox:
+            stage = Stage(sandbox, folder)
+            try:
+                return _soak(stage, 60.0 * minutes, seed)
+            finally:
+                _end(stage)
+                if keep is not None:
+                    _keep(stage, keep)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _soak(stage: Stage, seconds: float, seed: int) -> dict[str, object]:
+    injector = Injector(
+        stage.sandbox.folder, stage.run, stage.mend, stage.ensure, random.Random(seed)
+    )
+    said = stage.say("start")
+    if said.returncode:
+        raise SchedulerError(f"start failed: {said.stderr.strip()[-600:]}")
+    _until(stage, lambda: all(_held(stage.run, n) for n in range(PLACES)), 90.0)
+    stage.begun = begun = time.time()
+    for at, kind in injector.plan(seconds):
+        stage.wait(begun + at - time.time())
+        stage.tell(kind)
+        injector.strike(kind, seconds, stage.wait)
+    stage.wait(begun + seconds - time.time())
+    ended = time.time()
+    stage.usage.count_calls()
+    stage.tell("stop")
+    _stop(stage)
+    return _verdict(stage, injector, begun, ended)
+
+
+def _until(stage: Stage, true: Callable[[], bool], patience_s: float) -> None:
+    deadline = time.monotonic() + patience_s
+    while not true():
+        if time.monotonic() > deadline:
+            stage.tell("")
+            raise SchedulerError("the run did not fill its slots in time")
+        stage.wait(0.25)
+
+
+def _stop(stage: Stage) -> None:
+    done = stage.say("stop", timeout_s=240.0)
+    if done.returncode:
+        raise SchedulerError(f"stop failed: {done.stderr.strip()[-400:]}")
+
+
+def _verdict(stage: Stage, injector: Injector, begun: float, ended: float) -> dict[str, object]:
+    log = (stage.sandbox.folder / "log" / "slurmctld.log").read_text(errors="replace")
+    evidence = Evidence(
+        begun=begun,
+        ended=ended,
+        places=PLACES,
+        runs=read_completions(stage.completions(), log, "daddy-soak-"),
+        diaries=read_diaries(stage.run.root / "diaries"),
+        faults=injector.faults,
+        known=frozenset(entry.token for entry in read_entries(stage.run.ledger)),
+        left_over=_left_over(stage),
+    )
+    figures = judge(evidence)
+    quiet_s = make_policy(Config(), "slurm").quiet_pass_s
+    usage = stage.usage.figures(quiet_s, int(str(figures["handovers"])))
+    broken = list(figures.pop("broken"))  # type: ignore[call-overload]
+    for name, most in (("peak_rss_mb", 60.0), ("cpu_s_per_day", 60.0)):
+        if float(str(usage[name])) > most:
+            broken.append(f"{name} is {usage[name]}, {most:g} allowed")
+    return {**figures, "controller": usage, "broken": broken}
+
+
+def _left_over(stage: Stage) -> list[str]:
+    """Our jobs that Slurm still has, and learners that still live, after ``stop``."""
+    time.sleep(3.0)  # KillWait of jobs that were just cancelled
+    rows = stage.sandbox.out("squeue", "--noheader", "--format=%j %T").splitlines()
+    found = [f"job {row} is still there" for row in rows if row.startswith("daddy-soak-")]
+    for diary in read_diaries(stage.run.root / "diaries"):
+        command = Path(f"/proc/{diary.pid}/cmdline")
+        if command.exists() and diary.token.encode() in command.read_bytes():
+            found.append(f"learner {diary.token} is still there")
+    return found
+
+
+def _end(stage: Stage) -> None:
+    """End the run whatever state it is in; the sandbox's ``down`` takes what is left."""
+    if stage.run.intent.exists():
+        stage.say("stop", "--now", timeout_s=120.0)
+
+
+def _keep(stage: Stage, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in (stage.run.ledger, stage.run.logs / "controller.log"):
+        if path.exists():
+            shutil.copy(path, folder)
+    for name in ("jobcomp.txt", "slurmctld.log"):
+        shutil.copy(stage.sandbox.folder / "log" / name, folder)
+    for name in ("diaries", "events", "logs", "controller"):
+        if (stage.run.root / name).is_dir():
+            shutil.copytree(stage.run.root / name, folder / name, dirs_exist_ok=True)
