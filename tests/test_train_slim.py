@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 import torch
 
+from Daddy.core.config import load
 from Daddy.core.events import read_events
 from Daddy.core.fleet import fold
-from Daddy.core.lease import read_lease
+from Daddy.core.lease import end_term, read_lease
 from Daddy.core.paths import RunPaths
+from Daddy.core.release import freeze
 from Daddy.learning.checkpoint import load_newest, manifests
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -181,6 +183,66 @@ def test_without_a_free_slot_it_is_not_needed_and_leaves_before_loading_torch(de
     assert "held by a living learner" in second.stderr
     child.send_signal(signal.SIGINT)
     child.communicate(timeout=60)
+
+
+def test_a_learner_that_was_suspended_and_replaced_wakes_up_powerless(desk):
+    """Neither a checkpoint nor a contribution of its term comes after its successor's claim."""
+    first = desk.start("--attempt", "aaaaaaaaaaaa")
+    desk.wait_for_checkpoint()
+    first.send_signal(signal.SIGSTOP)
+    end_term(desk.run.slot(0).lease, 1, "no beat for 300 s")
+    second = desk.start("--attempt", "bbbbbbbbbbbb")
+    desk.wait_for_checkpoint(at_least=desk.newest().step + 1)
+    theirs = {
+        path.name for path in manifests(desk.run.slot(0).checkpoints) if "t000001" in str(path)
+    }
+    first.send_signal(signal.SIGTERM)  # it would drain, and write its last checkpoint
+    first.send_signal(signal.SIGCONT)
+    _, err = first.communicate(timeout=60)
+    assert first.returncode == 11, err
+    reason = desk.fleet().attempts["aaaaaaaaaaaa"].reason  # whichever door it comes to first
+    assert "given to another process" in reason or "a checkpoint of term 1 is refused" in reason
+    assert checkpoints_of_term(desk, 1) <= theirs
+    second.send_signal(signal.SIGTERM)
+    assert second.wait(60) == 10
+    assert read_lease(desk.run.slot(0).lease).term == 2
+
+
+def checkpoints_of_term(desk, term):
+    found = manifests(desk.run.slot(0).checkpoints)
+    return {path.name for path in found if path.name.startswith(f"t{term:06d}-")}
+
+
+def test_a_learner_behind_its_launcher_tells_how_long_it_took_phase_by_phase(desk):
+    """One process from the job script to the drain: pid, lease and signals stay the job's."""
+    release = freeze(desk.run, load(desk.config))
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("DADDY", "SLURM"))}
+    argv = [sys.executable, "-m", "Daddy.cluster.launch", "--run", str(desk.run.root)]
+    job = subprocess.Popen(
+        [*argv, "--config", str(release.config), "--attempt", "aaaaaaaaaaaa"],
+        cwd=desk.folder,
+        env={**environment, "PYTHONPATH": str(release.path), "TMPDIR": str(desk.folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    desk.started.append(job)
+    desk.wait_for_checkpoint()
+    assert read_lease(desk.run.slot(0).lease).holder["pid"] == job.pid
+    job.send_signal(signal.SIGTERM)
+    _, err = job.communicate(timeout=60)
+    assert job.returncode == 10, err
+    attempt = desk.fleet().attempts["aaaaaaaaaaaa"]
+    assert set(attempt.boot) == set(PHASES)
+    assert attempt.boot_s == pytest.approx(sum(attempt.boot.values()), abs=0.05)
+    assert 0.0 < attempt.boot_s < 60.0
+    assert attempt.boot_s >= attempt.first_update - attempt.started
+
+
+PHASES = (
+    *("script", "slot", "release", "interpreter", "libraries", "environments"),
+    *("weights", "rollout", "update"),
+)
 
 
 def test_a_truncated_checkpoint_costs_one_interval_and_is_told(desk):

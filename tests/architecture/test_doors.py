@@ -20,13 +20,18 @@ DOORS = {
     "paramiko": ["Daddy/core/ssh.py"],
     "psutil": ["Daddy/core/machine.py"],
     "pygame": ["Daddy/streaming/viewer.py"],
+    "PIL": ["Daddy/streaming/film.py", "scripts/*.py"],
     "torch": [
         "Daddy/learning/*.py",
         "Daddy/weights/polyak.py",
         "Daddy/weights/codec.py",
         "Daddy/weights/exchange.py",
+        "scripts/benches/_cartpole_*.py",
+        "scripts/benches/conformance.py",
     ],
-    "matplotlib": ["scripts/*.py"],
+    "stable_baselines3": ["scripts/benches/_cartpole_peers.py", "scripts/benches/conformance.py"],
+    "sb3_contrib": ["scripts/benches/_cartpole_peers.py"],
+    "matplotlib": ["Daddy/cluster/orchestrator/simulate/picture.py", "scripts/*.py"],
     "subprocess": ["Daddy/core/process.py", "scripts/*.py"],
 }
 
