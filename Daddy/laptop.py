@@ -19,6 +19,7 @@ from Daddy.core import machine
 from Daddy.core.clock import Clock
 from Daddy.core.errors import UsageError
 from Daddy.core.names import to_peer
+from Daddy.core.rom import ENVIRONMENT_VARIABLE
 from Daddy.core.settings import Config
 from Daddy.hardware import benchmark, recommend
 from Daddy.hardware.profile import Profile, default_folder
@@ -102,7 +103,7 @@ def game_config(args: argparse.Namespace, workload: str) -> Config:
 
 def _rom(args: argparse.Namespace) -> str | None:
     """An absolute path: a person means the folder they stand in, not the config file's."""
-    given = cartridge_path() if args.cartridge else args.rom or os.environ.get("DADDY_ROM")
+    given = cartridge_path() if args.cartridge else args.rom or os.environ.get(ENVIRONMENT_VARIABLE)
     return str(Path(given).expanduser().resolve()) if given else None
 
 

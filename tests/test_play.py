@@ -20,10 +20,11 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.config import load
 from Daddy.core.errors import DaddyError, RomError, UsageError, WeightsError, run_entry
 from Daddy.core.paths import RunPaths
+from Daddy.core.rom import load_rom
 from Daddy.learning.agent import Mashing
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.env import PokemonRedEnv
-from Daddy.pokemon.rom import find_rom, load_rom
+from Daddy.pokemon.rom import find_rom
 from Daddy.pokemon.starts.boot import beginning, start_state
 from Daddy.pokemon.starts.named import BY_HAND
 from Daddy.pokemon.starts.shelf import shelf_of

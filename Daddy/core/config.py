@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from Daddy.core.errors import ConfigError, FileError
 from Daddy.core.files import read_json, sha256_hex, to_json
 from Daddy.core.paths import RunPaths, SharedPaths
+from Daddy.core.rom import ENVIRONMENT_VARIABLE
 from Daddy.core.settings import RENAMED, WITHOUT_MEANING, Config, recipe
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -105,7 +106,7 @@ def _read(path: Path, what: str) -> Settings:
 
 def _from_environment(environ: Mapping[str, str]) -> Settings:
     """``DADDY_ROM``, ``DADDY_RUN_DIR``, ``DADDY_SECTION__KEY``; other names are not ours."""
-    rom = environ.get("DADDY_ROM")  # typed at a prompt: relative to where it was typed
+    rom = environ.get(ENVIRONMENT_VARIABLE)  # typed at a prompt: relative to where it was typed
     found: Settings = {"training.rom": str(Path(rom).expanduser().absolute())} if rom else {}
     for name, value in environ.items():
         if name.startswith(_PREFIX) and ("__" in name or name in _PLACES):

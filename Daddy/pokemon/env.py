@@ -17,6 +17,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from Daddy.core.rom import load_rom
 from Daddy.pokemon import milestones, story
 from Daddy.pokemon import save_state as saving
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_STEP, PYBOY_VERSION, Emulator
@@ -24,7 +25,7 @@ from Daddy.pokemon.observation import Observation, observation_space, observe
 from Daddy.pokemon.progress import Progress, read_progress
 from Daddy.pokemon.ram_map import RANDOM
 from Daddy.pokemon.reward import RewardWeights, advance, first_records, reward_parts
-from Daddy.pokemon.rom import find_rom, load_rom
+from Daddy.pokemon.rom import find_rom
 from Daddy.pokemon.starts.boot import start_state
 from Daddy.pokemon.visited import Visited
 

@@ -1,40 +1,16 @@
-"""Which game file is played: found, identified by SHA-1, or refused with the reason.
-
-Owns the list of known games. Promises that nothing else is emulated by accident: addresses mean
-nothing in another game. No file of the real game is, or may be, part of this project.
-"""
+"""Where the game file lies: what is set, else the free cartridge."""
 
 from __future__ import annotations
 
-import hashlib
 import os
-import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from Daddy.core.errors import RomError
+from Daddy.core.rom import ENVIRONMENT_VARIABLE
 from Daddy.pokemon.cartridge.build import cartridge_path
 
-ENVIRONMENT_VARIABLE = "DADDY_ROM"
 BEGINNING = "beginning"
 """The start state that every game has: the first moment a player can walk, clicked through to."""
-RED_SHA1 = "ea9bcae617fdf159b045185467ae58b2e4a48b9a"
-BLUE_SHA1 = "d7037c83e1ae5b39bde3c30787637ba1d4c48ce2"
-YELLOW_SHA1 = "cc7d03262ebfaf2f06772c1a480c7d9d5f4a38e1"
-_HEADER_TITLE = slice(0x134, 0x143)
-_SMALLEST_ROM, _LARGEST_ROM = 32 * 1024, 8 * 1024 * 1024
-_KNOWN = {RED_SHA1: "Pokémon Red", BLUE_SHA1: "Pokémon Blue"}
-
-
-@dataclass(frozen=True, slots=True)
-class Rom:
-    """One identified game: its bytes, and `real` if it is Red or Blue rather than a test game."""
-
-    name: str
-    sha1: str
-    data: bytes
-    real: bool
 
 
 def find_rom(
@@ -51,54 +27,3 @@ def find_rom(
     if setting is not None and str(setting):
         return (base or Path.cwd()) / Path(setting).expanduser()
     return Path(variable).expanduser().resolve() if variable else cartridge_path()
-
-
-def load_rom(path: Path, allow_unknown: bool = False) -> Rom:
-    """Read and identify a game file.
-
-    Raises RomError (exit code 7) when it is missing, no Game Boy game, Yellow, or unknown; an
-    unknown one runs with `allow_unknown`, and a warning says so.
-    """
-    data = _read(path)
-    sha1 = hashlib.sha1(data, usedforsecurity=False).hexdigest()
-    if sha1 in _KNOWN:
-        return Rom(_KNOWN[sha1], sha1, data, real=True)
-    if data == cartridge_path().read_bytes():
-        return Rom("Daddy cartridge", sha1, data, real=False)
-    if sha1 == YELLOW_SHA1 or b"YELLOW" in data[_HEADER_TITLE]:
-        raise RomError(
-            f"{path} is Pokémon Yellow, which keeps its facts at other addresses than Red",
-            "use PokemonRed.gb or PokemonBlue.gb",
-        )
-    return _unknown(path, data, sha1, allow_unknown)
-
-
-def _unknown(path: Path, data: bytes, sha1: str, allow: bool) -> Rom:
-    if not allow:
-        raise RomError(
-            f"{path} is not a game we know (SHA-1 {sha1}; Pokémon Red is {RED_SHA1})",
-            "check that it is an unmodified PokemonRed.gb, or pass --allow-unknown-rom",
-        )
-    warnings.warn(
-        f"playing an unknown game: {path} (SHA-1 {sha1}); its numbers may mean nothing",
-        stacklevel=3,
-    )
-    return Rom(f"unknown {sha1[:8]}", sha1, data, real=False)
-
-
-def _read(path: Path) -> bytes:
-    try:
-        size = path.stat().st_size
-        data = path.read_bytes() if _SMALLEST_ROM <= size <= _LARGEST_ROM else b""
-    except OSError as error:
-        raise RomError(
-            f"cannot read the ROM {path}: {error.strerror}",
-            f"give the path of your PokemonRed.gb (setting rom or {ENVIRONMENT_VARIABLE}), "
-            "or none for the free cartridge",
-        ) from error
-    if not data:
-        raise RomError(
-            f"{path} is no Game Boy game: {size} bytes, where 32 KiB to 8 MiB are possible",
-            "check the file; an unmodified PokemonRed.gb has 1,048,576 bytes",
-        )
-    return data

@@ -27,11 +27,12 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from Daddy.core.clock import SystemClock
+from Daddy.core.rom import load_rom
 from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH, AgentReport
 from Daddy.pokemon.cartridge.player import Player, read_facts
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.ram_map import RAM_SIZE, RAM_START
-from Daddy.pokemon.rom import find_rom, load_rom
+from Daddy.pokemon.rom import find_rom
 from Daddy.pokemon.starts.boot import beginning
 from Daddy.streaming import codec
 from Daddy.streaming.best_selector import AgentKey, Candidate, Featured, Rules, score, select

@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 
 from Daddy.core.machine import cpu_seconds, myself, usable_cores
+from Daddy.core.rom import load_rom
 from Daddy.learning.ports import VectorEnv
 from Daddy.learning.vector import Backend, make_vector, puffer_installed
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.env import PokemonRedEnv
-from Daddy.pokemon.rom import find_rom, load_rom
+from Daddy.pokemon.rom import find_rom
 from Daddy.pokemon.starts.boot import beginning
 
 ENVS_PER_CORE = 8

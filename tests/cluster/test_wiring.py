@@ -16,6 +16,7 @@ from Daddy.core.errors import FileError, RomError, SchedulerError
 from Daddy.core.files import write_atomic
 from Daddy.core.release import Release
 from Daddy.core.settings import Config
+from Daddy.pokemon.cartridge.build import cartridge_path
 
 
 def config(tmp_path: Path, **sections: dict[str, object]) -> Config:
@@ -81,12 +82,16 @@ def test_what_is_left_open_is_left_to_the_site(tmp_path: Path) -> None:
 
 def test_the_game_is_named_or_refused(tmp_path: Path) -> None:
     rom = tmp_path / "PokemonRed.gb"
-    with pytest.raises(RomError, match="no ROM at"):
-        wiring.game_name(config(tmp_path, training={"rom": str(rom)}), "local")
-    rom.write_bytes(b"")
-    assert "PokemonRed.gb" in wiring.game_name(
-        config(tmp_path, training={"rom": str(rom)}), "slurm"
-    )
+    given = config(tmp_path, training={"rom": str(rom)})
+    with pytest.raises(RomError, match="cannot read the ROM"):
+        wiring.game_name(given, "local")
+    rom.write_bytes(cartridge_path().read_bytes())
+    assert wiring.game_name(given, "slurm") == "Daddy cartridge (PokemonRed.gb)"
+    rom.write_bytes(bytes(32 * 1024))
+    with pytest.raises(RomError, match="not a game we know"):
+        wiring.game_name(given, "slurm")
+    allowed = config(tmp_path, training={"rom": str(rom), "allow_unknown_rom": True})
+    assert wiring.game_name(allowed, "slurm").startswith("unknown ")
     assert "free cartridge" in wiring.game_name(config(tmp_path), "local")
     with pytest.raises(RomError, match="no ROM is configured"):
         wiring.game_name(config(tmp_path), "slurm")

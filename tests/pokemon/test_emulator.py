@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from Daddy.core.errors import RomError
+from Daddy.core.rom import load_rom
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.progress import read_progress
-from Daddy.pokemon.rom import find_rom, load_rom
+from Daddy.pokemon.rom import find_rom
 from Daddy.pokemon.starts.boot import beginning
 
 KEYS = ["down", "left", "a", "up", "right", "b", "start", "a"] * 6

@@ -8,15 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from Daddy.core import rom
 from Daddy.core.errors import RomError
+from Daddy.core.rom import ENVIRONMENT_VARIABLE, Rom, load_rom
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon import rom, story
+from Daddy.pokemon import story
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.party import CUT
 from Daddy.pokemon.progress import not_started, read_progress
 from Daddy.pokemon.reading import table
-from Daddy.pokemon.rom import ENVIRONMENT_VARIABLE, Rom, find_rom, load_rom
+from Daddy.pokemon.rom import find_rom
 from Daddy.pokemon.starts import boot, driver
 from tests.pokemon.fact_sheet import SLOT_HP, SLOT_LEVEL, SLOT_MAX_HP
 from tests.pokemon.lookalike import BANKS, NOTES, lookalike, mark

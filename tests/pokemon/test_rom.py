@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from Daddy.core import rom
 from Daddy.core.errors import RomError
-from Daddy.pokemon import rom
+from Daddy.core.rom import BLUE_SHA1, RED_SHA1, load_rom
 from Daddy.pokemon.cartridge.build import cartridge_path
-from Daddy.pokemon.rom import BLUE_SHA1, RED_SHA1, find_rom, load_rom
+from Daddy.pokemon.rom import find_rom
 
 
 def fake_rom(path: Path, title: bytes = b"SOMETHING") -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
@@ -24,6 +25,7 @@ from Daddy.core.job import RELEASE
 from Daddy.core.names import new_incarnation
 from Daddy.core.paths import RunPaths
 from Daddy.core.release import Release
+from Daddy.core.rom import load_rom
 from Daddy.core.settings import Config
 from Daddy.core.wall import drain_margin
 
@@ -54,17 +56,15 @@ def choose_executor(config: Config, environ: Mapping[str, str]) -> str:
 
 
 def game_name(config: Config, executor: str) -> str:
-    """What is played, for ``start`` and ``status``; RomError where it cannot be or is not meant."""
+    """What is played, for ``start``; RomError where it cannot be or is not meant."""
     training = config.training
     if training.workload != "pokemon_red":
         return training.workload
     if training.rom is not None:
-        rom = Path(training.rom)
-        if not rom.is_file():
-            raise RomError(
-                f"there is no ROM at {rom}", "set training.rom or DADDY_ROM to your own ROM file"
-            )
-        return f"the ROM {rom.name}"
+        path = Path(training.rom)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the name says that it is unknown
+            return f"{load_rom(path, training.allow_unknown_rom).name} ({path.name})"
     if executor == "slurm" and not training.cartridge:
         raise RomError(
             "no ROM is configured, and GPU jobs would play the free test cartridge",

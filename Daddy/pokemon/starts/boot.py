@@ -13,10 +13,11 @@ from itertools import cycle
 from pathlib import Path
 
 from Daddy.core.errors import RomError
+from Daddy.core.rom import Rom
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.progress import read_progress
-from Daddy.pokemon.rom import BEGINNING, Rom
+from Daddy.pokemon.rom import BEGINNING
 
 _CLOCK_RUNS = 0b1
 _CLICK_LIMIT = 3_000

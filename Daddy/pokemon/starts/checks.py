@@ -15,8 +15,9 @@ def check_start(
     """RomError (exit code 7) that says what is wrong with the game or with where it begins."""
     if not start and rom_path in (None, str(cartridge_path())):
         return
+    from Daddy.core.rom import load_rom
     from Daddy.pokemon.emulator import Emulator
-    from Daddy.pokemon.rom import find_rom, load_rom
+    from Daddy.pokemon.rom import find_rom
     from Daddy.pokemon.starts.boot import default_start, start_state
     from Daddy.pokemon.starts.preflight import preflight
 

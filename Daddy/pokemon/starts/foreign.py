@@ -19,8 +19,8 @@ from typing import Final
 from Daddy.core.errors import ExitCode, RomError, run_entry
 from Daddy.core.files import read_bounded, write_new
 from Daddy.core.process import ProcessTimeoutError, run
+from Daddy.core.rom import Rom
 from Daddy.pokemon.emulator import PYBOY_VERSION, STATE_FORMAT, Emulator
-from Daddy.pokemon.rom import Rom
 from Daddy.pokemon.starts.preflight import FIX, preflight
 
 TIME_LIMIT_S: Final = 20.0

@@ -158,10 +158,21 @@ def test_everything_that_is_wrong_is_said_at_once(person: Person, site: Shim) ->
     assert said.returncode == 7
     # the third: the nodes do not see /tmp; a checkout there adds its Python as the fourth
     assert re.search(r"[34] things stand in the way", said.stderr)
-    assert "no ROM at /nowhere" in said.stderr
+    assert "cannot read the ROM /nowhere" in said.stderr
     assert "there is no partition gpu-linuxlab here; there are: gpu" in said.stderr
     assert "--partition gpu" in said.stderr
     assert not person.run.intent.exists()
+
+
+def test_a_game_nobody_knows_is_refused_before_a_job_waits_for_it(person: Person) -> None:
+    wrong = person.config.with_name("PokemonRed.gb")
+    wrong.write_bytes(bytes(32 * 1024))
+    wants(person, training={"workload": "pokemon_red", "rom": str(wrong)})
+    said = person.says("start")
+    assert said.returncode == 7
+    assert "is not a game we know" in said.stderr
+    assert "allow_unknown_rom" in said.stderr
+    assert not person.run.root.exists()
 
 
 def test_a_limit_over_the_partition_s_is_refused_before_anything_is_submitted(

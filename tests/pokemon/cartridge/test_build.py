@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sys
 
 import pytest
 
 from Daddy.core.process import run
+from Daddy.core.rom import CARTRIDGE_SHA1
 from Daddy.pokemon.cartridge import build as building
 from Daddy.pokemon.cartridge.build import SOURCE, build, cartridge_path, main
 from Daddy.pokemon.cartridge.header import header_checksum
@@ -17,6 +19,10 @@ ROM = cartridge_path().read_bytes()
 
 def test_rebuilding_gives_the_committed_bytes() -> None:
     assert build()[0] == ROM
+
+
+def test_the_committed_image_is_the_one_that_is_known_by_its_hash() -> None:
+    assert hashlib.sha1(ROM).hexdigest() == CARTRIDGE_SHA1
 
 
 def test_check_says_yes_for_the_committed_image_and_no_for_another(

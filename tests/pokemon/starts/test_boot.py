@@ -3,10 +3,11 @@ from __future__ import annotations
 import pytest
 
 from Daddy.core.errors import RomError
+from Daddy.core.rom import Rom, load_rom
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.progress import read_progress
-from Daddy.pokemon.rom import Rom, find_rom, load_rom
+from Daddy.pokemon.rom import find_rom
 from Daddy.pokemon.starts import boot
 
 CARTRIDGE = load_rom(find_rom(None, environ={}))

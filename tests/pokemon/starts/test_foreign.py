@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.errors import RomError
+from Daddy.core.rom import load_rom
 from Daddy.pokemon.emulator import STATE_FORMAT, Emulator
-from Daddy.pokemon.rom import find_rom, load_rom
+from Daddy.pokemon.rom import find_rom
 from Daddy.pokemon.starts import foreign
 from Daddy.pokemon.starts.boot import beginning
 from Daddy.pokemon.starts.foreign import adopt, refusal
