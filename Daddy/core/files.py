@@ -45,7 +45,7 @@ def _naming(path: Path) -> Iterator[None]:
         raise
 
 
-def _write_temp(folder: Path, data: bytes, mode: int) -> Path:
+def _write_temp(folder: Path, data: bytes, mode: int, *, durable: bool = True) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     temp = folder / f".tmp-{os.getpid()}-{uuid.uuid4().hex}"
     descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -53,22 +53,27 @@ def _write_temp(folder: Path, data: bytes, mode: int) -> Path:
         with _naming(folder), os.fdopen(descriptor, "wb") as stream:
             stream.write(data)
             stream.flush()
-            os.fsync(stream.fileno())
+            if durable:
+                os.fsync(stream.fileno())
     except BaseException:
         temp.unlink(missing_ok=True)
         raise
     return temp
 
 
-def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """Replace ``path`` by ``data``: a reader sees the old bytes or the new, never a mixture."""
-    temp = _write_temp(path.parent, data, mode)
+def write_atomic(path: Path, data: bytes, mode: int = 0o644, *, durable: bool = True) -> None:
+    """Replace ``path`` by ``data``: a reader sees the old bytes or the new, never a mixture.
+
+    Without ``durable`` the disk is not waited for: for what means nothing after a power cut.
+    """
+    temp = _write_temp(path.parent, data, mode, durable=durable)
     try:
         temp.replace(path)
     except BaseException:
         temp.unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
+    if durable:
+        _sync_folder(path.parent)
 
 
 def write_new(path: Path, data: bytes, mode: int = 0o644) -> None:
@@ -174,9 +179,9 @@ def to_json(value: Mapping[str, Any]) -> bytes:
     return (json.dumps(value, sort_keys=True, indent=1, allow_nan=False) + "\n").encode()
 
 
-def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write ``value`` to ``path`` atomically."""
-    write_atomic(path, to_json(value))
+def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True) -> None:
+    """Write ``value`` to ``path`` as :func:`write_atomic` does."""
+    write_atomic(path, to_json(value), durable=durable)
 
 
 def sha256_hex(data: bytes) -> str:

@@ -136,7 +136,7 @@ class Lease:
         """Prove life: the counter in ``beat.json`` moves, ``data`` rides along."""
         self._counter += 1
         beat = {**(data or {}), "term": self.term, "counter": self._counter}
-        write_json(self._folder / "beat.json", beat)
+        write_json(self._folder / "beat.json", beat, durable=False)
 
     def release(self, reason: str) -> None:
         """End the term in good order."""

@@ -183,10 +183,11 @@ _CHILDREN: list[subprocess.Popen[bytes]] = []
 
 def _reap_later(child: subprocess.Popen[bytes]) -> None:
     """Keep a handle, so that an ended child is reaped and does not stay a zombie for long."""
-    reap()
+    running()
     _CHILDREN.append(child)
 
 
-def reap() -> None:
-    """Collect children of :func:`start` that have ended."""
+def running() -> set[int]:
+    """Collect the children of :func:`start` that have ended; the pids of those that have not."""
     _CHILDREN[:] = [one for one in _CHILDREN if one.poll() is None]
+    return {one.pid for one in _CHILDREN}

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from Daddy.core.clock import Clock
 from Daddy.core.machine import ProcessId, end_tree, is_alive
-from Daddy.core.process import reap, start
+from Daddy.core.process import running, start
 
 _FIRST_DELAY_S = 1.0
 _LONGEST_DELAY_S = 300.0
@@ -46,10 +46,10 @@ class Companions:
 
     def tend(self) -> None:
         """Start what should run and does not."""
-        reap()
+        children = running()
         now = self._clock.monotonic()
         for name, state in self._states.items():
-            if state.process is not None and is_alive(state.process):
+            if state.process is not None and state.process.pid in children:
                 continue
             if state.process is not None:
                 self._mourn(state, now)
@@ -76,4 +76,4 @@ class Companions:
         for state in self._states.values():
             if state.process is not None:
                 end_tree(state.process, grace_s)
-        reap()
+        running()

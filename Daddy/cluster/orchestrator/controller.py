@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from Daddy.cluster.orchestrator.actions import Plan
 from Daddy.cluster.orchestrator.companions import Companions
 from Daddy.cluster.orchestrator.effects import Effects
+from Daddy.cluster.orchestrator.glance import Glance
 from Daddy.cluster.orchestrator.history import Entry
 from Daddy.cluster.orchestrator.inquest import Inquest
 from Daddy.cluster.orchestrator.intent import read_intent, write_intent
@@ -38,7 +39,7 @@ from Daddy.cluster.orchestrator.summary import summarise
 from Daddy.core.clock import Clock
 from Daddy.core.errors import ControllerAliveError, FileError
 from Daddy.core.files import write_json
-from Daddy.core.lease import Lease, standing
+from Daddy.core.lease import Lease
 from Daddy.core.paths import RunPaths
 
 _BEAT_S = 10.0
@@ -73,6 +74,7 @@ class Controller:
         self._parts = parts
         self._policy = parts.rules("")
         self._silence = parts.silence or Silence(parts.clock)
+        self._glance = Glance(parts.run)
         self._inquest = Inquest(parts.scheduler)
         self._beaten = float("-inf")
         self._known: Snapshot | None = None
@@ -221,7 +223,7 @@ class Controller:
     def _idle(self, stop: threading.Event, wake_at: float) -> None:
         """Wait until ``wake_at``, or until a small file says that something happened."""
         parts = self._parts
-        before = self._look()
+        before = self._glance(self._policy.max_running)
         most = max(self._policy.pass_s, self._policy.quiet_pass_s)
         longest = min(most, wake_at - parts.clock.now())  # wall clocks are set back
         until = parts.clock.monotonic() + longest
@@ -230,14 +232,8 @@ class Controller:
                 return
             self._beat()
             parts.companions.tend()
-            if self._look() != before:
+            if self._glance(self._policy.max_running) != before:
                 return
-
-    def _look(self) -> tuple[object, ...]:
-        """The intent, and how each slot's lease stands."""
-        run = self._parts.run
-        slots = range(self._policy.max_running)
-        return (read_intent(run), *(standing(run.slot(slot).lease) for slot in slots))
 
 
 def _others(snapshot: Observation) -> int:
