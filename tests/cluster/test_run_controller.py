@@ -178,7 +178,11 @@ def test_status_before_any_start_says_so(person: Person) -> None:
     ("change", "code", "words"),
     [
         ({"slurm": {"max_runing": 4}}, 3, "slurm.max_running"),
-        ({"training": {"workload": "pokemon_red", "rom": "/nowhere/PokemonRed.gb"}}, 7, "no ROM"),
+        (
+            {"training": {"workload": "pokemon_red", "rom": "/nowhere/PokemonRed.gb"}},
+            7,
+            "cannot read the ROM",
+        ),
         ({"controller": {"executor": "slurm"}}, 4, "sbatch"),
     ],
 )

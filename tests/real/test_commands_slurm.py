@@ -10,20 +10,18 @@ from tests.cluster.conftest import Person
 from tests.patience import until
 from tests.real.conftest import Sandbox, Student
 
-HEALTHY_S = 0.5
-FROZEN_S = 2.0
+WAITED_S = 5.0
+"""squeue alone would wait for twenty seconds; how quick a status is, a bench tells."""
 
 
-def quickest(person: Person, code: int, tries: int = 3) -> tuple[float, float]:
-    """Seconds that ``status`` takes, and those it computes: the best of a few."""
+def quickest(person: Person, code: int, tries: int = 3) -> float:
+    """Seconds that ``status`` takes: the best of a few."""
     took = []
     for _ in range(tries):
-        before, began = os.times(), time.monotonic()
+        began = time.monotonic()
         told = person.says("status")
-        wall, after = time.monotonic() - began, os.times()
+        took.append(time.monotonic() - began)
         assert told.returncode == code, told.stdout + told.stderr
-        cpu = after.children_user - before.children_user
-        took.append((wall, cpu + after.children_system - before.children_system))
     return min(took)
 
 
@@ -39,21 +37,16 @@ def test_partition_and_limit_are_judged_by_what_slurm_says_of_itself(student: St
     assert not student.run.intent.exists()
 
 
-def test_status_is_quick_and_does_not_wait_for_a_frozen_slurmctld(
-    sandbox: Sandbox, student: Student
-) -> None:
+def test_status_does_not_wait_for_a_frozen_slurmctld(sandbox: Sandbox, student: Student) -> None:
     """Also a run under /tmp is taken here: the nodes are this very host, by their boot time."""
     said = student.says("start")
     assert said.returncode == 0, said.stderr
     assert until(lambda: student.sees()["exit_code"] == 0, 60)
-    healthy, cpu = quickest(student, 0)
+    healthy = quickest(student, 0)
     os.kill(student.controller, signal.SIGKILL)
     with sandbox.frozen("slurmctld"):
         student.run.status.unlink()
-        frozen, _ = quickest(student, 22)
+        frozen = quickest(student, 22)
         text = student.says("status").stdout
-    waited = frozen - healthy
-    print(f"status: {healthy:.2f} s ({cpu:.2f} s of CPU), {frozen:.2f} s with slurmctld frozen")
     assert "2 of 2 slots give signs of life" in text
-    assert healthy < HEALTHY_S or cpu < HEALTHY_S  # others use these cores too
-    assert frozen < FROZEN_S or waited < FROZEN_S - HEALTHY_S
+    assert frozen - healthy < WAITED_S, (healthy, frozen)
