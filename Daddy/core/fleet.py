@@ -86,9 +86,11 @@ class Laptop:
 
 @dataclass(slots=True)
 class Viewer:
-    """What the viewer showed: frames per agent, and the way they came."""
+    """What the viewer showed: frames per agent, who is live, and the way they came."""
 
     frames: dict[str, int] = field(default_factory=dict)
+    live: frozenset[str] = frozenset()
+    """Agents of whom the last report brought new frames."""
     transport: str = ""
 
     @property
@@ -208,7 +210,9 @@ def _viewer(fleet: Fleet, event: Mapping[str, Any]) -> None:
     data, viewer = event["data"], fleet.viewer
     if data.get("transport"):
         viewer.transport = data["transport"]
-    for agent, frames in data.get("frames", {}).items():
+    frames_of = data.get("frames", {})
+    viewer.live = frozenset(agent for agent, frames in frames_of.items() if int(frames))
+    for agent, frames in frames_of.items():
         viewer.frames[agent] = viewer.frames.get(agent, 0) + int(frames)
 
 

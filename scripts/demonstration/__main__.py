@@ -33,6 +33,9 @@ TELL_EVERY_S = 15.0
 LONGEST_S = 1800.0
 """However slow the machine: a demo that has not finished by then says so and ends."""
 RANDOM_EPISODES = 64
+_PANELS = 2
+_MOMENT_S = 30.0
+"""What a last picture with all panels live is waited for: a job may just have been handed over."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -114,7 +117,7 @@ def _watch(run: RunPaths, clock: Clock, console: Console, enough: Enough) -> Non
 
 @dataclass(frozen=True, slots=True)
 class Enough:
-    """When a person has seen it all: time, steps and hand-overs."""
+    """When a person has seen it all: time, steps, hand-overs, and two agents live at once."""
 
     seconds: float
     steps: int
@@ -125,7 +128,8 @@ class Enough:
         if elapsed >= LONGEST_S:
             return f"this machine is slow: ending after {format_duration(elapsed)}"
         steps, passed = int(view.head.get("fleet_steps", 0)), len(view.fleet.handovers())
-        if elapsed >= self.seconds and steps >= self.steps and passed >= self.handovers:
+        live = len(view.fleet.viewer.live) >= _PANELS or elapsed >= self.seconds + _MOMENT_S
+        if elapsed >= self.seconds and steps >= self.steps and passed >= self.handovers and live:
             return f"enough seen after {format_duration(elapsed)}"
         return None
 

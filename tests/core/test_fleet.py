@@ -51,6 +51,7 @@ def test_episodes_frames_and_versions_are_gathered():
     )
     assert [one.value for one in fleet.episodes] == [1.0, 3.0]
     assert fleet.viewer.total == 7
+    assert fleet.viewer.live == {"a", "b"}
     assert (fleet.viewer.transport, fleet.laptop.transport) == ("ssh-R", "rsync+ssh")
     assert fleet.laptop.versions == [3]
 
