@@ -82,6 +82,7 @@ class Source:
         self.status: Status | None = None
         self.rows: tuple[Row, ...] = ()
         self.streams: dict[int, Stream] = {}
+        self._outgoing: dict[int, tuple[Row, Stream]] = {}
         self.totals: dict[str, int] = {}
         self._need_keys: deque[float] = deque(maxlen=_NEED_KEYS)
         self._offset_ms: float | None = None
@@ -153,6 +154,7 @@ class Source:
 
     def _telemetry(self, rows: list[Row]) -> str:
         news = self._news(rows)
+        self._keep_outgoing(rows)
         self.rows = tuple(rows)
         live = {row.stream: row for row in rows if row.stream}
         for number in [one for one in self.streams if one not in live]:
@@ -160,6 +162,14 @@ class Source:
         for number, row in live.items():
             self._stream(number).returns.append(row.episode_return)
         return "  ·  ".join(news)
+
+    def _keep_outgoing(self, rows: list[Row]) -> None:
+        """Whom a newcomer replaces is shown until the newcomer's first picture is here."""
+        coming = {row.place: row.stream for row in rows if row.place}
+        for row in self.rows:
+            stream = self.streams.get(row.stream)
+            if stream and stream.pixels and coming.get(row.place, row.stream) != row.stream:
+                self._outgoing[row.place] = (row, stream)
 
     def _news(self, rows: list[Row]) -> list[str]:
         """What featured agents have just achieved."""
@@ -190,6 +200,9 @@ class Source:
     def panel(self, row: Row, now: float) -> Panel:
         """One featured agent, ready to draw."""
         stream = self.streams.get(row.stream) or Stream()
+        if stream.pixels is None and row.place in self._outgoing:
+            before, last = self._outgoing[row.place]
+            row, stream = (before, last) if now - last.received <= STALE_S else (row, stream)
         silent = now - stream.received if stream.pixels else 0.0
         return Panel(
             name=self.name(row),
