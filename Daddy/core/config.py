@@ -43,18 +43,21 @@ def load(
     """
     environ = environ or {}
     file = path or DEFAULT_CONFIG
-    layers = [_read(file, "config file")]
+    layers = {str(file): _read(file, "config file")}
     name = site or environ.get("DADDY_SITE")
     if name:
-        layers.append(_read(SITES / f"{name}.json", "site profile"))
-    layers.append(_from_environment(environ))
-    layers.append({key: value for key, value in (overrides or {}).items() if value is not None})
+        layers[f"site {name}"] = _read(SITES / f"{name}.json", "site profile")
+    layers["environment"] = _from_environment(environ)
+    layers["flags"] = {
+        name: value for name, value in (overrides or {}).items() if value is not None
+    }
     merged: Settings = {}
-    for layer in layers:
+    for layer in layers.values():
         said = _translate(_flatten(layer))
         meant = recipe(said.get("training.profile"))
         merged.update({**{f"training.{name}": value for name, value in meant.items()}, **said})
-    return _absolute(_check(_unflatten(merged), str(file)), file.resolve().parent)
+    source = " + ".join(name for name, layer in layers.items() if layer)
+    return _absolute(_check(_unflatten(merged), source), file.resolve().parent)
 
 
 def load_effective(path: Path) -> Config:
@@ -160,7 +163,7 @@ def _explain(place: Sequence[int | str], message: str) -> str:
     key = ".".join(str(part) for part in place) or "config"
     if message != "Extra inputs are not permitted":
         return f"{key}: {message}"
-    near = difflib.get_close_matches(key, list(known_keys()), n=1, cutoff=0.0)
+    near = difflib.get_close_matches(key, [*Config.model_fields, *known_keys()], n=1, cutoff=0.0)
     return f"{key}: unknown key; the nearest valid one is {near[0]}"
 
 

@@ -32,6 +32,15 @@ def test_all_errors_are_told_at_once_and_an_unknown_key_with_the_nearest(tmp_pat
     assert caught.value.exit_code == ExitCode.CONFIGURATION
 
 
+def test_an_error_names_the_places_it_may_come_from_and_a_section_is_a_valid_name(tmp_path):
+    file = write(tmp_path / "c.json", {"traning": {"seed": 1}})
+    with pytest.raises(ConfigError) as caught:
+        config.load(file, {"training.num_envs": 0}, {"DADDY_SLURM__PARTITION": "gpu"})
+    text = str(caught.value)
+    assert "c.json + environment + flags cannot be used" in text
+    assert "traning: unknown key; the nearest valid one is training" in text
+
+
 def test_flags_win_over_environment_over_site_over_file(tmp_path, monkeypatch):
     monkeypatch.setattr(config, "SITES", tmp_path)
     file = write(tmp_path / "c.json", {"training": {"num_envs": 1, "seed": 1, "gamma": 0.1}})
