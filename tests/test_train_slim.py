@@ -120,6 +120,7 @@ def test_a_new_process_goes_on_bit_for_bit(tmp_path, workload, steps):
         desk.configure(workload=workload, episode_steps=100)
     whole = straight.learn("--total-steps", str(steps))
     assert whole.returncode == 0, whole.stderr
+    assert whole.stderr == "", "nothing that a person could do anything about"
     for part in (steps // 2, steps):
         done = halves.learn("--total-steps", str(part))
         assert done.returncode == 0, done.stderr

@@ -25,7 +25,7 @@ prepare     quiet logs and threads before torch and gymnasium load
 randomness  the process-wide generators, seeded and kept together
 checkpoint  everything private of one peer on disk, whole or not at all
 
-vector      N environments behind one call (vector_puffer is the only door to pufferlib)
+vector      N environments behind one call (pufferlib_door: the only way to pufferlib)
 cartpole    the second workload's environment
 player      playing without learning, many environments at once
 agent       one policy in one environment, for showing and judging

@@ -20,12 +20,11 @@ from typing import Any, TypeVar
 import numpy as np
 from gymnasium.spaces import Box, MultiDiscrete
 from numpy.typing import NDArray
-from pufferlib.environment import PufferEnv
-from pufferlib.vector import CLOSE, INFO, MAIN, RESET, STEP
 
 from Daddy.core.files import write_atomic
 from Daddy.core.machine import die_with_parent
 from Daddy.learning.ports import EpisodeEnd
+from Daddy.learning.pufferlib_door import PufferEnv, pufferlib_vector
 from Daddy.learning.vector_rows import EnvFactory, EnvRow, Layout, Rows
 
 T = TypeVar("T")
@@ -136,13 +135,13 @@ def env_process(
     flags: NDArray[np.uint8] = np.ndarray(processes, np.uint8, shared.semaphores)
     env_fn, seat = arguments[0]
     group: EnvGroup | None = None
-    while _woken(seat, driver) and flags[index] != CLOSE:
+    while _woken(seat, driver) and flags[index] != pufferlib_vector.CLOSE:
         try:
             group = group or creators[0](env_fn, seat, buf=buffer)
             infos = _obey(group, int(flags[index]), messages, actions)
         except Exception:  # noqa: BLE001 - told to the driver, which raises it
             infos = [traceback.format_exc()]
-        flags[index] = INFO if infos else MAIN
+        flags[index] = pufferlib_vector.INFO if infos else pufferlib_vector.MAIN
         if infos:
             answers.send(infos)
         seat.done.release()
@@ -159,9 +158,9 @@ def _woken(seat: Seat, driver: int) -> bool:
 
 
 def _obey(group: EnvGroup, command: int, messages: Connection, actions: Any) -> list[Any]:
-    if command == RESET:
+    if command == pufferlib_vector.RESET:
         return group.reset(messages.recv())[1]
-    return group.step(actions)[4] if command == STEP else []
+    return group.step(actions)[4] if command == pufferlib_vector.STEP else []
 
 
 class _Shared:

@@ -1,4 +1,4 @@
-"""Door to pufferlib: N environments in as many processes as there are cores.
+"""pufferlib's processes: N environments in as many processes as there are cores.
 
 pufferlib brings the shared memory and its protocol; the waiting is ours. Its driver polls without
 pause, its env processes too, a dead env process lets the driver spin for ever, and env processes
@@ -11,8 +11,7 @@ from __future__ import annotations
 import atexit
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr
-from io import StringIO
+from contextlib import contextmanager
 from multiprocessing import Semaphore
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +23,9 @@ from numpy.typing import NDArray
 from Daddy.core.errors import DaddyError
 from Daddy.core.files import write_atomic
 from Daddy.learning.ports import EpisodeEnd, Transition
+from Daddy.learning.pufferlib_door import pufferlib_vector
 from Daddy.learning.vector_process import EnvGroup, Seat, env_process, state_path
 from Daddy.learning.vector_rows import EnvFactory, Rows, layout_of
-
-with redirect_stderr(StringIO()):  # it imports gym, which prints that nobody maintains gym
-    from pufferlib import vector as pufferlib_vector
 
 if TYPE_CHECKING:
     from Daddy.learning.ports import Observations

@@ -11,7 +11,7 @@ from tests.architecture.tree import Source, imports_of
 
 DOORS = {
     "pyboy": ["Daddy/pokemon/emulator.py"],
-    "pufferlib": ["Daddy/learning/vector*.py", "scripts/benches/vector.py"],
+    "pufferlib": ["Daddy/learning/pufferlib_door.py", "scripts/benches/vector.py"],
     "submitit": [
         "Daddy/cluster/orchestrator/slurm_scheduler.py",
         "Daddy/cluster/orchestrator/local_scheduler.py",

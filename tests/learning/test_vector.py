@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, is_dataclass
 from functools import partial
@@ -191,3 +193,13 @@ def test_without_pufferlib_threads_are_chosen_and_asking_for_it_says_so(
     assert type(make("auto", Slow)).__name__ == "ThreadVector"
     with pytest.raises(UsageError, match="pufferlib is not installed"):
         make("pufferlib", Slow)
+
+
+def test_pufferlib_is_loaded_without_a_word() -> None:
+    code = (
+        "from Daddy.learning import prepare; prepare.prepare(); import Daddy.learning.vector_puffer"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
