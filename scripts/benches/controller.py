@@ -4,7 +4,8 @@ Ours is the product's controller on the product's local queue, successors queued
 does what the usual loop does: look at the queue every so often, and submit for what is missing
 after it has ended. Both keep the same short jobs alive in the same queue in the same run; the
 limit is every place used all the time. The queue of one machine has no waits: what queueing ahead
-is worth on a busy cluster comes on top. Also: what one pass of the planner costs.
+is worth on a busy cluster comes on top. Also: what one pass of the planner costs, and how long
+``status`` takes.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from Daddy.core.events import EventWriter
 from Daddy.core.lease import Lease
 from Daddy.core.names import new_token
 from Daddy.core.paths import RunPaths
-from scripts.benches import _planner
+from scripts.benches import _planner, _status
 
 SLOTS = 2
 JOB_S = 2.0
@@ -190,11 +191,11 @@ def _measure(keep: Callable[[Stage, float], None], seconds: float) -> dict[str, 
     stage = Stage(root / "run")
     try:
         keep(stage, seconds)
-        spans = stage.spans()
+        spans, asked = stage.spans(), _status.figures(stage.run) if keep is ours else {}
     finally:
         stage.clear()
         shutil.rmtree(root, ignore_errors=True)
-    return _figures(spans)
+    return {**_figures(spans), **asked}
 
 
 def _figures(spans: list[Span]) -> dict[str, object]:
