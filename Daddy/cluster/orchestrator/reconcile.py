@@ -9,6 +9,7 @@ listing counts for that only when it was begun after the submission had surely e
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from Daddy.cluster.orchestrator.history import Entry
 from Daddy.cluster.orchestrator.outcomes import from_goodbye, outcome_of
@@ -45,8 +46,9 @@ def reconcile(
             entries.append(Entry("learnt", now, data={"site": {"keeps_marks": False}, "why": why}))
         row = row or unmarked.get(attempt.job_id or -1)
         entries += _about(attempt, row, view, ledger, snapshot, policy, now)
-    entries += _adopt(ledger, snapshot, now)
-    entries += _orphans(ledger, slots, entries, now)
+    live = {attempt.token for attempt in ledger.live}
+    entries += _adopt(ledger, live, snapshot, now)
+    entries += _orphans(ledger, live, slots, entries, now)
     entries += _learn(ledger, snapshot, policy, entries, now)
     return tuple(entries)
 
@@ -212,9 +214,10 @@ def _gone(attempt: Attempt, view: SlotView | None, now: float) -> Entry:
     return Entry("ended", now, attempt.token, data)
 
 
-def _adopt(ledger: Ledger, snapshot: Snapshot, now: float) -> Iterator[Entry]:
+def _adopt(
+    ledger: Ledger, live: AbstractSet[str], snapshot: Snapshot, now: float
+) -> Iterator[Entry]:
     """Jobs with our run's mark that the ledger lost, or had given up before they came."""
-    live = {attempt.token for attempt in ledger.live}
     strange = [job for job in snapshot.jobs if job.token not in live]
     strange = [job for job in strange if job.state is not JobState.ENDED]
     known = {attempt.token for attempt in ledger.attempts} if strange else set()
@@ -227,12 +230,17 @@ def _adopt(ledger: Ledger, snapshot: Snapshot, now: float) -> Iterator[Entry]:
 
 
 def _orphans(
-    ledger: Ledger, slots: Sequence[SlotView], entries: Sequence[Entry], now: float
+    ledger: Ledger,
+    live: AbstractSet[str],
+    slots: Sequence[SlotView],
+    entries: Sequence[Entry],
+    now: float,
 ) -> Iterator[Entry]:
     """Terms that go on without their holder. Somebody's learner that we never started is let be."""
     ended = {one.token for one in entries if one.kind in ("ended", "rejected", "requeued")}
     adopted = {one.token for one in entries if one.kind == "submitted"}
-    live = ({one.token for one in ledger.live} | adopted) - ended
+    if adopted or ended:
+        live = (live | adopted) - ended
     noted = {(one.slot, one.term) for one in ledger.orphans}
     for view in slots:
         gone = view.token not in live and view.holder_alive is not True
@@ -256,9 +264,11 @@ def _learn(
         why = f"job {capped[0].job_id} waits for the cap ({capped[0].why})"
         yield _site({"enforced": True}, why, now)
     surplus = any(entry.data.get("outcome") == Outcome.NOT_NEEDED.value for entry in entries)
+    if not (surplus and ledger.site.enforced):
+        return
     holders = {attempt.token for attempt in ledger.live if attempt.training}
     running = {job.token for job in snapshot.jobs if job.state is JobState.RUNNING}
-    if surplus and ledger.site.enforced and len(holders & running) >= policy.max_running:
+    if len(holders & running) >= policy.max_running:
         why = "a successor started while every slot was running"
         yield _site({"max_running": policy.max_running + 1}, why, now)
 

@@ -62,10 +62,13 @@ def _shrink(view: View, ahead: int) -> list[Action]:
         return []
     policy = view.policy
     most = view.desired.slots + max(ahead, policy.spares + policy.extra)
+    surplus = len(view.ledger.live) - most
+    if surplus <= 0:
+        return []
     newest = sorted(_queued(view), key=lambda one: -one.number)
     return [
         Cancel(one.token, one.job_id, "more jobs wait than may start")
-        for one in newest[: max(0, len(view.ledger.live) - most)]
+        for one in newest[:surplus]
         if one.job_id is not None and one.cancelled_ts is None
     ]
 
