@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,17 @@ def test_beats_alone_change_nothing_and_what_stands_still_is_not_read_again(
     look = Glance(run)
     first = look(1)
     assert [look(1) for _ in range(50)] == [first] * 50
-    assert len(read) == 1
+    assert len(read) == 2, "once more, for what came within the same tick"
     lease.beat()
-    assert look(1) == first
-    assert len(read) == 2
+    assert [look(1) for _ in range(50)] == [first] * 50
+    assert len(read) == 4
+
+
+def test_a_goodbye_within_the_same_tick_is_seen_at_the_next_look(run: RunPaths) -> None:
+    lease, folder = Lease.claim(run.slot(0).lease, {}), run.slot(0).lease
+    assert lease is not None
+    look, stamp = Glance(run), folder.stat()
+    assert look(1)[1] == (1, False)
+    lease.release("exit 10")
+    os.utime(folder, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert look(1)[1] == (1, True)

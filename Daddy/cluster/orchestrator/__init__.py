@@ -3,16 +3,17 @@
 Enter at ``run_controller``; ``commands`` has one module for each word. The loop in ``controller``
 reads the queue through a ``scheduler`` (``slurm_scheduler`` or ``local_scheduler``), lets the pure
 ``reconcile`` write down what was seen (``outcomes``: how jobs ended), asks the pure ``plan`` (made
-of ``decisions``) what to do, and applies it through ``effects``;
-``ledger`` remembers. ``slurm_templates`` is the only source of job scripts, ``slurm_commands``
-runs and counts Slurm's programs, and what they print is read by the pure ``slurm_listing``
-(squeue), ``slurm_states``, ``slurm_reasons`` (why jobs wait), ``slurm_marks`` (whose they are),
-``slurm_show`` (scontrol), ``slurm_site`` with ``slurm_limits`` (what the site allows) and
-``slurm_autopsy`` behind ``slurm_accounting`` (sacct), which the ``inquest`` asks about the dead.
-``local_job`` runs beside each local job, ``slots`` reads the learners' leases, ``daemon`` outlives
-the shell, ``notify`` tells the person. ``orders`` is what jobs read when they start. Without a
-controller jobs make its passes: ``sidecar`` watches (``decisions.failover`` decides, ``failover``
-says whether they may), ``single_pass`` is one pass. ``records`` holds the nouns all of them share.
+of ``decisions``) what to do, and applies it through ``effects``; ``ledger`` remembers.
+``slurm_templates`` is the only source of job scripts, ``slurm_commands`` runs and counts Slurm's
+programs, and what they print is read by the pure ``slurm_listing`` (squeue), ``slurm_states``,
+``slurm_reasons`` (why jobs wait), ``slurm_marks`` (whose they are), ``slurm_show`` (scontrol),
+``slurm_site`` with ``slurm_limits`` (what the site allows) and ``slurm_autopsy`` behind
+``slurm_accounting`` (sacct), which the ``inquest`` asks about the dead. ``local_job`` runs beside
+each local job, ``slots`` reads the learners' leases (between passes ``glance`` only looks whether
+they changed), ``daemon`` outlives the shell, ``notify`` tells the person. ``orders`` is what jobs
+read when they start. Without a controller jobs make its passes: ``sidecar`` watches
+(``decisions.failover`` decides, ``failover`` says whether they may), ``single_pass`` is one pass.
+``records`` holds the nouns all of them share.
 
 Callers may use: ``run_controller.main(argv) -> int``, ``plan.plan``, ``slurm_templates.render``,
 ``scheduler.Scheduler``, ``commands.report.read_status``, ``single_pass.one_pass``.

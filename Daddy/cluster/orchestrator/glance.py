@@ -20,11 +20,7 @@ _Stamp = tuple[int, int, int] | None
 
 
 class Glance:
-    """How a run's intent and its slots' leases stand, as one value to be compared.
-
-    A change within the same tick of the file system's clock (4 ms) as the one before it is seen
-    with the next one: a beat, at the latest.
-    """
+    """How a run's intent and its slots' leases stand, as one value to be compared."""
 
     def __init__(self, run: RunPaths) -> None:
         self._run = run
@@ -40,17 +36,23 @@ class Glance:
 
 
 class _Reading:
-    """What one path says, read again when it has changed."""
+    """What one path says, read again at the two looks after a change.
+
+    The second for what came within the same tick of the file system's clock as the first saw.
+    """
 
     def __init__(self, path: Path, read: Callable[[], object]) -> None:
         self._path, self._read = os.fspath(path), read
-        self._known: tuple[_Stamp, object] | None = None
+        self._stamp: _Stamp = None
+        self._value: object = None
+        self._settled = False
 
     def __call__(self) -> object:
         stamp = _stamp(self._path)
-        if self._known is None or self._known[0] != stamp:
-            self._known = stamp, self._read()
-        return self._known[1]
+        same = stamp == self._stamp
+        if not (same and self._settled):
+            self._stamp, self._value, self._settled = stamp, self._read(), same
+        return self._value
 
 
 def _stamp(path: str) -> _Stamp:
