@@ -164,11 +164,11 @@ class Source:
         return "  ·  ".join(news)
 
     def _keep_outgoing(self, rows: list[Row]) -> None:
-        """Whom a newcomer replaces is shown until the newcomer's first picture is here."""
-        coming = {row.place: row.stream for row in rows if row.place}
+        """Who leaves the stage is shown in its place until the newcomer's first picture is here."""
+        staying = {row.stream for row in rows if row.stream}
         for row in self.rows:
             stream = self.streams.get(row.stream)
-            if stream and stream.pixels and coming.get(row.place, row.stream) != row.stream:
+            if stream and stream.pixels and row.stream not in staying:
                 self._outgoing[row.place] = (row, stream)
 
     def _news(self, rows: list[Row]) -> list[str]:

@@ -49,6 +49,15 @@ def test_nobody_is_shown_for_long_who_plays_no_more() -> None:
     assert shown(source, 10.0 + STALE_S + 0.1) == [(5, None)]
 
 
+def test_who_moves_up_is_not_shown_twice() -> None:
+    source = Source("ssh")
+    told(source, featured(3, 1, place=1), featured(5, 2, place=2))
+    send(source, 1, picture(1), now=1.0)
+    send(source, 2, picture(2), now=1.0)
+    told(source, featured(5, 2, place=1), featured(7, 3, place=2))
+    assert shown(source, 1.5) == [(5, picture(2)), (7, None)]
+
+
 def test_two_that_change_places_take_their_pictures_along() -> None:
     source = Source("ssh")
     told(source, featured(3, 1, place=1), featured(5, 2, place=2))
