@@ -43,20 +43,19 @@ def load(
     """
     environ = environ or {}
     file = path or DEFAULT_CONFIG
-    layers = {str(file): _read(file, "config file")}
+    layers = [(str(file), _read(file, "config file"))]
     name = site or environ.get("DADDY_SITE")
     if name:
-        layers[f"site {name}"] = _read(SITES / f"{name}.json", "site profile")
-    layers["environment"] = _from_environment(environ)
-    layers["flags"] = {
-        name: value for name, value in (overrides or {}).items() if value is not None
-    }
+        layers.append((f"site {name}", _read(SITES / f"{name}.json", "site profile")))
+    layers.append(("environment", _from_environment(environ)))
+    given = {key: value for key, value in (overrides or {}).items() if value is not None}
+    layers.append(("flags", given))
     merged: Settings = {}
-    for layer in layers.values():
+    for _, layer in layers:
         said = _translate(_flatten(layer))
         meant = recipe(said.get("training.profile"))
         merged.update({**{f"training.{name}": value for name, value in meant.items()}, **said})
-    source = " + ".join(name for name, layer in layers.items() if layer)
+    source = " + ".join(source for source, layer in layers if layer)
     return _absolute(_check(_unflatten(merged), source), file.resolve().parent)
 
 
@@ -163,8 +162,15 @@ def _explain(place: Sequence[int | str], message: str) -> str:
     key = ".".join(str(part) for part in place) or "config"
     if message != "Extra inputs are not permitted":
         return f"{key}: {message}"
-    near = difflib.get_close_matches(key, [*Config.model_fields, *known_keys()], n=1, cutoff=0.0)
-    return f"{key}: unknown key; the nearest valid one is {near[0]}"
+    return f"{key}: unknown key; the nearest valid one is {_nearest(key)}"
+
+
+def _nearest(key: str) -> str:
+    """A key of that name in another section, else a section or key that looks alike."""
+    keys = list(known_keys())
+    at_home = [one for one in keys if one.rpartition(".")[2] == key.rpartition(".")[2]]
+    alike = difflib.get_close_matches(key, Config.model_fields, n=1, cutoff=0.8)
+    return (at_home or alike or difflib.get_close_matches(key, keys, n=1, cutoff=0.0))[0]
 
 
 def _absolute(config: Config, folder: Path) -> Config:

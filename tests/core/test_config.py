@@ -33,12 +33,13 @@ def test_all_errors_are_told_at_once_and_an_unknown_key_with_the_nearest(tmp_pat
 
 
 def test_an_error_names_the_places_it_may_come_from_and_a_section_is_a_valid_name(tmp_path):
-    file = write(tmp_path / "c.json", {"traning": {"seed": 1}})
+    file = write(tmp_path / "c.json", {"traning": {"seed": 1}, "rom": "red.gb"})
     with pytest.raises(ConfigError) as caught:
         config.load(file, {"training.num_envs": 0}, {"DADDY_SLURM__PARTITION": "gpu"})
     text = str(caught.value)
     assert "c.json + environment + flags cannot be used" in text
-    assert "traning: unknown key; the nearest valid one is training" in text
+    assert "traning: unknown key; the nearest valid one is training\n" in text
+    assert "rom: unknown key; the nearest valid one is training.rom" in text
 
 
 def test_flags_win_over_environment_over_site_over_file(tmp_path, monkeypatch):
