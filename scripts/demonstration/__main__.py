@@ -115,23 +115,27 @@ def _watch(run: RunPaths, clock: Clock, console: Console, enough: Enough) -> Non
     console.print(stop)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Enough:
     """When a person has seen it all: time, steps, hand-overs, and two agents live at once."""
 
     seconds: float
     steps: int
     handovers: int
+    _since: float | None = None
+    """When all was seen but for the two at once."""
 
     def reason(self, view: RunView, elapsed: float) -> str | None:
         """Why the live part may end, or None."""
         if elapsed >= LONGEST_S:
             return f"this machine is slow: ending after {format_duration(elapsed)}"
         steps, passed = int(view.head.get("fleet_steps", 0)), len(view.fleet.handovers())
-        live = len(view.fleet.viewer.live) >= _PANELS or elapsed >= self.seconds + _MOMENT_S
-        if elapsed >= self.seconds and steps >= self.steps and passed >= self.handovers and live:
-            return f"enough seen after {format_duration(elapsed)}"
-        return None
+        if elapsed < self.seconds or steps < self.steps or passed < self.handovers:
+            return None
+        self._since = elapsed if self._since is None else self._since
+        if len(view.fleet.viewer.live) < _PANELS and elapsed - self._since < _MOMENT_S:
+            return None
+        return f"enough seen after {format_duration(elapsed)}"
 
     def progress(self, view: RunView, elapsed: float) -> str:
         """How much of it has been seen, in one line."""

@@ -46,12 +46,13 @@ def test_episodes_frames_and_versions_are_gathered():
             event(6.0, "actor", "anna", "state", {"state": "playing", "version": 3}),
             event(6.0, "viewer", "x", "metric", {"frames": {"a": 4}, "transport": "ssh-R"}),
             event(7.0, "viewer", "x", "metric", {"frames": {"a": 2, "b": 1}}),
+            event(7.5, "viewer", "x", "metric", {"frames": {"a": 0, "b": 2}}),
             event(8.0, "laptop", "anna", "state", {"state": "pulled", "transport": "rsync+ssh"}),
         ]
     )
     assert [one.value for one in fleet.episodes] == [1.0, 3.0]
-    assert fleet.viewer.total == 7
-    assert fleet.viewer.live == {"a", "b"}
+    assert fleet.viewer.total == 9
+    assert fleet.viewer.live == {"b"}
     assert (fleet.viewer.transport, fleet.laptop.transport) == ("ssh-R", "rsync+ssh")
     assert fleet.laptop.versions == [3]
 
