@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import signal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from xdist.scheduler import LoadScopeScheduling
+
+if TYPE_CHECKING:
+    from xdist.scheduler import LoadScopeScheduling
+
+_LOGIN_NODES = ("test_ssh_tunnel.py", "test_stream_token.py", "test_sync_weights.py")
+"""Outside tests/real, but with an sshd of their own: it and the cluster's share /run/sshd."""
 
 
 def pytest_configure() -> None:
@@ -15,14 +20,20 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-class _Rooms(LoadScopeScheduling):
-    """A file stays with one worker; the folder of the one Slurm cluster is as one file."""
+def _room(nodeid: str) -> str:
+    """Who stays with one worker: a file, and all that raises a login node."""
+    file = nodeid.partition("::")[0]
+    together = file.startswith("tests/real/") or file.endswith(_LOGIN_NODES)
+    return "tests/real" if together else file
 
-    def _split_scope(self, nodeid: str) -> str:
-        file = nodeid.partition("::")[0]
-        return "tests/real" if file.startswith("tests/real/") else file
 
-
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
     """Who hands the tests to the workers."""
-    return _Rooms(config, log)
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Rooms(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _room(nodeid)
+
+    return Rooms(config, log)

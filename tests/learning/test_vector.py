@@ -195,6 +195,7 @@ def test_without_pufferlib_threads_are_chosen_and_asking_for_it_says_so(
         make("pufferlib", Slow)
 
 
+@pytest.mark.skipif(not puffer_installed(), reason="pufferlib has no wheels here")
 def test_pufferlib_is_loaded_without_a_word() -> None:
     code = (
         "from Daddy.learning import prepare; prepare.prepare(); import Daddy.learning.vector_puffer"
