@@ -1,8 +1,9 @@
 """Door to durable files: whole or not at all, on a local disk and on NFS.
 
 Order is always data, then name, then folder, so that a reader sees the old file or the new one and
-a power cut loses at most the newest. Names that mean "first come" are created by ``link``, which is
-atomic on NFS; after an error the link count tells whether it succeeded all the same.
+a power cut loses at most the newest; only what is written as not durable may be gone after one.
+Names that mean "first come" are created by ``link``, which is atomic on NFS; after an error the
+link count tells whether it succeeded all the same.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,15 +180,18 @@ def spawn(
 
 
 _CHILDREN: list[subprocess.Popen[bytes]] = []
+_COUNTING = threading.Lock()
 
 
 def _reap_later(child: subprocess.Popen[bytes]) -> None:
     """Keep a handle, so that an ended child is reaped and does not stay a zombie for long."""
     running()
-    _CHILDREN.append(child)
+    with _COUNTING:
+        _CHILDREN.append(child)
 
 
 def running() -> set[int]:
     """Collect the children of :func:`start` that have ended; the pids of those that have not."""
-    _CHILDREN[:] = [one for one in _CHILDREN if one.poll() is None]
-    return {one.pid for one in _CHILDREN}
+    with _COUNTING:
+        _CHILDREN[:] = [one for one in _CHILDREN if one.poll() is None]
+        return {one.pid for one in _CHILDREN}

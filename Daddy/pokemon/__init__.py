@@ -1,8 +1,8 @@
 """The game as a Gymnasium environment, and nothing about learning.
 
-`env.PokemonRedEnv` is made of: `rom` (which game file), `emulator` (door to pyboy), `starts/`
-(where episodes begin); of what turns bytes into facts: `ram_map` (addresses), `memory` (numbers out
-of bytes), `party`, `bag`, `position`, `progress` (all of one moment), `ladder` and
+`env.PokemonRedEnv` is made of: `rom` (where the game file lies), `emulator` (door to pyboy),
+`starts/` (where episodes begin); of what turns bytes into facts: `ram_map` (addresses), `memory`
+(numbers out of bytes), `party`, `bag`, `position`, `progress` (all of one moment), `ladder` and
 `story` (the steps of the game, and which hold now), `reading` (all of it as a table for people); of
 `visited` (exploration memory), `observation` (facts become arrays), `reward` (facts become named
 reward parts) and `save_state` (an environment as bytes). `registration` tells gymnasium the name,

@@ -11,6 +11,7 @@ from Daddy.core.config import CHECKOUT
 from Daddy.core.paths import RunPaths
 
 _TRIES = 5
+_VERDICTS = (20, 21, 22)
 _STATUS = ("-m", "Daddy.cluster.orchestrator.run_controller", "status")
 
 
@@ -29,8 +30,9 @@ def _seconds(run: RunPaths, *arguments: str) -> float:
     took = []
     for _ in range(_TRIES):
         begun = time.monotonic()
-        subprocess.run(
+        done = subprocess.run(
             [sys.executable, *arguments], env=environment, capture_output=True, check=False
         )
         took.append(time.monotonic() - begun)
+        assert done.returncode in (0, *_VERDICTS), done.stderr.decode()
     return min(took)
