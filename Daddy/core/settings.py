@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from Daddy.core.assists import chosen
 
 
 class Section(BaseModel):
@@ -74,6 +76,10 @@ class Training(Section):
     cache_dir: str = Field(
         "", description="folder of start states made or recorded here; empty: ~/.cache/daddy"
     )
+    assists: list[str] = Field(
+        default_factory=list,
+        description="scripted helps: `none`, `peers` or a list of names (docs/assists.md)",
+    )
     cartridge: bool = Field(False, description="a cluster run without a ROM plays the cartridge")
     checkpoint_interval: int = Field(10_000, ge=1, description="own steps between checkpoints")
     max_runtime_seconds: int = Field(13_500, ge=1, description="a job leaves by itself after this")
@@ -91,6 +97,18 @@ class Training(Section):
     def _recipe(cls, given: Any) -> Any:
         """A profile's values stand for what is not said beside its name."""
         return {**recipe(given.get("profile")), **given} if isinstance(given, dict) else given
+
+    @field_validator("assists", mode="before")
+    @classmethod
+    def _named(cls, said: Any) -> list[str]:
+        """Names in one order, so that the same assists give the same configuration."""
+        return chosen(said)
+
+    @model_validator(mode="after")
+    def _assists_fit(self) -> Training:
+        if self.assists and self.workload != "pokemon_red":
+            raise ValueError(f"{self.workload} has no assists: leave training.assists at none")
+        return self
 
 
 PROFILES: dict[str, dict[str, Any]] = {

@@ -14,7 +14,10 @@ from Daddy.pokemon.memory import Image, byte, span
 
 CARD_KEY: Final = 0x30
 SILPH_SCOPE: Final = 0x48
+FLUTE: Final = 0x49
 LIFT_KEY: Final = 0x4A
+HM_SURF: Final = 0xC6
+HM_STRENGTH: Final = 0xC7
 
 _KEY_ITEMS: Final = dict(
     (
@@ -29,7 +32,7 @@ _KEY_ITEMS: Final = dict(
 )
 _FIRST_HM, _FIRST_TM, _LAST_TM = 0xC4, 0xC9, 0xFA
 REQUIRED_ITEMS: Final = frozenset(
-    (0x46, 0x3F, 0xC4, LIFT_KEY, SILPH_SCOPE, 0x49, CARD_KEY, 0x40, 0xC6, 0xC7, 0x2B)
+    (0x46, 0x3F, 0xC4, LIFT_KEY, SILPH_SCOPE, FLUTE, CARD_KEY, 0x40, HM_SURF, HM_STRENGTH, 0x2B)
 )
 """Parcel, ticket, Cut, lift key, scope, flute, card key, teeth, Surf, Strength, secret key."""
 REQUIRED_BITS: Final = sum(1 << item for item in REQUIRED_ITEMS)
@@ -51,6 +54,11 @@ def ever_had(before: int, bag: Iterable[tuple[int, int]]) -> int:
     for item, _ in bag:
         before |= 1 << item
     return before
+
+
+def is_kept(item: int) -> bool:
+    """Whether the story may still ask for it: key items, drinks for the guards, HMs."""
+    return item in _KEY_ITEMS or _FIRST_HM <= item < _FIRST_TM
 
 
 def item_name(item: int) -> str:

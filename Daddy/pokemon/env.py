@@ -8,7 +8,7 @@ exploration memory, the counters and the random generator.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,11 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from Daddy.core.assists import to_bits
 from Daddy.core.rom import load_rom
 from Daddy.pokemon import milestones, story
 from Daddy.pokemon import save_state as saving
+from Daddy.pokemon.assists.helper import Helper
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_STEP, PYBOY_VERSION, Emulator
 from Daddy.pokemon.observation import Observation, observation_space, observe
 from Daddy.pokemon.progress import Progress, read_progress
@@ -35,7 +37,8 @@ _START_FRAMES = 60
 
 TELEMETRY = (
     *("badges", "story_flags", "episode_return", "episode", "map_id", "level", "step"),
-    *("cells", "maps", "events", "x", "y", "real_game", *milestones.COLUMNS),
+    *("cells", "maps", "events", "x", "y", "real_game"),
+    *("assists", "assists_used", "assists_off", *milestones.COLUMNS),
 )
 
 
@@ -65,12 +68,14 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         cache_dir: str | os.PathLike[str] = "",
         episode_steps: int = 2048,
         weights: RewardWeights | None = None,
+        assists: Iterable[str] = (),
         render_mode: str | None = None,
     ) -> None:
         """Open the game `rom` (None: the variable DADDY_ROM, else the cartridge).
 
         Relative paths are relative to `base`. `init_state` names what episodes begin from; with it,
-        `states_dir` and `cache_dir` go to `Daddy.pokemon.starts.boot.start_state`. RomError.
+        `states_dir` and `cache_dir` go to `Daddy.pokemon.starts.boot.start_state`. `assists` are
+        names of `Daddy.core.assists.NAMES`. RomError.
         """
         self.rom = load_rom(find_rom(rom, base), allow_unknown_rom)
         self.observation_space = observation_space()
@@ -81,6 +86,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self._start = start_state(self.rom, init_state, base, states_dir, cache_dir)
         self._emulator = Emulator(self.rom.data)
         self._emulator.load_state(self._start)
+        self._helper = Helper(self._emulator, assists)
         self._episode = -1
         self.journal: Mapping[str, Any] = {}
         """Facts (JSON) of whoever steps this environment; they travel with its state."""
@@ -108,6 +114,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self._steps, self._return = 0, 0.0
         self._parts: dict[str, float] = {}
         self._visited = Visited()
+        self._helper.memoir = self._helper.memoir.begun()
         self._progress = self._look()
         self._records = first_records(self._progress, self._visited.cells, self._visited.maps)
 
@@ -119,7 +126,8 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Hold a key for 8 of 24 frames; see the class for what comes back."""
-        self._emulator.press(BUTTONS[action])
+        button, said = self._helped(BUTTONS[action])
+        self._emulator.press(button)
         was, self._progress = self._progress, self._look()
         before = self._records
         self._records = advance(before, self._progress, self._visited.cells, self._visited.maps)
@@ -127,8 +135,17 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         reward = self._account(parts)
         won = self._progress.wins > was.wins
         late = self._steps >= self.episode_steps
-        info = {"reward_parts": parts, **self._summary(won or late)}
+        info = {"reward_parts": parts, **self._summary(won or late), **said}
         return self._observe(), reward, won, late, info
+
+    def _helped(self, button: str) -> tuple[str, dict[str, Any]]:
+        """The key to press after the assists, and what they did; what they change pays nothing."""
+        done = self._helper.help(self._progress, button)
+        if done.wrote:
+            self._progress = self._look()
+            seen = (self._progress, self._visited.cells, self._visited.maps)
+            self._records = advance(self._records, *seen)
+        return done.button, {"helped": done.said} if done.said else {}
 
     def _account(self, parts: dict[str, float]) -> float:
         reward = sum(parts.values())
@@ -160,6 +177,9 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             "x": progress.x,
             "y": progress.y,
             "real_game": float(self.rom.real),
+            "assists": to_bits(self.assists),
+            "assists_used": to_bits(self._helper.memoir.used),
+            "assists_off": to_bits(self._helper.memoir.off),
             **milestones.facts(story.reached(progress, self.rom.real), self.rom.real),
         }
 
@@ -171,6 +191,11 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
     def progress(self) -> Progress:
         """The facts of this moment."""
         return self._progress
+
+    @property
+    def assists(self) -> tuple[str, ...]:
+        """Names of the scripted helps in use."""
+        return self._helper.names
 
     def watch(self, watcher: Callable[[], None] | None) -> None:
         """Have `watcher` called about 15 times a second of the game, to film it; None: never."""
@@ -200,13 +225,19 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             visited=self._visited.to_bytes(),
             emulator=self._emulator.save_state(),
             journal=self.journal,
+            assists=self._helper.to_facts(),
         )
         return saving.to_bytes(state)
 
     def load_state(self, data: bytes) -> Observation:
-        """Go on exactly where `save_state` was called; RomError for another game's state."""
+        """Go on exactly where `save_state` was called.
+
+        RomError for another game's state, and one that had assists which are not in use here.
+        """
         state = saving.from_bytes(data, self.rom.sha1, PYBOY_VERSION)
+        memoir = self._helper.take(state.assists)
         self._emulator.load_state(state.emulator)
+        self._helper.memoir = memoir
         self.np_random = saving.generator_from(state.generator)
         self._steps, self._episode = state.steps, state.episode
         self._return, self._parts = state.episode_return, dict(state.parts)
@@ -223,7 +254,9 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         episode stays what it was: its number, its return, its end, its random sequence.
         """
         state = saving.from_bytes(data, self.rom.sha1, PYBOY_VERSION)
+        memoir = self._helper.memoir.adopted(self._helper.take(state.assists))
         self._emulator.load_state(state.emulator)
+        self._helper.memoir = memoir
         self._visited = Visited.from_bytes(state.visited)
         self._records = state.records
         self._progress = read_progress(self._emulator.ram())

@@ -29,6 +29,8 @@ MENU_X: Final = 0xCC25
 MENU_ITEM: Final = 0xCC26
 MENU_LAST: Final = 0xCC28
 """The entry the cursor is on, and the last one."""
+BAG_CURSOR: Final = 0xCC2C
+"""The entry on which the bag opens."""
 LIST_SCROLL: Final = 0xCC36
 ACTIVE_SLOT: Final = 0xCC2F
 """Party slot of the creature that fights."""
@@ -61,6 +63,12 @@ REPEL_STEPS: Final = 0xD0DB
 TEXT_BOX: Final = 0xD125
 """The kind of text box drawn last."""
 
+MAP_SCRIPT_FLAGS: Final = 0xD126
+"""Bit 5: the map's script looks at its switches again, as after it was loaded."""
+SWITCHES_ANEW: Final = 1 << 5
+NO_BATTLE_STEPS: Final = 0xD13C
+"""While above 0 nothing wild appears; a fight leaves it at 3, and each cell then takes one away."""
+
 PLAYER_NAME: Final = 0xD158
 NAME_BYTES: Final = 11
 PARTY_COUNT: Final = 0xD163
@@ -71,6 +79,7 @@ PARTY_MONS: Final = 0xD16B
 PARTY_STRIDE: Final = 44
 MON_HP: Final = 1
 MON_MOVES: Final = 8
+MON_PP: Final = 29
 MON_LEVEL: Final = 33
 MON_MAX_HP: Final = 34
 MAX_LEVEL: Final = 100
@@ -185,7 +194,7 @@ OCCASIONAL: Final = (
     *(TILES, MENU_Y, MENU_X, MENU_ITEM, MENU_LAST, LIST_SCROLL, ACTIVE_SLOT, WALKED_BY_GAME),
     *(BATTLE_RESULT, LIST_MENU, WALK_COUNTER, TRAINER_CLASS, GYM_LEADER, ESCAPED, REPEL_STEPS),
     *(TEXT_BOX, PLAYER_NAME, RIVAL_NAME, WARP_COUNT, WARPS, PC_COUNT, PC_ITEMS, CURRENT_BOX),
-    *(SAFARI_BALLS, BOX_COUNT),
+    *(SAFARI_BALLS, BOX_COUNT, BAG_CURSOR, MAP_SCRIPT_FLAGS, NO_BATTLE_STEPS),
 )
 """What no step reads: drivers of menus fetch it by themselves, people see it in a table."""
 WHOLE: Final = ((RAM_START, RAM_START + RAM_SIZE),)

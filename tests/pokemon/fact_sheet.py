@@ -4,10 +4,12 @@ from __future__ import annotations
 
 _ADDRESSES = """
 C109 facing | C3A0 tiles | CC24 menu_y | CC25 menu_x | CC26 menu_item | CC28 menu_last
-CC2F active_slot | CC36 list_scroll | CD38 walked_by_game | CD6B joy_ignore | CF0B battle_result
+CC2C bag_cursor | CC2F active_slot | CC36 list_scroll | CD38 walked_by_game
+CD6B joy_ignore | CF0B battle_result
 CF94 list_menu | CFC4 font_loaded | CFE5 enemy_species | CFE6 enemy_hp | CFF3 enemy_level
 CFF4 enemy_max_hp | D031 trainer_class | D057 in_battle | D059 opponent | D05A battle_kind
-D05C gym_leader | D078 escaped | D0DB repel_steps | D125 text_box | D158 player_name
+D05C gym_leader | D078 escaped | D0DB repel_steps | D125 text_box | D126 map_script_flags
+D13C no_battle_steps | D158 player_name
 D163 party_count | D164 party_species | D16B party_mons | D2F7 pokedex_owned | D30A pokedex_seen
 D31D bag_count | D31E bag | D347 money | D34A rival_name | D355 options | D356 badges
 D359 player_id | D35D darkness | D35E map_id | D361 player_y | D362 player_x | D365 last_map

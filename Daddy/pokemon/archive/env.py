@@ -38,7 +38,6 @@ class Access:
     rules: Rules
     slot: int | None = None
     release: str = ""
-    assists: tuple[str, ...] = ()
 
 
 class ArchivedEnv(PokemonRedEnv):
@@ -52,7 +51,7 @@ class ArchivedEnv(PokemonRedEnv):
     def __init__(self, *args: Any, access: Access, **options: Any) -> None:
         super().__init__(*args, **options)
         self._access, self._rules = access, access.rules
-        self._kin = Kin(self.rom.sha1, PYBOY_VERSION, access.assists)
+        self._kin = Kin(self.rom.sha1, PYBOY_VERSION, self.assists)
         self._archive = shared(access.root, self._kin, access.rules)
         self._journey = journey.Journey()
         self._log: claims.Log | None = None
@@ -117,7 +116,7 @@ class ArchivedEnv(PokemonRedEnv):
             release=self._access.release,
             rom_sha1=self._kin.rom_sha1,
             pyboy=self._kin.pyboy,
-            assists=self._access.assists,
+            assists=self.assists,
         )
         self.journal = {}
         return self._archive.put(provenance, super().save_state()).sha256

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from Daddy.core.assists import strange
 from Daddy.core.errors import FileError
 from Daddy.pokemon.archive import keys
 
@@ -30,7 +31,7 @@ class Provenance:
 
     `parent`: hash of the state it was reached from, "" from the start of the game. `step`: steps
     its environment had lived. `origin`: "played", or the claim that was played again. `slot` is
-    None for a learner started by hand.
+    None for a learner started by hand. `assists`: those in use then, and so its parents' too.
     """
 
     held: tuple[str, ...]
@@ -112,5 +113,5 @@ def _difference(provenance: Provenance, kin: Kin) -> str:
         theirs, ours = getattr(provenance, name), getattr(kin, name)
         if theirs != ours:
             return f"{name} {theirs}, here it is {ours}"
-    strange = sorted(set(provenance.assists) - set(kin.assists))
-    return f"it was reached with the assists {', '.join(strange)}" if strange else ""
+    foreign = strange(provenance.assists, kin.assists)
+    return f"it was reached with the assists {foreign}" if foreign else ""

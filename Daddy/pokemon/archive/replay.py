@@ -75,7 +75,8 @@ def judge(claim: Claim, archive: Archive, game: Game, author: str) -> Judgement:
         return Judgement(None, f"it does not reach {', '.join(missing[:5])}")
     if parent and held <= set(parent[0].held):
         return Judgement(None, "it reaches nothing that its parent does not hold")
-    return Judgement(archive.put(_provenance(claim, parent, held, facts, author), state), "reached")
+    whence = _provenance(claim, parent, held, facts, author)
+    return Judgement(archive.put(whence, state), "reached")
 
 
 def _parent(claim: Claim, archive: Archive) -> tuple[Provenance, bytes] | None:
@@ -133,7 +134,7 @@ def _provenance(
     facts: Mapping[str, Any],
     author: str,
 ) -> Provenance:
-    """The parent's, where there is one: assists are inherited."""
+    """The parent's, where there is one; assists are inherited, and those in use come to them."""
     step = (parent[0].step if parent else 0) + len(claim.inputs)
     blank = Provenance((), "", "", None, 0, None, "", facts["rom_sha1"], facts["pyboy"])
     return replace(
@@ -143,6 +144,7 @@ def _provenance(
         origin=f"claim {sha256_hex(claims.to_bytes(claim))[:12]} of {author}",
         slot=None,
         step=step,
+        assists=tuple(sorted({*(parent[0].assists if parent else ()), *facts["assists"]})),
     )
 
 
@@ -195,6 +197,7 @@ def _play(claim: Claim, order: Mapping[str, Any]) -> dict[str, Any]:
         "sha256": sha256_hex(state),
         "rom_sha1": env.rom.sha1,
         "pyboy": PYBOY_VERSION,
+        "assists": env.assists,
     }
 
 

@@ -1,0 +1,52 @@
+"""Pure: the names of the scripted helps, and who may use what was made with them.
+
+An assist plays a part of the game by rules in place of the agent. What it was allowed to do is
+written on everything that came of it: states, weights, milestones. Who uses fewer assists does not
+take it: `strange`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Final
+
+NAMES: Final = (
+    *("toss_junk", "money", "flash", "flute", "teach_surf", "use_surf", "teach_strength"),
+    *("use_strength", "boulders", "block_indigo_exit", "no_wild"),
+)
+"""Every assist; what each does is in `Daddy.pokemon.assists`."""
+PEERS: Final = tuple(name for name in NAMES if name != "no_wild")
+"""What ``peers`` stands for. Without wild creatures nobody can catch one that learns Surf."""
+
+
+def chosen(said: object) -> list[str]:
+    """What ``none``, ``peers``, names with commas between or a list of names mean, in our order.
+
+    ValueError for a name that is none, with the nearest one.
+    """
+    words = said.replace(",", " ").split() if isinstance(said, str) else said
+    if not isinstance(words, Iterable):
+        raise ValueError(f"{said!r} is neither none, nor peers, nor a list of names")  # noqa: TRY004
+    given = {str(word) for word in words} - {"none"}
+    if "peers" in given:
+        given = given - {"peers"} | set(PEERS)
+    for word in sorted(given - set(NAMES)):
+        near = difflib.get_close_matches(word, NAMES, n=1, cutoff=0.0)
+        raise ValueError(f"there is no assist {word!r}; the nearest is {near[0]}")
+    return [name for name in NAMES if name in given]
+
+
+def strange(theirs: Iterable[str], ours: Iterable[str]) -> str:
+    """Assists that something was made with and that are not in use here; "" when there are none."""
+    return ", ".join(sorted(set(theirs) - set(ours)))
+
+
+def to_bits(names: Iterable[str]) -> int:
+    """Bit n is set for the n-th of `NAMES`: eleven bits, which float32 holds exactly."""
+    return sum(1 << NAMES.index(name) for name in names)
+
+
+def from_bits(bits: int) -> tuple[str, ...]:
+    """The names whose bits are set."""
+    return tuple(name for place, name in enumerate(NAMES) if bits >> place & 1)

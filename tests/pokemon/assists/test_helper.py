@@ -1,0 +1,235 @@
+"""What becomes of an act: seen to work, taken back, given up; and what travels with a game."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from Daddy.core.assists import NAMES
+from Daddy.core.errors import ExitCode, RomError
+from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon.assists.helper import Help, Helper
+from Daddy.pokemon.assists.memoir import MOST_FAILURES, MOST_LOOKS, Memoir, from_facts
+from Daddy.pokemon.assists.moment import Trace, Verdict
+from Daddy.pokemon.assists.table import TABLE
+from tests.pokemon.assists.memory import FLUTE, HM_STRENGTH, HM_SURF, LAPRAS, SNORLAX, SOUL, Paper
+from tests.pokemon.assists.test_decisions import lake, ready
+
+UNPROVEN = {"flash", "use_surf", "flute", "boulders", "block_indigo_exit", "no_wild"}
+
+
+def helper(paper: Paper, *names: str) -> Helper:
+    return Helper(paper, names)
+
+
+def step(helper: Helper, paper: Paper, button: str = "a") -> Help:
+    return helper.help(paper.progress, button)
+
+
+def test_what_depends_on_the_games_program_is_not_called_proven() -> None:
+    assert {name for name in NAMES if not TABLE[name].is_proven} == UNPROVEN
+
+
+def test_without_assists_nothing_is_read_or_written() -> None:
+    class Untouchable:
+        def ram(self, blocks: object) -> bytearray:
+            raise AssertionError
+
+        def write(self, address: int, value: int) -> None:
+            raise AssertionError
+
+    assert Helper(Untouchable(), ()).help(Paper().progress, "a") == Help("a")
+    assert Helper(Untouchable(), ()).to_facts() == {}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_act_becomes_bytes_or_a_key_and_is_told(name: str) -> None:
+    paper, button = ready(name)
+    act = TABLE[name].decide(paper.moment(button))
+    assert act is not None
+    one = helper(paper, name)
+    done = step(one, paper, button)
+    assert done == Help(act.button or button, bool(act.writes), (f"{name}: {act.reason}",))
+    assert all(paper.moment().at(address) == value for address, value in act.writes)
+    assert one.memoir.used == {name}
+    assert (name in one.memoir.open) == (name in UNPROVEN)
+
+
+def test_an_assist_that_is_not_in_use_does_nothing() -> None:
+    paper = Paper(darkness=6, money=0)
+    done = step(helper(paper, "money"), paper)
+    assert done.said[0].startswith("money")
+    assert paper.progress.dark
+
+
+def test_one_acts_in_a_step_and_the_next_sees_what_it_did() -> None:
+    paper = Paper().bag(HM_SURF, HM_STRENGTH).member(0, LAPRAS, 1, 2, 3, 4)
+    one = helper(paper, "teach_surf", "teach_strength")
+    assert [len(step(one, paper).said) for _ in range(3)] == [1, 1, 0]
+    assert paper.progress.party[0].moves == bytes((0x39, 0x46, 3, 4))
+
+
+def surf(paper: Paper) -> Paper:
+    return lake(paper.set(badges=SOUL, tileset=0).member(0, LAPRAS, 0x39))
+
+
+def test_who_is_on_the_water_a_cell_further_has_surfed() -> None:
+    paper = surf(Paper())
+    one = helper(paper, "use_surf")
+    step(one, paper, "down")
+    paper.set(player_y=6)
+    assert step(one, paper, "down").said == ()
+    assert (one.memoir.open, one.memoir.failures) == ({}, {})
+
+
+def test_what_had_no_effect_is_taken_back_and_after_three_failures_given_up() -> None:
+    paper = surf(Paper())
+    one = helper(paper, "use_surf")
+    for failure in range(1, MOST_FAILURES + 1):
+        assert step(one, paper, "down").wrote
+        assert paper.progress.riding == 2
+        waits = [step(one, paper, "a") for _ in range(MOST_LOOKS)]
+        assert [wait.wrote for wait in waits] == [False] * (MOST_LOOKS - 1) + [True]
+        assert paper.progress.riding == 0
+        assert one.memoir.failures == {"use_surf": failure}
+    assert waits[-1].said == ("use_surf: failed; it is given up",)
+    assert one.memoir.off == ("use_surf",)
+    assert step(one, paper, "down") == Help("down")
+    assert paper.progress.riding == 0
+
+
+def test_what_the_game_changed_meanwhile_is_not_taken_back() -> None:
+    paper = Paper(map_id=23, map_height=54, player_y=62, player_x=9).bag(FLUTE)
+    one = helper(paper, "flute")
+    step(one, paper)
+    paper.event(0x489)  # a neighbour's bit in the same byte
+    for _ in range(MOST_LOOKS):
+        step(one, paper)
+    assert one.memoir.failures == {"flute": 1}
+    assert paper.moment().at(0xD7D8) == 1 << 6 | 1 << 1
+
+
+def test_a_success_forgets_the_failures_before_it() -> None:
+    memoir = Memoir(failures={"flute": 2, "flash": 1}).judged("flute", Verdict.WORKED)
+    assert memoir.failures == {"flash": 1}
+    assert Memoir(failures={"flute": 2}).judged("flute", Verdict.MOOT).failures == {"flute": 2}
+
+
+def test_time_that_is_not_the_players_does_not_count_against_an_act() -> None:
+    paper = Paper(map_id=23, map_height=54, player_y=62, player_x=9).bag(FLUTE)
+    one = helper(paper, "flute")
+    step(one, paper)
+    paper.set(font_loaded=1)
+    for _ in range(3 * MOST_LOOKS):
+        step(one, paper)
+    assert one.memoir.open
+    paper.set(font_loaded=0, in_battle=1)
+    step(one, paper)
+    assert (one.memoir.open, one.memoir.failures) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "then", "verdict"),
+    [
+        ("flash", {}, Verdict.WORKED),
+        ("flash", {"darkness": 6}, Verdict.FAILED),
+        ("flash", {"darkness": 6, "map_id": 5}, Verdict.MOOT),
+        ("flute", {}, Verdict.OPEN),
+        ("flute", {"in_battle": 1}, Verdict.WORKED),
+        ("flute", {"map_id": 5}, Verdict.MOOT),
+        ("use_surf", {"riding": 2}, Verdict.OPEN),
+        ("use_surf", {"riding": 2, "player_y": 6}, Verdict.WORKED),
+        ("use_surf", {"riding": 0}, Verdict.FAILED),
+        ("boulders", {"map_script_flags": 0}, Verdict.WORKED),
+        ("boulders", {}, Verdict.OPEN),
+        ("boulders", {"map_id": 5}, Verdict.MOOT),
+        ("block_indigo_exit", {}, Verdict.WORKED),
+        ("block_indigo_exit", {"map_id": 9}, Verdict.FAILED),
+        ("no_wild", {}, Verdict.MOOT),
+        ("no_wild", {"in_battle": 1}, Verdict.FAILED),
+        ("no_wild", {"in_battle": 2}, Verdict.MOOT),
+        ("no_wild", {"in_battle": 1, "battle_kind": 1}, Verdict.MOOT),
+    ],
+)
+def test_every_unproven_effect_has_its_sign(
+    name: str, then: dict[str, int], verdict: Verdict
+) -> None:
+    paper, button = ready(name)
+    step(helper(paper, name), paper, button)
+    trace = Trace(paper.moment().place)
+    worked = TABLE[name].worked
+    assert worked is not None
+    if name == "flash" and not then:
+        paper.set(darkness=0)
+    assert worked(trace, paper.set(**then).moment()) is verdict
+
+
+def test_where_creatures_wait_a_fight_says_nothing_about_wild_ones() -> None:
+    paper = Paper(map_id=147)
+    worked = TABLE["no_wild"].worked
+    assert worked is not None
+    trace = Trace(paper.moment().place)
+    assert worked(trace, paper.set(in_battle=1).moment()) is Verdict.MOOT
+
+
+# -- what travels
+
+
+def test_a_memoir_survives_as_json() -> None:
+    paper = surf(Paper())
+    one = helper(paper, "use_surf", "money")
+    step(one, paper, "down")
+    one.memoir = Memoir(one.memoir.used, {"use_surf": 2}, one.memoir.open)
+    facts = json.loads(json.dumps(one.to_facts()))
+    assert facts["names"] == ["money", "use_surf"]
+    assert one.take(facts) == one.memoir
+    assert from_facts({}) == Memoir()
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"failures": 3},
+        {"failures": {"flute": "x"}},
+        {"open": {"flute": [1]}},
+        {"open": {"flute": [[1, 2], [], 0]}},
+        {"open": {"flute": [[1, 2, 3], [[1, 2]], 0]}},
+        {"used": 5},
+    ],
+)
+def test_a_damaged_memoir_is_refused(facts: dict[str, object]) -> None:
+    with pytest.raises(RomError, match="damaged"):
+        from_facts(facts)
+
+
+def test_a_state_with_more_assists_than_we_use_is_refused_by_name() -> None:
+    facts = helper(Paper(), "money", "flash").to_facts()
+    assert helper(Paper(), "money", "flash", "flute").take(facts) == Memoir()
+    with pytest.raises(RomError, match="the assists flash, which are not in use") as refused:
+        helper(Paper(), "money").take(facts)
+    assert refused.value.exit_code is ExitCode.ROM
+    assert helper(Paper(), "money").take({}) == Memoir()
+
+
+def test_another_game_brings_its_helpers_and_leaves_our_experience() -> None:
+    ours = Memoir(frozenset({"money"}), {"flute": 3}, {"flute": Trace((1, 2, 3))})
+    theirs = Memoir(frozenset({"flash"}), {"flash": 2})
+    assert ours.adopted(theirs) == Memoir(frozenset({"flash"}), {"flute": 3})
+    assert ours.begun() == Memoir(frozenset(), {"flute": 3})
+
+
+def test_nobody_is_taught_who_is_not_there() -> None:
+    paper = Paper().bag(HM_STRENGTH).member(0, SNORLAX, 1).set(party_count=0)
+    assert step(helper(paper, "teach_strength"), paper) == Help("a")
+
+
+def test_taking_back_restores_what_stood_there_before() -> None:
+    paper, _ = ready("boulders")
+    one = helper(paper, "boulders")
+    before = bytes(paper.image)
+    step(one, paper)
+    assert paper.image[ram.MAP_SCRIPT_FLAGS - ram.RAM_START] == 1 << 5
+    for _ in range(MOST_LOOKS):
+        step(one, paper)
+    assert bytes(paper.image) == before
