@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from Daddy.core.assists import strange
 from Daddy.weights.manifest import Contribution
 
 STEPS_LIMIT = 1 << 30
@@ -71,6 +72,7 @@ class Standing:
     consumed: Mapping[str, int]
     sizes: tuple[int, int]
     max_staleness: int
+    assists: tuple[str, ...] = ()
 
 
 def _late(reason: str) -> Verdict:
@@ -95,6 +97,8 @@ def _judge_identity(offer: Contribution, standing: Standing) -> Verdict:
         return _bad(f"belongs to run {offer.run_id}, this is run {standing.run_id}")
     if offer.schema != standing.schema:
         return _bad("its tensors have other names or shapes than this run's (schema hash differs)")
+    if foreign := strange(offer.assists, standing.assists):
+        return _bad(f"it was learnt with the assists {foreign}, which this run does not use")
     if offer.sequence <= standing.consumed.get(offer.author, 0):
         return _late(f"sequence {offer.sequence} was judged before")
     return ADMITTED

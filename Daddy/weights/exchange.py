@@ -86,8 +86,8 @@ class SharedExchange:
         WeightsError when the folder belongs to other weights or nothing in it can be read.
         """
         schema = schema_of(own := copy(initial()))
-        card = self._store.open(self._settings.run, self._settings.workload, schema)
-        self._run_id = card.run_id
+        asked = self._settings
+        self._run_id = self._store.open(asked.run, asked.workload, schema, asked.assists).run_id
         if self._store.newest() is None:
             self._write_first(own, schema)
         record, base = self._load_newest()
@@ -161,6 +161,7 @@ class SharedExchange:
             rule=self._settings.rule,
             merger=f"{self._peer}/{self._incarnation}",
             ts=round(self._clock.now(), 3),
+            assists=self._settings.assists,
         )
         self._store.commit(record)
 
@@ -215,6 +216,7 @@ class SharedExchange:
             env_steps=steps,
             new_steps=max(0, env_steps - max(at.counted_steps, at.env_steps)),
             optimizer_steps=updates,
+            assists=self._settings.assists,
         )
         self._store.durable.hook("C6")
         offers.publish(self._store, offer)
@@ -244,10 +246,7 @@ class SharedExchange:
     # -- adopting
 
     def _wait_for_commit(self) -> None:
-        """When half of the live jobs have published too, a version is about to come: wait a little.
-
-        Adopting it now, not an iteration later, is worth more than the moment it costs.
-        """
+        """Once half of the live jobs have published: adopting now is worth a moment's wait."""
         longest = min(self._settings.wait_s, WAIT_SHARE * self._period_s)
         until = self._clock.monotonic() + longest
         never = threading.Event()

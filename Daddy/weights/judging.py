@@ -159,4 +159,5 @@ class Judge:
             consumed={author: pair[0] for author, pair in head.consumed.items()},
             sizes=(head.size // 3, head.size + head.size // 2),
             max_staleness=limit,
+            assists=head.assists,
         )

@@ -40,8 +40,9 @@ class LaptopExchange(PulledVersions):
         incarnation: str,
         clock: Clock,
         min_seconds: float = CONTRIBUTE_S,
+        assists: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(local_dir)
+        super().__init__(local_dir, assists)
         self._peer, self._incarnation = check_peer(peer), incarnation
         self._clock = clock
         self._min_seconds = min_seconds
@@ -101,6 +102,7 @@ class LaptopExchange(PulledVersions):
             env_steps=steps,
             new_steps=steps,
             optimizer_steps=updates,
+            assists=self._assists,
         )
 
     def _put(self, offer: Contribution, data: bytes) -> None:

@@ -6,9 +6,11 @@ is read once, hashed in memory, and those bytes are what is used.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from Daddy.core.assists import strange
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex
 from Daddy.weights.manifest import Keyframe, parse
@@ -47,6 +49,16 @@ def newest_verified(shared_dir: Path) -> Verified | None:
         found = read_version(shared_dir, older)
         said = f"{damage.message}; using v{older.version} instead"
         return Verified(found.version, found.sha256, found.data, older, said)
+
+
+def refuse_strange(frame: Keyframe, assists: Iterable[str]) -> None:
+    """WeightsError for a version learnt with scripted helps that are not in use here."""
+    if foreign := strange(frame.assists, assists):
+        raise WeightsError(
+            f"v{frame.version} of run {frame.run!r} was learnt with the assists {foreign}, which "
+            "are not in use here",
+            f"say --assists {','.join(frame.assists)}, or take the weights of a run without them",
+        )
 
 
 def read_frame(path: Path) -> Keyframe | None:

@@ -2,7 +2,8 @@
 
 Every record is one JSON object with a format number. Reading is strict (``strict``); writing is
 canonical, so equal records have equal bytes and equal hashes. Where each lies is said in
-``Daddy.core.paths.SharedPaths``.
+``Daddy.core.paths.SharedPaths``. ``assists`` names the scripted helps that the weights were learnt
+with; records of before there were any have none.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class RunCard(Written):
     run_id: str
     workload: str
     schema: str
+    assists: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,7 @@ class Contribution(Written):
     env_steps: int
     new_steps: int
     optimizer_steps: int
+    assists: tuple[str, ...] = ()
 
     @property
     def author(self) -> str:
@@ -122,10 +125,20 @@ class Version(Written):
     fleet_steps: int
     merger: str
     ts: float
+    assists: tuple[str, ...] = ()
 
     @classmethod
     def first(
-        cls, *, run_id: str, schema: str, state: str, size: int, rule: str, merger: str, ts: float
+        cls,
+        *,
+        run_id: str,
+        schema: str,
+        state: str,
+        size: int,
+        rule: str,
+        merger: str,
+        ts: float,
+        assists: tuple[str, ...] = (),
     ) -> Version:
         """Version 0: the common initialisation, without parent and inputs."""
         return cls(
@@ -146,6 +159,7 @@ class Version(Written):
             fleet_steps=0,
             merger=merger,
             ts=ts,
+            assists=assists,
         )
 
 
@@ -177,6 +191,7 @@ class Keyframe(Written):
     schema: str
     fleet_steps: int
     ts: float
+    assists: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -205,6 +205,7 @@ class Merger:
             fleet_steps=sum(totals.values()),
             merger=self._name,
             ts=round(self._clock.now(), 3),
+            assists=head.assists,
         )
 
     def _consumed(self, head: Version, judged: Sequence[Judged]) -> dict[str, tuple[int, int]]:

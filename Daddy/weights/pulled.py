@@ -11,7 +11,7 @@ from pathlib import Path
 
 from Daddy.core.errors import WeightsError
 from Daddy.weights.codec import decode, schema_of
-from Daddy.weights.local import Verified, newest_verified, read_frame
+from Daddy.weights.local import Verified, newest_verified, read_frame, refuse_strange
 from Daddy.weights.manifest import Receipt
 from Daddy.weights.polyak import StateDict, copy
 from Daddy.weights.progress import Adoption, Base, Fate, Progress
@@ -20,11 +20,13 @@ from Daddy.weights.progress import Adoption, Base, Fate, Progress
 class PulledVersions:
     """The newest verified version below ``local_dir`` (usually ``~/shared_weights``).
 
-    ``newest`` is the version taken over last, ``warnings`` collects what could not be used.
+    A version that was learnt with scripted helps beyond ``assists`` is not taken. ``newest`` is the
+    version taken over last, ``warnings`` collects what could not be used.
     """
 
-    def __init__(self, local_dir: Path) -> None:
+    def __init__(self, local_dir: Path, assists: tuple[str, ...] = ()) -> None:
         self._folder = local_dir
+        self._assists = assists
         self._schema = ""
         self._progress: Progress | None = None
         self._complaint = ""
@@ -32,7 +34,7 @@ class PulledVersions:
         self.warnings: list[str] = []
 
     def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
-        """The newest version; WeightsError when none was pulled or it is another policy's.
+        """The newest version; WeightsError when none was pulled or it is not for us.
 
         A laptop always begins with the newest version: ``resumed`` is not used.
         """
@@ -87,6 +89,7 @@ class PulledVersions:
         return self._progress
 
     def _take(self, found: Verified) -> Base:
+        refuse_strange(found.frame, self._assists)
         base = Base(found.version, found.frame.state, decode(found.data, self._schema))
         self.newest = found
         if found.warning:

@@ -17,7 +17,7 @@ class ExchangeSettings:
     the longest a contribution waits for others, ``wait_s`` the longest a job waits for a version
     that is about to come, ``silence_s`` how long a heartbeat may stand still. Staleness is counted
     in versions. ``keep_versions`` states stay on disk. ``wan`` offers versions to laptops, of which
-    ``allowed`` may contribute (empty: all).
+    ``allowed`` may contribute (empty: all). ``assists`` are the scripted helps that all learn with.
     """
 
     run: str
@@ -33,6 +33,7 @@ class ExchangeSettings:
     keep_versions: int = 8
     wan: bool = True
     allowed: frozenset[str] = frozenset()
+    assists: tuple[str, ...] = ()
 
 
 def from_config(config: Config, workload: str) -> ExchangeSettings:
@@ -49,4 +50,5 @@ def from_config(config: Config, workload: str) -> ExchangeSettings:
         laptop_max_staleness=chosen.laptop_staleness,
         keep_versions=chosen.keep_versions,
         allowed=frozenset(chosen.allowed_user_ids),
+        assists=tuple(config.training.assists),
     )

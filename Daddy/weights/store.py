@@ -40,9 +40,9 @@ class Store:
 
     # -- the run card
 
-    def open(self, run: str, workload: str, schema: str) -> RunCard:
+    def open(self, run: str, workload: str, schema: str, assists: tuple[str, ...] = ()) -> RunCard:
         """The run card, written if we are first; WeightsError when it speaks of other weights."""
-        mine = RunCard(run=run, run_id=new_token(), workload=workload, schema=schema)
+        mine = RunCard(run, new_token(), workload, schema, assists)
         if not self.paths.run.exists():
             self.durable.create(self.paths.run, mine.to_bytes(), "card")
             self.paths.inbox.mkdir(parents=True, exist_ok=True)
@@ -53,6 +53,7 @@ class Store:
                 f"{card.schema[:12]}, this learner is {workload!r} with {schema[:12]}",
                 "give this run a shared_dir of its own, or the policy it was begun with",
             )
+        _refuse_other_assists(card, assists, self.paths)
         return card
 
     def card(self) -> RunCard:
@@ -198,11 +199,23 @@ class Store:
             schema=card.schema,
             fleet_steps=record.fleet_steps,
             ts=record.ts,
+            assists=record.assists,
         )
         self.durable.create(self.paths.wan / name, data, "keyframe", mode=0o444)
         self.durable.replace(self.paths.wan / "HEAD.json", frame.to_bytes(), "wan-head")
         for old in sorted(self.paths.wan.glob("kf-*.st"))[:-KEEP_KEYFRAMES]:
             old.unlink(missing_ok=True)
+
+
+def _refuse_other_assists(card: RunCard, assists: tuple[str, ...], paths: SharedPaths) -> None:
+    """One average has one set of assists: nobody could tell them apart in it."""
+    if set(card.assists) == set(assists):
+        return
+    theirs, ours = (", ".join(names) or "none" for names in (card.assists, assists))
+    raise WeightsError(
+        f"{paths.root} holds weights learnt with the assists {theirs}; this learner has {ours}",
+        f"set training.assists to {theirs}, or give this run a run_dir and shared_dir of its own",
+    )
 
 
 def _read_hint(kind: type[Hint], path: Path) -> Hint | None:

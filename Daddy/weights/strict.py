@@ -35,6 +35,7 @@ FORMS: Mapping[str, re.Pattern[str]] = {
     "record": HASH,
     "parent": re.compile(r"|[0-9a-f]{64}"),
     "name": KEYFRAME,
+    "assists": re.compile(r"[a-z_]{1,40}"),
 }
 """Fields whose text becomes part of a path or is compared with a hash."""
 
@@ -65,14 +66,19 @@ def _no_constant(text: str) -> float:
 
 
 def build(kind: type[Record], value: Any) -> Record:
-    """``kind`` from an object; unknown fields are passed over, missing ones are an error."""
+    """``kind`` from an object; unknown fields are passed over.
+
+    A missing field is an error, unless the records of before had none: those have a default.
+    """
     if not isinstance(value, dict):
         raise ValueError(f"a {kind.__name__} is no object")  # noqa: TRY004
     hints = _hints(kind)  # type: ignore[arg-type]
     given = {}
     for one in dataclasses.fields(kind):  # type: ignore[arg-type]
         if one.name not in value:
-            raise ValueError(f"{one.name!r} is missing")
+            if one.default is dataclasses.MISSING:
+                raise ValueError(f"{one.name!r} is missing")
+            continue
         given[one.name] = _check(one.name, hints[one.name], value[one.name])
     return kind(**given)
 

@@ -41,6 +41,7 @@ STANDING = Standing(
     consumed={"slot-0/01234567": 2},
     sizes=(300, 1500),
     max_staleness=4,
+    assists=("money",),
 )
 
 
@@ -57,6 +58,7 @@ def test_a_contribution_in_order_is_admitted():
     [
         ({"run_id": "another"}, Fault.VALUES, "belongs to run another"),
         ({"schema": OTHER}, Fault.VALUES, "other names or shapes"),
+        ({"assists": ("money", "flash")}, Fault.VALUES, "the assists flash, which this run does"),
         ({"sequence": 2}, Fault.LATE, "judged before"),
         ({"base_version": 9}, Fault.VALUES, "does not exist"),
         ({"base_version": 3}, Fault.LATE, "5 versions old"),

@@ -34,8 +34,9 @@ class Cluster:
         (self.local / "receipts").symlink_to(self.root / "receipts")
         self.round = 0
 
-    def laptop(self, name="anna", seed=5) -> tuple[LaptopExchange, dict]:
-        laptop = LaptopExchange(self.local, name, os.urandom(4).hex(), self.clock, min_seconds=0)
+    def laptop(self, name="anna", seed=5, assists=()) -> tuple[LaptopExchange, dict]:
+        own = os.urandom(4).hex()
+        laptop = LaptopExchange(self.local, name, own, self.clock, min_seconds=0, assists=assists)
         return laptop, dict(laptop.begin(make_state, None).weights)
 
     def push(self, name="anna"):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -77,3 +78,17 @@ def test_collections_of_the_wrong_kind_are_refused(field, value):
     body[field] = value
     with pytest.raises(WeightsError):
         parse(Version, json.dumps(body).encode(), "it")
+
+
+def test_records_of_before_there_were_assists_have_none():
+    body = json.loads(OFFER.to_bytes())
+    assert body.pop("assists") == []
+    assert parse(Contribution, json.dumps(body).encode(), "it") == OFFER
+    helped = dataclasses.replace(OFFER, assists=("flash", "flute"))
+    assert parse(Contribution, helped.to_bytes(), "it") == helped
+
+
+@pytest.mark.parametrize("names", ["flash", [5], ["../x"], ["a" * 41], {"flash": 1}, None])
+def test_assists_that_are_no_names_are_refused(names):
+    with pytest.raises(WeightsError, match="assists"):
+        parse(Contribution, changed(assists=names), "it")
