@@ -177,7 +177,9 @@ def _task(config: Config) -> Task:
     from Daddy.learning.assemble import Task
 
     row = WORKLOADS[config.training.workload]
-    return Task(row.name, row.make_env(config), row.make_policy, row.reports, row.reached)
+    return Task(
+        row.name, row.make_env(config), row.make_policy, row.reports, row.reached, row.helped
+    )
 
 
 def _surroundings(visit: Visit, commentary: Commentary, scratch: Path) -> Surroundings:
@@ -197,13 +199,15 @@ def _surroundings(visit: Visit, commentary: Commentary, scratch: Path) -> Surrou
 
 
 def _exchange(visit: Visit) -> PulledVersions:
+    assists = tuple(visit.config.training.assists)
     if not visit.contribute:
         from Daddy.weights.pulled import PulledVersions
 
-        return PulledVersions(visit.shared)
+        return PulledVersions(visit.shared, assists)
     from Daddy.weights.laptop import LaptopExchange
 
-    return LaptopExchange(visit.shared, visit.user_id, new_incarnation(), visit.clock)
+    own = new_incarnation()
+    return LaptopExchange(visit.shared, visit.user_id, own, visit.clock, assists=assists)
 
 
 @contextmanager

@@ -34,7 +34,10 @@ _BAR = 24
 
 @dataclass
 class Played:
-    """One episode: `reached` maps each milestone to the step that first held it."""
+    """One episode: `reached` maps each milestone to the step that first held it.
+
+    `assisted` are those among them before which a scripted help had acted.
+    """
 
     seed: int
     steps: int = 0
@@ -44,6 +47,7 @@ class Played:
     maps: int = 0
     cells: int = 0
     reached: dict[str, int] = field(default_factory=dict)
+    assisted: list[str] = field(default_factory=list)
 
 
 def play_one(game: PokemonRedEnv, actor: Actor, seed: int) -> Played:
@@ -54,6 +58,7 @@ def play_one(game: PokemonRedEnv, actor: Actor, seed: int) -> Played:
         held = now if held is None else held
         for name in now - held - played.reached.keys():
             played.reached[name] = moment.step
+            played.assisted += [name] if game.assists_used else []
         played.steps, played.won = moment.step, moment.won
         played.episode_return += moment.reward
     facts = dict(zip(game.telemetry_names, game.telemetry(), strict=True))
@@ -115,6 +120,7 @@ def report(label: str, game: PokemonRedEnv, done: Sequence[Played]) -> dict[str,
         "v": FORMAT,
         "weights": label,
         "game": game.rom.name,
+        "assists": list(game.assists),
         "episode_steps": game.episode_steps,
         "episodes": [asdict(one) for one in done],
         "return": _interval(of_mean([one.episode_return for one in done])),
@@ -127,7 +133,13 @@ def report(label: str, game: PokemonRedEnv, done: Sequence[Played]) -> dict[str,
 def _milestone(name: str, done: Sequence[Played]) -> dict[str, Any]:
     at = sorted(one.reached[name] for one in done if name in one.reached)
     share = _interval(of_share(len(at), len(done)))
-    return {"reached": len(at), **share, "median_step": median(at) if at else None}
+    helped = sum(name in one.assisted for one in done)
+    return {
+        "reached": len(at),
+        "assisted": helped,
+        **share,
+        "median_step": median(at) if at else None,
+    }
 
 
 def _interval(one: Interval) -> dict[str, float | None]:
@@ -151,11 +163,15 @@ def table(result: Mapping[str, Any]) -> str:
         "",
         f"  {'milestone':26s} reached   share of episodes" + " " * (_BAR - 2) + "median step",
     ]
+    if result["assists"]:
+        lines[1:1] = [f"  assists: {', '.join(result['assists'])}"]
+        lines[-1] += "  assisted"
     some = {name: one for name, one in result["milestones"].items() if one["reached"]}
     for name, one in some.items():
         bar = "#" * round(_BAR * one["mean"])
         told = f"{one['reached']:3d} of {count:<3d} {_percent(one):>18s}  {bar:{_BAR}s}"
-        lines.append(f"  {name:26s} {told} {one['median_step']:8.0f}")
+        helped = f" {one['assisted']:9d}" if result["assists"] else ""
+        lines.append(f"  {name:26s} {told} {one['median_step']:8.0f}{helped}")
     missing = len(result["milestones"]) - len(some)
     lines.append(f"  {missing} of {len(result['milestones'])} milestones were never reached")
     return "\n".join(lines)

@@ -34,6 +34,7 @@ HORIZON = 16
 """Steps per environment between two looks at the clock while measuring."""
 NICENESS = 10
 """How far we give way by default: a busy editor keeps nine tenths of a shared core."""
+ASSISTS_HELP = "scripted helps: none, peers, or names with commas between (docs/assists.md)"
 SECONDS_PER_COUNT = 3.0
 QUICK_SECONDS_PER_COUNT = 0.6
 
@@ -55,6 +56,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-unknown-rom", action="store_true", help="play a ROM whose SHA-1 is not known"
     )
+    parser.add_argument("--assists", metavar="NAMES", help=ASSISTS_HELP)
     parser.add_argument(
         "--device",
         default="auto",
@@ -97,6 +99,7 @@ def game_config(args: argparse.Namespace, workload: str) -> Config:
         "training.device": args.device,
         "training.rom": _rom(args),
         "training.allow_unknown_rom": args.allow_unknown_rom or None,
+        "training.assists": args.assists,
     }
     return configuration.load(None, overrides, os.environ)
 

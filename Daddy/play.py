@@ -82,6 +82,7 @@ def _add_game(parser: argparse.ArgumentParser) -> None:
     flag(
         "--states-dir", metavar="DIR", help="folder of a peer's PyBoy states, meant by their names"
     )
+    flag("--assists", metavar="NAMES", help=laptop.ASSISTS_HELP)
     flag("--episode-steps", type=int, metavar="N", help="actions after which an episode is cut")
     parser.set_defaults(device="cpu")
 
@@ -120,8 +121,9 @@ def _show(args: argparse.Namespace) -> int:
         from Daddy.streaming.film import check
 
         check(path)
-    found = stage.find_weights(args.weights) if args.weights else None
-    label, game = _label(found), stage.open_game(_config(args))
+    config = _config(args)
+    found = stage.find_weights(args.weights, config.training.assists) if args.weights else None
+    label, game = _label(found), stage.open_game(config)
     try:
         actor = stage.cast(game, found)
         print(f"{label} in {game.rom.name}", flush=True)
@@ -177,8 +179,9 @@ def _evaluate(args: argparse.Namespace, typed: Sequence[str]) -> int:
     if args.episodes < 1 or args.jobs < 1:
         raise UsageError("--episodes and --jobs must be at least 1", "leave them away")
     prepare()
-    found = stage.find_weights(args.weights) if args.weights else None
-    game = stage.open_game(_config(args))
+    config = _config(args)
+    found = stage.find_weights(args.weights, config.training.assists) if args.weights else None
+    game = stage.open_game(config)
     try:
         actor = stage.cast(game, found)
         result = report(_label(found), game, _judge(args, typed, game, actor))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from Daddy import actor, laptop
 from Daddy.actor import Limits, Visit
+from Daddy.core.assists import strange
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import UsageError, WeightsError, run_entry
 from Daddy.core.paths import RunPaths
@@ -22,7 +23,7 @@ from Daddy.core.wall import StopSignal
 from Daddy.hardware.profile import load_profile, save_profile
 from Daddy.hardware.recommend import recommend
 from Daddy.learning.prepare import prepare
-from Daddy.weights.local import Verified, newest_verified
+from Daddy.weights.local import Verified, newest_verified, refuse_strange
 
 LOOK_EVERY_S = 0.5
 ENDLESS = {"total_steps": 0, "checkpoint_interval": 1 << 40}
@@ -78,6 +79,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if found is None:
         return _goodbye(f"ended ({signals.stop_reason()}): no version had come yet")
     config = laptop.game_config(args, found.frame.workload)
+    _refuse_other_assists(config, found, contribute=args.contribute)
     count = choose_count(args, config, user_id, clock)
     config = _with_count(config, count)
     limits = Limits(args.max_steps, args.max_seconds, clock, signals)
@@ -94,6 +96,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         stream_port=args.stream_port if args.stream else None,
     )
     return _goodbye(actor.visit(visit))
+
+
+def _refuse_other_assists(config: Config, found: Verified, *, contribute: bool) -> None:
+    """Before anything is measured: neither may have more than the other takes."""
+    refuse_strange(found.frame, config.training.assists)
+    more = strange(config.training.assists, found.frame.assists)
+    if contribute and more:
+        raise UsageError(
+            f"run {found.frame.run!r} would refuse what is learnt with the assists {more}",
+            "leave --contribute away, or play with the run's own assists",
+        )
 
 
 def _goodbye(text: str) -> int:

@@ -6,7 +6,7 @@ checkpoint, or one file of weights; reads only, and renames nothing in somebody'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -44,15 +44,18 @@ class Found:
     weights: Mapping[str, Any]
 
 
-def find_weights(path: Path) -> Found:
-    """The weights that `path` names; WeightsError when there are none that can be used."""
+def find_weights(path: Path, assists: Sequence[str] = ()) -> Found:
+    """The weights that `path` names; WeightsError when there are none that can be used.
+
+    That were learnt with scripted helps beyond `assists` cannot; a single file does not say.
+    """
     path = path.expanduser()
     for shared in (path, path / "shared_weights"):
         if (shared / _HEAD).exists():
-            return _newest_version(shared)
+            return _newest_version(shared, assists)
     try:
         manifest = _newest_checkpoint(path)
-        return _checkpoint(manifest) if manifest else _single(path)
+        return _checkpoint(manifest, assists) if manifest else _single(path)
     except (FileError, FileNotFoundError) as error:
         raise WeightsError(
             f"there are no weights to play in {path}: {error}",
@@ -61,9 +64,9 @@ def find_weights(path: Path) -> Found:
         ) from error
 
 
-def _newest_version(shared: Path) -> Found:
+def _newest_version(shared: Path, assists: Sequence[str]) -> Found:
     from Daddy.weights.codec import decode
-    from Daddy.weights.local import newest_verified
+    from Daddy.weights.local import newest_verified, refuse_strange
 
     found = newest_verified(shared)
     if found is None:
@@ -72,6 +75,7 @@ def _newest_version(shared: Path) -> Found:
         raise WeightsError(
             f"{shared} holds weights of {found.frame.workload!r}", f"only {GAME} can be played"
         )
+    refuse_strange(found.frame, assists)
     return Found(f"version {found.version} of {found.frame.run}", decode(found.data))
 
 
@@ -87,13 +91,14 @@ def _newest_checkpoint(path: Path) -> Path | None:
     return beside if beside in manifests(path.parent) else None
 
 
-def _checkpoint(manifest: Path) -> Found:
+def _checkpoint(manifest: Path, assists: Sequence[str]) -> Found:
     from Daddy.learning.agent import policy_weights
-    from Daddy.learning.checkpoint import load
+    from Daddy.learning.checkpoint import load, refuse_strange
 
     checkpoint = load(manifest)
     if checkpoint.facts.get("workload") != GAME:
         raise FileError(f"{manifest} is of {checkpoint.facts.get('workload')!r}, not of {GAME}")
+    refuse_strange(checkpoint.facts, assists, str(manifest))
     return Found(f"checkpoint at step {checkpoint.step:,}", policy_weights(checkpoint))
 
 

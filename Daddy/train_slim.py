@@ -147,7 +147,9 @@ def _task(config: Config) -> Task:
     from Daddy.learning.assemble import Task
 
     row = WORKLOADS[config.training.workload]
-    return Task(row.name, row.make_env(config), row.make_policy, row.reports, row.reached)
+    return Task(
+        row.name, row.make_env(config), row.make_policy, row.reports, row.reached, row.helped
+    )
 
 
 def _exchange(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from Daddy.core.assists import from_bits
 from Daddy.core.config import run_paths
 from Daddy.core.job import read_job
 from Daddy.core.settings import Config
@@ -39,7 +40,8 @@ class Workload:
     """How one thing is trained.
 
     `make_env(config)` returns a picklable factory of one environment, `reports(vector)` tells how
-    far each agent is, `reached(facts)` which milestones one agent's telemetry shows.
+    far each agent is, `reached(facts)` which milestones one agent's telemetry shows, and
+    `helped(facts)` which scripted helps acted before them.
     `check(config)` is asked once per job, before anything is made: can it be trained at all?
     `features` and `memory` are the policy's widths. `success` says in words when it counts as
     learnt. `memory_gb` and `cores` are what a learner with the default number of environments
@@ -56,6 +58,7 @@ class Workload:
     cores: int
     memory_gb: int
     reached: Reached = lambda _: ()
+    helped: Reached = lambda _: ()
 
     def make_policy(self, space: DictSpace, actions: Discrete) -> ActorCritic:
         """The workload's network with fresh weights."""
@@ -132,6 +135,10 @@ def _story(facts: Mapping[str, Any]) -> Sequence[str]:
     return reached(facts)
 
 
+def _helped(facts: Mapping[str, Any]) -> Sequence[str]:
+    return from_bits(int(facts.get("assists_used", 0)))
+
+
 def _reports(vector: VectorEnv) -> list[AgentReport]:
     """One report per environment from its telemetry; what a workload does not measure is 0."""
     rows = vector.telemetry().tolist()
@@ -167,6 +174,7 @@ WORKLOADS: dict[str, Workload] = {
         cores=8,
         memory_gb=8,
         reached=_story,
+        helped=_helped,
     ),
     "cartpole": Workload(
         "cartpole",

@@ -142,8 +142,9 @@ def _milestones(axes: Axes, fleet: Fleet) -> None:
     for place, (_, first) in enumerate(found):
         minutes = max(0.0, (first.ts - begin) / 60.0) if begin else 0.0
         axes.plot([0, minutes], [place, place], color=FAINT, linewidth=1)
-        axes.plot(minutes, place, "o", color=COLOURS[0], markersize=4)
-        axes.text(minutes, place, f"  {first.step:,} steps", va="center", fontsize=6)
+        mark, told = ("s", " with help") if first.assists else ("o", "")
+        axes.plot(minutes, place, mark, color=COLOURS[0], markersize=4)
+        axes.text(minutes, place, f"  {first.step:,} steps{told}", va="center", fontsize=6)
     _plain(axes, "milestones: first reached", "minutes since the first job")
     axes.set_yticks(range(len(found)), [name for name, _ in found], fontsize=6)
     axes.margins(x=0.25)

@@ -58,8 +58,8 @@ GAUGES = """\
 
 `python -m scripts.page runs/NAME` draws all of a run as one picture, from its events alone.
 TensorBoard has a point `milestone/NAME` besides, at the step at which a learner's agents first
-reached it; its value is that step. The events have it as `progress` with its time; over several
-learners and restarts the earliest counts.
+reached it (`milestone_assisted/NAME`: after an assist had acted); its value is that step. The
+events have it as `progress` with its time; over several learners and restarts the earliest counts.
 
 - `entropy` begins near the logarithm of the number of actions (1.95 for seven) and falls slowly. At
   0 the policy has made up its mind: raise `training.entropy`.

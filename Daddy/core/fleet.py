@@ -55,11 +55,15 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Milestone:
-    """Who reached a milestone of the story first: when, and after how many steps of its own."""
+    """Who reached a milestone of the story first: when, and after how many steps of its own.
+
+    ``assists`` are the scripted helps that had acted in that game.
+    """
 
     ts: float
     peer: str
     step: int
+    assists: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +155,8 @@ def _learner(fleet: Fleet, event: Mapping[str, Any]) -> None:
     elif event["event"] == "result" and data.get("result") == "episodes":
         fleet.episodes.extend(_episodes(event))
     elif event["event"] == "progress" and "milestone" in data:
-        name, here = str(data["milestone"]), Milestone(event["ts"], peer, event["step"])
+        helped = tuple(map(str, data.get("assists", ())))
+        name, here = str(data["milestone"]), Milestone(event["ts"], peer, event["step"], helped)
         first = fleet.milestones.setdefault(name, here)
         fleet.milestones[name] = min(first, here, key=lambda one: one.ts)
     elif event["event"] == "state":

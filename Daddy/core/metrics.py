@@ -28,6 +28,7 @@ METRICS: dict[str, str] = {
     "learning_share": "share of it in which the policy was updated",
     "loop_share": "share of moves that led back to one of the last 20 cells an agent left",
     "coverage": "distinct cells that this learner's agents have stood on since its run began",
-    "milestones": "required milestones that this learner's agents have reached",
+    "milestones": "required milestones that this learner's agents have reached by themselves",
+    "milestones_assisted": "those first reached in games in which an assist had acted",
 }
 """Metric name → meaning. A learner's ``metric`` event holds a subset of these."""

@@ -64,6 +64,7 @@ class Task:
     make_policy: Callable[[DictSpace, Discrete], ActorCritic]
     reports: Callable[[VectorEnv], Sequence[AgentReport]]
     reached: Reached = no_milestones
+    helped: Reached = no_milestones
 
 
 def assemble(
@@ -105,6 +106,8 @@ def assemble(
         board=board_of(config, around),
         reports=task.reports,
         reached=task.reached,
+        helped=task.helped,
+        assists=tuple(training.assists),
         boot=around.boot,
     )
 

@@ -56,7 +56,7 @@ class Commentary:
         elif event == "state":
             self._take_state(data)
         elif event == "progress" and "milestone" in data:
-            self._say(f"first reached at step {step:,}: {data['milestone']}")
+            self._say(f"first reached at step {step:,}: {data['milestone']}{_with_help(data)}")
         elif event == "error":
             self._say(f"trouble: {data.get('reason') or data.get('text') or dict(data)}")
         self._say_sometimes()
@@ -150,6 +150,11 @@ def _rank(report: AgentReport) -> tuple[int, int, float]:
 def _furthest(report: AgentReport) -> str:
     where = f" at {report.map_name}" if report.map_name else ""
     return f"best {report.badges} badges, {report.story_flags} story flags{where}"
+
+
+def _with_help(data: Mapping[str, object]) -> str:
+    names = data.get("assists")
+    return f" (with {', '.join(names)})" if isinstance(names, list) and names else ""
 
 
 def _number(value: object) -> float:

@@ -41,6 +41,7 @@ def make_parser(workloads: Sequence[str]) -> argparse.ArgumentParser:
     _setting(parser, "training.device", metavar="DEVICE")
     _setting(parser, "training.rom", type=_absolute, metavar="FILE")
     _setting(parser, "training.start", type=_name_or_file, metavar="NAME|FILE")
+    _setting(parser, "training.assists", metavar="NAMES")
     for name in _NUMBERS:
         _setting(parser, f"training.{name}", type=int, metavar="N")
     for name in _SWITCHES:

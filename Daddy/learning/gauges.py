@@ -106,18 +106,29 @@ class Walks:
 
 
 class Milestones:
-    """When each milestone was first seen, in this learner's own steps."""
+    """When each milestone was first seen, in this learner's own steps, and with whose help.
 
-    def __init__(self, reached: Reached) -> None:
-        self._reached = reached
+    `helped` has those that were first seen in games in which scripted helps had acted: which ones.
+    """
+
+    def __init__(self, reached: Reached, helped: Reached) -> None:
+        self._reached, self._helped = reached, helped
         self.first: dict[str, int] = {}
+        self.helped: dict[str, list[str]] = {}
 
     def look(self, step: int, facts: Sequence[Mapping[str, Any]]) -> list[str]:
-        """Names that some environment shows for the first time at `step`, sorted."""
-        seen = {name for one in facts for name in self._reached(one)}
-        new = sorted(seen - self.first.keys())
-        self.first.update(dict.fromkeys(new, step))
-        return new
+        """Names that some environment shows for the first time at `step`, sorted.
+
+        Of several environments at once, the one with the fewest helps counts.
+        """
+        helps: dict[str, list[str]] = {}
+        for one in facts:
+            mine = list(self._helped(one))
+            for name in set(self._reached(one)) - self.first.keys():
+                helps[name] = min(helps.get(name, mine), mine, key=len)
+        self.first.update(dict.fromkeys(helps, step))
+        self.helped.update({name: names for name, names in helps.items() if names})
+        return sorted(helps)
 
 
 def named(names: Sequence[str], rows: NDArray[np.float32]) -> list[dict[str, float]]:

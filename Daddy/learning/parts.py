@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 Reached = Callable[[Mapping[str, Any]], Sequence[str]]
-"""Names of the milestones that one environment's facts (telemetry or episode info) show."""
+"""Names that one environment's facts (telemetry or episode info) show: milestones, assists."""
 
 
 def no_milestones(facts: Mapping[str, Any]) -> Sequence[str]:  # noqa: ARG001
@@ -68,7 +68,10 @@ class Pace:
 
 @dataclass(frozen=True)
 class Parts:
-    """Everything the loop works with. `seed` is this peer's own, drawn from the run's."""
+    """Everything the loop works with. `seed` is this peer's own, drawn from the run's.
+
+    `assists` are the scripted helps in use, `helped` says which of them acted in a game.
+    """
 
     workload: str
     policy: ActorCritic
@@ -87,6 +90,8 @@ class Parts:
     board: Board
     reports: Callable[[VectorEnv], Sequence[AgentReport]]
     reached: Reached = no_milestones
+    helped: Reached = no_milestones
+    assists: tuple[str, ...] = ()
     boot: Boot = field(default_factory=lambda: Boot(SystemClock()))
 
 

@@ -10,7 +10,7 @@ from math import isfinite
 from typing import Any
 
 from Daddy.core.metrics import METRICS
-from Daddy.learning.gauges import named
+from Daddy.learning.gauges import Milestones, named
 from Daddy.learning.session import Session
 
 _EPISODES_PER_EVENT = 256
@@ -38,7 +38,8 @@ def note_milestones(session: Session, step: int, *, with_present: bool) -> None:
     facts: list[Mapping[str, Any]] = [end.info for end in session.rollout.episodes]
     facts += named(vector.telemetry_names, vector.telemetry()) if with_present else []
     for name in session.milestones.look(step, facts):
-        session.parts.events.write("progress", step, {"milestone": name})
+        helped = session.milestones.helped.get(name, [])
+        session.parts.events.write("progress", step, {"milestone": name, "assists": helped})
         session.fresh.append(name)
 
 
@@ -77,7 +78,8 @@ def _measured(session: Session) -> dict[str, float]:
         "fleet_steps": float(session.fleet_steps),
         "steps_per_second": session.rollout.rewards.size / elapsed,
         "learning_share": session.metrics.get("update_seconds", 0.0) / elapsed,
-        "milestones": float(len(session.milestones.first)),
+        "milestones": float(len(session.milestones.first) - len(session.milestones.helped)),
+        "milestones_assisted": float(len(session.milestones.helped)),
         **session.collector.watch.take(elapsed),
         **session.walks.take(),
     }
@@ -94,9 +96,15 @@ def _write_row(session: Session) -> None:
         if name in METRICS and isfinite(value)
     }
     session.parts.events.write("metric", session.counters.env_steps, row)
-    firsts = {f"milestone/{name}": float(session.milestones.first[name]) for name in session.fresh}
+    seen = session.milestones
+    firsts = {f"{_curve(seen, name)}/{name}": float(seen.first[name]) for name in session.fresh}
     session.parts.board.scalars(session.counters.env_steps, {**row, **firsts})
     session.fresh = []
+
+
+def _curve(seen: Milestones, name: str) -> str:
+    """What was reached with help stands in a column of its own."""
+    return "milestone_assisted" if name in seen.helped else "milestone"
 
 
 def _write_episodes(session: Session) -> None:

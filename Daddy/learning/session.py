@@ -19,7 +19,7 @@ from Daddy.core.errors import ConfigError
 from Daddy.core.seeds import seed_for
 from Daddy.learning import randomness
 from Daddy.learning.adam import FlatAdam
-from Daddy.learning.checkpoint import Checkpoint, bytes_of, tensor_of
+from Daddy.learning.checkpoint import Checkpoint, bytes_of, refuse_strange, tensor_of
 from Daddy.learning.gauges import Milestones, Walks, Watch
 from Daddy.learning.normalise import RewardNormaliser
 from Daddy.learning.parts import Parts
@@ -66,7 +66,7 @@ class Session:
     def __post_init__(self) -> None:
         vector = self.parts.vector
         self.walks = Walks(vector.telemetry_names, vector.num_envs)
-        self.milestones = Milestones(self.parts.reached)
+        self.milestones = Milestones(self.parts.reached, self.parts.helped)
 
     def weights(self) -> StateDict:
         """The policy's weights on the CPU, a copy."""
@@ -169,13 +169,18 @@ def to_checkpoint(session: Session) -> Checkpoint:
         "fleet_steps": session.fleet_steps,
         "rollout": about_it,
         "milestones": dict(session.milestones.first),
+        "milestones_helped": dict(session.milestones.helped),
+        "assists": list(session.parts.assists),
         **vars(counters),
     }
     return Checkpoint(session.term, counters.env_steps, tensors, facts)
 
 
 def restore(session: Session, checkpoint: Checkpoint) -> None:
-    """Go on from `checkpoint`. ConfigError where it belongs to another workload or network."""
+    """Go on from `checkpoint`. ConfigError where it belongs to another workload or network.
+
+    WeightsError where it was learnt with assists that are not in use.
+    """
     tensors, facts = checkpoint.tensors, checkpoint.facts
     _check_kin(session, tensors, facts)
     session.take_weights(_named(tensors, "policy."))
@@ -191,6 +196,7 @@ def restore(session: Session, checkpoint: Checkpoint) -> None:
         _restore_environments(session, tensors, facts.get("rollout", {}))
     session.walks.load(_named(tensors, "gauges."))
     session.milestones.first = dict(facts.get("milestones", {}))
+    session.milestones.helped = dict(facts.get("milestones_helped", {}))
     randomness.restore(_named(tensors, "random."), facts["random"])
 
 
@@ -227,6 +233,7 @@ def _check_kin(session: Session, tensors: Mapping[str, Any], facts: Mapping[str,
     theirs = {name: tuple(value.shape) for name, value in _named(tensors, "policy.").items()}
     same_workload = facts["workload"] == session.parts.workload
     if same_workload and ours == theirs:
+        refuse_strange(facts, session.parts.assists, str(session.parts.checkpoints))
         return
     what = "its network has another shape" if same_workload else f"it is of {facts['workload']!r}"
     raise ConfigError(

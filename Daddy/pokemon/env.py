@@ -178,7 +178,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             "y": progress.y,
             "real_game": float(self.rom.real),
             "assists": to_bits(self.assists),
-            "assists_used": to_bits(self._helper.memoir.used),
+            "assists_used": to_bits(self.assists_used),
             "assists_off": to_bits(self._helper.memoir.off),
             **milestones.facts(story.reached(progress, self.rom.real), self.rom.real),
         }
@@ -196,6 +196,11 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
     def assists(self) -> tuple[str, ...]:
         """Names of the scripted helps in use."""
         return self._helper.names
+
+    @property
+    def assists_used(self) -> frozenset[str]:
+        """Those that acted in this game, or in one that it descends from."""
+        return self._helper.memoir.used
 
     def watch(self, watcher: Callable[[], None] | None) -> None:
         """Have `watcher` called about 15 times a second of the game, to film it; None: never."""

@@ -81,10 +81,24 @@ def test_a_workload_without_places_is_not_watched():
 
 
 def test_a_milestone_is_new_once():
-    milestones = Milestones(lambda facts: facts.get("names", ()))
+    milestones = Milestones(lambda facts: facts.get("names", ()), lambda _: ())
     assert milestones.look(64, [{"names": ("b", "a")}, {"names": ("a",)}, {}]) == ["a", "b"]
     assert milestones.look(128, [{"names": ("a", "c")}]) == ["c"]
     assert milestones.first == {"a": 64, "b": 64, "c": 128}
+    assert milestones.helped == {}
+
+
+def test_a_milestone_says_what_helped_and_of_several_games_the_one_with_the_least_help_counts():
+    milestones = Milestones(lambda facts: facts["names"], lambda facts: facts["helped"])
+    seen = [
+        {"names": ("a", "b", "c"), "helped": ("flash", "money")},
+        {"names": ("a", "b"), "helped": ("flute",)},
+        {"names": ("a",), "helped": ()},
+    ]
+    assert milestones.look(64, seen) == ["a", "b", "c"]
+    assert milestones.helped == {"b": ["flute"], "c": ["flash", "money"]}
+    assert milestones.look(128, [{"names": ("c",), "helped": ()}]) == []
+    assert milestones.helped["c"] == ["flash", "money"]
 
 
 class Told(SystemClock):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from Daddy.core.errors import ConfigError
+from Daddy.core.errors import ConfigError, WeightsError
 from Daddy.core.metrics import METRICS
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
 from Daddy.learning.checkpoint import load_newest, manifests, save
@@ -285,6 +285,51 @@ def test_a_milestone_is_told_once_kept_and_not_told_again_after_a_restart(tmp_pa
     assert [row for row in again.events.rows if row[0] == "progress"] == []
     rows = [data for event, _, data in again.events.rows if event == "metric"]
     assert rows[-1]["milestones"] == 2
+
+
+def test_what_was_reached_with_help_stands_in_a_column_of_its_own(tmp_path):
+    def helped(facts):
+        return ["flute"] if facts.get("step", 0.0) >= 30 else []
+
+    board, pace = Curves(), replace(SHORT, checkpoint_interval=256)
+    parts = cartpole_parts(tmp_path, pace=pace, reached=long_episode, helped=helped, board=board)
+    train(parts)
+    told = {data["milestone"]: data["assists"]
+            for event, _, data in parts.events.rows if event == "progress"}  # fmt: skip
+    assert told["30 steps"] == ["flute"]
+    rows = [data for event, _, data in parts.events.rows if event == "metric"]
+    with_help = sum(bool(names) for names in told.values())
+    assert (rows[-1]["milestones_assisted"], rows[-1]["milestones"]) == (
+        with_help,
+        len(told) - with_help,
+    )
+    assert "milestone_assisted/30 steps" in board.names
+    assert "milestone/30 steps" not in board.names
+    kept = load_newest(tmp_path).checkpoint.facts["milestones_helped"]
+    assert kept == {name: names for name, names in told.items() if names}
+
+
+class Curves:
+    """A board that remembers what stood on it."""
+
+    def __init__(self):
+        self.names = set()
+
+    def scalars(self, step, values):
+        self.names |= values.keys()
+
+    def close(self):
+        pass
+
+
+def test_a_checkpoint_goes_to_no_learner_with_fewer_assists(tmp_path):
+    train(cartpole_parts(tmp_path, pace=SHORT, assists=("money", "flash")))
+    fewer = cartpole_parts(tmp_path, pace=SHORT, assists=("flash",), place=Place(term=2))
+    with pytest.raises(WeightsError, match="the assists money, which are not in use here"):
+        train(fewer)
+    more = ("money", "flash", "flute")
+    again = cartpole_parts(tmp_path, pace=SHORT, assists=more, place=Place(term=3))
+    assert train(again).kind == "done"
 
 
 def test_every_finished_episode_is_told_once(tmp_path):

@@ -1,0 +1,31 @@
+"""What the page of the assists says of each is what the table says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from Daddy.core.assists import NAMES
+from Daddy.pokemon import story
+from Daddy.pokemon.assists.table import TABLE
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "assists.md").read_text()
+
+
+def row(name: str) -> list[str]:
+    (line,) = [line for line in PAGE.splitlines() if line.startswith(f"| `{name}` |")]
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_assist_has_a_row_with_the_milestones_that_it_serves(name: str) -> None:
+    serves = TABLE[name].serves
+    assert set(serves) <= set(story.names())
+    assert all(f"`{milestone}`" in row(name)[3] for milestone in serves)
+    assert serves or row(name)[3].startswith("nothing")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_hangs_on_the_games_program_is_not_called_proven(name: str) -> None:
+    assert (" not " in f" {row(name)[4]} ") == (not TABLE[name].is_proven)
