@@ -177,9 +177,8 @@ def _task(config: Config) -> Task:
     from Daddy.learning.assemble import Task
 
     row = WORKLOADS[config.training.workload]
-    return Task(
-        row.name, row.make_env(config), row.make_policy, row.reports, row.reached, row.helped
-    )
+    told = (row.reports, row.reached, row.helped, row.given_up)
+    return Task(row.name, row.make_env(config), row.make_policy, *told)
 
 
 def _surroundings(visit: Visit, commentary: Commentary, scratch: Path) -> Surroundings:

@@ -41,7 +41,7 @@ class Workload:
 
     `make_env(config)` returns a picklable factory of one environment, `reports(vector)` tells how
     far each agent is, `reached(facts)` which milestones one agent's telemetry shows, and
-    `helped(facts)` which scripted helps acted before them.
+    `helped(facts)` which scripted helps acted before them, `given_up(facts)` which do not work.
     `check(config)` is asked once per job, before anything is made: can it be trained at all?
     `features` and `memory` are the policy's widths. `success` says in words when it counts as
     learnt. `memory_gb` and `cores` are what a learner with the default number of environments
@@ -59,6 +59,7 @@ class Workload:
     memory_gb: int
     reached: Reached = lambda _: ()
     helped: Reached = lambda _: ()
+    given_up: Reached = lambda _: ()
 
     def make_policy(self, space: DictSpace, actions: Discrete) -> ActorCritic:
         """The workload's network with fresh weights."""
@@ -139,6 +140,10 @@ def _helped(facts: Mapping[str, Any]) -> Sequence[str]:
     return from_bits(int(facts.get("assists_used", 0)))
 
 
+def _given_up(facts: Mapping[str, Any]) -> Sequence[str]:
+    return from_bits(int(facts.get("assists_off", 0)))
+
+
 def _reports(vector: VectorEnv) -> list[AgentReport]:
     """One report per environment from its telemetry; what a workload does not measure is 0."""
     rows = vector.telemetry().tolist()
@@ -175,6 +180,7 @@ WORKLOADS: dict[str, Workload] = {
         memory_gb=8,
         reached=_story,
         helped=_helped,
+        given_up=_given_up,
     ),
     "cartpole": Workload(
         "cartpole",

@@ -65,6 +65,7 @@ class Task:
     reports: Callable[[VectorEnv], Sequence[AgentReport]]
     reached: Reached = no_milestones
     helped: Reached = no_milestones
+    given_up: Reached = no_milestones
 
 
 def assemble(
@@ -107,6 +108,7 @@ def assemble(
         reports=task.reports,
         reached=task.reached,
         helped=task.helped,
+        given_up=task.given_up,
         assists=tuple(training.assists),
         boot=around.boot,
     )

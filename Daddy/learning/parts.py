@@ -70,7 +70,8 @@ class Pace:
 class Parts:
     """Everything the loop works with. `seed` is this peer's own, drawn from the run's.
 
-    `assists` are the scripted helps in use, `helped` says which of them acted in a game.
+    `assists` are the scripted helps in use, `helped` says which of them acted in a game, `given_up`
+    which do not work.
     """
 
     workload: str
@@ -91,6 +92,7 @@ class Parts:
     reports: Callable[[VectorEnv], Sequence[AgentReport]]
     reached: Reached = no_milestones
     helped: Reached = no_milestones
+    given_up: Reached = no_milestones
     assists: tuple[str, ...] = ()
     boot: Boot = field(default_factory=lambda: Boot(SystemClock()))
 

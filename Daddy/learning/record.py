@@ -5,7 +5,7 @@ Metric names stand in `Daddy.core.metrics`. Events carry this peer's environment
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -41,6 +41,15 @@ def note_milestones(session: Session, step: int, *, with_present: bool) -> None:
         helped = session.milestones.helped.get(name, [])
         session.parts.events.write("progress", step, {"milestone": name, "assists": helped})
         session.fresh.append(name)
+    _note_given_up(session, facts)
+
+
+def _note_given_up(session: Session, facts: Sequence[Mapping[str, Any]]) -> None:
+    """Say once of each scripted help that it does not work."""
+    for name in sorted({name for one in facts for name in session.parts.given_up(one)}):
+        if name not in session.given_up:
+            session.given_up.add(name)
+            write_error(session, f"the assist {name} is given up: it failed three times in a row")
 
 
 def record(session: Session) -> None:

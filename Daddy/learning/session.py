@@ -44,7 +44,7 @@ class Session:
     """The learner, its experience and its counters.
 
     `due` holds when recurring steps last ran, `barren` how many updates in a row learnt nothing,
-    `fresh` the milestones that no curve shows yet.
+    `fresh` the milestones that no curve shows yet, `given_up` the assists known not to work.
     """
 
     parts: Parts
@@ -62,6 +62,7 @@ class Session:
     walks: Walks = field(init=False)
     milestones: Milestones = field(init=False)
     fresh: list[str] = field(default_factory=list)
+    given_up: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         vector = self.parts.vector

@@ -309,6 +309,13 @@ def test_what_was_reached_with_help_stands_in_a_column_of_its_own(tmp_path):
     assert kept == {name: names for name, names in told.items() if names}
 
 
+def test_an_assist_that_does_not_work_is_told_once(tmp_path):
+    parts = cartpole_parts(tmp_path, pace=SHORT, given_up=lambda _: ["flute"])
+    train(parts)
+    told = [data["text"] for event, _, data in parts.events.rows if event == "error"]
+    assert told == ["the assist flute is given up: it failed three times in a row"]
+
+
 class Curves:
     """A board that remembers what stood on it."""
 

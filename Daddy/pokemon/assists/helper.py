@@ -104,13 +104,13 @@ class Helper:
 
     def take(self, facts: Mapping[str, Any]) -> Memoir:
         """The memoir of a state; RomError when it was made with assists that are not in use."""
-        named = facts.get("names", ())
-        if foreign := strange(named if isinstance(named, list) else (), self.names):
+        memoir = memoirs.from_facts(facts)
+        if foreign := strange(facts.get("names", ()), self.names):
             raise RomError(
                 f"this state was made with the assists {foreign}, which are not in use here",
                 "set training.assists to them, or go on from a state without them",
             )
-        return memoirs.from_facts(facts)
+        return memoir
 
 
 def _look(assist: Assist, trace: Trace, now: Moment) -> tuple[Trace, Verdict]:

@@ -83,6 +83,7 @@ def waited(trace: Trace, verdict: Verdict, *, calm: bool) -> tuple[Trace, Verdic
 def from_facts(facts: Mapping[str, Any]) -> Memoir:
     """The memoir in a state; a blank one for states of before. RomError when it is damaged."""
     try:
+        _names(facts.get("names", []))
         return Memoir(
             used=frozenset(str(name) for name in facts.get("used", ())),
             failures={str(name): int(n) for name, n in facts.get("failures", {}).items()},
@@ -93,6 +94,12 @@ def from_facts(facts: Mapping[str, Any]) -> Memoir:
             f"what this state says of its assists is damaged: {error}",
             "go back to an older checkpoint",
         ) from error
+
+
+def _names(said: Any) -> None:
+    """Whose names are asked for before a state is used; TypeError when they are none."""
+    if not isinstance(said, list) or not all(isinstance(name, str) for name in said):
+        raise TypeError(f"{said!r} is no list of names")
 
 
 def _trace(place: Any, writes: Any, looks: Any) -> Trace:

@@ -190,6 +190,8 @@ def test_a_memoir_survives_as_json() -> None:
 @pytest.mark.parametrize(
     "facts",
     [
+        {"names": "flash"},
+        {"names": [5]},
         {"failures": 3},
         {"failures": {"flute": "x"}},
         {"open": {"flute": [1]}},
