@@ -92,8 +92,8 @@ def test_a_milestone_says_what_helped_and_of_several_games_the_one_with_the_leas
     milestones = Milestones(lambda facts: facts["names"], lambda facts: facts["helped"])
     seen = [
         {"names": ("a", "b", "c"), "helped": ("flash", "money")},
-        {"names": ("a", "b"), "helped": ("flute",)},
         {"names": ("a",), "helped": ()},
+        {"names": ("a", "b"), "helped": ("flute",)},
     ]
     assert milestones.look(64, seen) == ["a", "b", "c"]
     assert milestones.helped == {"b": ["flute"], "c": ["flash", "money"]}

@@ -106,6 +106,21 @@ def test_a_milestone_from_a_state_of_the_run_carries_its_parent(
     assert (provenance.parent, provenance.seed) == (parent.sha256, 11)
 
 
+def test_what_is_played_again_says_the_helps_of_the_one_who_plays(tmp_path: Path) -> None:
+    helped = archived(tmp_path / "laptop", RULES, assists=("money",))
+    helped.reset(seed=11)
+    claim = from_the_start(helped, 2)
+    honest = replace(helped._kin, assists=())
+    found = []
+    for kin, options in ((helped._kin, {"assists": ["money"]}), (honest, {})):
+        run = Archive(tmp_path / f"run-{len(kin.assists)}", kin, RULES)
+        judgement = judge(claim, run, replace(GAME, options=options), "anna")
+        assert judgement.entry is not None
+        found.append(run.get(judgement.entry)[0].assists)
+    helped.close()
+    assert found == [("money",), ()]
+
+
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
