@@ -161,7 +161,7 @@ def _check(settings: Settings, source: str) -> Config:
 def _explain(place: Sequence[int | str], message: str) -> str:
     key = ".".join(str(part) for part in place) or "config"
     if message != "Extra inputs are not permitted":
-        return f"{key}: {message}"
+        return f"{key}: {message.removeprefix('Value error, ')}"
     return f"{key}: unknown key; the nearest valid one is {_nearest(key)}"
 
 

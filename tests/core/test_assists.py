@@ -60,7 +60,7 @@ def test_the_environment_can_say_them_too() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"training.assists": ["flsh"]}, "the nearest is flash"),
+        ({"training.assists": ["flsh"]}, "training.assists: there is no assist 'flsh'; the neare"),
         ({"training.assists": "peers", "training.workload": "cartpole"}, "has no assists"),
     ],
 )
