@@ -93,6 +93,8 @@ def test_the_game_is_named_or_refused(tmp_path: Path) -> None:
     allowed = config(tmp_path, training={"rom": str(rom), "allow_unknown_rom": True})
     assert wiring.game_name(allowed, "slurm").startswith("unknown ")
     assert "free cartridge" in wiring.game_name(config(tmp_path), "local")
+    helped = config(tmp_path, training={"assists": "flash,money"})
+    assert wiring.game_name(helped, "local").endswith("), with the assists money, flash")
     with pytest.raises(RomError, match="no ROM is configured"):
         wiring.game_name(config(tmp_path), "slurm")
     meant = config(tmp_path, training={"cartridge": True})

@@ -56,7 +56,12 @@ def choose_executor(config: Config, environ: Mapping[str, str]) -> str:
 
 
 def game_name(config: Config, executor: str) -> str:
-    """What is played, for ``start``; RomError where it cannot be or is not meant."""
+    """What is played and with which assists; RomError where it cannot be or is not meant."""
+    helps = ", ".join(config.training.assists)
+    return _game(config, executor) + (f", with the assists {helps}" if helps else "")
+
+
+def _game(config: Config, executor: str) -> str:
     training = config.training
     if training.workload != "pokemon_red":
         return training.workload

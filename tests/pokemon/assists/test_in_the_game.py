@@ -77,6 +77,21 @@ def test_nothing_wild_appears_where_it_would_have(make: Make) -> None:
     assert told(env, "assists_off") == ()
 
 
+def test_a_bag_that_was_emptied_leaves_the_game_as_it_was(make: Make) -> None:
+    envs = make("toss_junk"), make()
+    paper, _ = ready("toss_junk")
+    for address in (ram.BAG_COUNT, *range(ram.BAG, ram.BAG + 41)):
+        envs[0]._emulator.write(address, paper.moment().at(address))
+    envs[0].load_state(envs[0].save_state())
+    assert envs[0].progress.items == 20
+    _, said, _ = play(envs[0], 200)
+    play(envs[1], 200)
+    assert [words.split(":")[0] for words in said] == ["toss_junk"]
+    assert envs[0].progress.story_flags > 0
+    assert envs[0].progress.bag == envs[1].progress.bag
+    assert envs[0].progress == envs[1].progress
+
+
 class Deaf:
     """A game on which writing to one place has no effect."""
 
