@@ -47,7 +47,7 @@ class Found:
 def find_weights(path: Path, assists: Sequence[str] = ()) -> Found:
     """The weights that `path` names; WeightsError when there are none that can be used.
 
-    That were learnt with scripted helps beyond `assists` cannot; a single file does not say.
+    Those learnt with scripted helps beyond `assists` cannot.
     """
     path = path.expanduser()
     for shared in (path, path / "shared_weights"):
@@ -55,7 +55,7 @@ def find_weights(path: Path, assists: Sequence[str] = ()) -> Found:
             return _newest_version(shared, assists)
     try:
         manifest = _newest_checkpoint(path)
-        return _checkpoint(manifest, assists) if manifest else _single(path)
+        return _checkpoint(manifest, assists) if manifest else _single(path, assists)
     except (FileError, FileNotFoundError) as error:
         raise WeightsError(
             f"there are no weights to play in {path}: {error}",
@@ -102,12 +102,22 @@ def _checkpoint(manifest: Path, assists: Sequence[str]) -> Found:
     return Found(f"checkpoint at step {checkpoint.step:,}", policy_weights(checkpoint))
 
 
-def _single(path: Path) -> Found:
+def _single(path: Path, assists: Sequence[str]) -> Found:
     from Daddy.weights.codec import decode
 
     if path.is_dir():
         raise FileError("neither versions nor checkpoints were found")
+    _refuse_strange_folder(path, assists)
     return Found(path.name, decode(read_bounded(path, _BLOB_LIMIT)))
+
+
+def _refuse_strange_folder(path: Path, assists: Sequence[str]) -> None:
+    """A file of a shared or pulled folder is what the folder says it is."""
+    from Daddy.weights.local import read_frame, refuse_strange
+
+    for folder in path.absolute().parents[:3]:
+        if (frame := read_frame(folder / _HEAD)) is not None:
+            refuse_strange(frame, assists)
 
 
 def open_game(config: Config) -> PokemonRedEnv:

@@ -78,7 +78,9 @@ def test_a_learner_without_these_helps_goes_on_neither_from_a_checkpoint_nor_fro
 def test_nobody_plays_these_weights_without_these_helps(
     helped: RunPaths, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for place in (helped.root, helped.slot(0).checkpoints):
+    blob = next(helped.shared_weights.glob("blobs/*/*.st"))
+    keyframe = next((helped.shared_weights / "wan").glob("kf-*.st"))
+    for place in (helped.root, helped.slot(0).checkpoints, blob, keyframe):
         typed = ["evaluate", "--cartridge", "--weights", str(place)]
         assert run_entry(play.main, typed) == ExitCode.WEIGHTS
         assert "learnt with the assists money, no_wild" in capsys.readouterr().err
