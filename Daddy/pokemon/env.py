@@ -75,7 +75,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
 
         Relative paths are relative to `base`. `init_state` names what episodes begin from; with it,
         `states_dir` and `cache_dir` go to `Daddy.pokemon.starts.boot.start_state`. `assists` are
-        names of `Daddy.core.assists.NAMES`. RomError.
+        names of `Daddy.core.assists.NAMES` (ValueError for others). RomError.
         """
         self.rom = load_rom(find_rom(rom, base), allow_unknown_rom)
         self.observation_space = observation_space()

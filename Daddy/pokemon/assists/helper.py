@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from Daddy.core.assists import NAMES, strange
+from Daddy.core.assists import chosen, strange
 from Daddy.core.errors import RomError
 from Daddy.pokemon.assists import memoir as memoirs
 from Daddy.pokemon.assists.memoir import Memoir
@@ -39,7 +39,8 @@ class Helper:
     """The assists of one environment; `memoir` is its game's."""
 
     def __init__(self, console: Console, names: Iterable[str]) -> None:
-        self.names = tuple(name for name in NAMES if name in set(names))
+        """Use these by name, as `core.assists.chosen` reads them; ValueError for an unknown one."""
+        self.names = tuple(chosen(names))
         self.memoir = Memoir()
         self._console = console
 

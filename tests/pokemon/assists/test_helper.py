@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from Daddy.core.assists import NAMES
+from Daddy.core.assists import NAMES, PEERS
 from Daddy.core.errors import ExitCode, RomError
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.assists.helper import Help, Helper
@@ -41,6 +41,12 @@ def test_without_assists_nothing_is_read_or_written() -> None:
 
     assert Helper(Untouchable(), ()).help(Paper().progress, "a") == Help("a")
     assert Helper(Untouchable(), ()).to_facts() == {}
+
+
+def test_an_unknown_assist_is_an_error_and_the_peers_are_known_by_one_word() -> None:
+    with pytest.raises(ValueError, match="there is no assist 'flsh'"):
+        helper(Paper(), "flsh")
+    assert helper(Paper(), "peers").names == PEERS
 
 
 @pytest.mark.parametrize("name", NAMES)
