@@ -22,6 +22,7 @@ PLAYER_SPRITE: Final = 0xC300
 FACING: Final = 0xC109
 """0 down, 4 up, 8 left, 12 right."""
 TILES: Final = 0xC3A0
+TILE_COLUMNS: Final = 20
 """20 x 18 tiles of the screen, row by row."""
 MENU_Y: Final = 0xCC24
 MENU_X: Final = 0xCC25
@@ -105,6 +106,10 @@ MAP_WIDTH: Final = 0xD369
 WARP_COUNT: Final = 0xD3AE
 WARPS: Final = 0xD3AF
 """For each way out: row, column, number of the target's way in, target map."""
+SIGN_COUNT: Final = 0xD4B0
+SIGNS: Final = 0xD4B1
+MOST_SIGNS: Final = 16
+"""For each sign of the map: row and column."""
 PC_COUNT: Final = 0xD53A
 PC_ITEMS: Final = 0xD53B
 PC_SIZE: Final = 50
@@ -167,6 +172,7 @@ BOX_COUNT: Final = 0xDA80
 BLOCKS: Final = (
     (FACING, FACING + 1),
     (PLAYER_SPRITE, PLAYER_SPRITE + 8),
+    (TILES + 7 * TILE_COLUMNS + 8, TILES + 11 * TILE_COLUMNS + 9),
     (JOY_IGNORE, JOY_IGNORE + 1),
     (FONT_LOADED, FONT_LOADED + 1),
     (ENEMY_SPECIES, ENEMY_MAX_HP + 2),
@@ -175,12 +181,15 @@ BLOCKS: Final = (
     (POKEDEX_OWNED, BAG + 2 * BAG_SIZE),
     (MONEY, MONEY + MONEY_BYTES),
     (OPTIONS, MAP_WIDTH + 1),
+    (SIGN_COUNT, SIGNS + 2 * MOST_SIGNS),
     (HALL_OF_FAME, TOGGLES + TOGGLE_BYTES),
     (SHIP_SCRIPT, SHIP_SCRIPT + 1),
     (RIDING, EVENTS + EVENT_BYTES),
     (PLAY_TIME, PLAY_TIME + PLAY_TIME_BYTES),
 )
-"""The spans (first, past the last) that one step reads: all that `Progress` uses."""
+"""The spans (first, past the last) that one step reads: all that `Progress` uses.
+
+The third: the tiles from above the player to below, with those on the left and the right."""
 OCCASIONAL: Final = (
     *(TILES, MENU_Y, MENU_X, MENU_ITEM, MENU_LAST, LIST_SCROLL, ACTIVE_SLOT, WALKED_BY_GAME),
     *(BATTLE_RESULT, LIST_MENU, WALK_COUNTER, TRAINER_CLASS, GYM_LEADER, ESCAPED, REPEL_STEPS),
