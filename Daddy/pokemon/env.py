@@ -17,17 +17,18 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from Daddy.core.reward import Reward
 from Daddy.core.rom import load_rom
-from Daddy.pokemon import milestones, story
+from Daddy.pokemon import milestones
 from Daddy.pokemon import save_state as saving
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_STEP, PYBOY_VERSION, Emulator
 from Daddy.pokemon.observation import Observation, observation_space, observe
 from Daddy.pokemon.progress import Progress, read_progress
 from Daddy.pokemon.ram_map import RANDOM
-from Daddy.pokemon.reward import RewardWeights, advance, first_records, reward_parts
+from Daddy.pokemon.reward import Records
 from Daddy.pokemon.rom import find_rom
 from Daddy.pokemon.starts.boot import start_state
-from Daddy.pokemon.visited import Visited
+from Daddy.pokemon.tally import Tally
 
 _FRAMES_PER_SECOND = 59.7275
 _START_FRAMES = 60
@@ -43,7 +44,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
     """Pokémon Red, Blue or the free cartridge with seven keys.
 
     Observation: see `Daddy.pokemon.observation.observation_space`. Actions: index into BUTTONS.
-    Reward: sum of the named parts of `Daddy.pokemon.reward.reward_parts`, which every step's info
+    Reward: sum of the named parts of `Daddy.core.reward.Reward`, which every step's info
     holds as ``reward_parts``; the last step's info adds the episode's summary. An episode
     terminates when the game is won and is truncated after `episode_steps`.
     """
@@ -64,7 +65,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         states_dir: str | os.PathLike[str] = "",
         cache_dir: str | os.PathLike[str] = "",
         episode_steps: int = 2048,
-        weights: RewardWeights | None = None,
+        weights: Reward | None = None,
         render_mode: str | None = None,
     ) -> None:
         """Open the game `rom` (None: the variable DADDY_ROM, else the cartridge).
@@ -77,7 +78,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self.action_space = spaces.Discrete(len(BUTTONS))
         self.render_mode = render_mode
         self.episode_steps = episode_steps
-        self._weights = weights or RewardWeights()
+        self._weights = weights or Reward()
         self._start = start_state(self.rom, init_state, base, states_dir, cache_dir)
         self._emulator = Emulator(self.rom.data)
         self._emulator.load_state(self._start)
@@ -107,25 +108,25 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         """Counters and memory of a new episode."""
         self._steps, self._return = 0, 0.0
         self._parts: dict[str, float] = {}
-        self._visited = Visited()
-        self._progress = self._look()
-        self._records = first_records(self._progress, self._visited.cells, self._visited.maps)
+        self._progress = read_progress(self._emulator.ram())
+        self._tally = self._begin_tally({"left": self._first_span()})
 
-    def _look(self) -> Progress:
-        progress = read_progress(self._emulator.ram())
-        if progress.placed:
-            self._visited.add(progress.map_id, progress.y, progress.x)
-        return progress
+    def _first_span(self) -> int:
+        """Steps until the memory is first forgotten: half a span to one and a half, by chance.
+
+        So environments forget at different times, and short episodes never do.
+        """
+        span = self._weights.memory_steps
+        return span // 2 + int(self.np_random.random() * span)
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Hold a key for 8 of 24 frames; see the class for what comes back."""
         self._emulator.press(BUTTONS[action])
-        was, self._progress = self._progress, self._look()
-        before = self._records
-        self._records = advance(before, self._progress, self._visited.cells, self._visited.maps)
-        parts = reward_parts(before, self._records, was, self._progress, self._weights)
+        was, now = self._progress, read_progress(self._emulator.ram())
+        self._progress = now
+        parts = self._tally.pay(was, now)
         reward = self._account(parts)
-        won = self._progress.wins > was.wins
+        won = now.wins > was.wins
         late = self._steps >= self.episode_steps
         info = {"reward_parts": parts, **self._summary(won or late)}
         return self._observe(), reward, won, late, info
@@ -142,10 +143,10 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         return {**self._facts(), "return_parts": self._parts} if ended else {}
 
     def _observe(self) -> Observation:
-        return observe(self._emulator.half_screen(), self._progress, self._visited)
+        return observe(self._emulator.half_screen(), self._progress, self._tally.memory.visited)
 
     def _facts(self) -> dict[str, float]:
-        progress, records = self._progress, self._records
+        progress, records = self._progress, self._tally.records
         return {
             "badges": progress.badge_count,
             "story_flags": progress.story_flags,
@@ -154,13 +155,13 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             "map_id": progress.map_id,
             "level": max((creature.level for creature in progress.party), default=0),
             "step": self._steps,
-            "cells": records.cells,
-            "maps": records.maps,
+            "cells": self._tally.memory.cells,
+            "maps": records.maps.bit_count(),
             "events": records.events.bit_count(),
             "x": progress.x,
             "y": progress.y,
             "real_game": float(self.rom.real),
-            **milestones.facts(story.reached(progress, self.rom.real), self.rom.real),
+            **milestones.facts(records.held, self.rom.real),
         }
 
     def telemetry(self) -> tuple[float, ...]:
@@ -195,9 +196,10 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             episode=self._episode,
             episode_return=self._return,
             parts=self._parts,
-            records=self._records,
+            records=self._tally.records,
             generator=self.np_random.bit_generator.state,
-            visited=self._visited.to_bytes(),
+            visited=self._tally.memory.visited.to_bytes(),
+            memory=self._tally.to_facts(),
             emulator=self._emulator.save_state(),
             journal=self.journal,
         )
@@ -206,13 +208,10 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
     def load_state(self, data: bytes) -> Observation:
         """Go on exactly where `save_state` was called; RomError for another game's state."""
         state = saving.from_bytes(data, self.rom.sha1, PYBOY_VERSION)
-        self._emulator.load_state(state.emulator)
+        self._tally = self._go_on_in(state)
         self.np_random = saving.generator_from(state.generator)
         self._steps, self._episode = state.steps, state.episode
         self._return, self._parts = state.episode_return, dict(state.parts)
-        self._records = state.records
-        self._visited = Visited.from_bytes(state.visited)
-        self._progress = read_progress(self._emulator.ram())
         self.journal = state.journal
         return self._observe()
 
@@ -223,11 +222,19 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         episode stays what it was: its number, its return, its end, its random sequence.
         """
         state = saving.from_bytes(data, self.rom.sha1, PYBOY_VERSION)
-        self._emulator.load_state(state.emulator)
-        self._visited = Visited.from_bytes(state.visited)
-        self._records = state.records
-        self._progress = read_progress(self._emulator.ram())
+        self._tally.adopt(self._go_on_in(state))
         return self._observe()
+
+    def _go_on_in(self, state: saving.SaveState) -> Tally:
+        """Load a game; what counts as paid in it."""
+        self._emulator.load_state(state.emulator)
+        self._progress = read_progress(self._emulator.ram())
+        return self._begin_tally(state.memory, state.records, state.visited)
+
+    def _begin_tally(
+        self, facts: Mapping[str, Any], records: Records | None = None, cells: bytes = b""
+    ) -> Tally:
+        return Tally(self._weights, self.rom.real, self._progress, facts, records, cells)
 
     def close(self) -> None:
         """End the emulator."""
