@@ -48,20 +48,24 @@ class Creature(NamedTuple):
         return tuple(count & 0x3F for count in self.pp_bytes)
 
 
+BLOCK: Final = slice(
+    ram.PARTY_COUNT - ram.RAM_START,
+    ram.PARTY_MONS - ram.RAM_START + ram.PARTY_SIZE * ram.PARTY_STRIDE,
+)
+"""Where in an image the party is: its count, its list of species, its members."""
+
+
 def read_party(image: Image) -> tuple[Creature, ...]:
     """Members below the count; what lies behind them in memory is stale.
 
     Equal bytes give the same tuple, so that `is` tells whether anything has changed.
     """
-    return _members(bytes(image[_FIRST:_END]))
-
-
-_FIRST: Final = ram.PARTY_COUNT - ram.RAM_START
-_END: Final = ram.PARTY_MONS - ram.RAM_START + ram.PARTY_SIZE * ram.PARTY_STRIDE
+    return members(bytes(image[BLOCK]))
 
 
 @lru_cache(maxsize=1024)
-def _members(block: bytes) -> tuple[Creature, ...]:
+def members(block: bytes) -> tuple[Creature, ...]:
+    """As `read_party`, of the image's `BLOCK` alone."""
     return tuple([_member(block, slot) for slot in range(min(block[0], ram.PARTY_SIZE))])
 
 
