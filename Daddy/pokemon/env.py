@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from Daddy.core.reward import Reward
 from Daddy.core.rom import load_rom
-from Daddy.pokemon import milestones
+from Daddy.pokemon import milestones, script
 from Daddy.pokemon import save_state as saving
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_STEP, PYBOY_VERSION, Emulator
 from Daddy.pokemon.observation import Observation, observation_space, observe
@@ -36,7 +36,7 @@ _START_FRAMES = 60
 
 TELEMETRY = (
     *("badges", "story_flags", "episode_return", "episode", "map_id", "level", "step"),
-    *("cells", "maps", "events", "x", "y", "real_game", *milestones.COLUMNS),
+    *("cells", "maps", "events", "x", "y", "waits", "real_game", *milestones.COLUMNS),
 )
 
 
@@ -106,7 +106,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
 
     def _forget(self) -> None:
         """Counters and memory of a new episode."""
-        self._steps, self._return = 0, 0.0
+        self._steps, self._return, self._waits = 0, 0.0, 0
         self._parts: dict[str, float] = {}
         self._progress = read_progress(self._emulator.ram())
         self._tally = self._begin_tally({"left": self._first_span()})
@@ -120,9 +120,14 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         return span // 2 + int(self.np_random.random() * span)
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Hold a key for 8 of 24 frames; see the class for what comes back."""
+        """Hold a key for 8 of 24 frames; see the class for what comes back.
+
+        While a script has control the step goes on, for up to 20 times as long: `script.wait`.
+        """
         self._emulator.press(BUTTONS[action])
-        was, now = self._progress, read_progress(self._emulator.ram())
+        image, waited = script.wait(self._emulator)
+        self._waits += waited
+        was, now = self._progress, read_progress(image)
         self._progress = now
         parts = self._tally.pay(was, now)
         reward = self._account(parts)
@@ -160,6 +165,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             "events": records.events.bit_count(),
             "x": progress.x,
             "y": progress.y,
+            "waits": self._waits,
             "real_game": float(self.rom.real),
             **milestones.facts(records.held, self.rom.real),
         }
@@ -200,6 +206,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             generator=self.np_random.bit_generator.state,
             visited=self._tally.memory.visited.to_bytes(),
             memory=self._tally.to_facts(),
+            waits=self._waits,
             emulator=self._emulator.save_state(),
             journal=self.journal,
         )
@@ -211,6 +218,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self._tally = self._go_on_in(state)
         self.np_random = saving.generator_from(state.generator)
         self._steps, self._episode = state.steps, state.episode
+        self._waits = state.waits
         self._return, self._parts = state.episode_return, dict(state.parts)
         self.journal = state.journal
         return self._observe()

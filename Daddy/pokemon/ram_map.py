@@ -37,6 +37,8 @@ WALKED_BY_GAME: Final = 0xCD38
 """Above 0 while the game itself walks the player."""
 JOY_IGNORE: Final = 0xCD6B
 """Bits of the buttons that do nothing while a script has control: A is bit 0, down bit 7."""
+BUTTON_A: Final = 1 << 0
+DIRECTIONS: Final = 0xF0
 BATTLE_RESULT: Final = 0xCF0B
 """The last battle: 0 won, 1 lost, 2 a draw."""
 LIST_MENU: Final = 0xCF94
@@ -61,6 +63,8 @@ ESCAPED: Final = 0xD078
 REPEL_STEPS: Final = 0xD0DB
 TEXT_BOX: Final = 0xD125
 """The kind of text box drawn last."""
+QUESTION: Final = 0x14
+"""Of a box with two answers: yes and no, or buy and sell."""
 
 PLAYER_NAME: Final = 0xD158
 NAME_BYTES: Final = 11
@@ -149,6 +153,7 @@ STATUS_FLAGS_4: Final = 0xD72E
 GOT_LAPRAS: Final = 1 << 0
 STATUS_FLAGS_5: Final = 0xD730
 """Bit 5: the buttons are off; 7: a script moves the player."""
+BUTTONS_OFF: Final = 1 << 5
 STATUS_FLAGS_6: Final = 0xD732
 """Bit 0: the game's clock runs; bits 2 to 4: fly and dungeon warps."""
 STATUS_FLAGS_7: Final = 0xD733
@@ -197,6 +202,8 @@ OCCASIONAL: Final = (
     *(SAFARI_BALLS, BOX_COUNT),
 )
 """What no step reads: drivers of menus fetch it by themselves, people see it in a table."""
+ANSWERS: Final = ((MENU_ITEM, MENU_LAST + 1), (TEXT_BOX, TEXT_BOX + 1))
+"""The spans that tell whether a question waits for an answer."""
 WHOLE: Final = ((RAM_START, RAM_START + RAM_SIZE),)
 """The one span that holds everything."""
 

@@ -45,6 +45,8 @@ class SaveState:
     emulator: bytes = field(repr=False)
     memory: Mapping[str, Any] = field(default_factory=dict)
     """The exploration memory but for its cells (`exploration.Exploration.to_facts`)."""
+    waits: int = 0
+    """Steps of the episode that were waited while a script had control."""
     journal: Mapping[str, Any] = field(default_factory=dict)
     """What whoever steps the environment wants back; older states have none."""
 
