@@ -9,6 +9,8 @@ import pytest
 
 from Daddy.core.reward import Reward
 from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon.emulator import BUTTONS
+from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.party import CUT
 from tests.pokemon.images import put
 from tests.pokemon.moments import WEIGHTS, at, bag, earned, moment, party, tally, walk
@@ -112,3 +114,28 @@ def test_who_loads_the_same_state_again_and_again_is_paid_nothing_for_it() -> No
     assert earned(again) == 0
     assert sum(kept.pay(moment(before), moment(after)).values()) == 0
     assert sum(tally(after).pay(moment(after), moment(after)).values()) == 0
+
+
+PLAYED = {"idle": "b", "mash": "a", "to and fro": ("left", "left", "right", "right")}
+"""Keys of farmers on the cartridge, from where it begins; six times they forget where they were."""
+
+
+@pytest.mark.parametrize("name", PLAYED)
+def test_a_farmer_on_the_cartridge_earns_what_the_first_round_brings(name: str) -> None:
+    env = PokemonRedEnv(weights=Reward(memory_steps=100))
+    env.reset(seed=1)
+    keys = [BUTTONS.index(key) for key in islice(cycle(PLAYED[name]), 600)]
+    paid = [env.step(key)[4]["reward_parts"] for key in keys]
+    env.close()
+    assert earned(paid[:20]) <= earned(paid) < earned(paid[:20]) + 6 * 5 * WEIGHTS.cell * 9.5
+    assert {part for step in paid[20:] for part in step} <= {"cell"}
+
+
+def test_who_begins_again_and_again_is_paid_nothing() -> None:
+    env = PokemonRedEnv()
+    paid = 0.0
+    for seed in range(20):
+        env.reset(seed=seed)
+        paid += env.step(BUTTONS.index("b"))[1]
+    env.close()
+    assert paid == 0
