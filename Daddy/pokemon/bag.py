@@ -53,7 +53,7 @@ def item_bits(image: Image) -> int:
     return _bits(bytes(span(image, ram.BAG, 2 * count)))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _bits(listed: bytes) -> int:
     bits = 0
     for item in listed[::2]:

@@ -46,11 +46,10 @@ def uses(shrub: Shrub, was: Progress, now: Progress) -> int:
 
 def next_shrub(shrub: Shrub, now: Progress) -> Shrub:
     """Which shrub the player looks at, kept while menus and texts are open before it."""
-    if not now.move_bits >> CUT & 1:
-        return None
     if not _free(now):
         return shrub if shrub is not None and _stand(now) == shrub else None
-    return _stand(now) if _shrub_ahead(now) else None
+    can_cut = _shrub_ahead(now) and now.move_bits >> CUT & 1
+    return _stand(now) if can_cut else None
 
 
 def _free(now: Progress) -> bool:

@@ -37,7 +37,7 @@ def bag(image: Image) -> tuple[Numbers, Shares]:
     return _bag(bytes(image[_BAG]))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _bag(block: bytes) -> tuple[Numbers, Shares]:
     many = min(block[0], ram.BAG_SIZE)
     listed = np.frombuffer(block, np.uint8, 2 * many, 1)
@@ -52,7 +52,7 @@ def party(image: Image) -> tuple[Numbers, Numbers, Shares]:
     return _party(bytes(image[BLOCK]))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _party(block: bytes) -> tuple[Numbers, Numbers, Shares]:
     species = np.zeros(ram.PARTY_SIZE, np.int16)
     moves = np.zeros((ram.PARTY_SIZE, MOVES), np.int16)

@@ -63,7 +63,7 @@ def read_party(image: Image) -> tuple[Creature, ...]:
     return members(bytes(image[BLOCK]))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def members(block: bytes) -> tuple[Creature, ...]:
     """As `read_party`, of the image's `BLOCK` alone."""
     return tuple([_member(block, slot) for slot in range(min(block[0], ram.PARTY_SIZE))])
@@ -75,7 +75,7 @@ def _member(block: bytes, slot: int) -> Creature:
     return member if member.level <= ram.MAX_LEVEL else member._replace(level=ram.MAX_LEVEL)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def move_bits(moves: bytes) -> int:
     """Bit n is set for move n of these numbers; 0 is no move."""
     bits = 0

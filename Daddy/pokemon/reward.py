@@ -71,7 +71,7 @@ def advance(records: Records, now: Progress, real: bool, uses: int = 0) -> Recor
     return records if grown == records else grown
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _union(held: frozenset[str], now: frozenset[str]) -> frozenset[str]:
     return held if now <= held else held | now
 

@@ -130,7 +130,7 @@ def keys(progress: Progress, real: bool = True) -> frozenset[str]:
     return _entered(held, progress.map_id, real) if progress.placed else held
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _entered(held: frozenset[str], here: int, real: bool) -> frozenset[str]:
     return held | {entry_key(here, real)} if here in _ON_THE_WAY[real] else held
 
@@ -140,7 +140,7 @@ def entry_key(map_id: int, real: bool = True) -> str:
     return "at_" + map_name(map_id, real).lower().replace(" ", "_").replace("'", "")
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def open_places(held: frozenset[str], real: bool = True) -> frozenset[int]:
     """Maps on which a required milestone is still to be won."""
     if not real:
@@ -176,7 +176,7 @@ def _evidence(progress: Progress) -> Evidence:
     )
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _reached(events: int, evidence: Evidence) -> frozenset[str]:
     flags = frozenset(step.name for step in REQUIRED if events >> step.flag & 1)
     return flags | {fact.name for fact in FACTS if fact.holds(evidence)}
