@@ -62,7 +62,16 @@ class Emulator:
     def press(self, button: str) -> None:
         """Play one step with `button` (one of BUTTONS) and draw its last frame."""
         self._boy.button(button, _HELD_FRAMES)
-        self.wait(FRAMES_PER_STEP)
+        self.idle()
+
+    def idle(self) -> None:
+        """Play one step with no further key."""
+        if self.watcher is None:
+            self._boy.tick(FRAMES_PER_STEP, True, False)
+            return
+        for _ in range(FRAMES_PER_STEP // FILM_FRAMES):
+            self._boy.tick(FILM_FRAMES, True, False)
+            self.watcher()
 
     def hold(self, buttons: Collection[str], frames: int) -> None:
         """Play `frames` frames with exactly `buttons` down, as a person's fingers do."""
@@ -72,12 +81,7 @@ class Emulator:
         self._boy.tick(frames, True, False)
 
     def wait(self, frames: int) -> None:
-        """Play `frames` frames with no further key and draw the last one."""
-        if self.watcher is not None:
-            for _ in range(frames // FILM_FRAMES):
-                self._boy.tick(FILM_FRAMES, True, False)
-                self.watcher()
-            frames %= FILM_FRAMES
+        """Play `frames` frames with no key down and draw the last one; nobody watches."""
         if frames:
             self._boy.tick(frames, True, False)
 

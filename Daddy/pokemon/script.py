@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.emulator import FRAMES_PER_STEP
 from Daddy.pokemon.memory import Image, byte
 
 MOST: Final = 20
@@ -22,7 +21,7 @@ class Console(Protocol):
     """What plays the game (`emulator.Emulator`)."""
 
     def press(self, button: str) -> None: ...
-    def wait(self, frames: int) -> None: ...
+    def idle(self) -> None: ...
     def ram(self, blocks: tuple[tuple[int, int], ...] = ...) -> Image: ...
 
 
@@ -33,7 +32,7 @@ def wait(console: Console) -> tuple[Image, int]:
         if not has_control(image):
             return image, waited
         if _is_deaf(image):
-            console.wait(FRAMES_PER_STEP)
+            console.idle()
         elif _asks(console.ram(ram.ANSWERS)):
             return image, waited
         else:

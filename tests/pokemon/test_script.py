@@ -28,8 +28,7 @@ class PaperConsole:
     def press(self, button: str) -> None:
         self._pass(button)
 
-    def wait(self, frames: int) -> None:
-        assert frames == 24
+    def idle(self) -> None:
         self._pass(".")
 
     def _pass(self, key: str) -> None:
@@ -136,3 +135,15 @@ def test_whoever_plays_the_cartridge_is_never_left_without_control() -> None:
         maps.add(env.progress.map_id)
     env.close()
     assert len(maps) > 3
+
+
+def test_a_wait_is_filmed_as_any_step_and_a_beginning_is_not() -> None:
+    env = PokemonRedEnv()
+    drawn: list[int] = []
+    env.watch(lambda: drawn.append(frames(env)))
+    env.reset(seed=1)
+    assert drawn == []
+    env._emulator.write(ram.JOY_IGNORE, DEAF)
+    env.step(5)
+    env.close()
+    assert len(drawn) == (1 + 20) * 24 // 4
