@@ -85,13 +85,15 @@ def observe(screen: NDArray[np.uint8], progress: Progress, memory: CellMemory) -
     """One observation from the halved picture (72, 80) uint8, the facts and the memory."""
     items, counts = inventory.bag(progress.image)
     species, moves, members = inventory.party(progress.image)
+    creatures = np.empty(ram.PARTY_SIZE + 1, np.int16)
+    creatures[:-1], creatures[-1] = species, progress.opponent
     return {
         "screen": screen,
         "visited": visited_mask(progress, memory),
         "events": packed_events(progress),
         "map": np.array([progress.map_id, progress.blackout_map], np.int16),
         "bag": items.copy(),
-        "creatures": np.append(species, np.int16(progress.opponent)),
+        "creatures": creatures,
         "moves": moves.copy(),
         "counts": counts.copy(),
         "party": members.copy(),

@@ -177,7 +177,9 @@ BOX_COUNT: Final = 0xDA80
 BLOCKS: Final = (
     (FACING, FACING + 1),
     (PLAYER_SPRITE, PLAYER_SPRITE + 8),
-    (TILES + 7 * TILE_COLUMNS + 8, TILES + 11 * TILE_COLUMNS + 9),
+    (TILES + 7 * TILE_COLUMNS + 8, TILES + 7 * TILE_COLUMNS + 9),
+    (TILES + 9 * TILE_COLUMNS + 6, TILES + 9 * TILE_COLUMNS + 11),
+    (TILES + 11 * TILE_COLUMNS + 8, TILES + 11 * TILE_COLUMNS + 9),
     (JOY_IGNORE, JOY_IGNORE + 1),
     (FONT_LOADED, FONT_LOADED + 1),
     (ENEMY_SPECIES, ENEMY_MAX_HP + 2),
@@ -194,7 +196,7 @@ BLOCKS: Final = (
 )
 """The spans (first, past the last) that one step reads: all that `Progress` uses.
 
-The third: the tiles from above the player to below, with those on the left and the right."""
+The third to fifth: the tiles around the player that say what stands in front."""
 OCCASIONAL: Final = (
     *(TILES, MENU_Y, MENU_X, MENU_ITEM, MENU_LAST, LIST_SCROLL, ACTIVE_SLOT, WALKED_BY_GAME),
     *(BATTLE_RESULT, LIST_MENU, WALK_COUNTER, TRAINER_CLASS, GYM_LEADER, ESCAPED, REPEL_STEPS),
