@@ -80,6 +80,7 @@ def _game(config: Config) -> EnvFactory:
         states_dir=training.states_dir,
         cache_dir=training.cache_dir,
         episode_steps=training.episode_steps,
+        weights=config.reward,
         assists=tuple(training.assists),
     )
 

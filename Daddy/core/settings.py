@@ -1,21 +1,18 @@
-"""Every setting of a run: its name, type, default and meaning. No other module holds a default.
+"""Every setting of a run: its name, type, default and meaning.
 
-The names of the guide are public interface; ``docs/configuration.md`` lists all of them.
+No other module holds a default, but for the weights of the reward (`core.reward`). The names of the
+guide are public interface; ``docs/configuration.md`` lists all of them.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from Daddy.core.assists import chosen
-
-
-class Section(BaseModel):
-    """Base of all sections: unknown keys are errors, values are frozen and checked."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+from Daddy.core.reward import Reward
+from Daddy.core.section import Section
 
 
 class Training(Section):
@@ -254,6 +251,7 @@ class Config(Section):
     collaboration: Collaboration = Field(default_factory=Collaboration)
     checkpointing: Checkpointing = Field(default_factory=Checkpointing)
     archive: Archive = Field(default_factory=Archive)
+    reward: Reward = Field(default_factory=Reward)
     controller: Controller = Field(default_factory=Controller)
 
     @model_validator(mode="after")

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.settings import Collaboration, Config, Section, Training
+from Daddy.core.section import Section
+from Daddy.core.settings import Collaboration, Config, Training
 
 _SECTIONS: dict[str, type[Section]] = {"training": Training, "collaboration": Collaboration}
 _NUMBERS = (

@@ -88,10 +88,12 @@ class ActorCritic(nn.Module):
 
 
 def _initialise(policy: ActorCritic) -> None:
-    """Orthogonal weights and zero biases; a nearly uniform first policy (small actor)."""
+    """Orthogonal weights, zero biases, small tables; a nearly uniform first policy."""
     for name, parameter in policy.named_parameters():
         if parameter.ndim < 2:  # noqa: PLR2004 - vectors are biases
             nn.init.zeros_(parameter)
+        elif "table" in name:
+            nn.init.normal_(parameter, std=0.1)
         else:
             nn.init.orthogonal_(parameter, 1.0 if "lstm" in name else sqrt(2.0))
     nn.init.orthogonal_(policy.actor.weight, 0.01)

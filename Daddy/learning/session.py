@@ -236,7 +236,9 @@ def _check_kin(session: Session, tensors: Mapping[str, Any], facts: Mapping[str,
     if same_workload and ours == theirs:
         refuse_strange(facts, session.parts.assists, str(session.parts.checkpoints))
         return
-    what = "its network has another shape" if same_workload else f"it is of {facts['workload']!r}"
+    odd = next((name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)), "")
+    shape = f"its network has another shape ({odd}: {theirs.get(odd)}, here {ours.get(odd)})"
+    what = shape if same_workload else f"it is of {facts['workload']!r}"
     raise ConfigError(
         f"the checkpoint in {session.parts.checkpoints} cannot be continued: {what}",
         "give this run another run_dir, or restore the settings it was begun with",

@@ -1,12 +1,12 @@
 """Pure: what is in the bag, and which items the story needs.
 
 Owns the numbers of items. Items are handed over, used up and thrown away: what was ever had is kept
-beside (`ever_had`), so that nobody is charged for delivering a parcel.
+by whoever joins the moments' `item_bits`, so that nobody is charged for delivering a parcel.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 from Daddy.pokemon import ram_map as ram
@@ -36,6 +36,7 @@ REQUIRED_ITEMS: Final = frozenset(
 )
 """Parcel, ticket, Cut, lift key, scope, flute, card key, teeth, Surf, Strength, secret key."""
 REQUIRED_BITS: Final = sum(1 << item for item in REQUIRED_ITEMS)
+HM_BITS: Final = sum(1 << item for item in range(_FIRST_HM, _FIRST_TM))
 
 
 def read_bag(image: Image) -> tuple[tuple[int, int], ...]:
@@ -49,11 +50,18 @@ def pairs(image: Image, count: int, first: int, most: int) -> tuple[tuple[int, i
     return tuple(zip(listed[::2], listed[1::2], strict=True))
 
 
-def ever_had(before: int, bag: Iterable[tuple[int, int]]) -> int:
-    """Bit n is set once item n was in the bag: the bits of `before` and those of `bag`."""
-    for item, _ in bag:
-        before |= 1 << item
-    return before
+def item_bits(image: Image) -> int:
+    """Bit n is set while item n is in the bag; who joins these bits over time has `ever had` it."""
+    count = min(byte(image, ram.BAG_COUNT), ram.BAG_SIZE)
+    return _bits(bytes(span(image, ram.BAG, 2 * count)))
+
+
+@lru_cache(maxsize=256)
+def _bits(listed: bytes) -> int:
+    bits = 0
+    for item in listed[::2]:
+        bits |= 1 << item
+    return bits
 
 
 def is_kept(item: int) -> bool:

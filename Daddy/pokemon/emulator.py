@@ -52,16 +52,20 @@ class Emulator:
 
     def __init__(self, rom: bytes) -> None:
         """Start the game in `rom` at power-on; RomError when pyboy cannot."""
+        self.watcher: Callable[[], None] | None = None
+        """Called every FILM_FRAMES frames of a step; the game is the same with and without."""
         self._boy = _power_on(rom)
         self.wait(_PRIMING_FRAMES)
         self._screen: NDArray[np.uint8] = self._boy.screen.ndarray
         self._ram = bytearray(ram.RAM_SIZE)
-        self.watcher: Callable[[], None] | None = None
-        """Called every FILM_FRAMES frames of a step; the game is the same with and without."""
 
     def press(self, button: str) -> None:
         """Play one step with `button` (one of BUTTONS) and draw its last frame."""
         self._boy.button(button, _HELD_FRAMES)
+        self.idle()
+
+    def idle(self) -> None:
+        """Play one step with no further key."""
         if self.watcher is None:
             self._boy.tick(FRAMES_PER_STEP, True, False)
             return
@@ -77,7 +81,7 @@ class Emulator:
         self._boy.tick(frames, True, False)
 
     def wait(self, frames: int) -> None:
-        """Play `frames` frames with no key down and draw the last one."""
+        """Play `frames` frames with no key down and draw the last one; nobody watches."""
         if frames:
             self._boy.tick(frames, True, False)
 

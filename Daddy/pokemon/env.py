@@ -18,18 +18,19 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from Daddy.core.assists import to_bits
+from Daddy.core.reward import Reward
 from Daddy.core.rom import load_rom
-from Daddy.pokemon import milestones, story
+from Daddy.pokemon import milestones, script
 from Daddy.pokemon import save_state as saving
 from Daddy.pokemon.assists.helper import Helper
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_STEP, PYBOY_VERSION, Emulator
 from Daddy.pokemon.observation import Observation, observation_space, observe
 from Daddy.pokemon.progress import Progress, read_progress
 from Daddy.pokemon.ram_map import RANDOM
-from Daddy.pokemon.reward import RewardWeights, advance, first_records, reward_parts
+from Daddy.pokemon.reward import Records
 from Daddy.pokemon.rom import find_rom
 from Daddy.pokemon.starts.boot import start_state
-from Daddy.pokemon.visited import Visited
+from Daddy.pokemon.tally import Tally
 
 _FRAMES_PER_SECOND = 59.7275
 _START_FRAMES = 60
@@ -37,7 +38,7 @@ _START_FRAMES = 60
 
 TELEMETRY = (
     *("badges", "story_flags", "episode_return", "episode", "map_id", "level", "step"),
-    *("cells", "maps", "events", "x", "y", "real_game"),
+    *("cells", "maps", "events", "x", "y", "waits", "real_game"),
     *("assists", "assists_used", "assists_off", *milestones.COLUMNS),
 )
 
@@ -46,7 +47,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
     """Pokémon Red, Blue or the free cartridge with seven keys.
 
     Observation: see `Daddy.pokemon.observation.observation_space`. Actions: index into BUTTONS.
-    Reward: sum of the named parts of `Daddy.pokemon.reward.reward_parts`, which every step's info
+    Reward: sum of the named parts of `Daddy.core.reward.Reward`, which every step's info
     holds as ``reward_parts``; the last step's info adds the episode's summary. An episode
     terminates when the game is won and is truncated after `episode_steps`.
     """
@@ -67,7 +68,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         states_dir: str | os.PathLike[str] = "",
         cache_dir: str | os.PathLike[str] = "",
         episode_steps: int = 2048,
-        weights: RewardWeights | None = None,
+        weights: Reward | None = None,
         assists: Iterable[str] = (),
         render_mode: str | None = None,
     ) -> None:
@@ -82,7 +83,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self.action_space = spaces.Discrete(len(BUTTONS))
         self.render_mode = render_mode
         self.episode_steps = episode_steps
-        self._weights = weights or RewardWeights()
+        self._weights = weights or Reward()
         self._start = start_state(self.rom, init_state, base, states_dir, cache_dir)
         self._emulator = Emulator(self.rom.data)
         self._emulator.load_state(self._start)
@@ -111,29 +112,34 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
 
     def _forget(self) -> None:
         """Counters and memory of a new episode."""
-        self._steps, self._return = 0, 0.0
+        self._steps, self._return, self._waits = 0, 0.0, 0
         self._parts: dict[str, float] = {}
-        self._visited = Visited()
         self._helper.memoir = self._helper.memoir.begun()
-        self._progress = self._look()
-        self._records = first_records(self._progress, self._visited.cells, self._visited.maps)
+        self._progress = read_progress(self._emulator.ram())
+        self._tally = self._begin_tally({"left": self._first_span()})
 
-    def _look(self) -> Progress:
-        progress = read_progress(self._emulator.ram())
-        if progress.placed:
-            self._visited.add(progress.map_id, progress.y, progress.x)
-        return progress
+    def _first_span(self) -> int:
+        """Steps until the memory is first forgotten: half a span to one and a half, by chance.
+
+        So environments forget at different times, and short episodes never do.
+        """
+        span = self._weights.memory_steps
+        return span // 2 + int(self.np_random.random() * span)
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Hold a key for 8 of 24 frames; see the class for what comes back."""
+        """Hold a key for 8 of 24 frames; see the class for what comes back.
+
+        While a script has control the step goes on, for up to 20 times as long: `script.wait`.
+        """
         button, said = self._helped(BUTTONS[action])
         self._emulator.press(button)
-        was, self._progress = self._progress, self._look()
-        before = self._records
-        self._records = advance(before, self._progress, self._visited.cells, self._visited.maps)
-        parts = reward_parts(before, self._records, was, self._progress, self._weights)
+        image, waited = script.wait(self._emulator)
+        self._waits += waited
+        was, now = self._progress, read_progress(image)
+        self._progress = now
+        parts = self._tally.pay(was, now)
         reward = self._account(parts)
-        won = self._progress.wins > was.wins
+        won = now.wins > was.wins
         late = self._steps >= self.episode_steps
         info = {"reward_parts": parts, **self._summary(won or late), **said}
         return self._observe(), reward, won, late, info
@@ -142,9 +148,8 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         """The key to press after the assists, and what they did; what they change pays nothing."""
         done = self._helper.help(self._progress, button)
         if done.wrote:
-            self._progress = self._look()
-            seen = (self._progress, self._visited.cells, self._visited.maps)
-            self._records = advance(self._records, *seen)
+            self._progress = read_progress(self._emulator.ram())
+            self._tally.grant(self._progress)
         return done.button, {"helped": done.said} if done.said else {}
 
     def _account(self, parts: dict[str, float]) -> float:
@@ -159,10 +164,10 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         return {**self._facts(), "return_parts": self._parts} if ended else {}
 
     def _observe(self) -> Observation:
-        return observe(self._emulator.half_screen(), self._progress, self._visited)
+        return observe(self._emulator.half_screen(), self._progress, self._tally.memory.visited)
 
     def _facts(self) -> dict[str, float]:
-        progress, records = self._progress, self._records
+        progress, records = self._progress, self._tally.records
         return {
             "badges": progress.badge_count,
             "story_flags": progress.story_flags,
@@ -171,16 +176,17 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             "map_id": progress.map_id,
             "level": max((creature.level for creature in progress.party), default=0),
             "step": self._steps,
-            "cells": records.cells,
-            "maps": records.maps,
+            "cells": self._tally.memory.cells,
+            "maps": records.maps.bit_count(),
             "events": records.events.bit_count(),
             "x": progress.x,
             "y": progress.y,
+            "waits": self._waits,
             "real_game": float(self.rom.real),
             "assists": to_bits(self.assists),
             "assists_used": to_bits(self.assists_used),
             "assists_off": to_bits(self._helper.memoir.off),
-            **milestones.facts(story.reached(progress, self.rom.real), self.rom.real),
+            **milestones.facts(records.held, self.rom.real),
         }
 
     def telemetry(self) -> tuple[float, ...]:
@@ -225,9 +231,11 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             episode=self._episode,
             episode_return=self._return,
             parts=self._parts,
-            records=self._records,
+            records=self._tally.records,
             generator=self.np_random.bit_generator.state,
-            visited=self._visited.to_bytes(),
+            visited=self._tally.memory.visited.to_bytes(),
+            memory=self._tally.to_facts(),
+            waits=self._waits,
             emulator=self._emulator.save_state(),
             journal=self.journal,
             assists=self._helper.to_facts(),
@@ -241,14 +249,12 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         """
         state = saving.from_bytes(data, self.rom.sha1, PYBOY_VERSION)
         memoir = self._helper.take(state.assists)
-        self._emulator.load_state(state.emulator)
+        self._tally = self._go_on_in(state)
         self._helper.memoir = memoir
         self.np_random = saving.generator_from(state.generator)
         self._steps, self._episode = state.steps, state.episode
+        self._waits = state.waits
         self._return, self._parts = state.episode_return, dict(state.parts)
-        self._records = state.records
-        self._visited = Visited.from_bytes(state.visited)
-        self._progress = read_progress(self._emulator.ram())
         self.journal = state.journal
         return self._observe()
 
@@ -260,12 +266,20 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         """
         state = saving.from_bytes(data, self.rom.sha1, PYBOY_VERSION)
         memoir = self._helper.memoir.adopted(self._helper.take(state.assists))
-        self._emulator.load_state(state.emulator)
+        self._tally.adopt(self._go_on_in(state))
         self._helper.memoir = memoir
-        self._visited = Visited.from_bytes(state.visited)
-        self._records = state.records
-        self._progress = read_progress(self._emulator.ram())
         return self._observe()
+
+    def _go_on_in(self, state: saving.SaveState) -> Tally:
+        """Load a game; what counts as paid in it."""
+        self._emulator.load_state(state.emulator)
+        self._progress = read_progress(self._emulator.ram())
+        return self._begin_tally(state.memory, state.records, state.visited)
+
+    def _begin_tally(
+        self, facts: Mapping[str, Any], records: Records | None = None, cells: bytes = b""
+    ) -> Tally:
+        return Tally(self._weights, self.rom.real, self._progress, facts, records, cells)
 
     def close(self) -> None:
         """End the emulator."""

@@ -144,6 +144,11 @@ COMES_AND_GOES: Final = {
     name: int(flag, 16) for flag, name in (line.split() for line in _UNPAID.strip().splitlines())
 }
 """Flags that say how things stand, or can be had twice (the museum ticket), by name."""
+UNKNOWN: Final = (
+    *("first_rival_on_route_22", "second_rival_on_route_22"),
+    *("rival_on_route_22_wants_battle", "nugget_waits"),
+)
+"""Of these, flags of what waits where the player has not been yet: never observed."""
 UNPAID: Final = sum(1 << flag for flag in COMES_AND_GOES.values())
 """Their bits: never an achievement."""
 FORGOTTEN: Final = sum(1 << flag for flag in range(_LEAGUE[0], _LEAGUE[1] + 1)) | mask(

@@ -1,20 +1,24 @@
 """Pure: the emulator's picture and a Progress become the arrays that a policy sees.
 
-Owns the observation space. Reading it by type is enough: two-dimensional uint8 boxes are pictures,
-one-dimensional uint8 boxes are packed bits (least significant first), float32 boxes are scalars of
-about unit size.
+Owns the observation space, and the rule that it holds nothing which a player could not know from
+having played: no hidden thing, no counter, no flag of what waits elsewhere. Reading it by type is
+enough: two-dimensional uint8 boxes are pictures, one-dimensional uint8 boxes are packed bits (least
+significant first), other integers are numbers of a catalogue, float32 boxes are scalars of about
+unit size.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from Daddy.pokemon import inventory, ladder
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.progress import Progress, fraction
+from Daddy.pokemon.memory import byte
+from Daddy.pokemon.progress import Progress
 
 Observation = dict[str, NDArray[np.generic]]
 
@@ -24,8 +28,15 @@ _CELL = 8
 _FULL_CELL = 16
 ROWS, COLUMNS = HEIGHT // _CELL + 1, WIDTH // _CELL + 1
 """Cells of the map that a picture can show: 10 rows of 11, the outer ones in part."""
-SCALARS = 16
+SCALARS = 25
+_LAST_ID = 255
 _MONEY_DIGITS = 6.0
+_SAFARI_STEPS = 500.0
+_BAR: Final = 48
+"""Pixels of an opponent's HP bar: nobody sees its HP more finely."""
+_BIKE, _SURFING, _SAFARI = 1, 2, 2
+_KNOWN: Final = ~sum(1 << ladder.COMES_AND_GOES[name] for name in ladder.UNKNOWN)
+"""The event bits without those that tell what waits elsewhere."""
 
 
 def observation_space() -> spaces.Dict:
@@ -33,24 +44,37 @@ def observation_space() -> spaces.Dict:
 
     screen (72, 80) uint8: every second pixel of every second line, one of 0, 85, 153, 255 (so
     `screen >> 6` is the brightness in 2 bits). visited (72, 80) uint8: 255 where a cell in sight
-    was stepped on in this episode. events (320,) uint8: packed event bits. map (1,) uint8: the map
-    number's bits. party (12,) float32: level / 100 and HP / maximum of six slots. scalars (16,)
-    float32: see `scalars`.
+    was stepped on since the memory was last forgotten. events (320,) uint8: packed event bits.
+
+    Numbers, int16, 0 to 255: map (2,) this map and where a lost battle leads back to; bag (20,)
+    items; creatures (7,) the party's species and the opponent's; moves (24,) four of each member.
+    0 stands for an empty place (as a map, for the first town).
+
+    counts (20,) float32: how many of each item in the bag, of 99. party (96,) float32: 16 facts of
+    each member, see `inventory`. scalars (25,) float32: see `scalars`.
     """
     return spaces.Dict(
         {
             "screen": spaces.Box(0, 255, (HEIGHT, WIDTH), np.uint8),
             "visited": spaces.Box(0, 255, (HEIGHT, WIDTH), np.uint8),
             "events": spaces.Box(0, 255, (ram.EVENT_BYTES,), np.uint8),
-            "map": spaces.Box(0, 255, (1,), np.uint8),
-            "party": spaces.Box(0.0, 1.0, (2 * ram.PARTY_SIZE,), np.float32),
+            "map": _numbers(2),
+            "bag": _numbers(ram.BAG_SIZE),
+            "creatures": _numbers(ram.PARTY_SIZE + 1),
+            "moves": _numbers(ram.PARTY_SIZE * inventory.MOVES),
+            "counts": spaces.Box(0.0, 1.0, (ram.BAG_SIZE,), np.float32),
+            "party": spaces.Box(0.0, 1.0, (ram.PARTY_SIZE * inventory.FACTS,), np.float32),
             "scalars": spaces.Box(0.0, 1.0, (SCALARS,), np.float32),
         }
     )
 
 
+def _numbers(many: int) -> spaces.Box:
+    return spaces.Box(0, _LAST_ID, (many,), np.int16)
+
+
 class CellMemory(Protocol):
-    """What knows the cells of this episode (`visited.Visited`)."""
+    """What knows the visited cells (`visited.Visited`)."""
 
     def window(self, map_id: int, top: int, left: int) -> NDArray[np.bool_]:
         """(10, 11) bool: which cells of a map were visited, from row `top` and column `left`."""
@@ -59,12 +83,20 @@ class CellMemory(Protocol):
 
 def observe(screen: NDArray[np.uint8], progress: Progress, memory: CellMemory) -> Observation:
     """One observation from the halved picture (72, 80) uint8, the facts and the memory."""
+    items, counts = inventory.bag(progress.image)
+    species, moves, members = inventory.party(progress.image)
+    creatures = np.empty(ram.PARTY_SIZE + 1, np.int16)
+    creatures[:-1], creatures[-1] = species, progress.opponent
     return {
         "screen": screen,
         "visited": visited_mask(progress, memory),
         "events": packed_events(progress),
-        "map": np.array([progress.map_id], np.uint8),
-        "party": party(progress),
+        "map": np.array([progress.map_id, progress.blackout_map], np.int16),
+        "bag": items.copy(),
+        "creatures": creatures,
+        "moves": moves.copy(),
+        "counts": counts.copy(),
+        "party": members.copy(),
         "scalars": scalars(progress),
     }
 
@@ -88,33 +120,41 @@ def visited_mask(progress: Progress, memory: CellMemory) -> NDArray[np.uint8]:
 
 
 def packed_events(progress: Progress) -> NDArray[np.uint8]:
-    """(320,) uint8: the event bytes as the game packs them."""
-    return np.frombuffer(progress.events.to_bytes(ram.EVENT_BYTES, "little"), np.uint8).copy()
-
-
-def party(progress: Progress) -> NDArray[np.float32]:
-    """(12,) float32: level / 100 and HP / maximum of each slot, 0 where it is empty."""
-    values = np.zeros(2 * ram.PARTY_SIZE, np.float32)
-    for slot, creature in enumerate(progress.party):
-        values[2 * slot] = creature.level / ram.MAX_LEVEL
-        values[2 * slot + 1] = fraction(creature.hp, creature.max_hp)
-    return values
+    """(320,) uint8: the event bytes as the game packs them, those of what waits elsewhere clear."""
+    known = progress.events & _KNOWN
+    return np.frombuffer(known.to_bytes(ram.EVENT_BYTES, "little"), np.uint8).copy()
 
 
 def scalars(progress: Progress) -> NDArray[np.float32]:
-    """(16,) float32 in [0, 1]: 8 badges, facing (2 bits), battle, text, opponent, money, bag."""
-    badges = [float(progress.badges >> bit & 1) for bit in range(8)]
+    """(25,) float32 in [0, 1].
+
+    8 badges, facing (2 bits), on a bicycle, surfing, battle (wild, trainer), a safari's battle, a
+    text, the opponent's level and HP bar, money's digits, safari steps left, darkness, Strength on;
+    and four facts of the story that no event tells: the drink given, the gift in Silph taken, the
+    rival on the ship beaten, the hideout's guard gone.
+    """
+    image, badges = progress.image, progress.badges
+    guard = byte(image, ram.TOGGLES + ram.GAME_CORNER_ROCKET // 8)
     return np.array(
         [
-            *badges,
+            *[badges >> bit & 1 for bit in range(8)],
             progress.facing & 1,
             progress.facing >> 1,
+            progress.riding == _BIKE,
+            progress.riding == _SURFING,
             progress.battle / 2,
+            progress.battle_kind == _SAFARI,
             progress.text_box,
             min(progress.enemy_level / ram.MAX_LEVEL, 1.0),
-            progress.enemy_hp,
+            int(progress.enemy_hp * _BAR) / _BAR,
             min(len(str(progress.money)) / _MONEY_DIGITS, 1.0) if progress.money else 0.0,
-            progress.items / ram.BAG_SIZE,
+            min(progress.safari_steps / _SAFARI_STEPS, 1.0),
+            progress.dark,
+            progress.strength_on,
+            progress.drink_given,
+            progress.got_lapras,
+            progress.ship_script == ram.SHIP_RIVAL_BEATEN,
+            guard >> ram.GAME_CORNER_ROCKET % 8 & 1,
         ],
         np.float32,
     )

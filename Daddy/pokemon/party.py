@@ -5,11 +5,12 @@ Owns the meaning of a member's 44 bytes.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
 from typing import Final, NamedTuple
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.memory import Image, byte
+from Daddy.pokemon.memory import Image
 
 CUT, FLY, SURF, STRENGTH, FLASH = FIELD_MOVES = (0x0F, 0x13, 0x39, 0x46, 0x94)
 """Moves that are used outside battles too, by their numbers."""
@@ -47,13 +48,37 @@ class Creature(NamedTuple):
         return tuple(count & 0x3F for count in self.pp_bytes)
 
 
+BLOCK: Final = slice(
+    ram.PARTY_COUNT - ram.RAM_START,
+    ram.PARTY_MONS - ram.RAM_START + ram.PARTY_SIZE * ram.PARTY_STRIDE,
+)
+"""Where in an image the party is: its count, its list of species, its members."""
+
+
 def read_party(image: Image) -> tuple[Creature, ...]:
-    """Members below the count; what lies behind them in memory is stale."""
-    count = min(byte(image, ram.PARTY_COUNT), ram.PARTY_SIZE)
-    return tuple([_member(image, slot) for slot in range(count)])
+    """Members below the count; what lies behind them in memory is stale.
+
+    Equal bytes give the same tuple, so that `is` tells whether anything has changed.
+    """
+    return members(bytes(image[BLOCK]))
 
 
-def _member(image: Image, slot: int) -> Creature:
-    start = ram.PARTY_MONS - ram.RAM_START + slot * ram.PARTY_STRIDE
-    member = Creature._make(_FIELDS.unpack_from(image, start))
+@lru_cache(maxsize=256)
+def members(block: bytes) -> tuple[Creature, ...]:
+    """As `read_party`, of the image's `BLOCK` alone."""
+    return tuple([_member(block, slot) for slot in range(min(block[0], ram.PARTY_SIZE))])
+
+
+def _member(block: bytes, slot: int) -> Creature:
+    start = ram.PARTY_MONS - ram.PARTY_COUNT + slot * ram.PARTY_STRIDE
+    member = Creature._make(_FIELDS.unpack_from(block, start))
     return member if member.level <= ram.MAX_LEVEL else member._replace(level=ram.MAX_LEVEL)
+
+
+@lru_cache(maxsize=1024)
+def move_bits(moves: bytes) -> int:
+    """Bit n is set for move n of these numbers; 0 is no move."""
+    bits = 0
+    for move in moves:
+        bits |= 1 << move
+    return bits & ~1

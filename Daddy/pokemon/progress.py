@@ -12,7 +12,7 @@ from Daddy.pokemon import bag as bags
 from Daddy.pokemon import ladder
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.memory import Image, bits, byte, packed_decimal, span, word
-from Daddy.pokemon.party import Creature, read_party
+from Daddy.pokemon.party import Creature, move_bits, read_party
 from Daddy.pokemon.position import on_screen, placed
 
 _CLOCK_RUNS = 0b1
@@ -59,6 +59,24 @@ class Progress:
     def moves(self) -> frozenset[int]:
         """Numbers of the moves that somebody in the party knows."""
         return frozenset(b"".join([creature.moves for creature in self.party])) - {0}
+
+    @property
+    def item_bits(self) -> int:
+        """Bit n is set while item n is in the bag."""
+        return bags.item_bits(self.image)
+
+    @property
+    def move_bits(self) -> int:
+        """Bit n is set while somebody in the party knows move n."""
+        bits = 0
+        for creature in self.party:
+            bits |= move_bits(creature.moves)
+        return bits
+
+    @property
+    def signs(self) -> tuple[tuple[int, int], ...]:
+        """Row and column of each sign of the map."""
+        return bags.pairs(self.image, ram.SIGN_COUNT, ram.SIGNS, ram.MOST_SIGNS)
 
     @property
     def toggles(self) -> int:

@@ -22,6 +22,7 @@ PLAYER_SPRITE: Final = 0xC300
 FACING: Final = 0xC109
 """0 down, 4 up, 8 left, 12 right."""
 TILES: Final = 0xC3A0
+TILE_COLUMNS: Final = 20
 """20 x 18 tiles of the screen, row by row."""
 MENU_Y: Final = 0xCC24
 MENU_X: Final = 0xCC25
@@ -38,6 +39,8 @@ WALKED_BY_GAME: Final = 0xCD38
 """Above 0 while the game itself walks the player."""
 JOY_IGNORE: Final = 0xCD6B
 """Bits of the buttons that do nothing while a script has control: A is bit 0, down bit 7."""
+BUTTON_A: Final = 1 << 0
+DIRECTIONS: Final = 0xF0
 BATTLE_RESULT: Final = 0xCF0B
 """The last battle: 0 won, 1 lost, 2 a draw."""
 LIST_MENU: Final = 0xCF94
@@ -62,6 +65,8 @@ ESCAPED: Final = 0xD078
 REPEL_STEPS: Final = 0xD0DB
 TEXT_BOX: Final = 0xD125
 """The kind of text box drawn last."""
+QUESTION: Final = 0x14
+"""Of a box with two answers: yes and no, or buy and sell."""
 
 MAP_SCRIPT_FLAGS: Final = 0xD126
 """Bit 5: the map's script looks at its switches again, as after it was loaded."""
@@ -114,6 +119,10 @@ MAP_WIDTH: Final = 0xD369
 WARP_COUNT: Final = 0xD3AE
 WARPS: Final = 0xD3AF
 """For each way out: row, column, number of the target's way in, target map."""
+SIGN_COUNT: Final = 0xD4B0
+SIGNS: Final = 0xD4B1
+MOST_SIGNS: Final = 16
+"""For each sign of the map: row and column."""
 PC_COUNT: Final = 0xD53A
 PC_ITEMS: Final = 0xD53B
 PC_SIZE: Final = 50
@@ -153,6 +162,7 @@ STATUS_FLAGS_4: Final = 0xD72E
 GOT_LAPRAS: Final = 1 << 0
 STATUS_FLAGS_5: Final = 0xD730
 """Bit 5: the buttons are off; 7: a script moves the player."""
+BUTTONS_OFF: Final = 1 << 5
 STATUS_FLAGS_6: Final = 0xD732
 """Bit 0: the game's clock runs; bits 2 to 4: fly and dungeon warps."""
 STATUS_FLAGS_7: Final = 0xD733
@@ -176,6 +186,9 @@ BOX_COUNT: Final = 0xDA80
 BLOCKS: Final = (
     (FACING, FACING + 1),
     (PLAYER_SPRITE, PLAYER_SPRITE + 8),
+    (TILES + 7 * TILE_COLUMNS + 8, TILES + 7 * TILE_COLUMNS + 9),
+    (TILES + 9 * TILE_COLUMNS + 6, TILES + 9 * TILE_COLUMNS + 11),
+    (TILES + 11 * TILE_COLUMNS + 8, TILES + 11 * TILE_COLUMNS + 9),
     (JOY_IGNORE, JOY_IGNORE + 1),
     (FONT_LOADED, FONT_LOADED + 1),
     (ENEMY_SPECIES, ENEMY_MAX_HP + 2),
@@ -184,12 +197,15 @@ BLOCKS: Final = (
     (POKEDEX_OWNED, BAG + 2 * BAG_SIZE),
     (MONEY, MONEY + MONEY_BYTES),
     (OPTIONS, MAP_WIDTH + 1),
+    (SIGN_COUNT, SIGNS + 2 * MOST_SIGNS),
     (HALL_OF_FAME, TOGGLES + TOGGLE_BYTES),
     (SHIP_SCRIPT, SHIP_SCRIPT + 1),
     (RIDING, EVENTS + EVENT_BYTES),
     (PLAY_TIME, PLAY_TIME + PLAY_TIME_BYTES),
 )
-"""The spans (first, past the last) that one step reads: all that `Progress` uses."""
+"""The spans (first, past the last) that one step reads: all that `Progress` uses.
+
+The third to fifth: the tiles around the player that say what stands in front."""
 OCCASIONAL: Final = (
     *(TILES, MENU_Y, MENU_X, MENU_ITEM, MENU_LAST, LIST_SCROLL, ACTIVE_SLOT, WALKED_BY_GAME),
     *(BATTLE_RESULT, LIST_MENU, WALK_COUNTER, TRAINER_CLASS, GYM_LEADER, ESCAPED, REPEL_STEPS),
@@ -197,6 +213,8 @@ OCCASIONAL: Final = (
     *(SAFARI_BALLS, BOX_COUNT, BAG_CURSOR, MAP_SCRIPT_FLAGS, NO_BATTLE_STEPS),
 )
 """What no step reads: drivers of menus fetch it by themselves, people see it in a table."""
+ANSWERS: Final = ((MENU_ITEM, MENU_LAST + 1), (TEXT_BOX, TEXT_BOX + 1))
+"""The spans that tell whether a question waits for an answer."""
 WHOLE: Final = ((RAM_START, RAM_START + RAM_SIZE),)
 """The one span that holds everything."""
 

@@ -1,113 +1,112 @@
 """Pure: what a step is worth, as named parts that add up to the reward.
 
-Owns the weights and the rule that nothing is paid twice: everything is a difference of *records*,
-the best an episode has seen so far, so that a flag cleared and set again, a creature put into a box
-or a badge read during a glitch earns nothing the second time.
+Owns the rule that nothing is paid twice: what an episode achieves is a difference of *records*, the
+best it has seen so far, so that a flag cleared and set again, an item handed over, a creature put
+into a box or a badge read during a glitch earns nothing the second time. What it explores is judged
+by `exploration`. The weights are settings (`core.reward.Reward`), each of its part's name.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
+from Daddy.core.reward import Reward
+from Daddy.pokemon import story
+from Daddy.pokemon.bag import HM_BITS, REQUIRED_BITS
 from Daddy.pokemon.progress import Progress, rewardable
 
-_STEEP_LEVELS = 22
+STEEP_LEVELS: Final = 15
 """Level sum up to which a level counts fully; beyond it a quarter, or grinding would pay best."""
 
-_LIGHTLY_HURT = 0.02
-"""Smallest rise of the party's HP fraction that counts as a healing (less is rounding)."""
 
+class Records(NamedTuple):
+    """The best of one episode: what has been paid already. Bits are kept, numbers only grow.
 
-@dataclass(frozen=True, slots=True)
-class RewardWeights:
-    """Reward of one unit of each part; see `reward_parts` for the units."""
+    Bit n stands for map, event, item or move n; `held` are names of the story's milestones, `uses`
+    bits of `field.uses`.
+    """
 
-    cell: float = 0.02
-    map: float = 0.2
-    event: float = 0.5
-    story: float = 0.5
-    badge: float = 3.0
-    level: float = 0.3
-    seen: float = 0.1
-    caught: float = 0.5
-    heal: float = 0.5
-    blackout: float = -0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Records:
-    """The best of one episode: what has been paid already. Bits are kept, numbers only grow."""
-
-    cells: int = 0
     maps: int = 0
     events: int = 0
-    story_flags: int = 0
+    held: frozenset[str] = frozenset()
+    items: int = 0
     badges: int = 0
     level_sum: int = 0
+    moves: int = 0
     seen: int = 0
     owned: int = 0
+    uses: int = 0
+
+    def to_facts(self) -> dict[str, Any]:
+        """JSON that `records_from` reads."""
+        return {**self._asdict(), "held": sorted(self.held)}
 
 
-def first_records(progress: Progress, cells: int, maps: int) -> Records:
-    """Records at the start of an episode: what the game's start already holds earns nothing."""
-    return advance(Records(), progress, cells, maps)
+def records_from(facts: Mapping[str, Any]) -> Records:
+    """The records in `facts`; names that are not known here (of an older release) are left out."""
+    known = {name: facts[name] for name in Records._fields if name in facts}
+    return Records(**{**known, "held": frozenset(known.get("held", ()))})
 
 
-def advance(records: Records, progress: Progress, cells: int, maps: int) -> Records:
-    """Records after a step; `cells` and `maps` are the episode's counts of different ones."""
-    return Records(
-        cells=max(records.cells, cells),
-        maps=max(records.maps, maps),
-        events=records.events | rewardable(progress.events),
-        story_flags=max(records.story_flags, progress.story_flags),
-        badges=records.badges | progress.badges,
-        level_sum=max(records.level_sum, progress.level_sum),
-        seen=max(records.seen, progress.seen),
-        owned=max(records.owned, progress.owned),
-    )
+def advance(records: Records, now: Progress, real: bool, uses: int = 0) -> Records:
+    """Records after a moment, the same object where it holds nothing new.
 
-
-def reward_parts(
-    before: Records, after: Records, was: Progress, now: Progress, weights: RewardWeights
-) -> dict[str, float]:
-    """Reward of one step by part; their sum is the step's reward.
-
-    Units: a new cell, a new map, an event bit, a story flag (on top of its event bit), a badge, a
-    level of the level sum, a creature seen, one caught, the HP fraction healed, a lost battle.
+    `real`: Red or Blue, else the cartridge. Of a game that begins or is loaded, this is the
+    baseline: what it already holds earns nothing.
     """
-    return {
-        "cell": weights.cell * (after.cells - before.cells),
-        "map": weights.map * (after.maps - before.maps),
-        "event": weights.event * (after.events & ~before.events).bit_count(),
-        "story": weights.story * (after.story_flags - before.story_flags),
-        "badge": weights.badge * (after.badges & ~before.badges).bit_count(),
-        "level": weights.level * (level_value(after.level_sum) - level_value(before.level_sum)),
-        "seen": weights.seen * (after.seen - before.seen),
-        "caught": weights.caught * (after.owned - before.owned),
-        "heal": weights.heal * healed(was, now),
-        "blackout": weights.blackout * blacked_out(was, now),
-    }
+    grown = Records(
+        records.maps | (1 << now.map_id if now.placed else 0),
+        records.events | rewardable(now.events),
+        _union(records.held, story.reached(now, real)),
+        records.items | now.item_bits,
+        records.badges | now.badges,
+        max(records.level_sum, now.level_sum),
+        records.moves | now.move_bits,
+        max(records.seen, now.seen),
+        max(records.owned, now.owned),
+        records.uses | uses,
+    )
+    return records if grown == records else grown
+
+
+@lru_cache(maxsize=256)
+def _union(held: frozenset[str], now: frozenset[str]) -> frozenset[str]:
+    return held if now <= held else held | now
+
+
+def achieved(before: Records, after: Records) -> dict[str, float]:
+    """How much of each part lies between two records; parts without any are left out."""
+    return {} if after is before else {part: n for part, n in _gains(before, after) if n}
+
+
+def _gains(before: Records, after: Records) -> Iterator[tuple[str, float]]:
+    items = after.items & ~before.items
+    yield "event", (after.events & ~before.events).bit_count()
+    yield "required", len(after.held) - len(before.held)
+    yield "item", (items & REQUIRED_BITS).bit_count()
+    yield "hm", (items & HM_BITS).bit_count()
+    yield "badge", (after.badges & ~before.badges).bit_count()
+    yield "level", level_value(after.level_sum) - level_value(before.level_sum)
+    yield "move", (after.moves & ~before.moves).bit_count()
+    yield "seen", after.seen - before.seen
+    yield "caught", after.owned - before.owned
+    yield "field", (after.uses & ~before.uses).bit_count()
+
+
+def reward_parts(counts: Mapping[str, float], weights: Reward) -> dict[str, float]:
+    """Reward of one step by part, only of parts that were earned; their sum is the reward."""
+    return {part: getattr(weights, part) * count for part, count in counts.items()}
 
 
 def level_value(level_sum: int) -> float:
-    """Worth of a level sum: levels up to 22 count one each, further ones a quarter."""
-    return min(level_sum, _STEEP_LEVELS) + max(level_sum - _STEEP_LEVELS, 0) / 4
-
-
-def healed(was: Progress, now: Progress) -> float:
-    """HP fraction gained outside battle by an unchanged party; 0 for level-ups and swaps.
-
-    A party that comes home from a defeat is healed too: that is no merit.
-    """
-    same_party = [(c.species, c.level, c.max_hp) for c in was.party] == [
-        (c.species, c.level, c.max_hp) for c in now.party
-    ]
-    if not same_party or was.battle or now.battle or was.hp_fraction == 0.0:
-        return 0.0
-    gain = now.hp_fraction - was.hp_fraction
-    return gain if gain > _LIGHTLY_HURT else 0.0
+    """Worth of a level sum: levels up to 15 count one each, further ones a quarter."""
+    return min(level_sum, STEEP_LEVELS) + max(level_sum - STEEP_LEVELS, 0) / 4
 
 
 def blacked_out(was: Progress, now: Progress) -> bool:
     """Whether this step lost the party's last HP."""
+    if now.party is was.party:
+        return False
     return bool(now.party) and was.hp_fraction > 0.0 and now.hp_fraction == 0.0

@@ -11,16 +11,18 @@ import json
 import struct
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
 from Daddy.core.errors import RomError
-from Daddy.pokemon.reward import Records
+from Daddy.pokemon.reward import Records, records_from
 
 MAGIC = b"DADDYENV"
-FORMAT = 1
+FORMAT = 2
+_OLDER = 1
+"""A format without memory and with fewer records; what it lacks is taken from its game."""
 _LENGTHS = struct.Struct("<8sIII")
 _LARGEST = 1 << 20
 """Bytes a part may have when inflated: an emulator's state has about 170,000."""
@@ -41,6 +43,10 @@ class SaveState:
     """State of a numpy bit generator."""
     visited: bytes = field(repr=False)
     emulator: bytes = field(repr=False)
+    memory: Mapping[str, Any] = field(default_factory=dict)
+    """The exploration memory but for its cells (`exploration.Exploration.to_facts`)."""
+    waits: int = 0
+    """Steps of the episode that were waited while a script had control."""
     journal: Mapping[str, Any] = field(default_factory=dict)
     """What whoever steps the environment wants back; older states have none."""
     assists: Mapping[str, Any] = field(default_factory=dict)
@@ -49,8 +55,9 @@ class SaveState:
 
 def to_bytes(state: SaveState) -> bytes:
     """`state` as bytes, a few kB."""
-    facts = asdict(state)
+    facts = {one.name: getattr(state, one.name) for one in fields(state)}
     blobs = [zlib.compress(facts.pop(name), 1) for name in ("visited", "emulator")]
+    facts["records"] = state.records.to_facts()
     header = json.dumps({"format": FORMAT, **facts}).encode()
     return _LENGTHS.pack(MAGIC, len(header), *map(len, blobs)) + header + b"".join(blobs)
 
@@ -60,9 +67,10 @@ def from_bytes(data: bytes, rom_sha1: str, pyboy: str) -> SaveState:
     try:
         header, visited, emulator = _parts(data)
         facts = json.loads(header)
-        _refuse_foreign(facts, {"format": FORMAT, "rom_sha1": rom_sha1, "pyboy": pyboy})
+        newest = {"format": FORMAT} if facts["format"] != _OLDER else {}
+        _refuse_foreign(facts, {**newest, "rom_sha1": rom_sha1, "pyboy": pyboy})
         del facts["format"]
-        facts["records"] = Records(**facts["records"])
+        facts["records"] = records_from(facts["records"])
         return SaveState(**facts, visited=_inflate(visited), emulator=_inflate(emulator))
     except (ValueError, KeyError, TypeError, struct.error, zlib.error) as error:
         raise RomError(

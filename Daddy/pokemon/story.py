@@ -15,6 +15,7 @@ from Daddy.pokemon import ladder
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.bag import CARD_KEY, LIFT_KEY, SILPH_SCOPE
 from Daddy.pokemon.cartridge import symbols
+from Daddy.pokemon.cartridge.player import QUEST
 from Daddy.pokemon.ladder import Step
 from Daddy.pokemon.map_names import map_name
 from Daddy.pokemon.memory import span
@@ -89,7 +90,12 @@ FACTS: Final = (
 _TRAINERS_AFTER = "beat_surge"
 REQUIRED: Final = tuple(step for step in ladder.STORY + ladder.TRAINERS if step.required)
 CARTRIDGE: Final = tuple(
-    Step(flag.name.lower(), 8 * (flag.address - ram.EVENTS) + flag.bit, 0, required=True)
+    Step(
+        flag.name.lower(),
+        8 * (flag.address - ram.EVENTS) + flag.bit,
+        QUEST[flag.name].map,
+        required=True,
+    )
     for flag in symbols.STORY
 )
 """The cartridge's events; all are required."""
@@ -124,7 +130,7 @@ def keys(progress: Progress, real: bool = True) -> frozenset[str]:
     return _entered(held, progress.map_id, real) if progress.placed else held
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _entered(held: frozenset[str], here: int, real: bool) -> frozenset[str]:
     return held | {entry_key(here, real)} if here in _ON_THE_WAY[real] else held
 
@@ -134,8 +140,11 @@ def entry_key(map_id: int, real: bool = True) -> str:
     return "at_" + map_name(map_id, real).lower().replace(" ", "_").replace("'", "")
 
 
-def open_places(held: frozenset[str]) -> frozenset[int]:
-    """Maps of the real game on which a required milestone is still to be won."""
+@lru_cache(maxsize=256)
+def open_places(held: frozenset[str], real: bool = True) -> frozenset[int]:
+    """Maps on which a required milestone is still to be won."""
+    if not real:
+        return frozenset(step.place for step in CARTRIDGE if step.name not in held)
     steps = {step.place for step in REQUIRED if step.name not in held}
     return frozenset(steps | {fact.place for fact in FACTS if fact.name not in held})
 
@@ -167,7 +176,7 @@ def _evidence(progress: Progress) -> Evidence:
     )
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=256)
 def _reached(events: int, evidence: Evidence) -> frozenset[str]:
     flags = frozenset(step.name for step in REQUIRED if events >> step.flag & 1)
     return flags | {fact.name for fact in FACTS if fact.holds(evidence)}

@@ -29,13 +29,15 @@ class Visited:
         """Different maps seen."""
         return len(self._maps)
 
-    def add(self, map_id: int, y: int, x: int) -> None:
-        """Step on a cell."""
+    def add(self, map_id: int, y: int, x: int) -> bool:
+        """Step on a cell; whether it is new."""
         grid = self._grid(map_id)
         row, column = y + _MARGIN, x + _MARGIN
-        if not grid[row, column]:
-            grid[row, column] = True
-            self.cells += 1
+        if grid[row, column]:
+            return False
+        grid[row, column] = True
+        self.cells += 1
+        return True
 
     def window(self, map_id: int, top: int, left: int) -> NDArray[np.bool_]:
         """(10, 11) bool: the visited cells of a map from row `top` and column `left`."""

@@ -11,7 +11,9 @@ SPACE = Dict(
         "screen": Box(0, 255, (72, 80), np.uint8),
         "visited": Box(0, 255, (72, 80), np.uint8),
         "events": Box(0, 255, (320,), np.uint8),
-        "map": Box(0, 255, (1,), np.uint8),
+        "flags": Box(0, 255, (1,), np.uint8),
+        "map": Box(0, 255, (2,), np.int16),
+        "bag": Box(0, 255, (20,), np.int16),
         "scalars": Box(0.0, 1.0, (16,), np.float32),
     }
 )
@@ -20,8 +22,10 @@ SPACE = Dict(
 def sequence(steps, width, seed=0):
     torch.manual_seed(seed)
     return {
-        key: torch.randint(0, 256, (steps, width, *box.shape), dtype=torch.uint8)
-        if box.dtype == np.uint8
+        key: torch.randint(0, 256, (steps, width, *box.shape)).to(
+            torch.uint8 if box.dtype == np.uint8 else torch.int16
+        )
+        if np.issubdtype(box.dtype, np.integer)
         else torch.rand(steps, width, *box.shape)
         for key, box in SPACE.spaces.items()
     }
@@ -45,7 +49,7 @@ def test_every_part_of_the_observation_reaches_the_policy(policy):
     base = sequence(1, 1)
     logits, _, _ = policy(base, policy.initial_state(1), starts)
     for key, value in base.items():
-        changed = {**base, key: 255 - value if value.dtype == torch.uint8 else value + 1.0}
+        changed = {**base, key: 255 - value if not value.is_floating_point() else value + 1.0}
         other, _, _ = policy(changed, policy.initial_state(1), starts)
         assert not torch.equal(other, logits), key
 
@@ -99,3 +103,16 @@ def test_a_plain_vector_needs_no_memory_and_no_convolutions():
 def test_flags_are_unpacked_least_significant_first():
     flags = unpack_bits(torch.tensor([[0b00000001, 0b10000000]], dtype=torch.uint8))
     assert flags.nonzero()[:, 1].tolist() == [0, 15]
+
+
+def test_numbers_of_two_keys_have_entries_of_their_own(policy):
+    encoder = policy.encoder
+    assert encoder.first.tolist() == [0] * 20 + [256] * 2
+    assert encoder.table.weight.shape == (512, 4)
+    assert "encoder.first" not in policy.state_dict()
+
+
+def test_a_space_without_numbers_has_no_table():
+    space = Dict({"screen": SPACE["screen"], "scalars": SPACE["scalars"]})
+    names = make_policy(space, actions=7, features=8, memory=0).state_dict()
+    assert not any("table" in name for name in names)

@@ -13,7 +13,8 @@ D13C no_battle_steps | D158 player_name
 D163 party_count | D164 party_species | D16B party_mons | D2F7 pokedex_owned | D30A pokedex_seen
 D31D bag_count | D31E bag | D347 money | D34A rival_name | D355 options | D356 badges
 D359 player_id | D35D darkness | D35E map_id | D361 player_y | D362 player_x | D365 last_map
-D367 tileset | D368 map_height | D369 map_width | D3AE warp_count | D3AF warps | D53A pc_count
+D367 tileset | D368 map_height | D369 map_width | D3AE warp_count | D3AF warps | D4B0 sign_count
+D4B1 signs | D53A pc_count
 D53B pc_items | D5A0 current_box | D5A2 hall_of_fame | D5A4 coins | D5A6 toggles
 D665 ship_script | D700 riding | D70B towns | D70D safari_steps | D715 rival_starter
 D717 starter | D719 blackout_map | D728 status_flags_1 | D72A beaten_leaders | D72D dungeon_warp

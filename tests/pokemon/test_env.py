@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,11 +12,11 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from Daddy.core.errors import RomError
+from Daddy.core.reward import Reward
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.pokemon import milestones
 from Daddy.pokemon.cartridge import symbols
 from Daddy.pokemon.env import PokemonRedEnv
-from Daddy.pokemon.reward import RewardWeights
 
 Make = Callable[..., PokemonRedEnv]
 
@@ -90,12 +91,12 @@ def test_an_episode_is_truncated_after_its_steps_and_tells_its_summary(make: Mak
 
 
 def test_the_reward_is_the_sum_of_its_named_parts(make: Make) -> None:
-    env = make(weights=RewardWeights(cell=0.25))
+    env = make(weights=Reward(cell=0.25, open_goal=2.0))
     env.reset(seed=0)
     said = [env.step(action) for action in actions(3, 60)]
     for _, reward, _, _, info in said:
         assert reward == pytest.approx(sum(info["reward_parts"].values()))
-    assert any(info["reward_parts"]["cell"] == 0.25 for *_, info in said)
+    assert {info["reward_parts"].get("cell", 0) for *_, info in said} == {0, 0.25, 0.5}
 
 
 def test_a_saved_environment_goes_on_exactly_over_episode_ends(make: Make) -> None:
@@ -108,6 +109,84 @@ def test_a_saved_environment_goes_on_exactly_over_episode_ends(make: Make) -> No
     fresh.load_state(state)
     assert play(fresh, actions(1, 120)) == expected
     assert fresh.save_state() == env.save_state()
+
+
+def test_a_saved_environment_goes_on_exactly_over_a_forgetting(make: Make) -> None:
+    weights = Reward(memory_steps=40)
+    env, fresh = make(weights=weights), make(weights=weights)
+    env.reset(seed=9)
+    play(env, actions(0, 30))
+    fresh.load_state(env.save_state())
+    assert play(fresh, actions(1, 100)) == play(env, actions(1, 100))
+
+
+def test_environments_forget_at_different_times_and_short_episodes_never(make: Make) -> None:
+    env, left = make(), []
+    for seed in range(40):
+        env.reset(seed=seed)
+        left.append(env._tally.to_facts()["left"])
+    assert len(set(left)) == 40
+    assert 10_000 <= min(left) < 13_000
+    assert 27_000 < max(left) < 30_000
+
+
+def test_to_forget_pays_nothing_ends_nothing_and_shows_in_the_mask(make: Make) -> None:
+    env = make(weights=Reward(memory_steps=60))
+    env.reset(seed=0)
+    masks = [env.step(action)[0]["visited"].sum() // (255 * 64) for action in actions(3, 29)]
+    left = env._tally.to_facts()["left"]
+    assert masks[-1] > 1
+    said = [env.step(6) for _ in range(left)]  # START does nothing here
+    assert [step[0]["visited"].sum() // (255 * 64) for step in said[-2:]] == [masks[-1], 1]
+    assert said[-1][1:4] == (0.0, False, False)
+
+
+def rewritten(state: bytes, change: Callable[[dict[str, Any]], object]) -> bytes:
+    """A saved environment whose header was changed."""
+    size = int.from_bytes(state[8:12], "little")
+    header = json.loads(state[20 : 20 + size])
+    change(header)
+    told = json.dumps(header).encode()
+    return state[:8] + len(told).to_bytes(4, "little") + state[12:20] + told + state[20 + size :]
+
+
+def as_older(header: dict[str, Any]) -> None:
+    """What format 1 wrote: fewer records, no memory but for the cells."""
+    kept = {name: header["records"][name] for name in ("events", "badges", "level_sum")}
+    header["records"] = {**kept, "cells": 3, "maps": 1, "story_flags": 0, "seen": 0, "owned": 0}
+    header["format"] = 1
+    del header["memory"]
+
+
+@pytest.mark.parametrize("change", [as_older, lambda header: header.update(records={})])
+def test_what_a_loaded_game_holds_is_the_baseline_whatever_was_kept_of_it(
+    make: Make, change: Callable[[dict[str, Any]], object]
+) -> None:
+    rich, poor = make(), make()
+    for env in (rich, poor):
+        env.reset(seed=1)
+    for address, value in ((0xD747, 1), (0xD74B, 0xFF), (0xD356, 7), (0xD31D, 1), (0xD31E, 0xC4)):
+        rich._emulator.write(address, value)
+    state = rewritten(rich.save_state(), change)
+    for load in (poor.adopt, poor.load_state):
+        load(state)
+        _, reward, terminated, truncated, info = poor.step(6)
+        assert (reward, terminated, truncated) == (0, False, False)
+        assert info["reward_parts"] == {}
+        assert poor._facts()["badges"] == 3
+
+
+def test_an_item_handed_over_stays_held_through_a_state_of_its_own(make: Make) -> None:
+    env, later = make(), make()
+    env.reset(seed=1)
+    env._emulator.write(0xD31E, 0x46)
+    env._emulator.write(0xD31D, 1)
+    assert env.step(6)[4]["reward_parts"] == {"item": Reward().item}
+    env._emulator.write(0xD31D, 0)
+    assert env.step(6)[1] == 0
+    later.load_state(env.save_state())
+    later._emulator.write(0xD31D, 1)
+    assert later.step(6)[1] == 0
 
 
 def test_loading_a_state_shows_the_observation_of_that_moment(make: Make) -> None:

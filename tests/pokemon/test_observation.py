@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from Daddy.pokemon import ladder
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.observation import observation_space, observe, scalars
 from Daddy.pokemon.progress import Progress, read_progress
@@ -97,13 +98,98 @@ def test_events_keep_the_bytes_of_the_game() -> None:
     assert events.sum() == 0b100
 
 
-def test_the_party_shows_level_and_hit_points_by_slot() -> None:
-    data = creature(creature(image(), 0, 1, 10, 40, 50), 1, 2, 3, 3, 100)
-    party = observe(SCREEN, read_progress(data), NOTHING)["party"]
-    assert party[:5].tolist() == [0.5, 0.25, 1.0, 1.0, 0.0]
+@pytest.mark.parametrize("name", ladder.UNKNOWN)
+def test_a_flag_of_what_waits_elsewhere_is_not_observed(name: str) -> None:
+    flag = ladder.COMES_AND_GOES[name]
+    data = put(image(), ram.EVENTS + flag // 8, 1 << flag % 8)
+    assert not seen(data)["events"].any()
+
+
+def seen(data: bytearray) -> dict[str, np.ndarray]:
+    return observe(SCREEN, read_progress(data), NOTHING)
+
+
+def test_the_map_and_the_way_back_after_a_defeat_are_numbers() -> None:
+    assert seen(image(map_id=54, blackout_map=2))["map"].tolist() == [54, 2]
+
+
+def test_the_bag_shows_items_in_its_order_and_how_many() -> None:
+    data = put(image(bag_count=2), ram.BAG, 0x46, 1, 0x04, 99, 0xC4, 5)
+    shown = seen(data)
+    assert shown["bag"][:3].tolist() == [0x46, 0x04, 0]
+    assert shown["counts"][:3].tolist() == [pytest.approx(1 / 99), 1.0, 0.0]
+
+
+def test_the_party_shows_what_its_menus_show_and_stale_slots_nothing() -> None:
+    data = creature(creature(image(), 0, 7, 10, 40, 50), 1, 8, 300, 999, 100)
+    put(data, ram.PARTY_MONS + ram.MON_MOVES, 0x0F, 0x21)
+    put(data, ram.PARTY_MONS + 4, 0b0100_0010)  # paralysed and asleep
+    put(data, ram.PARTY_MONS + 29, 0b1100_0000 | 30)  # raised three times, thirty left
+    put(data, ram.PARTY_MONS + 36, 0, 200)
+    put(data, ram.PARTY_COUNT, 1)
+    shown = seen(data)
+    assert shown["creatures"].tolist() == [7, 0, 0, 0, 0, 0, 0]
+    assert shown["moves"][:5].tolist() == [0x0F, 0x21, 0, 0, 0]
+    first = shown["party"].reshape(6, 16)[0]
+    assert first[:4].tolist() == pytest.approx([0.5, 0.25, 40 / 703, 200 / 999])
+    assert first[7:12].tolist() == [1, 0, 0, 0, 1]
+    assert first[12:14].tolist() == pytest.approx([30 / 63, 0])
+    assert not shown["party"][16:].any()
+
+
+def test_arrays_of_equal_bytes_are_not_shared_with_whoever_gets_them() -> None:
+    data = creature(put(image(bag_count=1), ram.BAG, 4, 5), 0, 7, 10, 40, 50)
+    first, before = seen(data), seen(data)
+    for key in first.keys() - {"screen"}:
+        first[key].fill(1)
+    again = seen(data)
+    assert all(np.array_equal(again[key], before[key]) for key in before)
+
+
+def test_an_opponent_shows_its_species_and_as_much_of_its_hp_as_its_bar() -> None:
+    data = image(in_battle=1, enemy_species=0x99, enemy_level=20)
+    put(data, ram.ENEMY_HP, 0, 99)
+    put(data, ram.ENEMY_MAX_HP, 0, 100)
+    shown = seen(data)
+    assert shown["creatures"][6] == 0x99
+    assert shown["scalars"][15:17].tolist() == pytest.approx([0.2, 47 / 48])
+    data[ram.IN_BATTLE - ram.RAM_START] = 0
+    assert seen(data)["creatures"][6] == 0
 
 
 def test_scalars_tell_badges_facing_and_battle() -> None:
     values = scalars(read_progress(image(badges=0b10, facing=12, in_battle=2)))
     assert values[:8].tolist() == [0, 1, 0, 0, 0, 0, 0, 0]
-    assert values[8:11].tolist() == [1, 1, 1]
+    assert values[8:14].tolist() == [1, 1, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("place", "facts"),
+    [
+        (10, {"riding": 1}),
+        (11, {"riding": 2}),
+        (13, {"battle_kind": 2}),
+        (14, {"font_loaded": 1}),
+        (19, {"darkness": 6}),
+        (20, {"status_flags_1": ram.STRENGTH_ON}),
+        (21, {"status_flags_1": ram.GAVE_DRINK}),
+        (22, {"status_flags_4": ram.GOT_LAPRAS}),
+        (23, {"ship_script": ram.SHIP_RIVAL_BEATEN}),
+    ],
+)
+def test_a_fact_has_a_place_of_its_own(place: int, facts: dict[str, int]) -> None:
+    before, after = (scalars(read_progress(image(**one))) for one in ({}, facts))
+    assert np.nonzero(before != after)[0].tolist() == [place]
+
+
+def test_the_guard_of_the_hideout_has_one_too() -> None:
+    assert scalars(read_progress(put(image(), 0xD5AE, 0x40)))[24] == 1
+
+
+def test_what_a_player_cannot_know_is_not_observed() -> None:
+    """Hidden things, counters, dice, the opponent's party and stats, scripts, the clock."""
+    hidden = [0xD6F0, 0xD6FE, 0xD13B, 0xCC2F, 0xD8A4, 0xCFF6, ram.PLAY_TIME + 2, 0xD5F0, 0xD887]
+    blank = seen(image())
+    for address in hidden:
+        shown = seen(put(image(), address, 0x77))
+        assert all(np.array_equal(shown[key], blank[key]) for key in blank), hex(address)

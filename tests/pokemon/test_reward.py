@@ -1,127 +1,143 @@
-from __future__ import annotations
+"""What steps earn, byte by byte, and that nothing is earned twice."""
 
-from dataclasses import replace
-from itertools import pairwise
+from __future__ import annotations
 
 import pytest
 
+from Daddy.core.reward import Reward
+from Daddy.pokemon import ladder, story
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.progress import Progress, read_progress
-from Daddy.pokemon.reward import (
-    Records,
-    RewardWeights,
-    advance,
-    first_records,
-    level_value,
-    reward_parts,
-)
-from tests.pokemon.images import creature, image, put
+from Daddy.pokemon.bag import REQUIRED_ITEMS
+from Daddy.pokemon.party import CUT
+from Daddy.pokemon.reward import Records, achieved, level_value, records_from, reward_parts
+from tests.pokemon.images import put
+from tests.pokemon.moments import WEIGHTS, at, bag, earned, party, walk
 
-WEIGHTS = RewardWeights()
+MUSEUM_TICKET, COIN_FLAGS, HIDDEN_ITEM_FLAGS = 0xD754, 0xD6FE, 0xD6F0
+GROWLING = 45
 
 
-def play(*moments: Progress, cells: int = 1) -> list[dict[str, float]]:
-    """Reward parts of the steps between these moments, on one spot."""
-    records = first_records(moments[0], cells, 1)
-    steps = []
-    for was, now in pairwise(moments):
-        after = advance(records, now, cells, 1)
-        steps.append(reward_parts(records, after, was, now, WEIGHTS))
-        records = after
-    return steps
-
-
-def party(hp: int, level: int = 10, species: int = 7, battle: int = 0) -> Progress:
-    data = creature(image(in_battle=battle), 0, species, hp, max_hp=40, level=level)
-    return read_progress(data)
-
-
-START = read_progress(image())
+def event(address: int, bits: int) -> bytearray:
+    return put(at(), address, bits)
 
 
 def test_standing_still_earns_nothing() -> None:
-    (step,) = play(START, START)
-    assert sum(step.values()) == 0
+    assert walk([at(), at()]) == [{}]
 
 
 def test_what_the_start_already_holds_earns_nothing() -> None:
-    rich = read_progress(put(image(badges=3), ram.EVENTS, 0xFF))
-    assert sum(sum(step.values()) for step in play(rich, rich)) == 0
+    rich = party(bag(put(at(badges=3), ram.EVENTS, *[0xFF] * ram.EVENT_BYTES), 0x46), (7, 9, 50, 1))
+    assert walk([rich, rich]) == [{}]
 
 
-def test_a_new_cell_and_a_new_map_are_paid_by_their_weights() -> None:
-    before, after = Records(cells=5, maps=1), Records(cells=6, maps=2)
-    parts = reward_parts(before, after, START, START, WEIGHTS)
-    assert parts["cell"] == pytest.approx(WEIGHTS.cell)
-    assert parts["map"] == pytest.approx(WEIGHTS.map)
-
-
-def test_a_story_event_is_paid_as_event_and_as_story() -> None:
-    (step,) = play(START, read_progress(put(image(), 0xD74B, 0b100)))
-    assert step["event"] == WEIGHTS.event
-    assert step["story"] == WEIGHTS.story
+def test_an_event_that_the_story_needs_is_paid_as_event_and_as_milestone() -> None:
+    (step,) = walk([at(), event(0xD74B, 0b100)])
+    assert step == {"event": WEIGHTS.event, "required": WEIGHTS.required}
 
 
 def test_an_event_that_is_cleared_and_set_again_is_paid_once() -> None:
-    set_ = read_progress(put(image(), 0xD747, 0x80))
-    steps = play(START, set_, START, set_)
-    assert [step["event"] for step in steps] == [WEIGHTS.event, 0, 0]
+    steps = walk([at(), event(0xD747, 0x80), at(), event(0xD747, 0x80)])
+    assert steps == [{"event": WEIGHTS.event}, {}, {}]
+
+
+def test_the_leagues_defeats_are_paid_once_though_the_game_forgets_them() -> None:
+    beaten = event(0xD863, 0b10)
+    assert earned(walk([at(), beaten, at(), beaten])) == WEIGHTS.event + WEIGHTS.required
+
+
+@pytest.mark.parametrize("flag", ladder.COMES_AND_GOES.values(), ids=ladder.COMES_AND_GOES)
+def test_flags_that_say_how_things_stand_earn_nothing(flag: int) -> None:
+    assert walk([at(), event(ram.EVENTS + flag // 8, 1 << flag % 8)]) == [{}]
+
+
+@pytest.mark.parametrize("address", [COIN_FLAGS, HIDDEN_ITEM_FLAGS, ram.COINS, ram.MONEY])
+def test_coins_money_and_hidden_things_earn_nothing(address: int) -> None:
+    assert walk([at(), put(at(), address, 0x99, 0x99)]) == [{}]
+
+
+def test_no_part_pays_for_a_key_a_coin_or_a_hidden_thing() -> None:
+    parts = set(Reward.model_fields) - {"open_goal", "memory_steps"}
+    assert parts == {
+        *("cell", "way", "sign", "event", "required", "item", "hm", "badge", "level", "move"),
+        *("seen", "caught", "field", "heal", "blackout"),
+    }
+
+
+@pytest.mark.parametrize("item", sorted(REQUIRED_ITEMS))
+def test_an_item_of_the_story_is_paid_once_and_not_charged_when_it_is_handed_over(
+    item: int,
+) -> None:
+    held = bag(at(), item)
+    first, *later = walk([at(), held, at(), held])
+    assert first["item"] == WEIGHTS.item
+    assert later == [{}, {}]
+
+
+def test_an_item_that_the_story_does_not_need_earns_nothing() -> None:
+    assert walk([at(), bag(at(), 0x04)]) == [{}]
+
+
+def test_a_machine_of_a_field_move_is_paid_beside_the_item() -> None:
+    (cut,) = walk([at(), bag(at(), 0xC4)])
+    (flash,) = walk([at(), bag(at(), 0xC8)])
+    assert cut == {"item": WEIGHTS.item, "hm": WEIGHTS.hm}
+    assert flash == {"hm": WEIGHTS.hm}
 
 
 def test_a_badge_is_paid_once_even_if_its_bit_flickers() -> None:
-    won = read_progress(image(badges=1))
-    assert [step["badge"] for step in play(START, won, START, won)] == [WEIGHTS.badge, 0, 0]
+    won = at(badges=1)
+    assert walk([at(), won, at(), won]) == [{"badge": WEIGHTS.badge}, {}, {}]
 
 
-def test_levels_pay_for_a_record_only_so_that_boxing_a_creature_costs_and_earns_nothing() -> None:
-    strong, weak = party(40, level=12), party(40, level=10)
-    assert [step["level"] for step in play(weak, strong, weak, strong)] == [
-        pytest.approx(2 * WEIGHTS.level),
-        0,
-        0,
-    ]
+def test_levels_pay_for_a_record_only_so_that_storing_a_creature_earns_nothing() -> None:
+    strong, weak = party(at(), (7, 40, 12, 1)), party(at(), (7, 40, 10, 1))
+    steps = walk([weak, strong, weak, strong])
+    assert steps == [{"level": pytest.approx(2 * WEIGHTS.level)}, {}, {}]
 
 
 def test_levels_beyond_the_steep_ones_are_worth_a_quarter() -> None:
-    assert level_value(26) == 23
+    assert [level_value(n) for n in (0, 15, 16, 19)] == [0, 15, 15.25, 16]
 
 
-def test_healing_outside_battle_is_paid_by_the_fraction_gained() -> None:
-    (step,) = play(party(10), party(40))
-    assert step["heal"] == pytest.approx(0.75 * WEIGHTS.heal)
+def test_a_new_move_is_paid_once_and_one_that_opens_a_way_is_a_milestone() -> None:
+    before = party(at(), (7, 40, 15, GROWLING))
+    taught = party(at(), (7, 40, 15, CUT))
+    first, *later = walk([before, taught, before, taught])
+    assert first == {"move": WEIGHTS.move, "required": WEIGHTS.required}
+    assert later == [{}, {}]
 
 
-@pytest.mark.parametrize(
-    ("was", "now"),
-    [
-        (party(10, level=10), party(40, level=11)),
-        (party(10, species=7), party(40, species=8)),
-        (party(10, battle=1), party(40, battle=1)),
-        (party(0), party(40)),
-        (party(40), party(10)),
-        (START, party(40)),
-    ],
-    ids=["level up", "another creature", "in battle", "after a defeat", "hurt", "first creature"],
-)
-def test_hit_points_that_rise_for_another_reason_are_no_healing(
-    was: Progress, now: Progress
-) -> None:
-    assert play(was, now)[0]["heal"] == 0
+def test_seen_and_caught_are_paid_by_their_numbers() -> None:
+    known = put(put(at(), ram.POKEDEX_SEEN, 0b111), ram.POKEDEX_OWNED, 0b1)
+    (step,) = walk([at(), known])
+    assert step == {"seen": pytest.approx(3 * WEIGHTS.seen), "caught": WEIGHTS.caught}
 
 
 def test_losing_the_last_hit_point_costs_once() -> None:
-    steps = play(party(3), party(0), party(0))
-    assert [step["blackout"] for step in steps] == [WEIGHTS.blackout, 0]
+    steps = walk([party(at(), (7, hp, 9, 1)) for hp in (3, 0, 0)])
+    assert steps == [{"blackout": WEIGHTS.blackout}, {}]
 
 
-def test_every_weight_has_a_part_of_its_name() -> None:
-    parts = reward_parts(Records(), Records(), START, START, WEIGHTS)
-    assert set(parts) == set(RewardWeights.__slots__)
+def test_weights_scale_their_part_and_their_sum_is_the_reward() -> None:
+    parts = reward_parts({"seen": 2, "badge": 1}, Reward(seen=10.0))
+    assert parts == {"seen": 20.0, "badge": WEIGHTS.badge}
 
 
-def test_weights_scale_their_part() -> None:
-    before, after = Records(), Records(seen=2, owned=1)
-    double = replace(WEIGHTS, seen=2 * WEIGHTS.seen)
-    parts = reward_parts(before, after, START, START, double)
-    assert parts["seen"] == pytest.approx(4 * WEIGHTS.seen)
-    assert parts["caught"] == pytest.approx(WEIGHTS.caught)
+def test_records_survive_as_json_and_a_name_of_another_release_is_left_out() -> None:
+    records = Records(events=1 << 2000, held=frozenset({"won"}), items=5)
+    assert records_from(records.to_facts()) == records
+    assert records_from({"cells": 7, "story_flags": 3, "badges": 1}) == Records(badges=1)
+
+
+def test_everything_that_grows_in_the_records_is_paid() -> None:
+    """But the maps, which are counted for people."""
+    for name in set(Records._fields) - {"maps", "held", "items", "moves"}:
+        assert achieved(Records(), Records()._replace(**{name: 1})), name
+    assert achieved(Records(), Records(held=frozenset({"won"}))) == {"required": 1}
+    assert achieved(Records(), Records(moves=2)) == {"move": 1}
+
+
+def test_the_story_is_worth_more_than_all_else_that_can_be_had_beside_it() -> None:
+    """A milestone outweighs the ground of a whole map that has none."""
+    largest = 144 * 20 // 2
+    assert len(story.names()) * (WEIGHTS.required + WEIGHTS.event) > 10 * WEIGHTS.cell * largest

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
+from Daddy.core.reward import Reward
 from Daddy.pokemon.archive import store
 from Daddy.pokemon.archive.env import ArchivedEnv
 from Daddy.pokemon.archive.rules import Rules
@@ -70,7 +71,7 @@ def test_a_larger_set_of_the_fleet_is_followed_at_the_next_look_and_pays_nothing
     assert milestones_of(behind) == 5
     reasons = [step[4]["archive"] for step in said if "archive" in step[4]]
     assert reasons == ["the fleet first holds 5 milestones, here 0"]
-    assert sum(step[1] for step in said) < 0.1
+    assert sum(step[1] for step in said) < Reward().event
     assert not any(step[2] or step[3] for step in said)
     assert facts(behind)["episode_return"] == pytest.approx(before + sum(s[1] for s in said))
     assert facts(behind)["map_id"] == facts(ahead)["map_id"]
@@ -89,10 +90,9 @@ def test_what_a_loaded_state_had_already_is_not_paid_again_and_what_is_new_is(ma
     advance(ahead, 5)
     idle(behind, RULES.look_every)
     paid = advance(behind, 6)
-    assert sum(info["reward_parts"]["story"] for info in paid) == pytest.approx(
-        0.5 * sum(info["reward_parts"]["story"] > 0 for info in paid)
-    )
-    assert sum(info["reward_parts"]["event"] for info in paid) <= 1.0
+    milestones = [info["reward_parts"].get("required", 0.0) for info in paid]
+    assert sum(milestones) == pytest.approx(Reward().required)
+    assert sum(info["reward_parts"].get("event", 0.0) for info in paid) == Reward().event
 
 
 def test_who_is_as_far_goes_its_own_way(make: Make) -> None:

@@ -1,0 +1,58 @@
+"""While a script has control of the game, the environment waits in the player's place.
+
+Owns when that is, and what brings the end nearer: nothing while no button works, A while only A and
+B do (a text), and nothing more once a question waits for an answer, which is the player's to give.
+A wait is bounded, and counted by whoever asks for it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon.memory import Image, byte
+
+MOST: Final = 20
+"""Steps of 24 frames that a wait may last: 8 s of the game; a longer script is waited for again."""
+_ONE_OF_TWO: Final = 1
+
+
+class Console(Protocol):
+    """What plays the game (`emulator.Emulator`)."""
+
+    def press(self, button: str) -> None: ...
+    def idle(self) -> None: ...
+    def ram(self, blocks: tuple[tuple[int, int], ...] = ...) -> Image: ...
+
+
+def wait(console: Console) -> tuple[Image, int]:
+    """Wait until the player has control again or is asked: the memory then, and 0 to 20 steps."""
+    image = console.ram()
+    for waited in range(MOST):
+        if not has_control(image):
+            return image, waited
+        if _is_deaf(image):
+            console.idle()
+        elif _asks(console.ram(ram.ANSWERS)):
+            return image, waited
+        else:
+            console.press("a")
+        image = console.ram()
+    return image, MOST
+
+
+def has_control(image: Image) -> bool:
+    """Whether a script plays: the buttons are off, or none of the four directions does anything."""
+    off = byte(image, ram.STATUS_FLAGS_5) & ram.BUTTONS_OFF
+    return bool(off) or byte(image, ram.JOY_IGNORE) & ram.DIRECTIONS == ram.DIRECTIONS
+
+
+def _is_deaf(image: Image) -> bool:
+    off = byte(image, ram.STATUS_FLAGS_5) & ram.BUTTONS_OFF
+    return bool(off) or bool(byte(image, ram.JOY_IGNORE) & ram.BUTTON_A)
+
+
+def _asks(image: Image) -> bool:
+    """Whether a box with two answers is open."""
+    question = byte(image, ram.TEXT_BOX) == ram.QUESTION
+    return question and byte(image, ram.MENU_LAST) == _ONE_OF_TWO

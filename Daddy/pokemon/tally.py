@@ -1,0 +1,68 @@
+"""Pure: what one environment was paid for, and what its next step is worth.
+
+Promises that discontinuities pay nothing: a tally begins with the moment it is given, of a new
+game, a loaded state or another environment's, and pays only what steps bring from there on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from Daddy.core.reward import Reward
+from Daddy.pokemon import field, story
+from Daddy.pokemon.exploration import Exploration
+from Daddy.pokemon.progress import Progress
+from Daddy.pokemon.reward import Records, achieved, advance, blacked_out, reward_parts
+
+
+class Tally:
+    """Records, exploration memory, and the moments from which field moves are told.
+
+    `real`: Red or Blue, else the cartridge. `records` and `facts` are those of a state that is
+    gone on from, `cells` its visited cells: what the game of that state holds counts as paid,
+    whatever was kept in it.
+    """
+
+    def __init__(
+        self,
+        weights: Reward,
+        real: bool,
+        now: Progress,
+        facts: Mapping[str, Any],
+        records: Records | None = None,
+        cells: bytes = b"",
+    ) -> None:
+        self._weights, self._real = weights, real
+        self.records = advance(records or Records(), now, real)
+        self.memory = Exploration(weights.memory_steps, facts, cells)
+        self.memory.begin(now)
+        shrub = facts.get("shrub")
+        kept = (shrub[0], shrub[1], shrub[2], shrub[3]) if shrub else None
+        self._shrub: field.Shrub = field.next_shrub(kept, now)
+
+    def pay(self, was: Progress, now: Progress) -> dict[str, float]:
+        """Reward of the step from `was` to `now`, by part; parts that earned nothing lack."""
+        before, uses = self.records, field.uses(self._shrub, was, now)
+        self._shrub = field.next_shrub(self._shrub, now)
+        self.records = advance(before, now, self._real, uses)
+        counts = {**self.memory.find(was, now), **achieved(before, self.records)}
+        if "cell" in counts and now.map_id in story.open_places(before.held, self._real):
+            counts["cell"] *= self._weights.open_goal
+        if blacked_out(was, now):
+            counts["blackout"] = 1.0
+        return reward_parts(counts, self._weights)
+
+    def grant(self, now: Progress) -> None:
+        """What `now` holds without a step having brought it, as after a help, counts as paid."""
+        self.records = advance(self.records, now, self._real)
+        self._shrub = field.next_shrub(self._shrub, now)
+
+    def adopt(self, other: Tally) -> None:
+        """Go on with what `other` was paid for; when to forget stays one's own."""
+        self.records, self._shrub = other.records, other._shrub
+        self.memory.adopt(other.memory)
+
+    def to_facts(self) -> dict[str, Any]:
+        """JSON: all but the records and the visited cells."""
+        return {**self.memory.to_facts(), "shrub": self._shrub}
