@@ -125,6 +125,21 @@ def test_what_an_end_means(word: str, code: int | None, outcome: str) -> None:
     assert entries[-1].data["outcome"] == outcome
 
 
+@pytest.mark.parametrize(
+    ("known", "slots", "outcome"),
+    [
+        (attempt(), (), "not launched"),
+        (attempt(slot=0, term=3), (), "crashed"),
+        (attempt(), (view(),), "crashed"),
+    ],
+)
+def test_a_launch_failure_after_a_claim_is_a_crash(known, slots, outcome) -> None:
+    """Slurm gives that reason to a job whose script was killed, too."""
+    ended = row(JobState.ENDED, "FAILED", exit_code=137, why="JobLaunchFailure")
+    entries = seen(Ledger((known,)), ended, slots=slots)
+    assert [one.data["outcome"] for one in entries if one.kind == "ended"] == [outcome]
+
+
 def test_a_claim_progress_and_leaving_are_read_from_the_slot() -> None:
     known = Ledger((attempt(),))
     claimed = seen(known, row(), slots=(view(),))

@@ -367,12 +367,13 @@ def test_fault_35_a_maintenance_reservation(fleet: Fleet) -> None:
         "StartTime=now+5minutes", "Duration=10", "Nodes=ALL", "Flags=MAINT,IGNORE_JOBS",
     )  # fmt: skip
     queued, before = fleet.waiting(), fleet.intents()
-    fleet.end_one()
+    killed = fleet.end_one()
     assert until(lambda: any("ReqNodeNotAvail" in why for _, why in fleet.queue().values()), 20)
     time.sleep(4)  # several passes
     assert len(fleet.held()) == 3
     assert set(queued) <= set(fleet.queue()), "nothing that waits was cancelled"
     assert fleet.intents() - before <= 1
+    assert [one["outcome"] for one in fleet.ledger_of("ended", killed)] == ["crashed"]
     fleet.sandbox.out("scontrol", "delete", "ReservationName=maint")
     assert until(fleet.full, 30)
 

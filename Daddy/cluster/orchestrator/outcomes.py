@@ -26,17 +26,20 @@ _BY_WORD = {
 """Scheduler's words that say more than the exit code does."""
 
 _UNLAUNCHED = "JobLaunchFailure"
-"""Slurm's reason for a job whose script it could not start."""
+"""Slurm's reason for a job whose script it could not start, and for one whose script was killed."""
 
 
-def outcome_of(attempt: Attempt, row: QueueJob) -> Outcome:
-    """What the end in ``row`` means; the first line that fits wins."""
+def outcome_of(attempt: Attempt, row: QueueJob, claimed: bool) -> Outcome:
+    """What the end in ``row`` means, of an attempt that ``claimed`` a slot or did not get there.
+
+    The first line that fits wins.
+    """
     if attempt.silent_ts is not None:
         return Outcome.HUNG
     named = _BY_WORD.get((row.word.split() or [""])[0].rstrip("+"))
     if named is not None:
         return named
-    if row.why == _UNLAUNCHED:
+    if row.why == _UNLAUNCHED and not claimed:
         return Outcome.UNLAUNCHED
     if row.exit_code in _BY_EXIT_CODE:
         return _BY_EXIT_CODE[row.exit_code]

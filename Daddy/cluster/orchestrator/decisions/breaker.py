@@ -151,7 +151,7 @@ def _open(failed: Sequence[Attempt], policy: Policy) -> Hold:
     until = (last.ended_ts or 0.0) + policy.canary_s * _jitter(last.token)
     if is_final(last):
         until = (last.ended_ts or 0.0) + FOREVER_S
-    said = f"{len(failed)} failures in a row and no progress anywhere ({last.reason})"
+    said = f"{_in_a_row(len(failed))} and no progress anywhere ({last.reason})"
     return Hold(None, until, len(failed), f"the breaker is open: {said}", open=True)
 
 
@@ -166,8 +166,12 @@ def _hold(slot: int | None, failed: Sequence[Attempt], policy: Policy, where: st
         said = f"{who} ({last.reason}): mend it, then start"
         return Hold(slot, ended + FOREVER_S, count, said)
     delay = policy.delays_s[min(count, len(policy.delays_s)) - 1] * _jitter(last.token)
-    said = f"{count} failures in a row {where} ({last.reason}): next try after {delay:.0f} s"
+    said = f"{_in_a_row(count)} {where} ({last.reason}): next try after {delay:.0f} s"
     return Hold(slot, ended + delay, count, said)
+
+
+def _in_a_row(count: int) -> str:
+    return "1 failure" if count == 1 else f"{count} failures in a row"
 
 
 def _jitter(token: str) -> float:
