@@ -31,8 +31,8 @@ def run_setup(given: str, environ: Mapping[str, str], home: Path) -> int:
     remember(path, remote)
     print(f"kept in  {path}")
     _explain_keys(remote, key)
-    _test(remote, home)
-    print("\nready: ./Daddy/cluster/sync_weights.sh pull")
+    rsync = _test(remote, home)
+    print(f"\nready: {'' if rsync else 'SYNC_TRANSPORT=sftp '}./Daddy/cluster/sync_weights.sh pull")
     return 0
 
 
@@ -100,8 +100,8 @@ def _explain_keys(remote: Remote, key: Path | None) -> None:
         print("without -ro it may contribute, and write over everything in that folder")
 
 
-def _test(remote: Remote, home: Path) -> None:
-    """Log in, and see whether rsync and the folder are there; bring the stream's token along."""
+def _test(remote: Remote, home: Path) -> bool:
+    """Log in; whether rsync is on both sides. Tells what is missing, brings the stream's token."""
     ssh = connect(remote)
     ssh.drop_dead_master()
     try:
@@ -111,12 +111,14 @@ def _test(remote: Remote, home: Path) -> None:
     if done.returncode == 255:  # noqa: PLR2004 - ssh's own failure
         raise explain(done.stderr, remote)
     words = done.stdout.split()
-    _tell(_here("rsync"), "rsync is installed here", INSTALL)
-    _tell("rsync" in words, f"rsync is installed on {remote.login}", "ask for it there")
+    here, there = _here("rsync"), "rsync" in words
+    _tell(here, "rsync is installed here", INSTALL)
+    _tell(there, f"rsync is installed on {remote.login}", "ask for it there")
     _tell("folder" in words, f"{remote.folder} exists there",
           "it appears when the first learner starts; is the path right?")  # fmt: skip
     _tell(fetch_stream_token(ssh, home), "the viewer knows the cluster's token",
           "a confined key cannot fetch it: ask the run's owner for a line")  # fmt: skip
+    return here and there
 
 
 _PROBE = 'command -v rsync >/dev/null && echo rsync; cd "$1" 2>/dev/null && echo folder; true'

@@ -356,6 +356,13 @@ def test_without_rsync_the_message_says_how_to_install_it(home):
     assert "brew install rsync" in done.stderr
 
 
+def test_setup_without_rsync_ends_with_the_pull_that_works(home):
+    home.job()
+    done = sync_python(home, "setup", PATH=programs(home.home / "bin", "ssh", "bash", "dirname"))
+    assert "NO       rsync is installed here" in done.stdout
+    assert done.stdout.endswith("ready: SYNC_TRANSPORT=sftp ./Daddy/cluster/sync_weights.sh pull\n")
+
+
 def test_without_an_installation_the_door_says_the_one_command(home, tmp_path):
     bare = tmp_path / "checkout" / "Daddy" / "cluster"
     bare.mkdir(parents=True)
