@@ -1,20 +1,33 @@
 """What the controller costs: resident memory, CPU time, passes; sampled while it lives.
 
-A day is extrapolated by two rates: CPU per second of waiting (its
-looks at small files), and CPU per pass. A soak with jobs of one minute has 240 times the hand-overs
-of a day with jobs of four hours; so passes are counted, not seconds alone.
+A day is extrapolated by two rates: CPU per second of waiting (its looks at small files), and CPU
+per pass. A soak with jobs of one minute has 240 times the hand-overs of a day with jobs of four
+hours; so passes are counted, not seconds alone. What is near a pass is no waiting: a pass is known
+by the status it writes last, and has used its CPU by then.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from pathlib import Path
 
 HANDOVERS_A_DAY = 24.0
 """Four slots, jobs of four hours."""
-WINDOW_S = 5.0
+BEFORE_S, AFTER_S = 5.0, 1.0
+"""Seconds before and after the end of a pass that may hold some of its work."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """What the controller used between two samples, at `ended` on the monotonic clock."""
+
+    ended: float
+    seconds: float
+    cpu_s: float
+    passes: int
 
 
 @dataclass
@@ -24,13 +37,10 @@ class Usage:
     status: Path
     calls: Path
     peak_rss_mb: float = 0.0
-    cpu_s: float = 0.0
-    passes: int = 0
-    windows: list[tuple[float, float, float]] = field(default_factory=list)
-    """(seconds, CPU-seconds, passes)."""
+    spans: list[Span] = field(default_factory=list)
     calls_so_far: dict[str, int] = field(default_factory=dict)
     _pid: int = 0
-    _mark: tuple[float, float, int] = (0.0, 0.0, 0)
+    _mark: tuple[float, float] = (0.0, 0.0)
     _stamp: int = 0
 
     def sample(self, pid: int) -> None:
@@ -40,33 +50,29 @@ class Usage:
             self._pid = 0
             return
         self.peak_rss_mb = max(self.peak_rss_mb, rss)
-        stamp = self.status.stat().st_mtime_ns if self.status.exists() else 0
-        if stamp != self._stamp:
-            self._stamp = stamp
-            self.passes += 1
         now = time.monotonic()
-        if pid != self._pid:
-            self._pid, self._mark = pid, (now, cpu, self.passes)
-            return
-        begun, before, passes = self._mark
-        if now - begun >= WINDOW_S:
-            self.windows.append((now - begun, cpu - before, float(self.passes - passes)))
-            self.cpu_s += cpu - before
-            self._mark = (now, cpu, self.passes)
+        stamp = self.status.stat().st_mtime_ns if self.status.exists() else 0
+        passed, self._stamp = int(stamp != self._stamp), stamp
+        if pid == self._pid:
+            then, before = self._mark
+            self.spans.append(Span(now, now - then, cpu - before, passed))
+        self._pid, self._mark = pid, (now, cpu)
 
     def figures(self, pass_s: float, handovers: int) -> dict[str, object]:
         """Per day, with passes every ``pass_s`` while all is quiet and what a hand-over adds."""
-        seconds = sum(window[0] for window in self.windows)
-        idle, each = _fit(self.windows)
-        extra = max(0.0, self.passes - seconds / pass_s) / max(1, handovers)
+        seconds = sum(one.seconds for one in self.spans)
+        done = sum(one.passes for one in self.spans)
+        idle, each, waited = _fit(self.spans)
+        extra = max(0.0, done - seconds / pass_s) / max(1, handovers)
         passes = 86_400 / pass_s + HANDOVERS_A_DAY * extra
         calls = self.calls_so_far
         per_handover = max(0.0, sum(calls.values()) - seconds / pass_s) / max(1, handovers)
         return {
             "peak_rss_mb": round(self.peak_rss_mb, 1),
-            "cpu_s": round(self.cpu_s, 2),
+            "cpu_s": round(sum(one.cpu_s for one in self.spans), 2),
             "watched_s": round(seconds, 1),
-            "passes": self.passes,
+            "waited_s": round(waited, 1),
+            "passes": done,
             "cpu_ms_per_pass": round(1000 * each, 2),
             "cpu_ms_per_idle_second": round(1000 * idle, 3),
             "cpu_s_per_day": round(86_400 * idle + passes * each, 1),
@@ -85,14 +91,21 @@ class Usage:
         self.calls_so_far = found
 
 
-def _fit(windows: list[tuple[float, float, float]]) -> tuple[float, float]:
-    """CPU per second of waiting, from windows without a pass; per pass, from what is left."""
-    still = [(seconds, cpu) for seconds, cpu, passes in windows if not passes]
-    waited = sum(seconds for seconds, _ in still)
-    idle = sum(cpu for _, cpu in still) / waited if waited else 0.0
-    passes = sum(count for _, _, count in windows)
-    busy = sum(cpu - idle * seconds for seconds, cpu, _ in windows)
-    return idle, max(0.0, busy / passes) if passes else 0.0
+def _fit(spans: list[Span]) -> tuple[float, float, float]:
+    """CPU per second far from any pass, CPU per pass from what is left, seconds far from any."""
+    ends = [one.ended for one in spans if one.passes]
+    still = [one for one in spans if not _near(one, ends)]
+    waited = sum(one.seconds for one in still)
+    idle = sum(one.cpu_s for one in still) / waited if waited else 0.0
+    busy = sum(one.cpu_s - idle * one.seconds for one in spans)
+    return idle, max(0.0, busy / len(ends)) if ends else 0.0, waited
+
+
+def _near(span: Span, ends: list[float]) -> bool:
+    """Whether a pass ended shortly before the span, in it, or soon after it."""
+    begun = span.ended - span.seconds
+    follows = bisect_left(ends, begun - AFTER_S)
+    return follows < len(ends) and ends[follows] <= span.ended + BEFORE_S
 
 
 def _cpu_s(pid: int) -> float | None:
