@@ -47,9 +47,8 @@ def holds(
     """
     ours = [one for one in ledger.attempts if not (given_up and one.release in given_up)]
     counted = _Counted(ledger.started_ts, now - policy.forget_s)
-    suspect = {
-        one.slot for one in ours if one.outcome is not Outcome.DRAINED and counted.may(one)
-    }  # nearly all drain
+    over = (one for one in ours if one.outcome is not Outcome.DRAINED and not one.live)
+    suspect = {one.slot for one in over if counted.may(one)}  # nearly all drain
     if not suspect:
         return ()
     ours = _without_surplus(ours, policy)
@@ -125,16 +124,22 @@ def _nobody_gets_anywhere(
     ours: Sequence[Attempt], ledger: Ledger, counted: _Counted
 ) -> list[Attempt]:
     """All failures since the last progress anywhere; none while somebody trains with progress."""
-    if any(one.training and one.progressed_ts is not None for one in ledger.live):
+    if _somebody_gets_somewhere(ledger):
         return []
     fine = max((one.progressed_ts or 0.0 for one in ours), default=0.0)
     return counted.of(ours, fine)
+
+
+def _somebody_gets_somewhere(ledger: Ledger) -> bool:
+    return any(one.progressed_ts is not None and one.training for one in ledger.live)
 
 
 def tries_left(
     ledger: Ledger, policy: Policy, now: float, given_up: Collection[str] = ()
 ) -> int | None:
     """How many more may fail before the breaker opens; None while there is nothing to fear."""
+    if _somebody_gets_somewhere(ledger):
+        return None
     ours = [one for one in ledger.attempts if not (given_up and one.release in given_up)]
     counted = _Counted(ledger.started_ts, now - policy.forget_s)
     failed = _nobody_gets_anywhere(_without_surplus(ours, policy), ledger, counted)

@@ -7,7 +7,10 @@ predecessor, and where waiting jobs are counted too, it comes when there is room
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 
 from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import Chaining, JobState, Ledger, Site, Snapshot
@@ -128,29 +131,30 @@ def room(
 
 def _rate(ledger: Ledger, policy: Policy, now: float) -> int:
     """Submissions that the hour and the day still allow."""
-    hour, day = (len(_since(ledger, now - span, now)) for span in (_HOUR_S, _DAY_S))
-    return min(policy.hourly - hour, _DAILY * policy.hourly - day)
+    hour, day = _lately(ledger, now)
+    return min(policy.hourly - len(hour), _DAILY * policy.hourly - len(day))
 
 
-def _since(ledger: Ledger, stamp: float, now: float) -> list[float]:
-    """Oldest first; attempts stand in the order intended.
+def _lately(ledger: Ledger, now: float) -> tuple[list[float], list[float]]:
+    """When the attempts of the last hour and of the last day were intended, oldest first.
 
-    Those of a clock that was ahead for a while do not count: they would until it is that late.
+    Attempts stand in that order. Those of a clock that was ahead for a while do not count: they
+    would until it is that late.
     """
-    found: list[float] = []
-    for one in reversed(ledger.attempts):
-        if one.intended_ts <= stamp:
-            break
-        if one.intended_ts <= now:
-            found.append(one.intended_ts)
-    return sorted(found)
+    stamps = takewhile(lambda one: one > now - _DAY_S, _newest_first(ledger))
+    day = sorted(stamp for stamp in stamps if stamp <= now)
+    return day[bisect_right(day, now - _HOUR_S) :], day
+
+
+def _newest_first(ledger: Ledger) -> Iterator[float]:
+    return (one.intended_ts for one in reversed(ledger.attempts))
 
 
 def rate_frees_at(ledger: Ledger, policy: Policy, now: float) -> float | None:
     """When the rate allows another submission; None where it does now."""
     if _rate(ledger, policy, now) > 0:
         return None
-    hour, day = (_since(ledger, now - span, now) for span in (_HOUR_S, _DAY_S))
+    hour, day = _lately(ledger, now)
     if len(hour) >= policy.hourly:
         return hour[-policy.hourly] + _HOUR_S
     return day[-_DAILY * policy.hourly] + _DAY_S

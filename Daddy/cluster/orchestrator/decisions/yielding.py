@@ -31,9 +31,11 @@ def guests(snapshot: Snapshot) -> tuple[QueueJob, ...]:
 
 def make_room(ledger: Ledger, waiting: Sequence[QueueJob], slots: int) -> list[Action]:
     """Ask one slot to leave, unless one is leaving or empty already."""
+    if not waiting:
+        return []
     training = [one for one in ledger.live if one.training]
     leaving = [one for one in ledger.live if one.left_ts is not None or one.signalled_ts]
-    if not waiting or leaving or len(training) < slots:
+    if leaving or len(training) < slots:
         return []
     last = max(training, key=_ends)
     if last.job_id is None:
