@@ -9,6 +9,7 @@ unit size.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, Protocol
 
 import numpy as np
@@ -110,13 +111,19 @@ def visited_mask(progress: Progress, memory: CellMemory) -> NDArray[np.uint8]:
     if progress.battle:
         return np.zeros((HEIGHT, WIDTH), np.uint8)
     above, left = -(-progress.screen_y // _FULL_CELL), -(-progress.screen_x // _FULL_CELL)
-    window = memory.window(progress.map_id, progress.y - above, progress.x - left)
-    mask = np.empty((ROWS, _CELL, COLUMNS, _CELL), np.uint8)
-    mask[:] = (window * np.uint8(255))[:, None, :, None]
+    window = memory.window(progress.map_id, progress.y - above, progress.x - left).tobytes()
+    bands = [_band(window[first : first + COLUMNS]) for first in range(0, len(window), COLUMNS)]
+    whole = np.frombuffer(b"".join(bands), np.uint8).reshape(ROWS * _CELL, COLUMNS * _CELL)
     down = (above * _FULL_CELL - progress.screen_y) // 2
     right = (left * _FULL_CELL - progress.screen_x) // 2
-    whole = mask.reshape(ROWS * _CELL, COLUMNS * _CELL)
     return whole[down : down + HEIGHT, right : right + WIDTH].copy()
+
+
+@lru_cache(maxsize=2048)
+def _band(cells: bytes) -> bytes:
+    """Eight lines of pixels that show a row of cells (0 or 1 each): there are 2,048 such rows."""
+    line = b"".join([(b"\xff" if cell else b"\0") * _CELL for cell in cells])
+    return line * _CELL
 
 
 def packed_events(progress: Progress) -> NDArray[np.uint8]:
