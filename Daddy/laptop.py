@@ -137,7 +137,8 @@ def open_vector(config: Config, count: int) -> Iterator[VectorEnv]:
 
     training = config.training
     make_env = WORKLOADS[training.workload].make_env(config)
-    vector = make_vector(make_env, count, training.vector_backend, cores_for_us())
+    how = (training.vector_backend, cores_for_us(), training.vector_groups)
+    vector = make_vector(make_env, count, *how)
     try:
         yield vector
     finally:

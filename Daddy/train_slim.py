@@ -138,9 +138,9 @@ def _environments(config: Config) -> VectorAhead:
     from Daddy.learning.vector import is_forking, make_vector
 
     training, row = config.training, WORKLOADS[config.training.workload]
-    count, backend = training.num_envs, training.vector_backend
-    beside = not is_forking(backend, count)
-    return VectorAhead(lambda: make_vector(row.make_env(config), count, backend), beside=beside)
+    count, backend, groups = training.num_envs, training.vector_backend, training.vector_groups
+    make = partial(make_vector, row.make_env(config), count, backend, groups=groups)
+    return VectorAhead(make, beside=not is_forking(backend, count))
 
 
 def _task(config: Config) -> Task:
