@@ -100,11 +100,11 @@ class Collector:
             if t == course.end:
                 return False
             rollout.states[t // rollout.cut.length, :, members] = self.state[:, members].cpu()
-        self._decide(rollout, course, t, members)
+        self.decide(rollout, course, t, members)
         self.vector.send(group, rollout.actions[t, members])
         return True
 
-    def _decide(self, rollout: Rollout, course: Course, t: int, members: slice) -> None:
+    def decide(self, rollout: Rollout, course: Course, t: int, members: slice) -> None:
         """Choose a group's actions of step `t`, and store what they were chosen from."""
         if t not in course.dice:
             course.dice[t] = torch.rand(self.vector.num_envs, generator=self.generator)
