@@ -15,8 +15,10 @@ from typing import Any, Protocol
 import gymnasium
 import numpy as np
 
+from Daddy.core.clock import SystemClock
 from Daddy.core.machine import die_with_parent
 from Daddy.core.rom import load_rom
+from Daddy.learning.trial import random_rate
 from Daddy.learning.vector import make_vector
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.rom import find_rom
@@ -100,28 +102,10 @@ class Ours:
     def __init__(self, env_fn: EnvFactory, num_envs: int, backend: Any = "auto") -> None:
         self.vector = make_vector(env_fn, num_envs, backend)
         self.vector.reset(range(num_envs))
-        self._rng = np.random.default_rng(0)
 
     def rate(self, seconds: float) -> float:
         """See `Contender`."""
-        began, steps = time.perf_counter(), 0
-        groups = self.vector.groups
-        for group in range(len(groups)):
-            self._send(group)
-        waited = len(groups)
-        while waited:
-            group, transition = self.vector.recv()
-            steps += len(transition.rewards)
-            if time.perf_counter() - began < seconds:
-                self._send(group)
-            else:
-                waited -= 1
-        return steps / (time.perf_counter() - began)
-
-    def _send(self, group: int) -> None:
-        members = self.vector.groups[group]
-        keys = self._rng.integers(len(BUTTONS), size=members.stop - members.start)
-        self.vector.send(group, keys)
+        return random_rate(self.vector, seconds, SystemClock())
 
     def close(self) -> None:
         """End the environments."""

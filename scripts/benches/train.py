@@ -17,13 +17,12 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from Daddy.core.clock import SystemClock
 from Daddy.core.config import CHECKOUT, load
 from Daddy.core.machine import usable_cores
 from Daddy.core.settings import Config
 from Daddy.learning.prepare import prepare
+from Daddy.learning.trial import random_rate
 from Daddy.workloads import WORKLOADS
 from scripts.benches import _step_parts
 
@@ -123,7 +122,7 @@ def _round(session: Session, quick: bool, name: str) -> dict[str, float]:
     """Each part alone, training itself, and what follows: rates per second, parts in us a step."""
     seconds, iterations = (QUICK_SECONDS, QUICK_ITERATIONS) if quick else (SECONDS, ITERATIONS)
     cores = usable_cores() if session.parts.device.type == "cpu" else 0
-    env_only = _play(session, seconds)
+    env_only = random_rate(session.parts.vector, seconds, SystemClock())
     inference_s = _decide(session)
     training = _train(session, iterations)
     learning_s = _learn(session)
@@ -143,28 +142,6 @@ def _round(session: Session, quick: bool, name: str) -> dict[str, float]:
         "learning": 1e6 * learning_s,
         "rest": 1e6 * (1 / training - 1 / ceiling),
     }
-
-
-def _play(session: Session, seconds: float) -> float:
-    """Steps per second of the learner's own environments with random keys and no network."""
-    vector, dice = session.parts.vector, np.random.default_rng(0)
-    actions, steps, began = int(vector.action_space.n), 0, time.perf_counter()
-    waited = len(vector.groups)
-
-    def send(group: int) -> None:
-        members = vector.groups[group]
-        vector.send(group, dice.integers(actions, size=members.stop - members.start))
-
-    for group in range(waited):
-        send(group)
-    while waited:
-        group, transition = vector.recv()
-        steps += len(transition.rewards)
-        if time.perf_counter() - began < seconds:
-            send(group)
-        else:
-            waited -= 1
-    return steps / (time.perf_counter() - began)
 
 
 def _decide(session: Session) -> float:
