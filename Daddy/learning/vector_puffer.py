@@ -158,11 +158,13 @@ def _seats(groups: Sequence[slice], processes: int, layout: Layout) -> list[Seat
     """The seats of `processes` env processes per group, or of one per environment if fewer."""
     done = Semaphore(0)
     size = -(-(groups[0].stop - groups[0].start) // processes)
-    return [
-        Seat(first, min(size, group.stop - first), size, layout, Semaphore(0), done)
-        for group in groups
-        for first in range(group.start, group.stop, size)
-    ]
+    seats = []
+    for group in groups:
+        others = Semaphore(0)
+        for first in range(group.start, group.stop, size):
+            count = min(size, group.stop - first)
+            seats.append(Seat(first, count, size, layout, Semaphore(0), others, done))
+    return seats
 
 
 def _flat(array: NDArray[Any]) -> NDArray[Any]:

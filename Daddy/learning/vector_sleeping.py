@@ -63,9 +63,12 @@ class SleepingMultiprocessing(pufferlib_vector.Multiprocessing):  # type: ignore
 
     def wake(self, block: int, command: int) -> None:
         """Have the env processes of a block carry out a command."""
+        seats = self._seats[self.blocks[block]]
         self.buf.semaphores[self.blocks[block]] = command
         self._asked.append(block)
-        for seat in self._seats[self.blocks[block]]:
+        for seat in seats[1:]:
+            seat.others.release()
+        for seat in seats:
             seat.go.release()
 
     def await_block(self) -> int:
@@ -77,7 +80,7 @@ class SleepingMultiprocessing(pufferlib_vector.Multiprocessing):  # type: ignore
                 if (self.buf.semaphores[self.blocks[block]] >= pufferlib_vector.MAIN).all():
                     self._asked.remove(block)
                     return block
-            self._await_one()
+            self._await_news()
 
     def infos_of(self, block: int) -> list[Any]:
         """What the env processes of a block tell; EnvProcessError when one of them failed."""
@@ -90,8 +93,8 @@ class SleepingMultiprocessing(pufferlib_vector.Multiprocessing):  # type: ignore
                 raise EnvProcessError(f"an environment failed:\n{info}", "this is a bug: report it")
         return told
 
-    def _await_one(self) -> None:
-        """Sleep until one more env process is done; EnvProcessError when one never will be."""
+    def _await_news(self) -> None:
+        """Sleep until one more block is done; EnvProcessError when one never will be."""
         for _ in range(int(_SILENCE_S / _LOOK_S)):
             if self._seats[0].done.acquire(timeout=_LOOK_S):
                 return

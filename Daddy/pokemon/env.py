@@ -114,6 +114,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         """Counters and memory of a new episode."""
         self._steps, self._return, self._waits = 0, 0.0, 0
         self._parts: dict[str, float] = {}
+        self._said: dict[str, Any] = {}
         self._helper.memoir = self._helper.memoir.begun()
         self._progress = read_progress(self._emulator.ram())
         self._tally = self._begin_tally({"left": self._first_span()})
@@ -131,8 +132,20 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
 
         While a script has control the step goes on, for up to 20 times as long: `script.wait`.
         """
-        button, said = self._helped(BUTTONS[action])
+        self.begin(action)
+        return self.finish()
+
+    def begin(self, action: np.int64 | int) -> None:
+        """The first half of a step: 24 frames, and hardly anything of Python's.
+
+        Who has several environments to step begins all of them and then finishes all of them: what
+        the emulator drove out of the processor's caches is then fetched again only once.
+        """
+        button, self._said = self._helped(BUTTONS[action])
         self._emulator.press(button)
+
+    def finish(self) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """The second half: what the step brought."""
         image, waited = script.wait(self._emulator)
         self._waits += waited
         was, now = self._progress, read_progress(image)
@@ -141,7 +154,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         reward = self._account(parts)
         won = now.wins > was.wins
         late = self._steps >= self.episode_steps
-        info = {"reward_parts": parts, **self._summary(won or late), **said}
+        info = {"reward_parts": parts, **self._summary(won or late), **self._said}
         return self._observe(), reward, won, late, info
 
     def _helped(self, button: str) -> tuple[str, dict[str, Any]]:
@@ -167,31 +180,31 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         return observe(self._emulator.half_screen(), self._progress, self._tally.memory.visited)
 
     def _facts(self) -> dict[str, float]:
-        progress, records = self._progress, self._tally.records
-        return {
-            "badges": progress.badge_count,
-            "story_flags": progress.story_flags,
-            "episode_return": self._return,
-            "episode": self._episode,
-            "map_id": progress.map_id,
-            "level": max((creature.level for creature in progress.party), default=0),
-            "step": self._steps,
-            "cells": self._tally.memory.cells,
-            "maps": records.maps.bit_count(),
-            "events": records.events.bit_count(),
-            "x": progress.x,
-            "y": progress.y,
-            "waits": self._waits,
-            "real_game": float(self.rom.real),
-            "assists": to_bits(self.assists),
-            "assists_used": to_bits(self.assists_used),
-            "assists_off": to_bits(self._helper.memoir.off),
-            **milestones.facts(records.held, self.rom.real),
-        }
+        return dict(zip(TELEMETRY, PokemonRedEnv.telemetry(self), strict=True))
 
     def telemetry(self) -> tuple[float, ...]:
         """How far the episode is: one number for each of `telemetry_names`."""
-        return tuple(self._facts().values())
+        progress, records, memoir = self._progress, self._tally.records, self._helper.memoir
+        return (
+            progress.badge_count,
+            progress.story_flags,
+            self._return,
+            self._episode,
+            progress.map_id,
+            max((creature.level for creature in progress.party), default=0),
+            self._steps,
+            self._tally.memory.cells,
+            records.maps.bit_count(),
+            records.events.bit_count(),
+            progress.x,
+            progress.y,
+            self._waits,
+            float(self.rom.real),
+            to_bits(self.assists) if self.assists else 0,
+            to_bits(memoir.used) if memoir.used else 0,
+            to_bits(memoir.off) if memoir.off else 0,
+            *milestones.facts(records.held, self.rom.real).values(),
+        )
 
     @property
     def progress(self) -> Progress:
