@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 SECONDS = 0.5
 """Of each backend: hundreds of steps of each core, and a first start that is little longer."""
+FORMAT = 1
+"""Of the record; another one is measured anew."""
 WORTH_IT = 1.1
 _EACH = 2
 """Environments tried for each core and group at most: ninety-six take seconds to make."""
@@ -84,7 +86,7 @@ def chosen_backend(
     """
     cores = usable_cores()
     groups = groups or groups_for(num_envs)
-    shape = {"cores": cores, "num_envs": num_envs, "groups": groups}
+    shape = {"v": FORMAT, "cores": cores, "num_envs": num_envs, "groups": groups}
     known = _known(record)
     if {name: known.get(name) for name in shape} != shape:
         tried = min(num_envs, groups * cores * _EACH)
