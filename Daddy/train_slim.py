@@ -155,7 +155,8 @@ def _backend(attempt: Attempt, events: Told) -> Backend:
     config, training = attempt.config, attempt.config.training
     if training.vector_backend != "auto" or groups_for(training.num_envs) == 1:
         return training.vector_backend
-    make_env = WORKLOADS[training.workload].make_env(config)
+    idle = config.archive.model_copy(update={"mode": "off"})  # what a trial reaches is not kept
+    make_env = WORKLOADS[training.workload].make_env(config.model_copy(update={"archive": idle}))
     record = attempt.run.backend
     chosen = chosen_backend(
         make_env, training.num_envs, training.vector_groups, record, attempt.clock

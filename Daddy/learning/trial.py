@@ -86,14 +86,15 @@ def chosen_backend(
     """
     cores = usable_cores()
     groups = groups or groups_for(num_envs)
+    backends = _candidates()
     shape = {"v": FORMAT, "cores": cores, "num_envs": num_envs, "groups": groups}
     known = _known(record)
-    if {name: known.get(name) for name in shape} != shape:
+    rates = known.get("rates", {})
+    if {name: known.get(name) for name in shape} != shape or rates.keys() != set(backends):
         tried = min(num_envs, groups * cores * _EACH)
-        rates = {name: _rate(env_fn, tried, name, groups, clock) for name in _candidates()}
-        known = {**shape, "rates": {name: round(rate, 1) for name, rate in rates.items()}}
-        write_json(record, known)
-    found = {str(name): float(rate) for name, rate in known["rates"].items()}
+        rates = {name: round(_rate(env_fn, tried, name, groups, clock), 1) for name in backends}
+        write_json(record, {**shape, "rates": rates})
+    found = {str(name): float(rates[name]) for name in backends}
     return Choice(choose(found), found)
 
 
