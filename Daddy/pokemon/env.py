@@ -138,24 +138,24 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
     def begin(self, action: np.int64 | int) -> None:
         """The first half of a step: 24 frames, and hardly anything of Python's.
 
-        Who has several environments to step begins all of them and then finishes all of them: what
-        the emulator drove out of the processor's caches is then fetched again only once.
+        Who has several environments begins all of them, then finishes all: docs/decisions/0172.
         """
         button, self._said = self._helped(BUTTONS[action])
         self._emulator.press(button)
+        self._screen = self._emulator.half_screen()  # while it lies in the cache
 
     def finish(self) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """The second half: what the step brought."""
         image, waited = script.wait(self._emulator)
-        self._waits += waited
+        if waited:
+            self._waits += waited
+            self._screen = self._emulator.half_screen()
         was, now = self._progress, read_progress(image)
-        self._progress = now
-        parts = self._tally.pay(was, now)
+        self._progress, parts = now, self._tally.pay(was, now)
         reward = self._account(parts)
-        won = now.wins > was.wins
-        late = self._steps >= self.episode_steps
+        won, late = now.wins > was.wins, self._steps >= self.episode_steps
         info = {"reward_parts": parts, **self._summary(won or late), **self._said}
-        return self._observe(), reward, won, late, info
+        return self._see(), reward, won, late, info
 
     def _helped(self, button: str) -> tuple[str, dict[str, Any]]:
         """The key to press after the assists, and what they did; what they change pays nothing."""
@@ -177,7 +177,11 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         return {**self._facts(), "return_parts": self._parts} if ended else {}
 
     def _observe(self) -> Observation:
-        return observe(self._emulator.half_screen(), self._progress, self._tally.memory.visited)
+        self._screen = self._emulator.half_screen()
+        return self._see()
+
+    def _see(self) -> Observation:
+        return observe(self._screen, self._progress, self._tally.memory.visited)
 
     def _facts(self) -> dict[str, float]:
         return dict(zip(TELEMETRY, PokemonRedEnv.telemetry(self), strict=True))
@@ -200,9 +204,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             progress.y,
             self._waits,
             float(self.rom.real),
-            to_bits(self.assists) if self.assists else 0,
-            to_bits(memoir.used) if memoir.used else 0,
-            to_bits(memoir.off) if memoir.off else 0,
+            *(to_bits(names) if names else 0 for names in (self.assists, memoir.used, memoir.off)),
             *milestones.facts(records.held, self.rom.real).values(),
         )
 
@@ -262,8 +264,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         """
         state = saving.from_bytes(data, self.rom.sha1, PYBOY_VERSION)
         memoir = self._helper.take(state.assists)
-        self._tally = self._go_on_in(state)
-        self._helper.memoir = memoir
+        self._tally, self._helper.memoir = self._go_on_in(state), memoir
         self.np_random = saving.generator_from(state.generator)
         self._steps, self._episode = state.steps, state.episode
         self._waits = state.waits

@@ -49,12 +49,12 @@ class Tally:
             uses = field.uses(self._shrub, was, now)
             self.records = advance(before, now, self._real, uses)
         self._shrub = field.next_shrub(self._shrub, now)
-        counts = {**self.memory.find(was, now), **achieved(before, self.records)}
+        counts = self.memory.find(was, now) | achieved(before, self.records)
         if "cell" in counts and now.map_id in story.open_places(before.held, self._real):
             counts["cell"] *= self._weights.open_goal
         if blacked_out(was, now):
             counts["blackout"] = 1.0
-        return reward_parts(counts, self._weights)
+        return reward_parts(counts, self._weights) if counts else {}
 
     def grant(self, now: Progress) -> None:
         """What `now` holds without a step having brought it, as after a help, counts as paid."""
