@@ -11,8 +11,10 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from Daddy.core import config as configuration
 from Daddy.core import machine
@@ -37,6 +39,13 @@ NICENESS = 10
 ASSISTS_HELP = "scripted helps: none, peers, or names with commas between (docs/assists.md)"
 SECONDS_PER_COUNT = 3.0
 QUICK_SECONDS_PER_COUNT = 0.6
+
+
+class Way(NamedTuple):
+    """A way to run environments side by side."""
+
+    backend: str
+    groups: int
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -137,7 +146,8 @@ def open_vector(config: Config, count: int) -> Iterator[VectorEnv]:
 
     training = config.training
     make_env = WORKLOADS[training.workload].make_env(config)
-    vector = make_vector(make_env, count, training.vector_backend, cores_for_us())
+    how = (training.vector_backend, cores_for_us(), training.vector_groups)
+    vector = make_vector(make_env, count, *how)
     try:
         yield vector
     finally:
@@ -172,29 +182,65 @@ def measure(
     _say(f"measuring {config.training.workload} on {facts.cores} cores, one of them left to you,")
     _say(f"  {facts.memory_bytes / GIB:.1f} GiB of memory, 4 of them left to you")
     _say("  environments    steps/s   memory")
-    rows = benchmark.sweep(
-        recommend.counts_to_try(facts),
-        lambda count: open_player(config, count),
-        lambda: machine.resident_bytes(os.getpid()),
-        clock,
-        seconds,
-        _tell,
-    )
+    resident = partial(machine.resident_bytes, os.getpid())
+    player = partial(open_player, config)
+    counts = recommend.counts_to_try(facts)
+    rows = benchmark.sweep(counts, player, resident, clock, seconds, _tell)
     advice = recommend.recommend_measured(facts, rows)
+    usual = next(row for row in rows if row.envs == advice.envs)
+    others = [_try(config, way, advice.envs, resident, clock, seconds) for way in _ways(config)]
+    best, why = recommend.best_way(usual, others)
+    table = recommend.recommend(facts).envs
+    beside = f"the guide's table, without a measurement: {table} environments"
     return Profile(
         user_id=user_id,
         facts=facts,
         workload=config.training.workload,
-        backend=config.training.vector_backend,
+        backend=best.backend,
+        groups=best.groups,
         measured_at=round(clock.now(), 3),
-        rows=tuple(rows),
+        rows=(*rows, *others),
         envs=advice.envs,
-        reasons=advice.reasons,
+        reasons=(beside, why, *advice.reasons),
     )
 
 
+def _ways(config: Config) -> list[Way]:
+    """Other ways to run environments side by side than the usual one; none where one is set."""
+    from Daddy.learning.vector import puffer_installed
+
+    if config.training.vector_backend != "auto" or config.training.vector_groups:
+        return []
+    backends = ["pufferlib", "threads"] if puffer_installed() else ["threads"]
+    return [Way(backend, groups) for backend in backends for groups in (1, 2, 4)]
+
+
+def _try(
+    config: Config,
+    way: Way,
+    envs: int,
+    resident: Callable[[], int],
+    clock: Clock,
+    seconds: float,
+) -> Measurement:
+    """A row for one of the ways, told as it is found."""
+    opener = partial(open_player, in_the_way(config, *way))
+    found = benchmark.measure(envs, opener, resident, clock, seconds)
+    row = replace(found, backend=way.backend, groups=way.groups)
+    _tell(row)
+    return row
+
+
+def in_the_way(config: Config, backend: str, groups: int) -> Config:
+    """The configuration with environments run side by side like this."""
+    changed = {"vector_backend": backend, "vector_groups": groups}
+    training = type(config.training).model_validate({**config.training.model_dump(), **changed})
+    return config.model_copy(update={"training": training})
+
+
 def _tell(row: Measurement) -> None:
-    _say(f"  {row.envs:12d} {row.steps_per_s:10.0f} {row.resident_bytes / GIB:6.2f} GiB")
+    way = f"   {row.backend} in {row.groups} groups" if row.groups else ""
+    _say(f"  {row.envs:12d} {row.steps_per_s:10.0f} {row.resident_bytes / GIB:6.2f} GiB{way}")
 
 
 def _say(text: str) -> None:

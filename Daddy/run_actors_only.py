@@ -80,8 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _goodbye(f"ended ({signals.stop_reason()}): no version had come yet")
     config = laptop.game_config(args, found.frame.workload)
     _refuse_other_assists(config, found, contribute=args.contribute)
-    count = choose_count(args, config, user_id, clock)
-    config = _with_count(config, count)
+    config = _with_count(*as_measured(args, config, user_id, clock))
     limits = Limits(args.max_steps, args.max_seconds, clock, signals)
     visit = Visit(
         config=config,
@@ -140,23 +139,31 @@ def _how_to_pull(shared: Path) -> str:
     return f'in another terminal: ./Daddy/cluster/sync_weights.sh pull "" {shared} 5'
 
 
-def choose_count(args: argparse.Namespace, config: Config, user_id: str, clock: Clock) -> int:
-    """Environments to play, said with the reason: as typed, as measured, or as the table has it."""
+def as_measured(
+    args: argparse.Namespace, config: Config, user_id: str, clock: Clock
+) -> tuple[Config, int]:
+    """Environments to play, said with the reason: as typed, as measured, or as the table has it.
+
+    With a measured profile they are also run side by side as was found best.
+    """
     folder = laptop.profile_folder(args)
     if args.autotune:
         measured = laptop.measure(config, user_id, laptop.QUICK_SECONDS_PER_COUNT, clock, args.nice)
         print(f"measured; stored in {save_profile(folder, measured)}")
     if args.num_envs != AUTO:
-        return int(args.num_envs)
+        return config, int(args.num_envs)
     facts = laptop.machine_facts()
     known = load_profile(folder, user_id)
+    advice = recommend(facts)
     if known is not None and known.fits(facts) and known.workload == config.training.workload:
         print(f"{known.envs} environments: {known.reasons[-1]} (measured profile of {user_id})")
-        return known.envs
-    advice = recommend(facts)
+        print(f"  (the guide's table, without a measurement: {advice.envs})", flush=True)
+        if config.training.vector_backend == "auto":
+            config = laptop.in_the_way(config, known.backend, known.groups)
+        return config, known.envs
     print(f"{advice.envs} environments: {'; '.join(advice.reasons)}")
     print(f"  (not measured; python -m Daddy.autotune --user-id {user_id} measures it)", flush=True)
-    return advice.envs
+    return config, advice.envs
 
 
 def _with_count(config: Config, count: int) -> Config:

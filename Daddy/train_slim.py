@@ -21,10 +21,12 @@ from Daddy.core.config import load, run_paths, shared_paths
 from Daddy.core.duration import parse_duration
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
 from Daddy.core.job import SLOT, read_job
+from Daddy.core.machine import memory_bytes, usable_cores
 from Daddy.core.names import new_incarnation, new_token
 from Daddy.core.seat import PATIENCE_S, Seat, claim, resume
 from Daddy.core.settings import Config
 from Daddy.core.wall import StopSignal, Wall
+from Daddy.hardware.recommend import Facts, recommend
 from Daddy.learning.ahead import VectorAhead, beat_while_loading, read_ahead, undisturbed
 from Daddy.learning.attempt import AnyOf, Attempt, Told
 from Daddy.learning.flags import make_parser, settings_of
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from Daddy.learning.assemble import Task
     from Daddy.learning.parts import Outcome
     from Daddy.learning.solo import NoExchange, NoFrames
+    from Daddy.learning.vector import Backend
     from Daddy.streaming.tunnel_client import FrameSender
     from Daddy.weights.exchange import SharedExchange
 
@@ -98,7 +101,7 @@ def _learn(attempt: Attempt, seat: Seat, stopper: AnyOf, events: Told) -> Outcom
     prepare()
     WORKLOADS[config.training.workload].check(config)
     with ExitStack() as closing:
-        ahead = _environments(config)
+        ahead = _environments(attempt, events)
         closing.callback(ahead.close)
         beat_while_loading(seat, attempt.boot, attempt.clock)
         read_ahead(attempt.run.slot(seat.number).checkpoints)
@@ -133,14 +136,37 @@ def _learn(attempt: Attempt, seat: Seat, stopper: AnyOf, events: Told) -> Outcom
         return outcome
 
 
-def _environments(config: Config) -> VectorAhead:
+def _environments(attempt: Attempt, events: Told) -> VectorAhead:
     """Begun before torch is loaded, which needs longer."""
     from Daddy.learning.vector import is_forking, make_vector
 
-    training, row = config.training, WORKLOADS[config.training.workload]
-    count, backend = training.num_envs, training.vector_backend
-    beside = not is_forking(backend, count)
-    return VectorAhead(lambda: make_vector(row.make_env(config), count, backend), beside=beside)
+    training, row = attempt.config.training, WORKLOADS[attempt.config.training.workload]
+    count, groups = training.num_envs, training.vector_groups
+    backend = _backend(attempt, events)
+    make = partial(make_vector, row.make_env(attempt.config), count, backend, groups=groups)
+    return VectorAhead(make, beside=not is_forking(backend, count))
+
+
+def _backend(attempt: Attempt, events: Told) -> Backend:
+    """As configured; else as measured on this machine, said beside the guide's table."""
+    from Daddy.learning.trial import chosen_backend
+    from Daddy.learning.vector import groups_for
+
+    config, training = attempt.config, attempt.config.training
+    if training.vector_backend != "auto" or groups_for(training.num_envs) == 1:
+        return training.vector_backend
+    idle = config.archive.model_copy(update={"mode": "off"})  # what a trial reaches is not kept
+    make_env = WORKLOADS[training.workload].make_env(config.model_copy(update={"archive": idle}))
+    record = attempt.run.backend
+    chosen = chosen_backend(
+        make_env, training.num_envs, training.vector_groups, record, attempt.clock
+    )
+    facts = Facts(usable_cores(), memory_bytes()[0], training.device == "cuda")
+    table = recommend(facts).envs
+    events.write("state", 0, {"state": "backend", "backend": chosen.backend, **chosen.rates})
+    said = f"{training.num_envs} environments by {chosen.reason}"
+    print(f"{said}; the guide's table has {table} for this machine", flush=True)
+    return chosen.backend
 
 
 def _task(config: Config) -> Task:

@@ -66,6 +66,11 @@ class RunPaths:
         return self.root / "events"
 
     @property
+    def backend(self) -> Path:
+        """What was measured of the ways to run environments side by side."""
+        return self.root / "backend.json"
+
+    @property
     def logs(self) -> Path:
         return self.root / "logs"
 

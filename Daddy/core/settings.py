@@ -56,6 +56,9 @@ class Training(Section):
     vector_backend: Literal["auto", "pufferlib", "threads", "serial"] = Field(
         "auto", description="how environments run side by side"
     )
+    vector_groups: int = Field(
+        0, ge=0, description="groups they play in: while one is judged, others play; 0: choose"
+    )
     episode_steps: int = Field(2048, ge=1, description="actions after which an episode is cut")
     seed: int = Field(
         7, ge=0, description="seed of the run; every job and environment derives its own"

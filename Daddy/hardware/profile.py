@@ -34,6 +34,7 @@ class Profile:
     rows: tuple[Measurement, ...]
     envs: int
     reasons: tuple[str, ...]
+    groups: int = 0
 
     def fits(self, facts: Facts) -> bool:
         """Whether it was measured on a machine like this one."""
@@ -86,7 +87,13 @@ def _parse(record: dict[str, Any]) -> Profile:
         bool(record["facts"]["has_gpu"]),
     )
     rows = tuple(
-        Measurement(int(row["envs"]), float(row["steps_per_s"]), int(row["resident_bytes"]))
+        Measurement(
+            int(row["envs"]),
+            float(row["steps_per_s"]),
+            int(row["resident_bytes"]),
+            str(row.get("backend", "auto")),
+            int(row.get("groups", 0)),
+        )
         for row in record["rows"]
     )
     envs = int(record["envs"])
@@ -101,4 +108,5 @@ def _parse(record: dict[str, Any]) -> Profile:
         rows,
         envs,
         tuple(str(reason) for reason in record["reasons"]),
+        int(record.get("groups", 0)),
     )

@@ -41,11 +41,16 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One row of a sweep: environment steps per second and resident bytes with ``envs``."""
+    """One row of a sweep: environment steps per second and resident bytes with ``envs``.
+
+    ``backend`` and ``groups`` say how they were run side by side, "auto" and 0: as is usual.
+    """
 
     envs: int
     steps_per_s: float
     resident_bytes: int
+    backend: str = "auto"
+    groups: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,15 @@ def recommend_measured(facts: Facts, rows: Sequence[Measurement]) -> Recommendat
     if len(fitting) < len(rows):
         reasons.append(f"{len(rows) - len(fitting)} larger counts need more memory than there is")
     return Recommendation(chosen.envs, (chosen.envs, fastest.envs), tuple(reasons))
+
+
+def best_way(usual: Measurement, others: Sequence[Measurement]) -> tuple[Measurement, str]:
+    """How to run as many environments as ``usual`` has: as it does, unless another gains by it."""
+    best = max((usual, *others), key=lambda row: row.steps_per_s)
+    if best.steps_per_s <= usual.steps_per_s / NEAR_ENOUGH:
+        return usual, f"no other way of {len(others)} is faster by more than five per cent"
+    gain = best.steps_per_s / usual.steps_per_s - 1
+    return best, f"{best.backend} in {best.groups} groups is {gain:.0%} faster than what is usual"
 
 
 def counts_to_try(facts: Facts) -> tuple[int, ...]:

@@ -12,7 +12,8 @@ show        what happens after every step: frames offered, walks watched
 
 policy      actor and critic with an optional LSTM; all parameters exist from birth
 encoders    observations become features, told apart by their space
-rollout     storage of one horizon and its collection
+rollout     storage of one horizon
+collector   how it is played, a group of environments at a time
 storage     one observation key over a horizon, screens at 2 bits a pixel
 gae         advantages (pure)
 ppo         one update: rollout in, losses out
@@ -26,6 +27,7 @@ randomness  the process-wide generators, seeded and kept together
 checkpoint  everything private of one peer on disk, whole or not at all
 
 vector      N environments behind one call (pufferlib_door: the only way to pufferlib)
+trial       which backend is fastest here (no torch)
 cartpole    the second workload's environment
 player      playing without learning, many environments at once
 agent       one policy in one environment, for showing and judging

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from Daddy.core.errors import WeightsError
 from Daddy.core.seeds import seed_for
-from Daddy.learning.rollout import sample
+from Daddy.learning.collector import sample
 
 if TYPE_CHECKING:
     from Daddy.learning.checkpoint import Checkpoint
@@ -47,7 +47,7 @@ class Agent:
         seen = {key: torch.from_numpy(np.array(one))[None] for key, one in observation.items()}
         logits, _, self._state = self._policy.step(seen, self._state, self._starts)
         self._starts = torch.zeros(1, dtype=torch.bool)
-        return int(sample(logits, self._generator)[0][0])
+        return int(sample(logits, torch.rand(1, generator=self._generator))[0][0])
 
 
 class Mashing:

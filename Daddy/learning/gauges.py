@@ -75,18 +75,22 @@ class Walks:
         codes: NDArray[np.int64] = places @ np.array([1 << 16, 1 << 8, 1])
         return codes
 
-    def look(self, rows: NDArray[np.float32]) -> None:
-        """One step of every agent. While a map changes, the coordinates are still the old map's."""
-        codes = self._codes(rows)
-        same_map = codes >> 16 == self._last >> 16
+    def look(self, rows: NDArray[np.float32], first: int = 0) -> None:
+        """One step of the agents from number `first` on.
+
+        While a map changes, the coordinates are still the old map's.
+        """
+        codes, last = self._codes(rows), self._last[first : first + len(rows)]
+        same_map = codes >> 16 == last >> 16
         self.cells.update(codes[same_map].tolist())
-        movers = np.flatnonzero(same_map & (codes != self._last))
+        moved = np.flatnonzero(same_map & (codes != last))
+        movers = moved + first
         self._moves += len(movers)
-        self._back += int((self._recent[movers] == codes[movers, None]).any(1).sum())
-        self._recent[movers, self._oldest[movers]] = self._last[movers]
+        self._back += int((self._recent[movers] == codes[moved, None]).any(1).sum())
+        self._recent[movers, self._oldest[movers]] = last[moved]
         self._oldest[movers] = (self._oldest[movers] + 1) % _RECENT
-        self._recent[~same_map] = _NOWHERE
-        self._last = codes
+        self._recent[first + np.flatnonzero(~same_map)] = _NOWHERE
+        last[:] = codes
 
     def take(self) -> dict[str, float]:
         """The gauges since the last time: `loop_share` of the moves, `coverage` of the run."""

@@ -12,11 +12,12 @@ import numpy as np
 import torch
 
 from Daddy.core.seeds import seed_for
+from Daddy.learning.collector import Collector
 from Daddy.learning.loop import adopt_newer, begin, collect, stop_reason
 from Daddy.learning.normalise import RewardNormaliser
 from Daddy.learning.parts import Outcome, Parts
 from Daddy.learning.record import record
-from Daddy.learning.rollout import Collector, Rollout
+from Daddy.learning.rollout import Rollout
 
 if TYPE_CHECKING:
     from Daddy.learning.policy import ActorCritic

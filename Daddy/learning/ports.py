@@ -107,7 +107,7 @@ class EpisodeEnd:
 
 @dataclass(frozen=True)
 class Transition:
-    """What one vector step gave. After a done, `observations` is the new episode's first.
+    """What one step of N environments gave. After a done, `observations` is the next one's first.
 
     observations {key: (N, *shape)}; rewards (N,) float32; terminated, truncated (N,) bool.
     """
@@ -120,10 +120,20 @@ class Transition:
 
 
 class VectorEnv(Protocol):
-    """N environments of one workload behind one call."""
+    """N environments of one workload behind one call.
+
+    They form groups. While one group's next actions are thought about, the others play: `send` and
+    `recv` know no step of all. `step` is both, for whoever wants all of them at once. Between a
+    group's `send` and its `recv` nothing else is asked of it.
+    """
 
     @property
     def num_envs(self) -> int: ...
+    @property
+    def groups(self) -> tuple[slice, ...]:
+        """Which environments each group has: consecutive, of equal size, all of them."""
+        ...
+
     @property
     def observation_space(self) -> DictSpace:
         """Of a single environment."""
@@ -137,6 +147,14 @@ class VectorEnv(Protocol):
     @property
     def telemetry_names(self) -> tuple[str, ...]: ...
     def reset(self, seeds: Sequence[int]) -> Observations: ...
+    def send(self, group: int, actions: NDArray[np.integer[Any]]) -> None:
+        """Begin a step of one group: an action for each of its environments."""
+        ...
+
+    def recv(self) -> tuple[int, Transition]:
+        """The next group whose step is over, with the rows of its environments alone."""
+        ...
+
     def step(self, actions: NDArray[np.int64]) -> Transition:
         """Actions (N,) int64."""
         ...

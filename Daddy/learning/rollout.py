@@ -1,32 +1,24 @@
-"""One horizon of experience: its storage, how it is played, and its minibatches.
+"""One horizon of experience: its storage and its minibatches.
 
 Promises that what is stored belongs to one version of the policy: the loop adopts between rollouts
-only. The collector's state (memory, episode starts) is part of every checkpoint, and so is a
-rollout that a stop found half full: it is filled up later as if nothing had happened.
+only. A rollout that a stop found half full is part of the checkpoint and is filled up later as if
+nothing had happened.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from Daddy.core.clock import SystemClock
-from Daddy.learning.device import mixed_precision
-from Daddy.learning.gauges import Watch
-from Daddy.learning.normalise import RewardNormaliser
-from Daddy.learning.policy import ActorCritic
-from Daddy.learning.ports import EpisodeEnd, Transition, VectorEnv
+from Daddy.learning.ports import EpisodeEnd, VectorEnv
 from Daddy.learning.settings import PpoSettings
 from Daddy.learning.storage import ObservationStore
-
-if TYPE_CHECKING:
-    from Daddy.learning.ports import Observations
 
 
 @dataclass(frozen=True)
@@ -53,6 +45,7 @@ class Rollout:
         self.observations = {key: ObservationStore(shape, space) for key, space in spaces.items()}
         self.starts = np.zeros(shape, bool)
         self.dones = np.zeros(shape, bool)
+        self.cut_off = np.zeros(shape, bool)
         self.actions = np.zeros(shape, np.int64)
         self.log_probs = np.zeros(shape, np.float32)
         self.values = np.zeros(shape, np.float32)
@@ -127,84 +120,3 @@ class Rollout:
             take(self.advantages),
             take(self.targets),
         )
-
-
-@dataclass
-class Collector:
-    """Plays the policy in the environments; owns what lies between two steps."""
-
-    vector: VectorEnv
-    policy: ActorCritic
-    normaliser: RewardNormaliser
-    generator: torch.Generator
-    settings: PpoSettings
-    observations: Observations
-    state: Tensor
-    starts: NDArray[np.bool_]
-    watch: Watch = field(default_factory=lambda: Watch(SystemClock()))
-    after_step: Callable[[], None] = field(default=lambda: None)
-
-    @torch.inference_mode()
-    def collect(self, rollout: Rollout, stop: Callable[[], object]) -> bool:
-        """Fill `rollout` with the next horizon of every environment, or with the rest of one.
-
-        False, and a rollout that must not be learnt from yet, when `stop` answered meanwhile.
-        """
-        if not rollout.filled:
-            rollout.episodes = []
-        for t in range(rollout.filled, len(rollout.rewards)):
-            if t % rollout.cut.length == 0:
-                if t and stop():
-                    rollout.filled = t
-                    return False
-                rollout.states[t // rollout.cut.length] = self.state.cpu()
-            self._play(rollout, t)
-            self.after_step()
-        rollout.last_values[:] = self._policy_step()[1].cpu().numpy()
-        rollout.filled, rollout.played = 0, True
-        return True
-
-    def _play(self, rollout: Rollout, t: int) -> None:
-        with self.watch.on("inference"):
-            logits, values, self.state = self._policy_step()
-            actions, log_probs = sample(logits.cpu(), self.generator)
-        for key, store in rollout.observations.items():
-            store.put(t, self.observations[key])
-        rollout.starts[t] = self.starts
-        rollout.actions[t] = actions
-        rollout.log_probs[t] = log_probs
-        rollout.values[t] = values.cpu().numpy()
-        with self.watch.on("emulation"):
-            transition = self.vector.step(rollout.actions[t])
-        self._record(rollout, t, transition)
-
-    def _record(self, rollout: Rollout, t: int, transition: Transition) -> None:
-        """Store the outcome.
-
-        A cut-off episode goes on in the critic's eyes: its last reward gets the discounted value,
-        taken one step early because the final observation is not kept.
-        """
-        dones = transition.terminated | transition.truncated
-        cut_off = transition.truncated & ~transition.terminated
-        rewards = self.normaliser(transition.rewards, dones)
-        rollout.rewards[t] = rewards + self.settings.gamma * rollout.values[t] * cut_off
-        rollout.dones[t] = dones
-        rollout.episodes += transition.episodes
-        self.observations = transition.observations
-        self.starts = dones
-
-    def _policy_step(self) -> tuple[Tensor, Tensor, Tensor]:
-        device = self.state.device
-        seen = {key: torch.from_numpy(value).to(device) for key, value in self.observations.items()}
-        starts = torch.from_numpy(self.starts).to(device)
-        with mixed_precision(device, self.settings.mixed_precision):
-            return self.policy.step(seen, self.state, starts)
-
-
-def sample(
-    logits: Tensor, generator: torch.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Draw an action (N,) int64 from each row of logits (N, A), with its log-probability (N,)."""
-    log_probs = torch.log_softmax(logits, -1)
-    actions = torch.multinomial(log_probs.exp(), 1, generator=generator)
-    return actions.squeeze(-1).numpy(), log_probs.gather(-1, actions).squeeze(-1).numpy()

@@ -20,11 +20,12 @@ from Daddy.core.seeds import seed_for
 from Daddy.learning import randomness
 from Daddy.learning.adam import FlatAdam
 from Daddy.learning.checkpoint import Checkpoint, bytes_of, refuse_strange, tensor_of
+from Daddy.learning.collector import Collector
 from Daddy.learning.gauges import Milestones, Walks, Watch
 from Daddy.learning.normalise import RewardNormaliser
 from Daddy.learning.parts import Parts
 from Daddy.learning.ppo import Learner
-from Daddy.learning.rollout import Collector, Rollout
+from Daddy.learning.rollout import Rollout
 
 if TYPE_CHECKING:
     from Daddy.learning.ports import StateDict

@@ -13,15 +13,16 @@ _REPORT_SECONDS = 1.0
 
 
 class Show:
-    """Called after every vector step."""
+    """Called after every step of some environments."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._watched: frozenset[int] = frozenset()
 
-    def __call__(self) -> None:
+    def __call__(self, members: slice) -> None:
         if self._session.walks.watching:
-            self._session.walks.look(self._session.parts.vector.telemetry())
+            rows = self._session.parts.vector.telemetry()[members]
+            self._session.walks.look(rows, members.start)
         if self._session.is_due("report", _REPORT_SECONDS):
             self._session.mark("report")
             self._report()

@@ -21,24 +21,32 @@ if TYPE_CHECKING:
     from Daddy.learning.ports import VectorEnv
 
 Backend = Literal["auto", "pufferlib", "threads", "serial"]
+_SMALLEST_GROUP = 4
 
 
 def make_vector(
-    env_fn: EnvFactory, num_envs: int, backend: Backend = "auto", cores: int = 0
+    env_fn: EnvFactory, num_envs: int, backend: Backend = "auto", cores: int = 0, groups: int = 0
 ) -> VectorEnv:
     """`num_envs` environments made by `env_fn` (picklable), on `cores` cores (0: all usable).
 
-    Raises UsageError for less than one environment or a backend that is not installed.
+    In up to `groups` groups of equal size (0: `groups_for`); `serial` is always one. Raises
+    UsageError for less than one environment or a backend that is not installed.
     """
     if num_envs < 1:
         raise UsageError(f"{num_envs} environments cannot be played", "ask for at least one")
     cores = min(cores or usable_cores(), num_envs)
+    groups = groups or groups_for(num_envs)
     chosen = _automatic(num_envs) if backend == "auto" else backend
     if chosen == "pufferlib":
-        return _puffer(env_fn, num_envs, cores)
+        return _puffer(env_fn, num_envs, cores, groups)
     if chosen == "threads":
-        return ThreadVector(env_fn, num_envs, cores)
+        return ThreadVector(env_fn, num_envs, cores, groups)
     return SerialVector(env_fn, num_envs)
+
+
+def groups_for(num_envs: int) -> int:
+    """Two where each is large enough: to judge few environments costs hardly less than many."""
+    return 2 if num_envs >= 2 * _SMALLEST_GROUP else 1
 
 
 def puffer_installed() -> bool:
@@ -57,7 +65,7 @@ def _automatic(num_envs: int) -> Backend:
     return "pufferlib" if puffer_installed() else "threads"
 
 
-def _puffer(env_fn: EnvFactory, num_envs: int, cores: int) -> VectorEnv:
+def _puffer(env_fn: EnvFactory, num_envs: int, cores: int, groups: int) -> VectorEnv:
     if not puffer_installed():
         raise UsageError(
             "pufferlib is not installed here (it has wheels for Linux on x86-64 only)",
@@ -65,4 +73,4 @@ def _puffer(env_fn: EnvFactory, num_envs: int, cores: int) -> VectorEnv:
         )
     from Daddy.learning.vector_puffer import PufferVector
 
-    return PufferVector(env_fn, num_envs, cores)
+    return PufferVector(env_fn, num_envs, cores, groups)

@@ -36,7 +36,8 @@ _LOOK_S = 1.0
 class Seat:
     """One env process's part: environments `first` to `first + count`, in a block of `size` rows.
 
-    `go` (a semaphore) wakes this process, `done` tells the driver; `done` is shared by all.
+    Semaphores: `go` wakes this process. `others`, which those of one block share, holds a place for
+    each of them but the last to be done: that one finds none and wakes the driver by `done`.
     """
 
     first: int
@@ -44,6 +45,7 @@ class Seat:
     size: int
     layout: Layout
     go: Any
+    others: Any
     done: Any
 
     def share(self, values: Sequence[T]) -> list[T]:
@@ -82,10 +84,16 @@ class EnvGroup(PufferEnv):  # type: ignore[misc]
         return self.observations, []
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, list[Any]]:
-        """Step each environment; the infos are the ended episodes."""
-        ended = []
+        """Step each environment; the infos are the ended episodes.
+
+        First the emulators of all, then what Python makes of them: a quarter of the cost of taking
+        turns, because the emulator's 24 frames leave nothing of Python in the caches (measured).
+        """
+        ended, asked = [], actions.tolist()
+        for env, (action, _) in zip(self._envs, asked, strict=False):
+            env.begin(action)
         for i, env in enumerate(self._envs):
-            outcome = env.step(int(actions[i, 0]), bool(actions[i, 1]))
+            outcome = env.finish(bool(asked[i][1]))
             self.rewards[i] = outcome.reward
             self.terminals[i], self.truncations[i] = outcome.terminated, outcome.truncated
             if outcome.episode is not None:
@@ -144,7 +152,8 @@ def env_process(
         flags[index] = pufferlib_vector.INFO if infos else pufferlib_vector.MAIN
         if infos:
             answers.send(infos)
-        seat.done.release()
+        if not seat.others.acquire(block=False):
+            seat.done.release()
     if group is not None:
         group.close()
 

@@ -1,17 +1,14 @@
-"""pufferlib's processes: N environments in as many processes as there are cores.
+"""N environments in pufferlib's processes: each group's in as many as there are cores.
 
-pufferlib brings the shared memory and its protocol; the waiting is ours. Its driver polls without
-pause, its env processes too, a dead env process lets the driver spin for ever, and env processes
-outlive a killed driver. Here both sides sleep on semaphores, a death is an error within seconds,
-and an env process ends with its driver, however that one ends.
+While one group waits for its next actions, or for its slowest process, the others' processes have
+the cores: nobody waits for everybody.
 """
 
 from __future__ import annotations
 
 import atexit
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from multiprocessing import Semaphore
 from typing import TYPE_CHECKING, Any
 
@@ -20,133 +17,54 @@ from gymnasium.spaces import Dict as DictSpace
 from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
-from Daddy.core.errors import DaddyError
 from Daddy.core.files import write_atomic
 from Daddy.learning.ports import EpisodeEnd, Transition
 from Daddy.learning.pufferlib_door import pufferlib_vector
-from Daddy.learning.vector_process import EnvGroup, Seat, env_process, state_path
-from Daddy.learning.vector_rows import EnvFactory, Rows, layout_of
+from Daddy.learning.vector_groups import split, step_all
+from Daddy.learning.vector_process import Seat, state_path
+from Daddy.learning.vector_rows import EnvFactory, Layout, Rows, layout_of
+from Daddy.learning.vector_sleeping import SleepingMultiprocessing
 
 if TYPE_CHECKING:
     from Daddy.learning.ports import Observations
 
-_LOOK_S = 0.5
-"""Seconds between two looks whether the env processes still live."""
-_SILENCE_S = 120.0
-"""Seconds without an answer from living env processes after which they count as stuck."""
-_GOODBYE_S = 2.0
-
-
-class EnvProcessError(DaddyError):
-    """An env process died, failed or hangs; the learner cannot go on without it."""
-
-
-class SleepingMultiprocessing(pufferlib_vector.Multiprocessing):  # type: ignore[misc]
-    """pufferlib's Multiprocessing whose two sides wait asleep, and notice each other's death."""
-
-    def __init__(self, env_fn: EnvFactory, seats: Sequence[Seat]) -> None:
-        """Start one env process for each seat."""
-        self._seats = seats
-        arguments = [(env_fn, seat) for seat in seats]
-        with _own_env_process():
-            super().__init__(
-                *([EnvGroup] * len(seats), arguments, [{}] * len(seats)),
-                num_envs=len(seats),
-                num_workers=len(seats),
-                overwork=True,
-            )
-
-    def ask(self, messages: Sequence[Any]) -> None:
-        """Send each env process a message (see `EnvGroup.reset`) and wait for all of them."""
-        self.flag = pufferlib_vector.RECV
-        self.ready_workers: list[int] = []
-        self.waiting_workers = list(range(self.num_workers))
-        self.infos: list[list[Any]] = [[] for _ in self._seats]
-        self.buf.semaphores[:] = pufferlib_vector.RESET
-        for pipe, message in zip(self.send_pipes, messages, strict=True):
-            pipe.send(message)
-        self.answer()
-
-    def answer(self) -> tuple[Any, ...]:
-        """Wake the env processes, sleep until all are done, and take what pufferlib collected."""
-        for seat in self._seats:
-            seat.go.release()
-        for _ in self._seats:
-            self._await_one()
-        answer: tuple[Any, ...] = self.recv()
-        for info in answer[4]:
-            if isinstance(info, str):
-                raise EnvProcessError(f"an environment failed:\n{info}", "this is a bug: report it")
-        return answer
-
-    def _await_one(self) -> None:
-        """Sleep until one more env process is done; EnvProcessError when one never will be."""
-        for _ in range(int(_SILENCE_S / _LOOK_S)):
-            if self._seats[0].done.acquire(timeout=_LOOK_S):
-                return
-            for process in self.processes:
-                if not process.is_alive():
-                    raise EnvProcessError(
-                        f"env process {process.pid} ended with exit code {process.exitcode}",
-                        "start again: the learner resumes from its checkpoint; "
-                        "if it recurs, look for the out-of-memory killer",
-                    )
-        raise EnvProcessError(f"no env process answered for {_SILENCE_S:.0f} s", "start again")
-
-    def close(self) -> None:
-        """Ask the env processes to end, then make them."""
-        self.buf.semaphores[:] = pufferlib_vector.CLOSE
-        for seat in self._seats:
-            seat.go.release()
-        for process in self.processes:
-            process.join(_GOODBYE_S)
-            if process.is_alive():
-                process.kill()
-                process.join()
-
-
-@contextmanager
-def _own_env_process() -> Iterator[None]:
-    """While pufferlib starts its processes, they are to run our loop instead of its spinning one.
-
-    pufferlib 2.0.2, the only release with wheels, has no option for it; `env_process` follows its
-    arguments and its flags in shared memory.
-    """
-    module: Any = pufferlib_vector
-    stock, module._worker_process = module._worker_process, env_process  # noqa: SLF001
-    try:
-        yield
-    finally:
-        module._worker_process = stock  # noqa: SLF001
-
 
 class PufferVector:
-    """N environments spread evenly over `processes` env processes. Implements `ports.VectorEnv`."""
+    """N environments, each group's spread evenly over `processes` env processes of its own.
 
-    def __init__(self, env_fn: EnvFactory, num_envs: int, processes: int) -> None:
+    Implements `ports.VectorEnv`.
+    """
+
+    def __init__(self, env_fn: EnvFactory, num_envs: int, processes: int, groups: int = 1) -> None:
         """Make one environment here to learn the spaces, and `num_envs` in the env processes."""
         probe: Any = env_fn()
         self._layout = layout_of(probe)
         probe.close()
-        self._num_envs = num_envs
-        size = -(-num_envs // processes)
-        done = Semaphore(0)
-        seats = [
-            Seat(first, min(size, num_envs - first), size, self._layout, Semaphore(0), done)
-            for first in range(0, num_envs, size)
-        ]
-        self._seats = seats
-        self._puffer = SleepingMultiprocessing(env_fn, seats)
-        buffer = self._puffer.buf.observations.reshape(-1, self._layout.size)[:num_envs]
-        self._rows = Rows(self._layout, buffer)
-        self._actions = np.zeros((len(seats) * size, 2), np.int32)
-        self._pictured: frozenset[int] = frozenset()
+        self._num_envs, self._groups = num_envs, split(num_envs, groups)
+        self._seats = _seats(self._groups, processes, self._layout)
+        self._puffer = SleepingMultiprocessing(env_fn, self._seats, len(self._groups))
+        self._buffer = {name: _flat(array) for name, array in vars(self._puffer.buf).items()}
+        self._rows = Rows(self._layout, self._buffer["observations"])
+        self._actions = _flat(self._puffer.actions)
+        block = len(self._actions) // len(self._groups)
+        size = num_envs // len(self._groups)
+        self._blocks = [slice(first, first + size) for first in range(0, len(self._actions), block)]
+        """Rows of each group; what follows them up to the next is padding."""
+        self._row = np.concatenate([np.r_[rows] for rows in self._blocks])
+        """Row of each environment."""
+        self._watched = np.zeros(num_envs, bool)
+        self._pictured = np.zeros(num_envs, bool)
         atexit.register(self.close)
 
     @property
     def num_envs(self) -> int:
         """How many environments there are."""
         return self._num_envs
+
+    @property
+    def groups(self) -> tuple[slice, ...]:
+        """Which environments each group has."""
+        return self._groups
 
     @property
     def observation_space(self) -> DictSpace:
@@ -172,34 +90,46 @@ class PufferVector:
         """Begin afresh, environment i with seeds[i]."""
         chosen = [int(seed) for seed in seeds]
         self._puffer.ask([("seeds", seat.share(chosen)) for seat in self._seats])
-        return self._observations()
+        return self._observations(self._row)
+
+    def send(self, group: int, actions: NDArray[np.integer[Any]]) -> None:
+        """Begin a step of one group; see `ports.VectorEnv`."""
+        members, rows = self._groups[group], self._blocks[group]
+        self._actions[rows, 0] = actions
+        self._actions[rows, 1] = self._pictured[members] = self._watched[members]
+        self._puffer.wake(group, pufferlib_vector.STEP)
+
+    def recv(self) -> tuple[int, Transition]:
+        """The next group whose step is over; EnvProcessError when none ever will be."""
+        group = self._puffer.await_block()
+        ended = [EpisodeEnd(*info) for info in self._puffer.infos_of(group)]
+        rows = self._blocks[group]
+        return group, Transition(
+            self._observations(rows),
+            self._buffer["rewards"][rows].copy(),
+            self._buffer["terminals"][rows].copy(),
+            self._buffer["truncations"][rows].copy(),
+            sorted(ended, key=lambda episode: episode.env),
+        )
 
     def step(self, actions: NDArray[np.integer[Any]]) -> Transition:
         """Step every environment; see `ports.Transition`."""
-        self._actions[: self._num_envs, 0] = actions
-        self._pictured = self._watched()
-        self._puffer.send(self._actions)
-        _, rewards, terminated, truncated, infos, _, _ = self._puffer.answer()
-        return Transition(
-            self._observations(),
-            rewards[: self._num_envs].copy(),
-            terminated[: self._num_envs].copy(),
-            truncated[: self._num_envs].copy(),
-            sorted((EpisodeEnd(*info) for info in infos), key=lambda episode: episode.env),
-        )
+        return step_all(self, actions)
 
     def telemetry(self) -> NDArray[np.float32]:
         """(N, len(telemetry_names)) float32."""
-        return self._rows.telemetry.copy()
+        newest: NDArray[np.float32] = self._rows.telemetry[self._row]
+        return newest
 
     def watch(self, agents: frozenset[int]) -> None:
         """Draw pictures of these environments from the next step on."""
-        self._actions[:, 1] = 0
-        self._actions[[agent for agent in agents if agent < self._num_envs], 1] = 1
+        self._watched[:] = False
+        self._watched[[agent for agent in agents if agent < self._num_envs]] = True
 
     def frames(self) -> dict[int, bytes]:
         """The newest picture of each watched environment."""
-        return {i: self._rows.pictures[i].tobytes() for i in sorted(self._pictured)}
+        pictures, row = self._rows.pictures, self._row
+        return {i: pictures[row[i]].tobytes() for i in np.flatnonzero(self._pictured).tolist()}
 
     def save_states(self) -> list[bytes]:
         """One state per environment; they travel as private files, which a death cannot tear."""
@@ -213,15 +143,30 @@ class PufferVector:
             for i, state in enumerate(states):
                 write_atomic(state_path(folder, i), state)
             self._puffer.ask([("load", folder)] * len(self._seats))
-        return self._observations()
+        return self._observations(self._row)
 
     def close(self) -> None:
         """End the env processes."""
         atexit.unregister(self.close)
         self._puffer.close()
 
-    def _watched(self) -> frozenset[int]:
-        return frozenset(np.nonzero(self._actions[:, 1])[0].tolist())
+    def _observations(self, rows: slice | NDArray[np.int64]) -> Observations:
+        return {key: column[rows].copy() for key, column in self._rows.observations.items()}
 
-    def _observations(self) -> Observations:
-        return {key: column.copy() for key, column in self._rows.observations.items()}
+
+def _seats(groups: Sequence[slice], processes: int, layout: Layout) -> list[Seat]:
+    """The seats of `processes` env processes per group, or of one per environment if fewer."""
+    done = Semaphore(0)
+    size = -(-(groups[0].stop - groups[0].start) // processes)
+    seats = []
+    for group in groups:
+        others = Semaphore(0)
+        for first in range(group.start, group.stop, size):
+            count = min(size, group.stop - first)
+            seats.append(Seat(first, count, size, layout, Semaphore(0), others, done))
+    return seats
+
+
+def _flat(array: NDArray[Any]) -> NDArray[Any]:
+    """An array (processes, rows, ...) of pufferlib's as one row per place."""
+    return array.reshape(-1, *array.shape[2:])

@@ -99,7 +99,8 @@ class EnvRow:
         """`place` is the index in `rows`, `number` the environment's index in the whole vector."""
         self._env: Any = env
         self._rows, self._place, self._number = rows, place, number
-        self._return, self._length = 0.0, 0
+        self._has_halves = env is env.unwrapped and hasattr(env, "finish")
+        self._action, self._return, self._length = 0, 0.0, 0
         self._telemetry: Callable[[], Sequence[float]] | None
         self._telemetry = getattr(env.unwrapped, "telemetry", None)
         self._picture: Callable[[], bytes] | None = getattr(env.unwrapped, "picture", None)
@@ -111,7 +112,19 @@ class EnvRow:
 
     def step(self, action: int, watched: bool) -> Outcome:
         """One step; after a done the row holds the first observation of the next episode."""
-        observation, reward, terminated, truncated, info = self._env.step(action)
+        self.begin(action)
+        return self.finish(watched)
+
+    def begin(self, action: int) -> None:
+        """The first half of a step, of an environment whose steps have halves; else nothing yet."""
+        self._action = action
+        if self._has_halves:
+            self._env.begin(action)
+
+    def finish(self, watched: bool) -> Outcome:
+        """The rest of the step that was begun."""
+        told = self._env.finish() if self._has_halves else self._env.step(self._action)
+        observation, reward, terminated, truncated, info = told
         self._return += float(reward)
         self._length += 1
         episode = None

@@ -7,10 +7,10 @@ Both promise the same trajectories: an environment is only ever stepped by one t
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from queue import SimpleQueue
-from threading import Thread
-from typing import TYPE_CHECKING, Any, TypeVar
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from gymnasium.spaces import Dict as DictSpace
@@ -18,36 +18,67 @@ from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from Daddy.learning.ports import Transition
-from Daddy.learning.vector_rows import EnvFactory, EnvRow, Rows, layout_of
+from Daddy.learning.vector_groups import split, step_all
+from Daddy.learning.vector_rows import EnvFactory, EnvRow, Outcome, Rows, layout_of
 
 if TYPE_CHECKING:
     from Daddy.learning.ports import Observations
-
-T = TypeVar("T")
-_Job = tuple[Callable[[int], Any], int]
-_Result = tuple[int, Any, BaseException | None]
 
 _SWITCH_INTERVAL_S = 0.0002
 """Python's 5 ms are fifteen steps of an emulator: what waits for the interpreter waits that long
 behind a save state being loaded."""
 
 
-class SerialVector:
-    """N environments stepped in turn. Implements `ports.VectorEnv`."""
+class Batch:
+    """Calls that belong together, one for each of some environments."""
 
-    def __init__(self, env_fn: EnvFactory, num_envs: int) -> None:
+    def __init__(self, call: Callable[[int], Any], envs: Iterable[int]) -> None:
+        self._call, self._lock = call, Lock()
+        self.envs = list(envs)
+        self._left = len(self.envs)
+        self._values: dict[int, Any] = {}
+        self._error: BaseException | None = None
+
+    def run(self, env: int) -> bool:
+        """Carry out one of them; whether it was the last."""
+        try:
+            self._values[env] = self._call(env)
+        except BaseException as error:  # noqa: BLE001 - raised again by whoever asks
+            self._error = error
+        with self._lock:
+            self._left -= 1
+            return not self._left
+
+    def values(self) -> list[Any]:
+        """What they returned, in the environments' order; raises what one of them raised."""
+        if self._error is not None:
+            raise self._error
+        return [self._values[env] for env in self.envs]
+
+
+class SerialVector:
+    """N environments stepped in turn, as one group. Implements `ports.VectorEnv`."""
+
+    def __init__(self, env_fn: EnvFactory, num_envs: int, groups: int = 1) -> None:
         """Make `num_envs` environments."""
         envs = [env_fn() for _ in range(num_envs)]
         self._layout = layout_of(envs[0])
         self._rows = Rows(self._layout, np.zeros((num_envs, self._layout.size), np.uint8))
         self._envs = [EnvRow(env, self._rows, i, i) for i, env in enumerate(envs)]
+        self._groups = split(num_envs, groups)
         self._watched: frozenset[int] = frozenset()
         self._pictured: frozenset[int] = frozenset()
+        self._over: SimpleQueue[tuple[int, Batch]] = SimpleQueue()
 
     @property
     def num_envs(self) -> int:
         """How many environments there are."""
         return len(self._envs)
+
+    @property
+    def groups(self) -> tuple[slice, ...]:
+        """Which environments each group has."""
+        return self._groups
 
     @property
     def observation_space(self) -> DictSpace:
@@ -67,15 +98,27 @@ class SerialVector:
     def reset(self, seeds: Sequence[int]) -> Observations:
         """Begin afresh, environment i with seeds[i]."""
         self._each(lambda i: self._envs[i].reset(int(seeds[i])))
-        return self._observations()
+        return self._observations(slice(None))
+
+    def send(self, group: int, actions: NDArray[np.integer[Any]]) -> None:
+        """Begin a step of one group; see `ports.VectorEnv`."""
+        members, watched = self._groups[group], self._watched
+        chosen = dict(zip(range(members.start, members.stop), actions.tolist(), strict=True))
+        self._pictured = self._pictured - chosen.keys() | watched & chosen.keys()
+        self._begin(group, Batch(lambda i: self._envs[i].step(chosen[i], i in watched), chosen))
+
+    def recv(self) -> tuple[int, Transition]:
+        """The next group whose step is over; raises what one of its environments raised."""
+        group, batch = self._over.get()
+        return group, self._transition(self._groups[group], batch.values())
 
     def step(self, actions: NDArray[np.integer[Any]]) -> Transition:
         """Step every environment; see `ports.Transition`."""
-        watched, chosen = self._watched, actions.tolist()
-        outcomes = self._each(lambda i: self._envs[i].step(chosen[i], i in watched))
-        self._pictured = watched
+        return step_all(self, actions)
+
+    def _transition(self, members: slice, outcomes: list[Outcome]) -> Transition:
         return Transition(
-            self._observations(),
+            self._observations(members),
             np.array([outcome.reward for outcome in outcomes], np.float32),
             np.array([outcome.terminated for outcome in outcomes], np.bool_),
             np.array([outcome.truncated for outcome in outcomes], np.bool_),
@@ -101,33 +144,41 @@ class SerialVector:
     def load_states(self, states: list[bytes]) -> Observations:
         """Go on exactly from `save_states`."""
         self._each(lambda i: self._envs[i].load(states[i]))
-        return self._observations()
+        return self._observations(slice(None))
 
     def close(self) -> None:
         """End all environments."""
         for env in self._envs:
             env.close()
 
-    def _each(self, call: Callable[[int], T]) -> list[T]:
-        """`call` for every environment; results in order."""
-        return [call(i) for i in range(self.num_envs)]
+    def _begin(self, group: int, batch: Batch) -> None:
+        """See to it that `batch` is run and then `group` is told to be over."""
+        for env in batch.envs:
+            batch.run(env)
+        self._over.put((group, batch))
 
-    def _observations(self) -> Observations:
-        return {key: column.copy() for key, column in self._rows.observations.items()}
+    def _each(self, call: Callable[[int], Any]) -> list[Any]:
+        """`call` for every environment; results in order."""
+        batch = Batch(call, range(self.num_envs))
+        self._begin(0, batch)
+        self._over.get()
+        return batch.values()
+
+    def _observations(self, members: slice) -> Observations:
+        return {key: column[members].copy() for key, column in self._rows.observations.items()}
 
 
 class ThreadVector(SerialVector):
     """N environments on `threads` threads, which take the next free environment each."""
 
-    def __init__(self, env_fn: EnvFactory, num_envs: int, threads: int) -> None:
+    def __init__(self, env_fn: EnvFactory, num_envs: int, threads: int, groups: int = 1) -> None:
         """Make `num_envs` environments and start the threads."""
-        super().__init__(env_fn, num_envs)
+        super().__init__(env_fn, num_envs, groups)
         self._switch_interval_s = sys.getswitchinterval()
         sys.setswitchinterval(_SWITCH_INTERVAL_S)
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._results: SimpleQueue[_Result] = SimpleQueue()
+        self._jobs: SimpleQueue[tuple[int, Batch, int] | None] = SimpleQueue()
         self._threads = [
-            Thread(target=_serve, args=(self._jobs, self._results), daemon=True, name=f"env-{i}")
+            Thread(target=self._serve, daemon=True, name=f"env-{i}")
             for i in range(min(threads, num_envs))
         ]
         for thread in self._threads:
@@ -143,21 +194,13 @@ class ThreadVector(SerialVector):
         sys.setswitchinterval(self._switch_interval_s)
         super().close()
 
-    def _each(self, call: Callable[[int], T]) -> list[T]:
-        for i in range(self.num_envs):
-            self._jobs.put((call, i))
-        results = sorted((self._results.get() for _ in range(self.num_envs)), key=lambda r: r[0])
-        for _, _, error in results:
-            if error is not None:
-                raise error
-        return [value for _, value, _ in results]
+    def _begin(self, group: int, batch: Batch) -> None:
+        for env in batch.envs:
+            self._jobs.put((group, batch, env))
 
-
-def _serve(jobs: SimpleQueue[_Job | None], results: SimpleQueue[_Result]) -> None:
-    """What a thread does until it is handed None. Errors travel to who asked."""
-    while (job := jobs.get()) is not None:
-        call, i = job
-        try:
-            results.put((i, call(i), None))
-        except BaseException as error:  # noqa: BLE001 - raised again by `_each`
-            results.put((i, None, error))
+    def _serve(self) -> None:
+        """What a thread does until it is handed None; who runs a batch's last call says so."""
+        while (job := self._jobs.get()) is not None:
+            group, batch, env = job
+            if batch.run(env):
+                self._over.put((group, batch))

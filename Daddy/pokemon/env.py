@@ -114,6 +114,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         """Counters and memory of a new episode."""
         self._steps, self._return, self._waits = 0, 0.0, 0
         self._parts: dict[str, float] = {}
+        self._said: dict[str, Any] = {}
         self._helper.memoir = self._helper.memoir.begun()
         self._progress = read_progress(self._emulator.ram())
         self._tally = self._begin_tally({"left": self._first_span()})
@@ -131,18 +132,30 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
 
         While a script has control the step goes on, for up to 20 times as long: `script.wait`.
         """
-        button, said = self._helped(BUTTONS[action])
+        self.begin(action)
+        return self.finish()
+
+    def begin(self, action: np.int64 | int) -> None:
+        """The first half of a step: 24 frames, and hardly anything of Python's.
+
+        Who has several environments begins all of them, then finishes all: docs/decisions/0172.
+        """
+        button, self._said = self._helped(BUTTONS[action])
         self._emulator.press(button)
+        self._screen = self._emulator.half_screen()  # while it lies in the cache
+
+    def finish(self) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """The second half: what the step brought."""
         image, waited = script.wait(self._emulator)
-        self._waits += waited
+        if waited:
+            self._waits += waited
+            self._screen = self._emulator.half_screen()
         was, now = self._progress, read_progress(image)
-        self._progress = now
-        parts = self._tally.pay(was, now)
+        self._progress, parts = now, self._tally.pay(was, now)
         reward = self._account(parts)
-        won = now.wins > was.wins
-        late = self._steps >= self.episode_steps
-        info = {"reward_parts": parts, **self._summary(won or late), **said}
-        return self._observe(), reward, won, late, info
+        won, late = now.wins > was.wins, self._steps >= self.episode_steps
+        info = {"reward_parts": parts, **self._summary(won or late), **self._said}
+        return self._see(), reward, won, late, info
 
     def _helped(self, button: str) -> tuple[str, dict[str, Any]]:
         """The key to press after the assists, and what they did; what they change pays nothing."""
@@ -164,34 +177,36 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         return {**self._facts(), "return_parts": self._parts} if ended else {}
 
     def _observe(self) -> Observation:
-        return observe(self._emulator.half_screen(), self._progress, self._tally.memory.visited)
+        self._screen = self._emulator.half_screen()
+        return self._see()
+
+    def _see(self) -> Observation:
+        return observe(self._screen, self._progress, self._tally.memory.visited)
 
     def _facts(self) -> dict[str, float]:
-        progress, records = self._progress, self._tally.records
-        return {
-            "badges": progress.badge_count,
-            "story_flags": progress.story_flags,
-            "episode_return": self._return,
-            "episode": self._episode,
-            "map_id": progress.map_id,
-            "level": max((creature.level for creature in progress.party), default=0),
-            "step": self._steps,
-            "cells": self._tally.memory.cells,
-            "maps": records.maps.bit_count(),
-            "events": records.events.bit_count(),
-            "x": progress.x,
-            "y": progress.y,
-            "waits": self._waits,
-            "real_game": float(self.rom.real),
-            "assists": to_bits(self.assists),
-            "assists_used": to_bits(self.assists_used),
-            "assists_off": to_bits(self._helper.memoir.off),
-            **milestones.facts(records.held, self.rom.real),
-        }
+        return dict(zip(TELEMETRY, PokemonRedEnv.telemetry(self), strict=True))
 
     def telemetry(self) -> tuple[float, ...]:
         """How far the episode is: one number for each of `telemetry_names`."""
-        return tuple(self._facts().values())
+        progress, records, memoir = self._progress, self._tally.records, self._helper.memoir
+        return (
+            progress.badge_count,
+            progress.story_flags,
+            self._return,
+            self._episode,
+            progress.map_id,
+            max((creature.level for creature in progress.party), default=0),
+            self._steps,
+            self._tally.memory.cells,
+            records.maps.bit_count(),
+            records.events.bit_count(),
+            progress.x,
+            progress.y,
+            self._waits,
+            float(self.rom.real),
+            *(to_bits(names) if names else 0 for names in (self.assists, memoir.used, memoir.off)),
+            *milestones.facts(records.held, self.rom.real).values(),
+        )
 
     @property
     def progress(self) -> Progress:
@@ -249,8 +264,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         """
         state = saving.from_bytes(data, self.rom.sha1, PYBOY_VERSION)
         memoir = self._helper.take(state.assists)
-        self._tally = self._go_on_in(state)
-        self._helper.memoir = memoir
+        self._tally, self._helper.memoir = self._go_on_in(state), memoir
         self.np_random = saving.generator_from(state.generator)
         self._steps, self._episode = state.steps, state.episode
         self._waits = state.waits

@@ -6,6 +6,9 @@ are packed decimals, the first flag of a byte is its least significant bit.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from operator import itemgetter
+
 from Daddy.pokemon import ram_map as ram
 
 Image = bytes | bytearray
@@ -18,6 +21,11 @@ _ZERO = 0xF6
 def byte(image: Image, address: int) -> int:
     """The byte at an address."""
     return image[address - ram.RAM_START]
+
+
+def bytes_at(*addresses: int) -> Callable[[Image], tuple[int, ...]]:
+    """A function that reads several bytes of an image at once, much faster than one by one."""
+    return itemgetter(*[address - ram.RAM_START for address in addresses])
 
 
 def word(image: Image, address: int) -> int:

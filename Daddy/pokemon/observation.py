@@ -9,6 +9,7 @@ unit size.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final, Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from Daddy.pokemon import inventory, ladder
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.memory import byte
+from Daddy.pokemon.memory import bytes_at
 from Daddy.pokemon.progress import Progress
 
 Observation = dict[str, NDArray[np.generic]]
@@ -110,13 +111,25 @@ def visited_mask(progress: Progress, memory: CellMemory) -> NDArray[np.uint8]:
     if progress.battle:
         return np.zeros((HEIGHT, WIDTH), np.uint8)
     above, left = -(-progress.screen_y // _FULL_CELL), -(-progress.screen_x // _FULL_CELL)
-    window = memory.window(progress.map_id, progress.y - above, progress.x - left)
-    mask = np.empty((ROWS, _CELL, COLUMNS, _CELL), np.uint8)
-    mask[:] = (window * np.uint8(255))[:, None, :, None]
+    window = memory.window(progress.map_id, progress.y - above, progress.x - left).tobytes()
     down = (above * _FULL_CELL - progress.screen_y) // 2
     right = (left * _FULL_CELL - progress.screen_x) // 2
-    whole = mask.reshape(ROWS * _CELL, COLUMNS * _CELL)
+    return _mask(window, down, right).copy()
+
+
+@lru_cache(maxsize=64)
+def _mask(window: bytes, down: int, right: int) -> NDArray[np.uint8]:
+    """The cells of a window as pixels, from a line and a column on; who stands still asks again."""
+    bands = [_band(window[first : first + COLUMNS]) for first in range(0, len(window), COLUMNS)]
+    whole = np.frombuffer(b"".join(bands), np.uint8).reshape(ROWS * _CELL, COLUMNS * _CELL)
     return whole[down : down + HEIGHT, right : right + WIDTH].copy()
+
+
+@lru_cache(maxsize=2048)
+def _band(cells: bytes) -> bytes:
+    """Eight lines of pixels that show a row of cells (0 or 1 each): there are 2,048 such rows."""
+    line = b"".join([(b"\xff" if cell else b"\0") * _CELL for cell in cells])
+    return line * _CELL
 
 
 def packed_events(progress: Progress) -> NDArray[np.uint8]:
@@ -133,28 +146,56 @@ def scalars(progress: Progress) -> NDArray[np.float32]:
     and four facts of the story that no event tells: the drink given, the gift in Silph taken, the
     rival on the ship beaten, the hideout's guard gone.
     """
-    image, badges = progress.image, progress.badges
-    guard = byte(image, ram.TOGGLES + ram.GAME_CORNER_ROCKET // 8)
+    shares = _BAR * progress.enemy_hp, progress.money, progress.safari_steps, progress.enemy_level
+    return _scalars(*_SHOWN(progress.image), progress.battle, *shares).copy()
+
+
+@lru_cache(maxsize=512)
+def _scalars(
+    badges: int,
+    facing: int,
+    riding: int,
+    kind: int,
+    font: int,
+    dark: int,
+    flags_1: int,
+    flags_4: int,
+    ship: int,
+    guard: int,
+    battle: int,
+    bar: float,
+    money: int,
+    safari_steps: int,
+    enemy_level: int,
+) -> NDArray[np.float32]:
+    """Equal numbers give the same array (not to be written to)."""
     return np.array(
         [
             *[badges >> bit & 1 for bit in range(8)],
-            progress.facing & 1,
-            progress.facing >> 1,
-            progress.riding == _BIKE,
-            progress.riding == _SURFING,
-            progress.battle / 2,
-            progress.battle_kind == _SAFARI,
-            progress.text_box,
-            min(progress.enemy_level / ram.MAX_LEVEL, 1.0),
-            int(progress.enemy_hp * _BAR) / _BAR,
-            min(len(str(progress.money)) / _MONEY_DIGITS, 1.0) if progress.money else 0.0,
-            min(progress.safari_steps / _SAFARI_STEPS, 1.0),
-            progress.dark,
-            progress.strength_on,
-            progress.drink_given,
-            progress.got_lapras,
-            progress.ship_script == ram.SHIP_RIVAL_BEATEN,
+            facing >> 2 & 1,
+            facing >> 3 & 1,
+            riding == _BIKE,
+            riding == _SURFING,
+            battle / 2,
+            kind == _SAFARI,
+            font & 1,
+            min(enemy_level / ram.MAX_LEVEL, 1.0),
+            int(bar) / _BAR,
+            min(len(str(money)) / _MONEY_DIGITS, 1.0) if money else 0.0,
+            min(safari_steps / _SAFARI_STEPS, 1.0),
+            dark != 0,
+            bool(flags_1 & ram.STRENGTH_ON),
+            bool(flags_1 & ram.GAVE_DRINK),
+            bool(flags_4 & ram.GOT_LAPRAS),
+            ship == ram.SHIP_RIVAL_BEATEN,
             guard >> ram.GAME_CORNER_ROCKET % 8 & 1,
         ],
         np.float32,
     )
+
+
+_SHOWN = bytes_at(
+    *(ram.BADGES, ram.FACING, ram.RIDING, ram.BATTLE_KIND, ram.FONT_LOADED, ram.DARKNESS),
+    *(ram.STATUS_FLAGS_1, ram.STATUS_FLAGS_4, ram.SHIP_SCRIPT),
+    ram.TOGGLES + ram.GAME_CORNER_ROCKET // 8,
+)

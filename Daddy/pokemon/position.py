@@ -6,7 +6,7 @@ Promises that a half-finished warp (new map, old coordinates) is never taken for
 from __future__ import annotations
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.memory import Image, byte, span
+from Daddy.pokemon.memory import Image, bytes_at
 
 _LEAVING_DOOR = 0b10
 _SCRIPT_WARP = 0b1000
@@ -16,26 +16,26 @@ _SPRITE_Y, _SPRITE_X = 12, 8
 _LAST_CELL_Y, _LAST_CELL_X = 128, 144
 CENTRE_Y, CENTRE_X = 64, 64
 """Pixels from the screen's corner to the player's cell, where the real game keeps it."""
+_PLACE = bytes_at(
+    *(ram.MOVEMENT_FLAGS, ram.DUNGEON_WARP, ram.STATUS_FLAGS_6, ram.MAP_HEIGHT, ram.MAP_WIDTH),
+    *(ram.PLAYER_X, ram.PLAYER_Y, ram.MAP_ID),
+)
+_SPRITES = bytes_at(ram.PLAYER_SPRITE, ram.PLAYER_SPRITE + 1, ram.PLAYER_SPRITE + 5)
 
 
 def placed(image: Image) -> bool:
     """Whether map and coordinates belong together: they change in different frames of a warp."""
-    if byte(image, ram.MOVEMENT_FLAGS) & _LEAVING_DOOR:
+    moving, dungeon, flight, height, width, x, y, map_id = _PLACE(image)
+    if moving & _LEAVING_DOOR or dungeon & _SCRIPT_WARP or flight & _FLY_OR_DUNGEON_WARP:
         return False
-    if byte(image, ram.DUNGEON_WARP) & _SCRIPT_WARP:
-        return False
-    if byte(image, ram.STATUS_FLAGS_6) & _FLY_OR_DUNGEON_WARP:
-        return False
-    height, width = byte(image, ram.MAP_HEIGHT), byte(image, ram.MAP_WIDTH)
-    x, y = byte(image, ram.PLAYER_X), byte(image, ram.PLAYER_Y)
     if height and width:
         return y < 2 * height and x < 2 * width
-    return bool(x or y or byte(image, ram.MAP_ID))
+    return bool(x or y or map_id)
 
 
 def on_screen(image: Image) -> tuple[int, int]:
     """Line and column of the player's cell; the centre while the player is not drawn."""
-    sprites = span(image, ram.PLAYER_SPRITE, 8)
-    y, x = sprites[0] - _SPRITE_Y, min(sprites[1], sprites[5]) - _SPRITE_X
+    line, left, right = _SPRITES(image)
+    y, x = line - _SPRITE_Y, min(left, right) - _SPRITE_X
     drawn = 0 <= y <= _LAST_CELL_Y and 0 <= x <= _LAST_CELL_X
     return (y, x) if drawn else (CENTRE_Y, CENTRE_X)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from Daddy.pokemon import bag as bags
 from Daddy.pokemon import ladder
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.memory import Image, bits, byte, packed_decimal, span, word
+from Daddy.pokemon.memory import Image, bits, byte, bytes_at, packed_decimal, span, word
 from Daddy.pokemon.party import Creature, move_bits, read_party
 from Daddy.pokemon.position import on_screen, placed
 
@@ -187,32 +187,33 @@ def fraction(part: int, whole: int) -> float:
 def read_progress(image: Image) -> Progress:
     """The Progress that an image of 0xC000 to 0xDFFF (8,192 bytes) holds."""
     events = bits(image, ram.EVENTS, ram.EVENT_BYTES)
-    battle = byte(image, ram.IN_BATTLE)
+    map_id, y, x, facing, badges, bag, in_battle, font, ignored, wins = _SINGLE(image)
+    battle = 0 if in_battle == _LOST else min(in_battle, 2)
     screen_y, screen_x = on_screen(image)
     return Progress(
-        map_id=byte(image, ram.MAP_ID),
-        x=byte(image, ram.PLAYER_X),
-        y=byte(image, ram.PLAYER_Y),
-        placed=placed(image),
-        screen_y=screen_y,
-        screen_x=screen_x,
-        facing=byte(image, ram.FACING) >> 2 & 3,
-        events=events,
-        story_flags=story_flags(events),
-        badges=byte(image, ram.BADGES),
-        party=read_party(image),
-        seen=bits(image, ram.POKEDEX_SEEN, ram.POKEDEX_BYTES).bit_count(),
-        owned=bits(image, ram.POKEDEX_OWNED, ram.POKEDEX_BYTES).bit_count(),
-        items=min(byte(image, ram.BAG_COUNT), ram.BAG_SIZE),
-        money=packed_decimal(span(image, ram.MONEY, ram.MONEY_BYTES)),
-        battle=0 if battle == _LOST else min(battle, 2),
-        text_box=bool(byte(image, ram.FONT_LOADED) & 1),
-        joypad_ignored=byte(image, ram.JOY_IGNORE) != 0,
-        enemy_level=byte(image, ram.ENEMY_LEVEL) if battle else 0,
-        enemy_hp=_enemy_hp(image) if battle else 0.0,
-        play_time_s=_play_time_s(image),
-        wins=byte(image, ram.HALL_OF_FAME),
-        image=bytes(image),
+        map_id,
+        x,
+        y,
+        placed(image),
+        screen_y,
+        screen_x,
+        facing >> 2 & 3,
+        events,
+        story_flags(events),
+        badges,
+        read_party(image),
+        bits(image, ram.POKEDEX_SEEN, ram.POKEDEX_BYTES).bit_count(),
+        bits(image, ram.POKEDEX_OWNED, ram.POKEDEX_BYTES).bit_count(),
+        min(bag, ram.BAG_SIZE),
+        packed_decimal(span(image, ram.MONEY, ram.MONEY_BYTES)),
+        battle,
+        bool(font & 1),
+        ignored != 0,
+        byte(image, ram.ENEMY_LEVEL) if in_battle else 0,
+        _enemy_hp(image) if in_battle else 0.0,
+        _play_time_s(image),
+        wins,
+        bytes(image),
     )
 
 
@@ -254,5 +255,9 @@ def _play_time_s(image: Image) -> int:
     return hours * 3600 + minutes * 60 + seconds
 
 
+_SINGLE = bytes_at(
+    *(ram.MAP_ID, ram.PLAYER_Y, ram.PLAYER_X, ram.FACING, ram.BADGES, ram.BAG_COUNT),
+    *(ram.IN_BATTLE, ram.FONT_LOADED, ram.JOY_IGNORE, ram.HALL_OF_FAME),
+)
 _LADDER = ladder.mask(ladder.STORY)
 _ACHIEVEMENTS = ((1 << 8 * ram.EVENT_BYTES) - 1) & ~ladder.UNPAID

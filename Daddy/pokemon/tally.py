@@ -11,6 +11,7 @@ from typing import Any
 
 from Daddy.core.reward import Reward
 from Daddy.pokemon import field, story
+from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.exploration import Exploration
 from Daddy.pokemon.progress import Progress
 from Daddy.pokemon.reward import Records, achieved, advance, blacked_out, reward_parts
@@ -43,15 +44,17 @@ class Tally:
 
     def pay(self, was: Progress, now: Progress) -> dict[str, float]:
         """Reward of the step from `was` to `now`, by part; parts that earned nothing lack."""
-        before, uses = self.records, field.uses(self._shrub, was, now)
+        before = self.records
+        if self._shrub is not None or not _same_holdings(was, now):
+            uses = field.uses(self._shrub, was, now)
+            self.records = advance(before, now, self._real, uses)
         self._shrub = field.next_shrub(self._shrub, now)
-        self.records = advance(before, now, self._real, uses)
-        counts = {**self.memory.find(was, now), **achieved(before, self.records)}
+        counts = self.memory.find(was, now) | achieved(before, self.records)
         if "cell" in counts and now.map_id in story.open_places(before.held, self._real):
             counts["cell"] *= self._weights.open_goal
         if blacked_out(was, now):
             counts["blackout"] = 1.0
-        return reward_parts(counts, self._weights)
+        return reward_parts(counts, self._weights) if counts else {}
 
     def grant(self, now: Progress) -> None:
         """What `now` holds without a step having brought it, as after a help, counts as paid."""
@@ -66,3 +69,18 @@ class Tally:
     def to_facts(self) -> dict[str, Any]:
         """JSON: all but the records and the visited cells."""
         return {**self.memory.to_facts(), "shrub": self._shrub}
+
+
+def _same_holdings(was: Progress, now: Progress) -> bool:
+    """Whether nothing has changed that records or field moves are told from: most steps only walk.
+
+    The real game keeps all of it from the party to the events, but for where the player stands.
+    """
+    before, after = was.image, now.image
+    return was.placed == now.placed and all(before[part] == after[part] for part in _HOLDINGS)
+
+
+_HOLDINGS = (
+    slice(ram.PARTY_COUNT - ram.RAM_START, ram.MAP_ID + 1 - ram.RAM_START),
+    slice(ram.LAST_MAP - ram.RAM_START, ram.EVENTS + ram.EVENT_BYTES - ram.RAM_START),
+)

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from Daddy.pokemon import observation
 
-_SIDE = 256
-"""Coordinates are bytes, so no map is larger."""
+_SIDE = 64
+"""Cells of a map's grid at first; a larger map doubles it (coordinates are bytes, so twice)."""
 _MARGIN = max(observation.ROWS, observation.COLUMNS)
 """Cells around each grid, so that a window at the edge of a map needs no clipping."""
 
@@ -31,7 +31,7 @@ class Visited:
 
     def add(self, map_id: int, y: int, x: int) -> bool:
         """Step on a cell; whether it is new."""
-        grid = self._grid(map_id)
+        grid = self._grid(map_id, max(y, x))
         row, column = y + _MARGIN, x + _MARGIN
         if grid[row, column]:
             return False
@@ -41,16 +41,20 @@ class Visited:
 
     def window(self, map_id: int, top: int, left: int) -> NDArray[np.bool_]:
         """(10, 11) bool: the visited cells of a map from row `top` and column `left`."""
-        grid = self._maps.get(map_id)
-        if grid is None:
+        if map_id not in self._maps:
             return np.zeros((observation.ROWS, observation.COLUMNS), np.bool_)
+        grid = self._grid(map_id, max(top + observation.ROWS, left + observation.COLUMNS))
         row, column = top + _MARGIN, left + _MARGIN
         return grid[row : row + observation.ROWS, column : column + observation.COLUMNS]
 
-    def _grid(self, map_id: int) -> NDArray[np.bool_]:
+    def _grid(self, map_id: int, furthest: int) -> NDArray[np.bool_]:
+        """The cells of a map, with room for the coordinate `furthest` and a window around it."""
         grid = self._maps.get(map_id)
         if grid is None:
             grid = self._maps[map_id] = np.zeros((_SIDE + 2 * _MARGIN,) * 2, np.bool_)
+        while furthest + _MARGIN >= len(grid):
+            room = len(grid) - 2 * _MARGIN
+            grid = self._maps[map_id] = np.pad(grid, (0, room))
         return grid
 
     def to_bytes(self) -> bytes:

@@ -1,6 +1,7 @@
 """``scripts/bench NAME [--quick] [--json FILE]``: run one bench and show its figures.
 
-A bench may have OPTIONS of its own: names of paths that its `run` takes, with a word of help.
+A bench may have OPTIONS of its own: names of paths that its `run` takes, with a word of help. In
+the file its figures stand under ``figures``, or beside the rest where it says that it is FLAT.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.add_argument(f"--{option}", type=Path, metavar="DIR", help=words)
     args = parser.parse_args(argv)
     result = {"bench": args.name, "quick": args.quick, "machine": _machine()}
-    result["figures"] = bench.run(args.quick, **{name: getattr(args, name) for name in own})
+    figures = bench.run(args.quick, **{name: getattr(args, name) for name in own})
+    result |= figures if getattr(bench, "FLAT", False) else {"figures": figures}
     _show(result)
     if args.json:
         args.json.write_text(json.dumps(result, indent=1) + "\n")

@@ -105,7 +105,7 @@ def record(steps: int) -> tuple[list[bytes], float]:
     return pictures, median(spent)
 
 
-def _peek(image: bytearray, address: int) -> int:
+def _peek(image: bytes | bytearray, address: int) -> int:
     return image[address - RAM_START]
 
 

@@ -1,155 +1,144 @@
-"""How close N environments come to the limit of emulation on this machine.
+"""How close N environments come to the limit of emulation on this machine, and others beside them.
 
-The limit is cores x bare, where bare is the mean rate of as many simultaneous loops of button,
-24 frames and one frame drawn as there are usable cores: nothing but the emulator. Each round
-measures the limit and every backend once, one after the other, so that a machine that slows down
-slows all of them; ratios are taken within a round, and the median round is reported. The peer is
-pufferlib as it comes: its emulation layer and its Multiprocessing, with as many env processes.
+The limit is cores x bare, where bare is the mean rate of as many simultaneous loops of key, 24
+frames and one frame drawn as there are usable cores: nothing but the emulator. Each round measures
+the limit and every contender once, one after the other, so that a machine that slows down slows all
+of them; ratios are taken within a round, and their median is reported (`of_limit`). The uneven
+scene plays steps of 1 to 20 times 24 frames (`_uneven`); there, 24 frames count as one step.
 """
 
 from __future__ import annotations
 
 import multiprocessing
-import time
-from collections.abc import Callable
-from contextlib import closing, suppress
+import os
+from collections.abc import Mapping
 from functools import partial
-from multiprocessing.synchronize import Barrier
 from statistics import median
 from typing import Any
 
-import numpy as np
-
-from Daddy.core.machine import cpu_seconds, myself, usable_cores
+from Daddy.core.config import CHECKOUT
+from Daddy.core.machine import resident_bytes, usable_cores
 from Daddy.core.rom import load_rom
-from Daddy.learning.ports import VectorEnv
-from Daddy.learning.vector import Backend, make_vector, puffer_installed
-from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.rom import find_rom
-from Daddy.pokemon.starts.boot import beginning
+from scripts.benches import _step_parts
+from scripts.benches._contenders import PEERS, Bare, Contender, Ours, make_peer, missing, quiet
+from scripts.benches._uneven import MEAN, UnevenEnv
 
-ENVS_PER_CORE = 8
+FLAT = True
+COUNTS = (1, 2, 4, 8, 16)
 ROUNDS, SECONDS = 7, 2.0
 QUICK_ROUNDS, QUICK_SECONDS = 3, 0.6
-START_S = 60.0
-"""Seconds that bare loops may take to be ready."""
+MIB = 1 << 20
+PICTURE = CHECKOUT / "runs" / "benches" / "vector.png"
+UNEVEN = "uneven scene"
+
+Rounds = list[dict[str, float]]
 
 
 def run(quick: bool) -> dict[str, object]:
-    """Steps per second, and their ratio to cores x bare measured in the same rounds."""
+    """Steps per second, and their share of cores x bare measured in the same rounds."""
+    quiet()
     rounds, seconds = (QUICK_ROUNDS, QUICK_SECONDS) if quick else (ROUNDS, SECONDS)
     cores = usable_cores()
-    num_envs = ENVS_PER_CORE * cores
-    contenders = _contenders(num_envs, cores)
+    most = COUNTS[-1]
+    contenders: dict[str, Contender] = {"bare": Bare(cores)}
+    contenders |= {f"ours, {n}": Ours(PokemonRedEnv, n) for n in COUNTS}
+    contenders[f"ours, {UNEVEN}"] = Ours(UnevenEnv, most)
+    absent = {peer: text for peer in PEERS if (text := missing(peer))}
+    for peer in [one for one in PEERS if one not in absent]:
+        contenders[peer] = make_peer(peer, PokemonRedEnv, most, cores)
+        contenders[f"{peer}, {UNEVEN}"] = make_peer(peer, UnevenEnv, most, cores)
     try:
-        measured = [_round(contenders, cores, seconds) for _ in range(rounds)]
+        measured = [_round(contenders, cores, seconds, n + 1, rounds) for n in range(rounds)]
     finally:
         for contender in contenders.values():
             contender.close()
-    limits = [cores * figures["bare"] for figures in measured]
-    result: dict[str, object] = {
-        "game": load_rom(find_rom(None)).name,
-        "num_envs": num_envs,
-        "rounds": rounds,
-        "bare_steps_per_s": median(figures["bare"] for figures in measured),
-        "limit_steps_per_s": median(limits),
+    parts = _step_parts.measure()
+    figures = _figures(measured, cores, absent)
+    figures |= {"rss_mb_per_env": _marginal_memory(cores), "step_us": parts}
+    _draw(figures, parts, cores)
+    return {**figures, "picture": str(PICTURE), "game": load_rom(find_rom(None)).name}
+
+
+def _round(
+    contenders: Mapping[str, Contender], cores: int, seconds: float, number: int, rounds: int
+) -> dict[str, float]:
+    """One rate of each, told as it is found."""
+    rates: dict[str, float] = {}
+    for name, contender in contenders.items():
+        rates[name] = contender.rate(seconds) * (MEAN if UNEVEN in name else 1.0)
+        share = rates[name] / (cores * rates["bare"])
+        print(
+            f"  round {number}/{rounds}  {name:<32} {rates[name]:7.0f}/s  {share:5.2f}", flush=True
+        )
+    return rates
+
+
+def _figures(measured: Rounds, cores: int, absent: Mapping[str, str]) -> dict[str, Any]:
+    def rate(name: str) -> float:
+        return round(median(one[name] for one in measured), 1)
+
+    def share(name: str) -> float:
+        return round(median(one[name] / (cores * one["bare"]) for one in measured), 3)
+
+    present = [peer for peer in PEERS if peer not in absent]
+    shares = {name: share(name) for name in measured[0] if name != "bare"}
+    return {
+        "cores": cores,
+        "bare": rate("bare"),
+        "limit": round(median(cores * one["bare"] for one in measured), 1),
+        "ours": {str(n): rate(f"ours, {n}") for n in COUNTS},
+        "peers": {peer: absent.get(peer) or rate(peer) for peer in PEERS},
+        "uneven": {
+            "ours": rate(f"ours, {UNEVEN}"),
+            **{peer: rate(f"{peer}, {UNEVEN}") for peer in present},
+        },
+        "of_limit": shares,
+        "rounds": len(measured),
     }
-    for name, contender in contenders.items():
-        rates = [figures[name] for figures in measured]
-        result[name] = {
-            "steps_per_s": median(rates),
-            "of_limit": median(rate / limit for rate, limit in zip(rates, limits, strict=True)),
-            "best_of_limit": max(rate / limit for rate, limit in zip(rates, limits, strict=True)),
-            "driver_cpu": median(contender.driver_cpu),
-        }
-    return result
 
 
-class Contender:
-    """A way to step `num_envs` environments, and how much processor its driver took."""
+def _marginal_memory(cores: int) -> float:
+    """MiB that one more environment adds to processes that are there anyway, after some play.
 
-    def __init__(self, step: Callable[[Any], object], close: Callable[[], object], n: int) -> None:
-        self.close, self.driver_cpu = close, list[float]()
-        self._step, self._num_envs, self._rng = step, n, np.random.default_rng(0)
-
-    def rate(self, seconds: float) -> float:
-        """Environment steps per second over about `seconds`, with random keys."""
-        began, cpu, steps = time.perf_counter(), cpu_seconds(myself().pid), 0
-        while time.perf_counter() - began < seconds:
-            self._step(self._rng.integers(len(BUTTONS), size=self._num_envs))
-            steps += self._num_envs
-        wall = time.perf_counter() - began
-        self.driver_cpu.append((cpu_seconds(myself().pid) - cpu) / wall)
-        return steps / wall
+    Between two counts for which there are equally many processes.
+    """
+    few, many = 8 * cores, 24 * cores
+    sizes = [_resident(count) for count in (few, many)]
+    return round((sizes[1] - sizes[0]) / (many - few) / MIB, 2)
 
 
-def _contenders(num_envs: int, cores: int) -> dict[str, Contender]:
-    backends: list[Backend] = ["threads", "serial"]
-    if puffer_installed():
-        backends.insert(0, "pufferlib")
-    contenders: dict[str, Contender] = {name: _ours(name, num_envs) for name in backends}
-    if puffer_installed():
-        contenders["peer_stock_pufferlib"] = _stock_pufferlib(num_envs, cores)
-    return contenders
-
-
-def _ours(backend: Backend, num_envs: int) -> Contender:
-    vector: VectorEnv = make_vector(PokemonRedEnv, num_envs, backend)
-    vector.reset(range(num_envs))
-    return Contender(vector.step, vector.close, num_envs)
-
-
-def _stock_pufferlib(num_envs: int, cores: int) -> Contender:
-    from pufferlib.emulation import GymnasiumPufferEnv
-    from pufferlib.vector import Multiprocessing
-
-    creator = partial(GymnasiumPufferEnv, env_creator=PokemonRedEnv)
-    vector = Multiprocessing(
-        *([creator] * num_envs, [[]] * num_envs, [{}] * num_envs),
-        num_envs=num_envs,
-        num_workers=cores,
-        overwork=True,
-    )
-    vector.reset()
-    return Contender(vector.step, vector.close, num_envs)
-
-
-def _round(contenders: dict[str, Contender], cores: int, seconds: float) -> dict[str, float]:
-    figures = {"bare": bare(cores, seconds)}
-    for name, contender in contenders.items():
-        figures[name] = contender.rate(seconds)
-    return figures
-
-
-def bare(cores: int, seconds: float) -> float:
-    """Mean rate, in steps per second, of `cores` simultaneous loops of nothing but emulation."""
+def _resident(num_envs: int) -> int:
+    """Resident bytes of a process of its own and of the env processes it starts."""
     context = multiprocessing.get_context("spawn")
-    ready, rates = context.Barrier(cores), context.SimpleQueue()
-    loops = [
-        context.Process(target=_bare_loop, args=(ready, rates, seconds, i), daemon=True)
-        for i in range(cores)
-    ]
-    for loop in loops:
-        loop.start()
-    with closing(rates):
-        found: list[float] = [rates.get() for _ in loops]
-    for loop in loops:
-        loop.join()
-    return sum(found) / cores
+    ours, theirs = context.Pipe()
+    driver = context.Process(target=_play_and_weigh, args=(num_envs, theirs))
+    driver.start()
+    found: int = ours.recv()
+    driver.join()
+    return found
 
 
-def _bare_loop(ready: Barrier, rates: Any, seconds: float, seed: int) -> None:
-    rom = load_rom(find_rom(None))
-    emulator = Emulator(rom.data)
-    emulator.load_state(beginning(rom))
-    keys = [BUTTONS[i] for i in np.random.default_rng(seed).integers(len(BUTTONS), size=100_000)]
-    rate = 0.0
-    with suppress(Exception):
-        ready.wait(START_S)
-        began, steps = time.perf_counter(), 0
-        while time.perf_counter() - began < seconds:
-            emulator.press(keys[steps])
-            steps += 1
-        rate = steps / (time.perf_counter() - began)
-    rates.put(rate)
+def _play_and_weigh(num_envs: int, pipe: Any) -> None:
+    contender = Ours(partial(PokemonRedEnv, episode_steps=200), num_envs)
+    contender.rate(0.2 * num_envs)
+    pipe.send(resident_bytes(os.getpid()))
+    contender.close()
+
+
+def _draw(figures: Mapping[str, Any], parts: Mapping[str, float], cores: int) -> None:
+    """Microseconds of a core per step: what the emulator takes, what we take, what is waited."""
+    ours = {name: us for name, us in parts.items() if name not in ("emulator", "whole step")}
+    bare = 1e6 / figures["bare"]
+    bars: dict[str, dict[str, float]] = {"the limit": {"emulator": bare}}
+    for count, rate in figures["ours"].items():
+        used = min(cores, int(count))
+        rest = 1e6 * used / rate - bare - sum(ours.values())
+        bars[f"{count} environments"] = {"emulator": bare, **ours, "waking, waiting, driver": rest}
+    for peer, rate in figures["peers"].items():
+        if not isinstance(rate, str):
+            rest = 1e6 * cores / rate - bare - sum(ours.values())
+            bars[peer] = {"emulator": bare, **ours, "waking, waiting, driver": rest}
+    title = f"where a core's time goes, {cores} cores: one step of the game"
+    _step_parts.draw(PICTURE, bars, title, "microseconds of a core per step")

@@ -11,7 +11,7 @@ from tests.architecture.tree import Source, imports_of
 
 DOORS = {
     "pyboy": ["Daddy/pokemon/emulator.py"],
-    "pufferlib": ["Daddy/learning/pufferlib_door.py", "scripts/benches/vector.py"],
+    "pufferlib": ["Daddy/learning/pufferlib_door.py", "scripts/benches/_contenders.py"],
     "submitit": [
         "Daddy/cluster/orchestrator/slurm_scheduler.py",
         "Daddy/cluster/orchestrator/local_scheduler.py",
@@ -28,8 +28,13 @@ DOORS = {
         "Daddy/weights/exchange.py",
         "scripts/benches/_cartpole_*.py",
         "scripts/benches/conformance.py",
+        "scripts/benches/train.py",
     ],
-    "stable_baselines3": ["scripts/benches/_cartpole_peers.py", "scripts/benches/conformance.py"],
+    "stable_baselines3": [
+        "scripts/benches/_cartpole_peers.py",
+        "scripts/benches/_contenders.py",
+        "scripts/benches/conformance.py",
+    ],
     "sb3_contrib": ["scripts/benches/_cartpole_peers.py"],
     "matplotlib": ["Daddy/cluster/orchestrator/simulate/picture.py", "scripts/*.py"],
     "subprocess": ["Daddy/core/process.py", "scripts/*.py"],

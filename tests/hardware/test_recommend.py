@@ -12,6 +12,7 @@ from Daddy.hardware.recommend import (
     MOST,
     Facts,
     Measurement,
+    best_way,
     counts_to_try,
     recommend,
     recommend_measured,
@@ -107,3 +108,14 @@ def test_the_counts_to_try_rise_from_one_and_stay_bounded(cores: int) -> None:
     assert counts[0] == 1
     assert list(counts) == sorted(set(counts))
     assert counts[-1] <= MOST
+
+
+def test_another_way_to_run_them_has_to_gain_by_it() -> None:
+    usual = Measurement(8, 1000.0, GIB)
+    near = Measurement(8, 1040.0, GIB, "threads", 2)
+    fast = Measurement(8, 1200.0, GIB, "pufferlib", 4)
+    assert best_way(usual, [near])[0] == usual
+    assert best_way(usual, [])[0] == usual
+    found, why = best_way(usual, [near, fast])
+    assert found == fast
+    assert why == "pufferlib in 4 groups is 20% faster than what is usual"

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
+from Daddy.learning import collector as collector_module
 from Daddy.learning import ppo
-from Daddy.learning import rollout as rollout_module
 from Daddy.learning.loop import estimate
 from Daddy.learning.session import new_session, reset_environments
 from tests.learning.helpers import SETTINGS, cartpole_parts
@@ -183,7 +183,7 @@ def test_a_learner_in_bfloat16_keeps_float32_weights_and_judges_in_float32(tmp_p
         return torch.autocast("cpu", torch.bfloat16) if wanted else nullcontext()
 
     monkeypatch.setattr(ppo, "mixed_precision", mixed)
-    monkeypatch.setattr(rollout_module, "mixed_precision", mixed)
+    monkeypatch.setattr(collector_module, "mixed_precision", mixed)
     session = session_with(tmp_path, memory=8, mixed_precision=True)
     before = session.weights()
     estimate(session)

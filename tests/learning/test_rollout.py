@@ -5,7 +5,7 @@ import numpy as np
 import torch
 
 from Daddy.learning.cartpole import CartPole
-from Daddy.learning.rollout import sample
+from Daddy.learning.collector import Course, sample
 from Daddy.learning.session import new_session, reset_environments
 from Daddy.learning.vector_threads import SerialVector
 from tests.learning.helpers import SETTINGS, cartpole_parts
@@ -74,14 +74,16 @@ def test_a_cut_off_episode_keeps_the_critics_word_and_a_lost_one_does_not(tmp_pa
         terminated=np.array([True, False]),
         truncated=np.array([False, True]),
     )
-    session.collector._record(session.rollout, 0, ends)
+    session.collector.take(session.rollout, Course([0], end=32, settled=0), 0, ends)
     assert np.allclose(session.rollout.rewards[0], [0.0, 0.99 * 3.0])
     assert session.rollout.dones[0].all()
 
 
 def test_actions_are_drawn_with_the_policys_probabilities():
     logits = torch.log(torch.tensor([[0.1, 0.2, 0.7]])).expand(20_000, 3)
-    actions, log_probs = sample(logits, torch.Generator().manual_seed(1))
+    actions, log_probs = sample(
+        logits, torch.rand(20_000, generator=torch.Generator().manual_seed(1))
+    )
     shares = np.bincount(actions, minlength=3) / 20_000
     assert np.allclose(shares, [0.1, 0.2, 0.7], atol=0.015)
     assert np.allclose(np.exp(log_probs), np.array([0.1, 0.2, 0.7])[actions], atol=1e-5)

@@ -17,8 +17,9 @@ from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.learning import vector as vectors
 from Daddy.learning.ports import VectorEnv
 from Daddy.learning.vector import make_vector, puffer_installed
+from Daddy.learning.vector_groups import split
 from Daddy.pokemon.env import PokemonRedEnv
-from tests.learning.toys import Failing, Slow
+from tests.learning.toys import Dozing, Failing, Slow
 
 BACKENDS = ("threads", "pufferlib") if puffer_installed() else ("threads",)
 GAME = partial(PokemonRedEnv, episode_steps=45)
@@ -32,8 +33,8 @@ Make = Callable[..., VectorEnv]
 def make() -> Iterator[Make]:
     made: list[VectorEnv] = []
 
-    def make(backend: Any, env_fn: Any = GAME, num_envs: int = NUM_ENVS, cores: int = 2) -> Any:
-        made.append(make_vector(env_fn, num_envs, backend, cores))
+    def make(backend: Any, env_fn: Any = GAME, num_envs: int = NUM_ENVS, **how: Any) -> Any:
+        made.append(make_vector(env_fn, num_envs, backend, **{"cores": 2, **how}))
         return made[-1]
 
     yield make
@@ -80,6 +81,43 @@ def test_every_backend_tells_the_story_that_serial_tells(make: Make, backend: st
     expected, told = whole_story(make("serial")), whole_story(make(backend))
     different = [i for i, (a, b) in enumerate(zip(expected, told, strict=True)) if a != b]
     assert different == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_groups_change_nothing_of_what_is_told(make: Make, backend: str) -> None:
+    """Six environments in two groups of three, over seats of two: the last of each is half full."""
+    expected = whole_story(make("serial", num_envs=6))
+    told = whole_story(make(backend, num_envs=6, groups=2))
+    different = [i for i, (a, b) in enumerate(zip(expected, told, strict=True)) if a != b]
+    assert different == []
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_no_group_waits_for_a_slower_one(make: Make, backend: str) -> None:
+    """Action 1 sleeps: the other group plays its steps meanwhile, and then the slow one is told."""
+    vector = make(backend, Dozing, num_envs=4, groups=2)
+    assert vector.groups == (slice(0, 2), slice(2, 4))
+    vector.reset(range(4))
+    vector.send(0, np.array([0, 1]))
+    for _ in range(5):
+        vector.send(1, np.zeros(2, np.int64))
+        group, transition = vector.recv()
+        assert (group, transition.observations["x"].shape) == (1, (2, 3))
+    group, transition = vector.recv()
+    assert (group, transition.observations["x"][:, 0].tolist()) == (0, [0.0, 1.0])
+    assert vector.telemetry()[:, 0].tolist() == [1, 1, 5, 5]
+
+
+@pytest.mark.parametrize(
+    ("num_envs", "wanted", "groups"), [(8, 2, 2), (6, 4, 3), (7, 4, 1), (3, 9, 3), (1, 2, 1)]
+)
+def test_groups_are_of_equal_size_and_hold_everybody(
+    num_envs: int, wanted: int, groups: int
+) -> None:
+    members = split(num_envs, wanted)
+    assert len(members) == groups
+    assert [i for one in members for i in range(num_envs)[one]] == list(range(num_envs))
+    assert len({one.stop - one.start for one in members}) == 1
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

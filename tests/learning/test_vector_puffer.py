@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from Daddy.core.machine import ProcessId, cpu_seconds, identify, is_alive
-from Daddy.learning.vector_puffer import EnvProcessError, PufferVector
+from Daddy.learning.vector_puffer import PufferVector
+from Daddy.learning.vector_sleeping import EnvProcessError
 from tests.learning.toys import Slow
 
 ACTIONS = np.zeros(4, np.int64)

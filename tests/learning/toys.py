@@ -41,3 +41,11 @@ class Failing(Slow):
         if action == 1:
             raise ValueError("the cable is out")
         return super().step(action)
+
+
+class Dozing(Slow):
+    """Sleeps for half a second when it is told to do 1."""
+
+    def step(self, action: Any) -> Any:
+        time.sleep(0.5 * float(action))
+        return super().step(action)

@@ -11,6 +11,7 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story
 from Daddy.pokemon.exploration import Exploration
 from Daddy.pokemon.progress import Progress
+from Daddy.pokemon.visited import Visited
 from tests.pokemon.images import put
 from tests.pokemon.moments import WEIGHTS, at, earned, moment, party, walk
 
@@ -145,3 +146,16 @@ def test_an_adopted_memory_is_the_others_and_forgets_at_its_own_time() -> None:
     mine.adopt(theirs)
     assert mine.to_facts() == {**theirs_before, "left": 50, "cells": 1}
     assert mine.visited.to_bytes() == theirs.visited.to_bytes()
+
+
+def test_a_large_map_is_remembered_to_its_last_cell_and_in_the_same_bytes() -> None:
+    visited = Visited()
+    cells = [(7, 0, 0), (7, 63, 64), (7, 255, 255), (9, 2, 140)]
+    assert all(visited.add(*cell) for cell in cells)
+    assert not any(visited.add(*cell) for cell in cells)
+    assert visited.window(7, 251, 250).sum() == 1
+    assert visited.window(7, 251, 250)[4, 5]
+    assert visited.window(9, 250, 250).shape == (10, 11)
+    told = visited.to_bytes()
+    assert told == bytes([7, 0, 0, 7, 63, 64, 7, 255, 255, 9, 2, 140])
+    assert Visited.from_bytes(told).to_bytes() == told

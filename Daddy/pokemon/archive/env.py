@@ -69,12 +69,16 @@ class ArchivedEnv(PokemonRedEnv):
         loaded, reason = self._load(choice)
         return loaded or observation, {**info, "archive": reason}
 
-    def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """As `PokemonRedEnv.step`; then what is new is kept, and perhaps a state is loaded."""
-        observation, reward, won, late, info = super().step(action)
-        self._journey = self._journey.stepped()
+    def begin(self, action: np.int64 | int) -> None:
+        """As `PokemonRedEnv.begin`, and the key is written down."""
+        super().begin(action)
         if self._log is not None:
             self._log = self._log.pressed(int(action))
+
+    def finish(self) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """As `PokemonRedEnv.finish`; then what is new is kept, and perhaps a state is loaded."""
+        observation, reward, won, late, info = super().finish()
+        self._journey = self._journey.stepped()
         said = self._arrive()
         if won or late:
             self._end_try(won)

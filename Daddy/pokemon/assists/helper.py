@@ -16,13 +16,14 @@ from Daddy.pokemon.assists import memoir as memoirs
 from Daddy.pokemon.assists.memoir import Memoir
 from Daddy.pokemon.assists.moment import SPANS, Act, Moment, Trace, Verdict, look
 from Daddy.pokemon.assists.table import TABLE, Assist
+from Daddy.pokemon.memory import Image
 from Daddy.pokemon.progress import Progress
 
 
 class Console(Protocol):
     """What assists need of an emulator."""
 
-    def ram(self, blocks: Iterable[tuple[int, int]]) -> bytearray: ...
+    def ram(self, blocks: Iterable[tuple[int, int]]) -> Image: ...
     def write(self, address: int, value: int) -> None: ...
 
 

@@ -1,0 +1,213 @@
+"""How close training comes to what its parts allow on this machine.
+
+The parts are timed apart in the run that is judged, turn by turn with it: emulation (random keys,
+no network), inference (the collector's own decisions, one group at a time) and learning (the
+update of one rollout). They are put together as well as it could be done: where the network runs on
+a CPU, emulation and inference share the cores without a gap, and learning, which needs the rollout,
+comes after; where it runs on a GPU, inference costs the cores nothing. That is the ceiling.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from Daddy.core.clock import SystemClock
+from Daddy.core.config import CHECKOUT, load
+from Daddy.core.machine import usable_cores
+from Daddy.core.settings import Config
+from Daddy.learning.prepare import prepare
+from Daddy.learning.trial import random_rate
+from Daddy.workloads import WORKLOADS
+from scripts.benches import _step_parts
+
+if TYPE_CHECKING:
+    from Daddy.learning.session import Session
+
+FLAT = True
+ROUNDS, ITERATIONS, SECONDS = 7, 2, 3.0
+QUICK_ROUNDS, QUICK_ITERATIONS, QUICK_SECONDS = 2, 1, 1.0
+DECISIONS = 40
+PICTURE = CHECKOUT / "runs" / "benches" / "train.png"
+
+
+class Alone:
+    """A place that is always ours, and a book that nobody reads."""
+
+    term = 1
+
+    def held(self) -> bool:
+        return True
+
+    def beat(self, data: object) -> None:
+        """Nobody waits for it."""
+
+    def write(self, event: str, step: int, data: object) -> None:
+        """Nobody reads it."""
+
+    def stop_reason(self) -> None:
+        """Nobody stops us."""
+
+
+def run(quick: bool) -> dict[str, object]:
+    """Steps per second of training, of its environments alone, and the ceiling between them."""
+    prepare()
+    rounds = QUICK_ROUNDS if quick else ROUNDS
+    with _session(_config()) as session:
+        _train(session, 1)
+        measured = [_round(session, quick, f"{n + 1}/{rounds}") for n in range(rounds)]
+        facts = _facts(session)
+    found: dict[str, Any] = {name: median(one[name] for one in measured) for name in measured[0]}
+    _draw(found)
+    return {
+        **{name: round(found[name], 1) for name in ("env_only", "training", "ceiling")},
+        "of_ceiling": round(median(one["training"] / one["ceiling"] for one in measured), 3),
+        "of_env_only": round(median(one["training"] / one["env_only"] for one in measured), 3),
+        "us_per_step": {
+            name: round(found[name], 1) for name in ("emulation", "inference", "learning", "rest")
+        },
+        **facts,
+        "rounds": rounds,
+        "picture": str(PICTURE),
+    }
+
+
+def _config() -> Config:
+    """What is shipped, on the best device there is, with the recipe for it."""
+    from Daddy.learning.device import has_gpu
+
+    profile = "gpu" if has_gpu() else "auto"
+    flags = {
+        "training.device": "auto",
+        "training.profile": profile,
+        "training.tensorboard": False,
+        "archive.mode": "off",
+    }
+    return load(None, flags)
+
+
+@contextmanager
+def _session(config: Config) -> Iterator[Session]:
+    from Daddy.learning.assemble import Surroundings, Task, assemble
+    from Daddy.learning.loop import begin
+    from Daddy.learning.solo import NoExchange, NoFrames
+
+    row, alone = WORKLOADS[config.training.workload], Alone()
+    task = Task(row.name, row.make_env(config), row.make_policy, row.reports, row.reached)
+    with tempfile.TemporaryDirectory(prefix="daddy-bench-") as folder:
+        around = Surroundings(
+            peer="bench",
+            checkpoints=Path(folder),
+            tensorboard=Path(folder),
+            place=alone,
+            exchange=NoExchange(),
+            frames=NoFrames(),
+            stopper=alone,
+            events=alone,
+            clock=SystemClock(),
+        )
+        parts = assemble(config, task, around)
+        try:
+            yield begin(parts)
+        finally:
+            parts.vector.close()
+
+
+def _round(session: Session, quick: bool, name: str) -> dict[str, float]:
+    """Each part alone, training itself, and what follows: rates per second, parts in us a step."""
+    seconds, iterations = (QUICK_SECONDS, QUICK_ITERATIONS) if quick else (SECONDS, ITERATIONS)
+    cores = usable_cores() if session.parts.device.type == "cpu" else 0
+    env_only = random_rate(session.parts.vector, seconds, SystemClock())
+    inference_s = _decide(session)
+    training = _train(session, iterations)
+    learning_s = _learn(session)
+    playing_s = 1 / env_only + inference_s / cores if cores else max(1 / env_only, inference_s)
+    ceiling = 1 / (playing_s + learning_s)
+    print(
+        f"  round {name}  env only {env_only:6.0f}/s  training {training:6.0f}/s  "
+        f"ceiling {ceiling:6.0f}/s  {training / ceiling:5.2f}",
+        flush=True,
+    )
+    return {
+        "env_only": env_only,
+        "training": training,
+        "ceiling": ceiling,
+        "emulation": 1e6 / env_only,
+        "inference": 1e6 * (playing_s - 1 / env_only),
+        "learning": 1e6 * learning_s,
+        "rest": 1e6 * (1 / training - 1 / ceiling),
+    }
+
+
+def _decide(session: Session) -> float:
+    """Seconds of one core (or of the GPU) per step for what is decided, groups one by one."""
+    import torch
+
+    from Daddy.learning.collector import Course
+
+    collector, rollout = session.collector, session.rollout
+    groups = collector.vector.groups
+    course = Course([0] * len(groups), len(rollout.rewards), 0)
+    state, took = collector.state.clone(), []
+    with torch.inference_mode():
+        for _ in range(DECISIONS):
+            began = time.perf_counter()
+            for members in groups:
+                collector.decide(rollout, course, 0, members)
+            took.append(time.perf_counter() - began)
+    collector.state = state
+    return median(took) / collector.vector.num_envs
+
+
+def _train(session: Session, iterations: int) -> float:
+    """Steps per second of whole iterations of the learner's loop."""
+    from Daddy.learning.loop import adopt_newer, collect, estimate, update
+    from Daddy.learning.record import record
+
+    steps, began = 0, time.perf_counter()
+    for _ in range(iterations):
+        adopt_newer(session)
+        collect(session)
+        estimate(session)
+        update(session)
+        record(session)
+        steps += session.rollout.rewards.size
+    return steps / (time.perf_counter() - began)
+
+
+def _learn(session: Session) -> float:
+    """Seconds per step for learning from the rollout that was played last, once more."""
+    from Daddy.learning.loop import estimate, update
+
+    began = time.perf_counter()
+    estimate(session)
+    update(session)
+    return (time.perf_counter() - began) / session.rollout.rewards.size
+
+
+def _facts(session: Session) -> dict[str, object]:
+    import torch
+
+    vector, settings = session.parts.vector, session.parts.settings
+    return {
+        "device": str(session.parts.device),
+        "backend": type(vector).__name__,
+        "num_envs": vector.num_envs,
+        "groups": len(vector.groups),
+        "horizon": settings.horizon,
+        "minibatch": settings.batch_size,
+        "passes": settings.update_epochs,
+        "torch_threads": torch.get_num_threads(),
+    }
+
+
+def _draw(found: dict[str, Any]) -> None:
+    parts = {name: found[name] for name in ("emulation", "inference", "learning")}
+    bars = {"ceiling": parts, "training": {**parts, "rest": found["rest"]}}
+    title = "where the time of training goes"
+    _step_parts.draw(PICTURE, bars, title, "microseconds per step of one environment")

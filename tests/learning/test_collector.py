@@ -1,0 +1,94 @@
+"""Groups that are steps apart: what is stored does not depend on who was faster."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from Daddy.learning.cartpole import CartPole
+from Daddy.learning.rollout import Rollout
+from Daddy.learning.session import Session, new_session, reset_environments
+from Daddy.learning.vector_threads import SerialVector
+from tests.learning.helpers import SETTINGS, cartpole_parts
+
+HORIZON, ENVS, GROUPS = 48, 6, 3
+PLAYED = ("starts", "dones", "cut_off", "actions", "log_probs", "values", "rewards", "last_values")
+
+
+class Unfair(SerialVector):
+    """Steps at once what it is sent, and hands it out in an order drawn from `seed`."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(CartPole, ENVS, GROUPS)
+        self._dice = np.random.default_rng(seed)
+        self._waiting: list[Any] = []
+        self.furthest, self._steps = 0, [0] * GROUPS
+
+    def recv(self) -> Any:
+        while not self._over.empty():
+            self._waiting.append(self._over.get())
+        group, batch = self._waiting.pop(int(self._dice.integers(len(self._waiting))))
+        self._steps[group] += 1
+        self.furthest = max(self.furthest, max(self._steps) - min(self._steps))
+        return group, self._transition(self.groups[group], batch.values())
+
+
+def begun(folder: Path, seed: int) -> Session:
+    settings = replace(SETTINGS, num_envs=ENVS, horizon=HORIZON)
+    parts = cartpole_parts(folder, memory=8, settings=settings, vector=Unfair(seed))
+    session = new_session(parts)
+    reset_environments(session)
+    return session
+
+
+def told(rollout: Rollout) -> dict[str, Any]:
+    known: dict[str, Any] = {name: getattr(rollout, name).tobytes() for name in PLAYED}
+    known["states"] = rollout.states.numpy().tobytes()
+    known["episodes"] = [(end.env, end.length) for end in rollout.episodes]
+    for key, store in rollout.observations.items():
+        known[key] = store.first(HORIZON).tobytes()
+    return known
+
+
+def test_whoever_is_faster_the_same_is_stored(tmp_path: Path) -> None:
+    sessions = [begun(tmp_path, seed) for seed in (1, 2)]
+    for session in sessions:
+        assert session.collector.collect(session.rollout, lambda: None)
+    assert all(session.parts.vector.furthest > 4 for session in sessions)
+    assert sessions[0].rollout.episodes
+    assert told(sessions[0].rollout) == told(sessions[1].rollout)
+    states = [session.collector.normaliser.state() for session in sessions]
+    assert states[0] == states[1]
+
+
+@pytest.mark.parametrize("looks", [1, 2])
+def test_all_groups_stop_at_the_edge_that_the_first_one_asked_at(
+    tmp_path: Path, looks: int
+) -> None:
+    """And the rollout that is filled up later is the one that was never interrupted."""
+    whole, cut = begun(tmp_path, 1), begun(tmp_path, 2)
+    whole.collector.collect(whole.rollout, lambda: None)
+    answers = iter([*[None] * (looks - 1), "asked to"])
+    assert not cut.collector.collect(cut.rollout, lambda: next(answers))
+    assert cut.rollout.filled == 16 * looks
+    assert next(answers, "nobody asked again") == "nobody asked again"
+    assert cut.collector.collect(cut.rollout, lambda: None)
+    assert told(cut.rollout) == told(whole.rollout)
+
+
+def test_groups_play_what_all_play_together(tmp_path: Path) -> None:
+    """The same dice, and the same network up to rounding: the same actions."""
+    apart = begun(tmp_path, 3)
+    settings = replace(SETTINGS, num_envs=ENVS, horizon=HORIZON)
+    together = new_session(cartpole_parts(tmp_path, memory=8, settings=settings))
+    reset_environments(together)
+    for session in (apart, together):
+        session.collector.collect(session.rollout, lambda: None)
+    assert np.array_equal(apart.rollout.actions, together.rollout.actions)
+    assert np.allclose(apart.rollout.values, together.rollout.values, atol=1e-5)
+    assert torch.allclose(apart.collector.state, together.collector.state, atol=1e-5)
