@@ -1,9 +1,10 @@
 ; Entering a map: its record, its things, its place among its neighbours.
 MAP_RECORD equ 23
+TOWER_SET  equ 15           ; its wind lets nobody open a bag
 
 enter_map:                  ; map a at y = b, x = c, through a door: the picture goes dark and comes back
     call read_map
-    ld a, $FF
+    ld a, KEYS_ALL
     ld [wJoyIgnore], a
     call fade_out
     call screen_settled
@@ -19,8 +20,8 @@ enter_map:                  ; map a at y = b, x = c, through a door: the picture
     xor a
     ldh [SCX], a
     ldh [SCY], a
-    ld [wJoyIgnore], a
     ldh [IFR], a
+    call settle_keys
     ld a, %11100100
     ldh [hPalette], a
     ldh [BGP], a
@@ -53,8 +54,11 @@ read_map:                   ; the same without the picture; $FF is the last row 
     call place_player
     call note_links
     call load_objects
+    call load_signs
     call load_warps
     call load_cells
+    xor a
+    ld [wCutHere], a
     ld hl, wOam
     ld bc, 160
     call clear
@@ -86,6 +90,12 @@ read_map_head:              ; from the record at hl; b, c as in read_map
     ld e, a
     ld a, [hl+]
     ld [wTileset], a
+    cp TOWER_SET
+    ld a, 0
+    jr nz, .keys
+    ld a, KEYS_MENU
+.keys:
+    ld [wMapKeys], a
     ld a, [hl]
     ld [wBorder], a
     ld a, b
@@ -163,6 +173,41 @@ load_objects:
 .done:
     ld a, b
     ld [wObjectCount], a
+    ret
+
+load_signs:                 ; where the real game has the places of signs
+    ld hl, wObjects
+    ld de, wSigns
+    ld a, [wObjectCount]
+    ld b, a
+    ld c, 0
+    and a
+    jr z, .done
+.next:
+    push hl
+    inc hl
+    inc hl
+    ld a, [hl-]
+    dec hl
+    cp SIGN
+    jr nz, .other
+    inc c
+    ld a, [hl+]
+    ld [de], a
+    inc de
+    ld a, [hl]
+    ld [de], a
+    inc de
+.other:
+    pop hl
+    ld a, l
+    add a, 8
+    ld l, a
+    dec b
+    jr nz, .next
+.done:
+    ld a, c
+    ld [wSignCount], a
     ret
 
 load_warps:                 ; and write them down where the real game has them
