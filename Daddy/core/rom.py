@@ -16,8 +16,8 @@ from pathlib import Path
 from Daddy.core.errors import RomError
 
 ENVIRONMENT_VARIABLE = "DADDY_ROM"
-CARTRIDGE_SHA1 = "ed2aa8cd5e45ce05d684240716160527dd8430d0"
-LEAN_CARTRIDGE_SHA1 = "3b73a147ac2463123d2dd23e65ad49c05aa2cb99"
+CARTRIDGE_SHA1 = "1ab4f4da5b8f6ef3eab7397187a3f05ae7e8dcc2"
+LEAN_CARTRIDGE_SHA1 = "4372b301e18e298a3aaa0b97e6dc5f06d335bb5c"
 """Our own game, and the same without its busy work (``Daddy.pokemon.cartridge.build --lean``).
 
 Tests hold both against the images that the source assembles to.

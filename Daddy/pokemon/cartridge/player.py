@@ -73,7 +73,7 @@ QUEST = {
     "PASSED_WATCH1": Place(33, 5, 5),
     "PASSED_WATCH2": Place(33, 4, 5),
     "PASSED_WATCH3": Place(33, 3, 5),
-    "BEAT_RIVAL3": Place(108, 3, 12),
+    "BEAT_RIVAL3": Place(108, 1, 16),
     "BEAT_WARDEN": Place(194, 3, 17),
     "BEAT_SAGE": Place(198, 4, 8),
     "BEAT_CHAMPION": Place(120, 1, 2),

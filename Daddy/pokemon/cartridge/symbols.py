@@ -144,7 +144,7 @@ MAPS: Final = tuple(
         (143, "LIGHTHOUSE STAIRS", 7, 9),
         (144, "LIGHTHOUSE LAMP", 7, 9),
         (33, "SUMMIT ROAD", 10, 12),
-        (108, "LOWER CLIMB", 14, 16),
+        (108, "LOWER CLIMB", 14, 20),
         (194, "UPPER CLIMB", 14, 20),
         (198, "LAST CLIMB", 14, 20),
         (120, "SUMMIT", 7, 6),

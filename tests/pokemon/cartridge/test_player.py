@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
-from Daddy.pokemon.cartridge.player import BUTTONS, QUEST, Facts, Player
+from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon.cartridge.facts import Facts, read_facts
+from Daddy.pokemon.cartridge.player import BUTTONS, QUEST, Player
 from Daddy.pokemon.cartridge.roads import Place
 from Daddy.pokemon.cartridge.symbols import STORY
+from Daddy.pokemon.env import PokemonRedEnv
+from Daddy.pokemon.memory import byte
 from tests.pokemon.cartridge.game import ROM, Game
 
 FEWEST, MOST = 1_500, 3_000
@@ -53,6 +59,20 @@ def test_the_scripted_player_wins(seed: int) -> None:
     game.press("down")
     assert game.place == (37, 5, 3) or game.place[0] == 0
     game.close()
+
+
+def test_it_wins_through_the_environment_too_in_which_a_scene_is_one_action() -> None:
+    env, player, actions = PokemonRedEnv(episode_steps=MOST), Player(ROM), 0
+    env.reset(seed=1)
+    won = False
+    while not won:
+        facts = read_facts(partial(byte, bytes(env._emulator.ram(ram.WHOLE))))
+        _, _, won, late, _ = env.step(BUTTONS.index(player.next_button(facts)))
+        actions += 1
+        assert not late
+    assert actions >= FEWEST
+    assert env._facts()["waits"] > 40
+    env.close()
 
 
 def test_the_first_badge_lies_within_an_episode_of_256_steps() -> None:

@@ -1,27 +1,27 @@
 ; The climb: three caves between the watch and the summit.
 climb1_cells:
-    row XXXXXXXXXXXXXXXX
-    row XX::::::::::::OX
-    row XX:XXXXXXXXXXXXX
-    row XX::::::::::::XX
-    row XXXXXX:XXXXXXXXX
-    row X:::::::::::::XX
-    row X:XXXX:XXXXXXXXX
-    row X::::::::::::::X
-    row XXXXX:XXXXXX:::X
-    row X::::::::X:::::X
-    row X::XXXXX:X::XXXX
-    row X::::::::::::::X
-    row XXX::XXXXXXX:::X
-    row XXXOXXXXXXXXXXXX
+    row XXXXXXXXXXXXXXXXXXXX
+    row XXXXXXXXXXXXXXXX::OX
+    row XXXXXXXXXXXXXXXXX:XX
+    row XX::::::::::::::::XX
+    row XX:XXXXXXXXXXXXXXXXX
+    row XX::::::::::::::::XX
+    row XXXXXXXXXXXXXXXXX:XX
+    row X::::::::::::::::::X
+    row XXXXX:XXXXXXXXXXXXXX
+    row X::::::::::::X:::::X
+    row X::XXXXXXXXX:X::XXXX
+    row X::::::::::::::::::X
+    row XXX::XXXXXXXXXXX:::X
+    row XXXOXXXXXXXXXXXXXXXX
 
 climb1_warps:
     warp 13, 3, 33, 3, 5
-    warp 1, 14, 194, 12, 1
+    warp 1, 18, 194, 12, 1
     end_of_list
 
 climb1_things:
-    thing 3, 12, PIC_RIVAL_LEFT, LEFT, 2, BEAT_RIVAL3, STAYS, rival_at_climb
+    thing 1, 16, PIC_RIVAL_LEFT + MIRROR, RIGHT, 1, BEAT_RIVAL3, STAYS, rival_at_climb
     end_of_list
 
 rival_at_climb:
@@ -52,7 +52,7 @@ climb2_cells:
     row XOXXXXXXXXXXXXXXXXXX
 
 climb2_warps:
-    warp 13, 1, 108, 1, 13
+    warp 13, 1, 108, 1, 17
     warp 1, 17, 198, 12, 18
     end_of_list
 

@@ -96,18 +96,23 @@ word_secret:                ; told for the first time, it is drawn: two numbers 
     inc d
     jp script_jump
 
-draw_secret:
+draw_secret:                ; one of nine pairs; two numbers in a row would have too much in common
     ld a, [wSecret]
     and a
     ret nz
-    call one_of_three
-    ld [wSecret], a
-    call one_of_three
-    ld [wSecret + 1], a
-    ret
-
-one_of_three:               ; a = 1 to 3
     call random
-    and 3
-    jr z, one_of_three
+.nine:
+    sub 9
+    jr nc, .nine
+    add a, 9
+    ld c, 0
+.three:
+    inc c
+    sub 3
+    jr nc, .three
+    add a, 4
+    ld hl, wSecret
+    ld [hl], c
+    inc hl
+    ld [hl], a
     ret

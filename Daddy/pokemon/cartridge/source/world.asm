@@ -91,7 +91,7 @@ maps:
     map 33, 10, 12, 0, ROCK, route22
     links NONE, 0, NONE, 0, NONE, 0, 1, 0
     wild ZAPMOTH, GRUMBO, 12, 3
-    map 108, 14, 16, 17, ROCK, climb1
+    map 108, 14, 20, 17, ROCK, climb1
     links NONE, 0, NONE, 0, NONE, 0, NONE, 0
     wild GRUMBO, ZAPMOTH, 12, 3
     map 194, 14, 20, 17, ROCK, climb2
