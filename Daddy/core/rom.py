@@ -16,8 +16,8 @@ from pathlib import Path
 from Daddy.core.errors import RomError
 
 ENVIRONMENT_VARIABLE = "DADDY_ROM"
-CARTRIDGE_SHA1 = "1ab4f4da5b8f6ef3eab7397187a3f05ae7e8dcc2"
-LEAN_CARTRIDGE_SHA1 = "4372b301e18e298a3aaa0b97e6dc5f06d335bb5c"
+CARTRIDGE_SHA1 = "f0432d0766eab624e988c842a12555eaace61d3c"
+LEAN_CARTRIDGE_SHA1 = "3e3959bbf497ec8e9ee0180904bc67a7ae82372f"
 """Our own game, and the same without its busy work (``Daddy.pokemon.cartridge.build --lean``).
 
 Tests hold both against the images that the source assembles to.

@@ -15,9 +15,11 @@ include "tools.asm"         ; random numbers, flags, numbers on screen
 include "screen.asm"        ; the 20x18 screen buffer and its way into video memory
 include "title.asm"         ; title screen, new game
 include "maps.asm"          ; entering a map
+include "lists.asm"         ; its things, signs, ways out, neighbours
 include "view.asm"          ; its cells and surroundings, scrolling
 include "movement.asm"      ; walking, ledges, grass
-include "passages.asm"      ; doors, forks and edges of maps
+include "passages.asm"      ; doors and edges of maps
+include "forks.asm"         ; stairs that may be the wrong ones
 include "ahead.asm"         ; what lies around the player, where the real game has it
 include "objects.asm"       ; people and things: bumping, talking, line of sight
 include "sprites.asm"       ; where they are drawn

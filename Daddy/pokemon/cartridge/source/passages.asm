@@ -1,7 +1,4 @@
-; From map to map: doors, forks and edges.
-FORK_RECORD equ 8
-FALL_FRAMES equ 8
-
+; From map to map: doors and edges.
 find_warp:                  ; carry, and a, b, c for enter_map, when this cell is one
     ld a, [wWarps]
     ld l, a
@@ -33,89 +30,6 @@ find_warp:                  ; carry, and a, b, c for enter_map, when this cell i
     inc hl
     inc hl
     jr .next
-
-find_fork:                  ; the same for stairs of which one of three is the true one
-    ld hl, forks
-    ld a, [hl+]
-    ld d, a
-    push hl                 ; (row and column of the fall)
-    inc hl
-    inc hl
-.next:
-    ld a, [hl]
-    cp $FF
-    jr z, .none
-    push hl
-    call is_here
-    pop hl
-    jr z, .here
-    ld bc, FORK_RECORD
-    add hl, bc
-    jr .next
-.none:
-    pop hl
-    and a
-    ret
-.here:
-    inc hl
-    inc hl
-    inc hl
-    ld a, [hl+]             ; floor
-    add a, low(wSecret)
-    ld c, a
-    ld b, high(wSecret)
-    ld a, [bc]
-    cp [hl]
-    inc hl
-    jr z, .true
-    pop hl
-    call fall
-    jr .to
-.true:
-    pop bc
-    ld d, [hl]
-    inc hl
-.to:
-    ld a, [hl+]
-    ld b, a
-    ld c, [hl]
-    ld a, d
-    scf
-    ret
-
-is_here:                    ; z when map, y, x at hl are the player's
-    ld a, [wMap]
-    cp [hl]
-    ret nz
-    inc hl
-    ld a, [wY]
-    cp [hl]
-    ret nz
-    inc hl
-    ld a, [wX]
-    cp [hl]
-    ret
-
-fall:                       ; the floor gives way; keeps d, hl
-    ld a, KEYS_ALL
-    ld [wJoyIgnore], a
-    push de
-    push hl
-    ld d, 6
-.shake:
-    ld a, %11111001
-    ldh [hPalette], a
-    ld a, FALL_FRAMES
-    call wait_frames
-    ld a, %11100100
-    ldh [hPalette], a
-    ld a, FALL_FRAMES
-    call wait_frames
-    dec d
-    jr nz, .shake
-    pop hl
-    pop de
-    ret
 
 leave_by_edge:              ; into the neighbour, shifted along the edge; the picture scrolls on
     ld a, [wFacing]         ; 0, 4, 8, 12: down, up, left, right
