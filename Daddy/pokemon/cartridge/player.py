@@ -81,6 +81,8 @@ QUEST = {
 """Whom to speak to for each flag of the story."""
 GREAT_BELL = Place(118, 2, 3)
 BEDS = (Place(37, 3, 5), *(Place(number, 1, 4) for number in (41, 58, 64, 89, 171)))
+KEY, BORROWER = 0x4A, Place(8, 5, 6)
+"""What is needed at the lighthouse's door, and who has it when it is not in the bag."""
 LEVER = Place(165, 2, 3)
 """What to pull when no road leads to the goal."""
 
@@ -112,7 +114,8 @@ class Player:
         """The thing to speak to next: of the first flag of the story that is not set."""
         for index, flag in enumerate(STORY):
             if index not in facts.set_flags:
-                return QUEST[flag.name]
+                is_lent = flag.name == "DOOR_OPEN" and KEY not in facts.bag
+                return BORROWER if is_lent else QUEST[flag.name]
         return GREAT_BELL
 
     def _nearest_bed(self, facts: Facts) -> Place:
