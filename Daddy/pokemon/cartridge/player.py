@@ -1,7 +1,8 @@
 """Pure: a scripted player that wins the cartridge: facts in memory in, the next button out.
 
 It keeps nothing in mind: what to do follows from the flags that are set, where to go from the maps
-in the ROM. Tests, benchmarks and demonstrations use it as a yardstick.
+in the ROM, and what it was told it reads where the game keeps it, which no agent can. Tests,
+benchmarks and demonstrations use it as a yardstick.
 """
 
 from __future__ import annotations
