@@ -16,8 +16,8 @@ from pathlib import Path
 from Daddy.core.errors import RomError
 
 ENVIRONMENT_VARIABLE = "DADDY_ROM"
-CARTRIDGE_SHA1 = "f0432d0766eab624e988c842a12555eaace61d3c"
-LEAN_CARTRIDGE_SHA1 = "3e3959bbf497ec8e9ee0180904bc67a7ae82372f"
+CARTRIDGE_SHA1 = "14d321378bc70fecc5e87aaafbd9cfecf965221c"
+LEAN_CARTRIDGE_SHA1 = "706b8f6f52fec852b7a5d5ff4ad9a36456a1d0de"
 """Our own game, and the same without its busy work (``Daddy.pokemon.cartridge.build --lean``).
 
 Tests hold both against the images that the source assembles to.

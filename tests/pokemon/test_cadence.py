@@ -92,7 +92,9 @@ def test_in_no_frame_does_the_player_stand_where_nobody_can() -> None:
     maps = read_atlas(ROM).maps
     begun = film().places[film().placed.index(True) :]
     assert {number for number, _, _ in begun} > {0, 1, 2, 3, 5}
-    assert all(y < maps[number].height and x < maps[number].width for number, y, x in begun)
+    good = film().placed[film().placed.index(True) :]
+    looks = zip(begun, good, strict=True)
+    assert all(y < maps[n].height and x < maps[n].width for (n, y, x), placed in looks if placed)
 
 
 def test_on_one_map_a_place_is_next_to_the_one_before_or_below_a_ledge() -> None:
@@ -145,6 +147,26 @@ def test_scenes_in_which_the_player_is_led_are_up_to_twenty_steps_long() -> None
     assert len(scenes) >= 6
     assert scenes[0] < 4 * FRAMES_PER_STEP
     assert 0.9 * LONGEST_SCENE < scenes[-1] <= LONGEST_SCENE
+
+
+def test_where_a_script_leads_the_map_changes_frames_before_the_place() -> None:
+    """As in every warp of the real game: what stands there meanwhile is no place."""
+    begun = film().placed.index(True)
+    frames = zip(film().places[begun:], film().placed[begun:], strict=True)
+    torn = [list(run) for placed, run in groupby(frames, lambda frame: frame[1]) if not placed]
+    assert len(torn) >= 6
+    for run in torn:
+        places = [place for place, _ in run]
+        assert places[0][0] == places[-1][0] in {BOAT, 8, 0, 142, 143, 144}
+        assert len(set(places)) == 2 or places[0][1:] == places[-1][1:]
+    maps = read_atlas(ROM).maps
+    nowhere = [
+        (number, y, x)
+        for run in torn
+        for (number, y, x), _ in run
+        if y >= maps[number].height or x >= maps[number].width
+    ]
+    assert nowhere
 
 
 def test_in_the_lighthouse_only_the_menus_keys_are_ignored() -> None:

@@ -1,5 +1,7 @@
 ; Entering a map: its record, its things, its place among its neighbours.
 MAP_RECORD equ 23
+WARP_BY_SCRIPT equ 3
+MAP_FRAMES equ 3            ; for so long map and place do not belong together, as in the real game
 TOWER_SET  equ 15           ; its wind lets nobody open a bag
 
 enter_map:                  ; map a at y = b, x = c, through a door: the picture goes dark and comes back
@@ -21,6 +23,8 @@ enter_map:                  ; map a at y = b, x = c, through a door: the picture
     ldh [SCX], a
     ldh [SCY], a
     ldh [IFR], a
+    ld hl, wStatus3
+    res WARP_BY_SCRIPT, [hl]
     call settle_keys
     ld a, %11100100
     ldh [hPalette], a
@@ -120,13 +124,21 @@ read_map_head:              ; from the record at hl; b, c as in read_map
     ld [wBlocksWide], a
     ret
 
-place_player:               ; map, y and x change together
+place_player:               ; map, y and x change together; where a script leads, the map comes first
     ld a, [wMapPtr]
     ld l, a
     ld a, [wMapPtr + 1]
     ld h, a
     ld a, [hl]
     ld [wMap], a
+    ld a, [wStatus3]
+    bit WARP_BY_SCRIPT, a
+    jr z, .place
+    push bc
+    ld a, MAP_FRAMES
+    call wait_frames
+    pop bc
+.place:
     ld a, b
     ld [wY], a
     swap a

@@ -190,7 +190,7 @@ finish_step:                ; doors first, then watchers, then what lives in the
     call find_warp
     jp c, enter_map
     call find_fork
-    jp c, enter_map
+    jp c, warp_by_script
     call watched
     ret c
     ld a, [wPartyCount]

@@ -123,6 +123,7 @@ wTownsSeen   equ $D70B      ; *
 wMyStarter   equ $D717      ; *
 wRefuge      equ $D719      ; * map to wake up in after a defeat
 wBeatGym     equ $D72A      ; *
+wStatus3     equ $D72D      ; * 3 a warp by script is under way
 wStatus4     equ $D72E      ; * 2 used a centre, 3 got the starter, 5 battle over
 wStatus5     equ $D730      ; * 7 a script walks the player
 wStatus6     equ $D732      ; * 0 clock runs

@@ -74,6 +74,9 @@ word_go:
     ld c, a
     call script_wait
     ld a, l
+warp_by_script:             ; as enter_map
+    ld hl, wStatus3
+    set WARP_BY_SCRIPT, [hl]
     jp enter_map
 
 word_secret:                ; told for the first time, it is drawn: two numbers from 1 to 3
