@@ -16,8 +16,8 @@ from pathlib import Path
 from Daddy.core.errors import RomError
 
 ENVIRONMENT_VARIABLE = "DADDY_ROM"
-CARTRIDGE_SHA1 = "14d321378bc70fecc5e87aaafbd9cfecf965221c"
-LEAN_CARTRIDGE_SHA1 = "706b8f6f52fec852b7a5d5ff4ad9a36456a1d0de"
+CARTRIDGE_SHA1 = "efe7433ab39ca6c3b7acd98a62b8d8f9e8aff0bc"
+LEAN_CARTRIDGE_SHA1 = "ae5b546349766b4a504275ae945f0f10c8001657"
 """Our own game, and the same without its busy work (``Daddy.pokemon.cartridge.build --lean``).
 
 Tests hold both against the images that the source assembles to.

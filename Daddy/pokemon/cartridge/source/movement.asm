@@ -19,17 +19,17 @@ world_frame:
     ldh a, [hHeld]
     ld bc, (DOWN * 256) + 4
     bit 7, a
-    jr nz, .go
+    jr nz, set_out
     ld bc, (UP * 256) + 8
     bit 6, a
-    jr nz, .go
+    jr nz, set_out
     ld bc, (LEFT * 256) + 2
     bit 5, a
-    jr nz, .go
+    jr nz, set_out
     ld bc, (RIGHT * 256) + 1
     bit 4, a
     ret z
-.go:
+
 set_out:                    ; a step in direction b, whose bit is c, if the ground allows it
     ld a, b
     ld [wFacing], a

@@ -77,18 +77,17 @@ object_gone:                ; nz when the object at hl has left; keeps hl
     jr .told
 .comes:
     call test_flag
-    ld a, 0
-    jr nz, .answer
-    inc a
-    jr .answer
+    jr nz, .come
+    inc a                   ; not yet
+    jr .told
+.come:
+    xor a
+    jr .told
 .shrub:
     ld a, c
     call bit_mask
     ld hl, wCutHere
     and [hl]
-    jr .told
-.answer:
-    and a
 .told:
     pop hl
     ret
