@@ -99,6 +99,8 @@ CARTRIDGE: Final = tuple(
     for flag in symbols.STORY
 )
 """The cartridge's events; all are required."""
+CARTRIDGE_FACTS: Final = (Fact("cut_taught", 5, "got_cut", _known(CUT)),)
+"""What nobody can finish the cartridge without and no event of it tells."""
 
 CRITICAL_MAPS: Final = (
     *(0, 40, 12, 1, 42, 13, 51, 2, 54, 14, 59, 60, 61, 15, 3, 35, 36, 88, 65, 62, 16, 119, 17, 5),
@@ -118,7 +120,7 @@ def reached(progress: Progress, real: bool = True) -> frozenset[str]:
     """Names of the required milestones that hold now; `real`: Red or Blue, else the cartridge."""
     if real:
         return _reached(progress.events & _REQUIRED_BITS, _evidence(progress))
-    return _rung(progress.events & _CARTRIDGE_BITS)
+    return _rung(progress.events & _CARTRIDGE_BITS, _evidence(progress))
 
 
 def keys(progress: Progress, real: bool = True) -> frozenset[str]:
@@ -143,20 +145,20 @@ def entry_key(map_id: int, real: bool = True) -> str:
 @lru_cache(maxsize=256)
 def open_places(held: frozenset[str], real: bool = True) -> frozenset[int]:
     """Maps on which a required milestone is still to be won."""
-    if not real:
-        return frozenset(step.place for step in CARTRIDGE if step.name not in held)
-    steps = {step.place for step in REQUIRED if step.name not in held}
-    return frozenset(steps | {fact.place for fact in FACTS if fact.name not in held})
+    required, facts = (REQUIRED, FACTS) if real else (CARTRIDGE, CARTRIDGE_FACTS)
+    steps = {step.place for step in required if step.name not in held}
+    return frozenset(steps | {fact.place for fact in facts if fact.name not in held})
 
 
 def names(real: bool = True) -> tuple[str, ...]:
     """Every required milestone, in the order in which a normal game reaches them."""
-    if not real:
-        return tuple(step.name for step in CARTRIDGE)
-    ranks = {step.name: float(rank) for rank, step in enumerate(ladder.STORY)}
-    ranks |= {step.name: ranks[_TRAINERS_AFTER] + 0.5 for step in ladder.TRAINERS}
-    ranks |= {fact.name: ranks[fact.after] + 0.5 for fact in FACTS}
-    required = {step.name for step in REQUIRED} | {fact.name for fact in FACTS}
+    steps, facts = (ladder.STORY, FACTS) if real else (CARTRIDGE, CARTRIDGE_FACTS)
+    ranks = {step.name: float(rank) for rank, step in enumerate(steps)}
+    required = {step.name for step in steps if step.required} | {fact.name for fact in facts}
+    if real:
+        ranks |= {step.name: ranks[_TRAINERS_AFTER] + 0.5 for step in ladder.TRAINERS}
+        required |= {step.name for step in ladder.TRAINERS if step.required}
+    ranks |= {fact.name: ranks[fact.after] + 0.5 for fact in facts}
     return tuple(name for name in sorted(ranks, key=ranks.__getitem__) if name in required)
 
 
@@ -183,5 +185,6 @@ def _reached(events: int, evidence: Evidence) -> frozenset[str]:
 
 
 @lru_cache(maxsize=1024)
-def _rung(events: int) -> frozenset[str]:
-    return frozenset(step.name for step in CARTRIDGE if events >> step.flag & 1)
+def _rung(events: int, evidence: Evidence) -> frozenset[str]:
+    flags = frozenset(step.name for step in CARTRIDGE if events >> step.flag & 1)
+    return flags | {fact.name for fact in CARTRIDGE_FACTS if fact.holds(evidence)}

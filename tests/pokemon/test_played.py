@@ -98,7 +98,10 @@ def test_a_badge_a_battle_and_money_come_together(game: Diary) -> None:
 
 @pytest.mark.parametrize(
     ("key", "item"),
-    [("got_almanac", 0x09), ("got_shell", 0x2A), ("got_pass", 0x3F), ("got_axe", 0xC4)],
+    [
+        *(("got_almanac", 0x09), ("got_shell", 0x2A), ("got_pass", 0x3F), ("got_cut", 0xC4)),
+        *(("got_stone", 0x40), ("got_key", 0x4A), ("got_lamp", 0x48)),
+    ],
 )
 def test_what_was_given_lies_in_the_bag(game: Diary, key: str, item: int) -> None:
     step = game.firsts[key]
@@ -110,7 +113,7 @@ def test_what_was_given_lies_in_the_bag(game: Diary, key: str, item: int) -> Non
 def test_towns_are_remembered_and_doors_know_where_they_lead_back(game: Diary) -> None:
     last = game.steps[-1]
     names = {map_name(town, real=False) for town in range(16) if last.towns >> town & 1}
-    assert names == {"Hearth", "Millbrook", "Stonewick", "Lakemere", "Port Lantern"}
+    assert names == {"Hearth", "Millbrook", "Stonewick", "Lakemere", "Port Lantern", "Gull Isle"}
     _, inside = game.at("at_hall_of_stone")
     assert map_name(inside.last_map, real=False) == "Stonewick"
 

@@ -148,4 +148,16 @@ def test_a_map_on_the_way_is_a_key_of_the_archive_and_no_milestone() -> None:
 def test_on_the_cartridge_its_own_events_are_the_milestones() -> None:
     now: Progress = read_progress(with_bits((0xD755, 7), (0xD755, 2), (0xD7F2, 6)))
     assert story.reached(now, real=False) == {"beat_leader1", "beat_pupil1"}
-    assert story.names(real=False) == tuple(flag.name.lower() for flag in symbols.STORY)
+    flags = [flag.name.lower() for flag in symbols.STORY]
+    order = story.names(real=False)
+    assert [name for name in order if name in flags] == flags
+    assert set(order) - set(flags) == {"cut_taught"}
+    assert order.index("cut_taught") == order.index("got_cut") + 1
+
+
+def test_on_the_cartridge_a_move_that_is_taught_is_a_milestone_too() -> None:
+    data = creature(image(), 0, species=0xB0, hp=9, max_hp=9, level=5)
+    put(data, ram.PARTY_MONS + ram.MON_MOVES, 0x21, CUT)
+    assert story.reached(read_progress(data), real=False) == {"cut_taught"}
+    assert 5 in story.open_places(frozenset(story.names(real=False)) - {"cut_taught"}, real=False)
+    assert story.open_places(frozenset(story.names(real=False)), real=False) == frozenset()

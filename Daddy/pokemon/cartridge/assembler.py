@@ -24,8 +24,12 @@ EQUATE = re.compile(r"(\w+)\s+equ\s+(.+)")
 class Assembler:
     """Assembles one program; ``symbols`` holds every label and constant afterwards."""
 
-    def __init__(self, sources: Mapping[str, str], start: str) -> None:
+    def __init__(
+        self, sources: Mapping[str, str], start: str, constants: Mapping[str, int] | None = None
+    ) -> None:
+        """Of the program in ``start``; what `constants` names has this value, not its ``equ``."""
         self.lines = read(sources, start)
+        self.given = dict(constants or {})
         self.symbols: dict[str, int] = {}
         self.rom = bytearray(ROM_SIZE)
         self.charmap: dict[str, int] = {}
@@ -35,6 +39,8 @@ class Assembler:
         """The image, without cartridge header. Raises ``AsmError`` naming file and line."""
         for final in (False, True):
             self._pass(final)
+        if strange := self.given.keys() - self.symbols.keys():
+            raise AsmError(f"no constant {', '.join(sorted(strange))} to give a value")
         return bytes(self.rom)
 
     def _pass(self, final: bool) -> None:
@@ -61,7 +67,7 @@ class Assembler:
         if not text:
             return
         if match := EQUATE.match(text):
-            self._define(match[1], self.value(match[2]))
+            self._define(match[1], self.given.get(match[1], self.value(match[2])))
             return
         word, _, rest = text.partition(" ")
         self._directive(word.lower(), rest.strip())

@@ -6,12 +6,15 @@ and the picture in the README learn the world from here and nowhere else.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 
 DIRECTORY = 0x150
 WALK, GRASS, LEDGE, COUNTER, CAVE = 1, 2, 4, 8, 16
 NONE = 0xFF
-RECORD = 23
+STAYS, GOES, REGROWS, COMES = range(4)
+"""Kinds of things: always there, gone once their flag is set, a shrub, only there while it is."""
+RECORD, FORK_RECORD = 23, 8
 LINK_BUTTONS = ("down", "up", "left", "right")
 DIRECTIONS = {0: "down", 4: "up", 8: "left", 12: "right"}
 
@@ -28,15 +31,34 @@ class Warp:
 
 
 @dataclass(frozen=True)
+class Fork:
+    """Stairs number `side` of a floor: if they are its true ones, they lead to (to, to_y, to_x)."""
+
+    y: int
+    x: int
+    floor: int
+    side: int
+    to: int
+    to_y: int
+    to_x: int
+
+
+@dataclass(frozen=True)
 class Thing:
-    """Somebody or something at (y, x); `flag` indexes the story, None if it has none."""
+    """Somebody or something at (y, x); `flag` is an index into the flags, None if it has none."""
 
     y: int
     x: int
     direction: str
     watches: int
     flag: int | None
-    goes: bool
+    kind: int
+
+    def stands(self, flags: Container[int]) -> bool:
+        """Whether it is there while these flags are set; of shrubs: while nobody cuts them."""
+        if self.kind == GOES:
+            return self.flag not in flags
+        return self.kind != COMES or self.flag in flags
 
 
 @dataclass(frozen=True)
@@ -46,6 +68,7 @@ class MapPlan:
     number: int
     cells: tuple[bytes, ...]
     warps: tuple[Warp, ...]
+    forks: tuple[Fork, ...]
     things: tuple[Thing, ...]
     links: dict[str, tuple[int, int]]
 
@@ -62,9 +85,13 @@ class MapPlan:
 
 @dataclass(frozen=True)
 class Atlas:
-    """All maps by number; `rules` and `letters` by cell number; `flags` as (address, bit)."""
+    """All maps by number; `rules` and `letters` by cell number; `flags` as (address, bit).
+
+    `fall` is (map, y, x) where stairs lead that are not the true ones.
+    """
 
     maps: dict[int, MapPlan]
+    fall: tuple[int, int, int]
     rules: bytes
     letters: str
     flags: tuple[tuple[int, int], ...]
@@ -80,13 +107,15 @@ class Atlas:
 
 def read_atlas(rom: bytes) -> Atlas:
     """Read the world out of the cartridge's image."""
-    maps, rules, flags, letters = (_word(rom, DIRECTORY + 2 * at) for at in range(4))
+    maps, rules, flags, letters, forks = (_word(rom, DIRECTORY + 2 * at) for at in range(5))
+    leading = _records(rom, forks + 3, FORK_RECORD)
     plans = {}
     while rom[maps] != NONE:
-        plans[rom[maps]] = _read_map(rom, maps)
+        plans[rom[maps]] = _read_map(rom, maps, leading)
         maps += RECORD
     return Atlas(
         maps=plans,
+        fall=(rom[forks], rom[forks + 1], rom[forks + 2]),
         rules=rom[rules:letters],
         letters=rom[letters : 2 * letters - rules].decode("ascii"),
         flags=_read_flags(rom, flags, 1 + max(_flags_of(plans))),
@@ -102,7 +131,7 @@ def _read_flags(rom: bytes, at: int, count: int) -> tuple[tuple[int, int], ...]:
     return tuple((_word(rom, place), rom[place + 2].bit_length() - 1) for place in places)
 
 
-def _read_map(rom: bytes, at: int) -> MapPlan:
+def _read_map(rom: bytes, at: int, forks: list[bytes]) -> MapPlan:
     height, width = rom[at + 1], rom[at + 2]
     cells, warps, things = (_word(rom, at + offset) for offset in (5, 7, 9))
     links = {}
@@ -113,15 +142,16 @@ def _read_map(rom: bytes, at: int) -> MapPlan:
         number=rom[at],
         cells=tuple(rom[cells + y * width : cells + (y + 1) * width] for y in range(height)),
         warps=tuple(Warp(*record) for record in _records(rom, warps, 5)),
+        forks=tuple(Fork(*record[1:]) for record in forks if record[0] == rom[at]),
         things=tuple(_thing(record) for record in _records(rom, things, 8)),
         links=links,
     )
 
 
 def _thing(record: bytes) -> Thing:
-    y, x, _picture, look, flag, goes = record[:6]
-    known = None if flag == NONE else flag
-    return Thing(y, x, DIRECTIONS[look & 15], look >> 4, known, bool(goes))
+    y, x, _picture, look, flag, kind = record[:6]
+    known = None if flag == NONE or kind == REGROWS else flag
+    return Thing(y, x, DIRECTIONS[look & 15], look >> 4, known, kind)
 
 
 def _records(rom: bytes, at: int, size: int) -> list[bytes]:

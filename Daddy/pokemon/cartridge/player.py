@@ -1,21 +1,31 @@
 """Pure: a scripted player that wins the cartridge: facts in memory in, the next button out.
 
 It keeps nothing in mind: what to do follows from the flags that are set, where to go from the maps
-in the ROM. Tests, benchmarks and demonstrations use it as a yardstick.
+in the ROM, and what it was told it reads where the game keeps it, which no agent can. Tests,
+benchmarks and demonstrations use it as a yardstick.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 
 from Daddy.pokemon.cartridge.atlas import Atlas, read_atlas
-from Daddy.pokemon.cartridge.roads import Place, Roads, all_roads, distances, stands
+from Daddy.pokemon.cartridge.facts import Facts, read_facts
+from Daddy.pokemon.cartridge.menus import at_menu, can_teach, shrub_ahead
+from Daddy.pokemon.cartridge.roads import (
+    Place,
+    Roads,
+    World,
+    all_roads,
+    bare_roads,
+    distances,
+    stands,
+)
 from Daddy.pokemon.cartridge.symbols import STORY
 
+__all__ = ["BEDS", "BUTTONS", "GREAT_BELL", "QUEST", "Facts", "Player", "read_facts"]
+
 BUTTONS = ("down", "left", "right", "up", "a", "b", "start")
-FACING = {0: "down", 4: "up", 8: "left", 12: "right"}
 TIRED = 0.4
 """Part of the party's hit points below which a rest comes first."""
 
@@ -44,51 +54,38 @@ QUEST = {
     "GOT_PASS": Place(88, 2, 3),
     "BEAT_PUPIL2": Place(65, 3, 6),
     "BEAT_LEADER2": Place(65, 1, 3),
-    "GOT_AXE": Place(65, 1, 3),
     "BEAT_IVY": Place(16, 7, 10),
-    "SHRUB_CUT": Place(5, 10, 6),
+    "ASKED_STONE": Place(93, 2, 3),
+    "GOT_STONE": Place(1, 8, 7),
+    "STONE_BROUGHT": Place(93, 2, 3),
+    "GOT_CUT": Place(93, 2, 3),
     "GATE_OPEN": Place(92, 5, 5),
     "BEAT_PUPIL3": Place(92, 6, 7),
     "BEAT_LEADER3": Place(92, 1, 4),
+    "BEAT_SAL": Place(8, 13, 11),
+    "GOT_PUDDLO": Place(8, 8, 2),
+    "BEAT_MINER": Place(165, 5, 11),
+    "GOT_KEY": Place(165, 5, 13),
+    "HEARD_WAY": Place(167, 2, 3),
+    "DOOR_OPEN": Place(8, 4, 12),
+    "GOT_LAMP": Place(144, 2, 4),
+    "LAMP_SHOWN": Place(167, 2, 3),
+    "BLESSED": Place(40, 3, 1),
     "PASSED_WATCH1": Place(33, 5, 5),
     "PASSED_WATCH2": Place(33, 4, 5),
+    "PASSED_WATCH3": Place(33, 3, 5),
+    "BEAT_RIVAL3": Place(108, 1, 16),
+    "BEAT_WARDEN": Place(194, 3, 17),
+    "BEAT_SAGE": Place(198, 4, 8),
     "BEAT_CHAMPION": Place(120, 1, 2),
 }
 """Whom to speak to for each flag of the story."""
 GREAT_BELL = Place(118, 2, 3)
-BEDS = (Place(37, 3, 5), *(Place(number, 1, 4) for number in (41, 58, 64, 89)))
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What the player looks at."""
-
-    started: bool
-    place: Place
-    facing: str
-    text_box: bool
-    fighting: bool
-    set_flags: frozenset[int]
-    health: float
-    finished: bool
-
-
-def read_facts(read: Callable[[int], int]) -> Facts:
-    """Facts of the moment; `read` gives the byte at an address."""
-    slots = range(min(read(0xD163), 6))
-    most = sum(read(0xD18E + 44 * slot) for slot in slots)
-    return Facts(
-        started=bool(read(0xD732) & 1),
-        place=Place(read(0xD35E), read(0xD361), read(0xD362)),
-        facing=FACING.get(read(0xC109), "down"),
-        text_box=bool(read(0xD125)),
-        fighting=bool(read(0xD057)),
-        set_flags=frozenset(
-            index for index, flag in enumerate(STORY) if read(flag.address) >> flag.bit & 1
-        ),
-        health=sum(read(0xD16D + 44 * slot) for slot in slots) / most if most else 1.0,
-        finished=bool(read(0xD5A2)),
-    )
+BEDS = (Place(37, 3, 5), *(Place(number, 1, 4) for number in (41, 58, 64, 89, 171)))
+KEY, BORROWER = 0x4A, Place(8, 5, 6)
+"""What is needed at the lighthouse's door, and who has it when it is not in the bag."""
+LEVER = Place(165, 2, 3)
+"""What to pull when no road leads to the goal."""
 
 
 class Player:
@@ -96,6 +93,7 @@ class Player:
 
     def __init__(self, rom: bytes) -> None:
         self.atlas: Atlas = read_atlas(rom)
+        self._bare = bare_roads(self.atlas)
         self._roads = lru_cache(maxsize=64)(self._find_roads)
         self._far = lru_cache(maxsize=256)(self._find_distances)
 
@@ -103,8 +101,12 @@ class Player:
         """One of BUTTONS. A pure function of `facts`; where roads cross, the first button wins."""
         if not facts.started:
             return "start"
+        if facts.menu is not None:
+            return at_menu(facts, self.atlas)
         if facts.text_box or facts.fighting:
             return "a"
+        if can_teach(facts):
+            return "start"
         if facts.health < TIRED:
             return self._towards(facts, self._nearest_bed(facts))
         return self._towards(facts, self.goal(facts))
@@ -113,24 +115,35 @@ class Player:
         """The thing to speak to next: of the first flag of the story that is not set."""
         for index, flag in enumerate(STORY):
             if index not in facts.set_flags:
-                return QUEST[flag.name]
+                is_lent = flag.name == "DOOR_OPEN" and KEY not in facts.bag
+                return BORROWER if is_lent else QUEST[flag.name]
         return GREAT_BELL
 
     def _nearest_bed(self, facts: Facts) -> Place:
-        return min(BEDS, key=lambda bed: self._far(bed, facts.set_flags).get(facts.place, 1 << 16))
+        return min(BEDS, key=lambda bed: self._far(bed, facts.world).get(facts.place, 1 << 16))
 
     def _towards(self, facts: Facts, thing: Place) -> str:
+        far = self._far(thing, facts.world)
+        if facts.place not in far and thing != LEVER:
+            return self._towards(facts, LEVER)
         reach = stands(self.atlas, thing)
         if facts.place in reach:
-            button = reach[facts.place]
-            return "a" if facts.facing == button else button
-        far = self._far(thing, facts.set_flags)
-        leads = self._roads(facts.set_flags).get(facts.place, {})
-        known = {button: far[to] for button, to in leads.items() if to in far}
-        return min(known, key=lambda button: known[button]) if known else "a"
+            return _face(facts, reach[facts.place], "a")
+        leads = self._roads(facts.world).get(facts.place, {})
+        known = {button: far[lead.to] for button, lead in leads.items() if lead.to in far}
+        if not known:
+            return "a"
+        button = min(known, key=lambda button: known[button])
+        press = leads[button].press
+        stands_there = press == "a" or (press == "start" and shrub_ahead(facts, self.atlas))
+        return _face(facts, button, press) if stands_there else button
 
-    def _find_roads(self, set_flags: frozenset[int]) -> Roads:
-        return all_roads(self.atlas, set_flags)
+    def _find_roads(self, world: World) -> Roads:
+        return all_roads(self.atlas, world, self._bare)
 
-    def _find_distances(self, thing: Place, set_flags: frozenset[int]) -> dict[Place, int]:
-        return distances(self._roads(set_flags), set(stands(self.atlas, thing)))
+    def _find_distances(self, thing: Place, world: World) -> dict[Place, int]:
+        return distances(self._roads(world), set(stands(self.atlas, thing)))
+
+
+def _face(facts: Facts, button: str, then: str) -> str:
+    return then if facts.facing == button else button

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from Daddy.pokemon.cartridge.atlas import COUNTER, LEDGE, WALK, Atlas, MapPlan
+from Daddy.pokemon.cartridge.atlas import COUNTER, LEDGE, REGROWS, WALK, Atlas, MapPlan
+from Daddy.pokemon.cartridge.symbols import FERRIES, STORY
 
 STEPS = {"down": (1, 0), "up": (-1, 0), "left": (0, -1), "right": (0, 1)}
 
@@ -18,26 +20,88 @@ class Place(NamedTuple):
     x: int
 
 
-Roads = dict[Place, dict[str, Place]]
+class World(NamedTuple):
+    """What the roads depend on: flags that are set, whether thorns can be cut, the true stairs."""
+
+    flags: frozenset[int] = frozenset()
+    cuts: bool = False
+    secret: tuple[int, int] = (0, 0)
 
 
-def all_roads(atlas: Atlas, gone: frozenset[int]) -> Roads:
-    """For every walkable place the buttons that lead elsewhere; things of flags in `gone` left."""
-    taken = {
-        Place(plan.number, thing.y, thing.x)
+class Lead(NamedTuple):
+    """Where a direction leads, and what is pressed once one faces there.
+
+    "": nothing, one walks; "a": one speaks (a ferry); "start": one cuts, through the menus.
+    """
+
+    to: Place
+    press: str = ""
+
+
+Roads = dict[Place, dict[str, Lead]]
+
+
+def bare_roads(atlas: Atlas) -> Roads:
+    """The directions that lead elsewhere, as if nobody stood anywhere; stairs are ground."""
+    return {
+        place: {button: Lead(to) for button in STEPS if (to := _lead(atlas, plan, place, button))}
         for plan in atlas.maps.values()
-        for thing in plan.things
-        if not (thing.goes and thing.flag in gone)
+        for place in _ground(atlas, plan)
     }
-    roads: Roads = {}
-    for plan in atlas.maps.values():
-        for y, row in enumerate(plan.cells):
-            for x, cell in enumerate(row):
-                place = Place(plan.number, y, x)
-                if atlas.rules[cell] & WALK and place not in taken:
-                    leads = {button: _lead(atlas, plan, place, button) for button in STEPS}
-                    roads[place] = {b: to for b, to in leads.items() if to and to not in taken}
+
+
+def all_roads(atlas: Atlas, world: World, bare: Roads | None = None) -> Roads:
+    """For every place where one can stand the directions that lead elsewhere.
+
+    `bare` are `bare_roads`, for those who ask again and again.
+    """
+    shrubs = set(_things(atlas, world, shrubs=True))
+    taken = set(_things(atlas, world, shrubs=False)) | (set() if world.cuts else shrubs)
+    special = {shrub: Lead(shrub, "start") for shrub in shrubs} | _forks(atlas, world.secret)
+    roads = {
+        place: {
+            button: special.get(lead.to, lead)
+            for button, lead in leads.items()
+            if lead.to not in taken
+        }
+        for place, leads in (bare or bare_roads(atlas)).items()
+        if place not in taken
+    }
+    _add_ferries(atlas, roads, world.flags)
     return roads
+
+
+def _forks(atlas: Atlas, secret: tuple[int, int]) -> dict[Place, Lead]:
+    ends = {}
+    for plan in atlas.maps.values():
+        for fork in plan.forks:
+            is_true = secret[fork.floor] == fork.side
+            end = (fork.to, fork.to_y, fork.to_x) if is_true else atlas.fall
+            ends[Place(plan.number, fork.y, fork.x)] = Lead(Place(*end))
+    return ends
+
+
+def _things(atlas: Atlas, world: World, shrubs: bool) -> Iterator[Place]:
+    for plan in atlas.maps.values():
+        for thing in plan.things:
+            if thing.stands(world.flags) and (thing.kind == REGROWS) == shrubs:
+                yield Place(plan.number, thing.y, thing.x)
+
+
+def _ground(atlas: Atlas, plan: MapPlan) -> Iterator[Place]:
+    for y, row in enumerate(plan.cells):
+        for x, cell in enumerate(row):
+            if atlas.rules[cell] & WALK:
+                yield Place(plan.number, y, x)
+
+
+def _add_ferries(atlas: Atlas, roads: Roads, flags: frozenset[int]) -> None:
+    names = [flag.name for flag in STORY]
+    for ferry in FERRIES:
+        if names.index(ferry.after) in flags:
+            for stand, button in stands(atlas, Place(*ferry.sailor)).items():
+                if stand in roads:
+                    roads[stand][button] = Lead(Place(*ferry.to), "a")
 
 
 def _lead(atlas: Atlas, plan: MapPlan, place: Place, button: str) -> Place | None:
@@ -87,8 +151,8 @@ def distances(roads: Roads, goals: set[Place]) -> dict[Place, int]:
     """Steps from every place to the nearest of `goals`, which count 0."""
     back: dict[Place, list[Place]] = {}
     for place, leads in roads.items():
-        for to in leads.values():
-            back.setdefault(to, []).append(place)
+        for lead in leads.values():
+            back.setdefault(lead.to, []).append(place)
     far = dict.fromkeys(goals & roads.keys(), 0)
     queue = deque(far)
     while queue:

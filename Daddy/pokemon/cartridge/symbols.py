@@ -14,7 +14,11 @@ The same seed and the same buttons give the same game. Write it once the clock o
 (bit 0 of 0xD732): power-on clears the memory.
 """
 MODE_ADDRESS: Final = 0xC000
-"""0 world, 1 text box, 2 fight, 3 status page, 4 title, 5 ending."""
+"""0 world, 1 text box, 2 fight, 3 status page, 4 title, 5 ending, 6 menu."""
+MENU_ADDRESS: Final = 0xC056
+"""Which menu: 0 yes and no, 1 start, 2 bag, 3 party, 4 moves, 5 machine, 6 box."""
+SECRET_ADDRESS: Final = 0xC05A
+"""Two bytes: the true stairs on each floor of the lighthouse, 1 to 3; 0 before one was told."""
 
 
 class StoryFlag(NamedTuple):
@@ -23,6 +27,14 @@ class StoryFlag(NamedTuple):
     name: str
     address: int
     bit: int
+
+
+class Ferry(NamedTuple):
+    """Whom to speak to (map, row, column), where one is then, and after which event."""
+
+    sailor: tuple[int, int, int]
+    to: tuple[int, int, int]
+    after: str
 
 
 class MapFacts(NamedTuple):
@@ -61,18 +73,42 @@ STORY: Final = tuple(
         ("GOT_PASS", 0xD7F2, 4),
         ("BEAT_PUPIL2", 0xD75E, 2),
         ("BEAT_LEADER2", 0xD75E, 7),
-        ("GOT_AXE", 0xD803, 0),
         ("BEAT_IVY", 0xD7C9, 1),
-        ("SHRUB_CUT", 0xD803, 1),
+        ("ASKED_STONE", 0xD771, 1),
+        ("GOT_STONE", 0xD75F, 0),
+        ("STONE_BROUGHT", 0xD78E, 1),
+        ("GOT_CUT", 0xD803, 0),
         ("GATE_OPEN", 0xD773, 0),
         ("BEAT_PUPIL3", 0xD773, 2),
         ("BEAT_LEADER3", 0xD773, 7),
+        ("BEAT_SAL", 0xD7C9, 2),
+        ("GOT_PUDDLO", 0xD7BF, 6),
+        ("BEAT_MINER", 0xD7F6, 2),
+        ("GOT_KEY", 0xD81B, 6),
+        ("HEARD_WAY", 0xD76A, 1),
+        ("DOOR_OPEN", 0xD81B, 5),
+        ("GOT_LAMP", 0xD769, 1),
+        ("LAMP_SHOWN", 0xD76C, 2),
+        ("BLESSED", 0xD74B, 6),
         ("PASSED_WATCH1", 0xD7ED, 0),
         ("PASSED_WATCH2", 0xD7ED, 6),
+        ("PASSED_WATCH3", 0xD7ED, 3),
+        ("BEAT_RIVAL3", 0xD7EB, 6),
+        ("BEAT_WARDEN", 0xD866, 6),
+        ("BEAT_SAGE", 0xD863, 1),
         ("BEAT_CHAMPION", 0xD867, 1),
     )
 )
 """Every event flag of the cartridge, in the order a straight game sets them."""
+
+SWITCHES: Final = (StoryFlag("SLUICE_OPEN", 0xD796, 0),)
+"""Flags that say how things stand, set and cleared again; their numbers follow the story's."""
+
+FERRIES: Final = (
+    Ferry((5, 11, 10), (8, 13, 8), "BEAT_LEADER3"),
+    Ferry((8, 15, 8), (0, 11, 7), "BEAT_LEADER3"),
+)
+"""Boats, which no door or edge tells of."""
 
 MAPS: Final = tuple(
     MapFacts(*fields)
@@ -98,7 +134,19 @@ MAPS: Final = tuple(
         (5, "PORT LANTERN", 14, 16),
         (89, "PORT REST HOUSE", 6, 8),
         (92, "HALL OF SPARKS", 9, 8),
+        (93, "WOODCUTTER'S HOUSE", 6, 6),
+        (94, "BOAT", 8, 12),
+        (8, "GULL ISLE", 16, 16),
+        (171, "ISLE REST HOUSE", 6, 8),
+        (167, "KEEPER'S HOUSE", 6, 6),
+        (165, "GROTTO", 14, 16),
+        (142, "LIGHTHOUSE", 7, 9),
+        (143, "LIGHTHOUSE STAIRS", 7, 9),
+        (144, "LIGHTHOUSE LAMP", 7, 9),
         (33, "SUMMIT ROAD", 10, 12),
+        (108, "LOWER CLIMB", 14, 20),
+        (194, "UPPER CLIMB", 14, 20),
+        (198, "LAST CLIMB", 14, 20),
         (120, "SUMMIT", 7, 6),
         (118, "HALL OF BELLS", 6, 6),
     )

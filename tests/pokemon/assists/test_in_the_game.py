@@ -109,7 +109,7 @@ class Deaf:
 def test_where_it_has_no_effect_three_wild_fights_end_it_also_in_later_episodes(make: Make) -> None:
     env = make("no_wild")
     env._helper = Helper(Deaf(env._emulator, ram.NO_BATTLE_STEPS), ("no_wild",))
-    fights, said, _ = play(env, 500)
+    fights, said, _ = play(env, 800)
     failures = [words for words in said if "failed" in words]
     assert fights >= 3
     assert failures == ["no_wild: failed"] * 2 + ["no_wild: failed; it is given up"]

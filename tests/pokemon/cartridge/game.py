@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from Daddy.pokemon.cartridge.assembler import Assembler
-from Daddy.pokemon.cartridge.build import SOURCE, cartridge_path
-from Daddy.pokemon.cartridge.header import with_header
-from Daddy.pokemon.cartridge.player import Facts, Player, read_facts
+from Daddy.pokemon.cartridge.build import build, cartridge_path
+from Daddy.pokemon.cartridge.facts import Facts, read_facts
+from Daddy.pokemon.cartridge.player import Player
 from Daddy.pokemon.cartridge.symbols import SEED_ADDRESS
 from Daddy.pokemon.emulator import Emulator
 
@@ -23,11 +21,7 @@ ALL_RAM = ((0xC000, 0xE000),)
 @lru_cache(maxsize=32)
 def starting_at(number: int, y: int, x: int) -> bytes:
     """The cartridge, built so that a new game begins at (y, x) of a map."""
-    sources = {path.name: path.read_text(encoding="ascii") for path in SOURCE.glob("*.asm")}
-    for name, value in (("MAP", number), ("Y", y), ("X", x)):
-        pattern = rf"(START_{name}\s+equ) \d+"
-        sources["constants.asm"] = re.sub(pattern, rf"\1 {value}", sources["constants.asm"])
-    return with_header(Assembler(sources, "main.asm").assemble())
+    return build({"START_MAP": number, "START_Y": y, "START_X": x})[0]
 
 
 class Game:

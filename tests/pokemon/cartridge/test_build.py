@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
 from Daddy.core.process import run
-from Daddy.core.rom import CARTRIDGE_SHA1
+from Daddy.core.rom import CARTRIDGE_SHA1, LEAN_CARTRIDGE_SHA1, load_rom
 from Daddy.pokemon.cartridge import build as building
-from Daddy.pokemon.cartridge.build import SOURCE, build, cartridge_path, main
+from Daddy.pokemon.cartridge.build import LEAN, SOURCE, build, cartridge_path, main
+from Daddy.pokemon.cartridge.expressions import AsmError
 from Daddy.pokemon.cartridge.header import header_checksum
 
 ROM = cartridge_path().read_bytes()
@@ -23,6 +25,19 @@ def test_rebuilding_gives_the_committed_bytes() -> None:
 
 def test_the_committed_image_is_the_one_that_is_known_by_its_hash() -> None:
     assert hashlib.sha1(ROM).hexdigest() == CARTRIDGE_SHA1
+
+
+def test_the_lean_image_is_known_too_and_its_symbols_are_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "lean.gb"
+    assert main(["--lean", str(path)]) == 0
+    lean = load_rom(path)
+    assert (lean.sha1, lean.real) == (LEAN_CARTRIDGE_SHA1, False)
+    assert build(LEAN)[1] | {"BUSY_WORK": 0} == build()[1] | {"BUSY_WORK": 0}
+
+
+def test_a_constant_that_the_source_does_not_have_is_refused() -> None:
+    with pytest.raises(AsmError, match="no constant BUSY_WROK"):
+        build({"BUSY_WROK": 1})
 
 
 def test_check_says_yes_for_the_committed_image_and_no_for_another(
@@ -59,16 +74,18 @@ def test_the_cartridge_can_be_read_without_an_emulator_or_numpy() -> None:
     assert run([sys.executable, "-c", script], timeout_s=60).returncode == 0
 
 
-def test_every_line_of_dialogue_fits_the_text_box() -> None:
-    says = [
+@pytest.mark.parametrize(("word", "most", "many"), [("say", 18, 100), ("ask", 13, 3)])
+def test_every_line_of_dialogue_fits_the_text_box(word: str, most: int, many: int) -> None:
+    """Those of a question leave room for its answers."""
+    said = [
         line
-        for path in SOURCE.glob("map_*.asm")
+        for path in SOURCE.glob("*.asm")
         for line in path.read_text().splitlines()
-        if line.strip().startswith("say ")
+        if line.strip().startswith(f"{word} ")
     ]
-    assert len(says) > 60
-    lines = [text for line in says for text in re.findall(r'"([^"]*)"', line)]
-    assert [text for text in lines if len(text) > 18] == []
+    assert len(said) >= many
+    lines = [text for line in said for text in re.findall(r'"([^"]*)"', line)]
+    assert [text for text in lines if len(text) > most] == []
 
 
 def test_nothing_in_the_source_touches_the_sound() -> None:

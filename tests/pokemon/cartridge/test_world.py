@@ -4,46 +4,81 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.pokemon.cartridge.atlas import GRASS, LEDGE, WALK, read_atlas
+from Daddy.pokemon.cartridge.atlas import GRASS, LEDGE, REGROWS, WALK, read_atlas
 from Daddy.pokemon.cartridge.build import build, cartridge_path
-from Daddy.pokemon.cartridge.player import BEDS, GREAT_BELL, QUEST
-from Daddy.pokemon.cartridge.roads import Place, all_roads, distances, stands
-from Daddy.pokemon.cartridge.symbols import MAPS, MODE_ADDRESS, SEED_ADDRESS, STORY
+from Daddy.pokemon.cartridge.player import BEDS, GREAT_BELL, LEVER, QUEST
+from Daddy.pokemon.cartridge.roads import Place, World, all_roads, bare_roads, distances, stands
+from Daddy.pokemon.cartridge.symbols import (
+    FERRIES,
+    MAPS,
+    MENU_ADDRESS,
+    MODE_ADDRESS,
+    SECRET_ADDRESS,
+    SEED_ADDRESS,
+    STORY,
+    SWITCHES,
+)
+from Daddy.pokemon.ladder import UNPAID
 
 ATLAS = read_atlas(cartridge_path().read_bytes())
+BARE = bare_roads(ATLAS)
 START = Place(37, 2, 3)
+SECRET = (2, 3)
+SLUICE = len(STORY)
 OPPOSITE = {"up": "down", "down": "up", "left": "right", "right": "left"}
 REAL_SIZES = {  # columns, rows of the real game's maps of these numbers
     0: (20, 18), 1: (40, 36), 2: (40, 36), 3: (40, 36), 5: (40, 36), 12: (20, 36), 13: (20, 72),
     14: (70, 18), 16: (20, 36), 33: (40, 18), 37: (8, 8), 40: (10, 12), 41: (14, 8), 44: (8, 8),
     54: (10, 14), 58: (14, 8), 59: (40, 36), 64: (14, 8), 65: (10, 14), 88: (8, 8), 89: (14, 8),
-    92: (10, 18), 118: (10, 8), 120: (8, 8),
+    92: (10, 18), 118: (10, 8), 120: (8, 8), 8: (20, 18), 93: (8, 8), 94: (28, 12), 108: (20, 18),
+    142: (20, 18), 143: (20, 18), 144: (20, 18), 165: (30, 28), 167: (18, 8), 171: (14, 8),
+    194: (30, 18), 198: (30, 18),
 }  # fmt: skip
 
 
-def reachable(gone: frozenset[int]) -> set[Place]:
-    roads = all_roads(ATLAS, gone)
-    seen, todo = {START}, [START]
+def reachable(world: World, start: Place = START) -> set[Place]:
+    roads = all_roads(ATLAS, world, BARE)
+    seen, todo = {start}, [start]
     while todo:
-        for to in roads[todo.pop()].values():
-            if to not in seen:
-                seen.add(to)
-                todo.append(to)
+        for lead in roads[todo.pop()].values():
+            if lead.to not in seen:
+                seen.add(lead.to)
+                todo.append(lead.to)
     return seen
 
 
+def world(*flags: str, cuts: bool = True, secret: tuple[int, int] = SECRET) -> World:
+    names = [flag.name for flag in STORY + SWITCHES]
+    return World(frozenset(names.index(flag) for flag in flags), cuts, secret)
+
+
+def told(count: int, sluice: bool = False) -> World:
+    """After so many events, with what they bring: Cut, the keeper's words, the sluice."""
+    names = [flag.name for flag in STORY[:count]]
+    switched = ["SLUICE_OPEN"] if sluice else []
+    secret = SECRET if "HEARD_WAY" in names else (0, 0)
+    return world(*names, *switched, cuts="GOT_CUT" in names, secret=secret)
+
+
 def test_the_facts_about_maps_are_those_of_the_rom() -> None:
-    told = {facts.number: (facts.rows, facts.columns) for facts in MAPS}
-    assert told == {number: (plan.height, plan.width) for number, plan in ATLAS.maps.items()}
+    sizes = {facts.number: (facts.rows, facts.columns) for facts in MAPS}
+    assert sizes == {number: (plan.height, plan.width) for number, plan in ATLAS.maps.items()}
     assert len({facts.name for facts in MAPS}) == len(MAPS)
 
 
 def test_the_facts_about_the_story_are_those_of_the_rom() -> None:
-    assert tuple((flag.address, flag.bit) for flag in STORY) == ATLAS.flags
+    assert tuple((flag.address, flag.bit) for flag in STORY + SWITCHES) == ATLAS.flags
     symbols = build()[1]
-    assert [symbols[flag.name] for flag in STORY] == list(range(len(STORY)))
-    assert symbols["wSeed"] == SEED_ADDRESS
-    assert symbols["wMode"] == MODE_ADDRESS
+    names = [flag.name for flag in STORY + SWITCHES]
+    assert [symbols[name] for name in names] == list(range(len(names)))
+    addresses = (SEED_ADDRESS, MODE_ADDRESS, MENU_ADDRESS, SECRET_ADDRESS)
+    assert tuple(symbols[name] for name in ("wSeed", "wMode", "wMenu", "wSecret")) == addresses
+
+
+def test_switches_are_flags_that_earn_nothing() -> None:
+    """Of the real game's flags that come and go."""
+    for flag in SWITCHES:
+        assert UNPAID >> 8 * (flag.address - 0xD747) + flag.bit & 1
 
 
 def test_flags_are_distinct_bits_of_the_real_event_block() -> None:
@@ -65,14 +100,17 @@ def test_neighbours_agree_on_where_they_meet() -> None:
 
 
 def test_every_road_ends_on_ground_that_can_be_walked() -> None:
-    roads = all_roads(ATLAS, frozenset(range(len(STORY))))
-    assert [to for leads in roads.values() for to in leads.values() if to not in roads] == []
+    roads = all_roads(ATLAS, told(len(STORY)), BARE)
+    assert [to for leads in roads.values() for to, _ in leads.values() if to not in roads] == []
 
 
 def test_no_warp_leads_onto_a_warp() -> None:
     warps = {(n, warp.y, warp.x) for n, plan in ATLAS.maps.items() for warp in plan.warps}
     ends = {(warp.to, warp.to_y, warp.to_x) for plan in ATLAS.maps.values() for warp in plan.warps}
-    assert warps & ends == set()
+    forks = {(n, fork.y, fork.x) for n, plan in ATLAS.maps.items() for fork in plan.forks}
+    ends |= {(f.to, f.to_y, f.to_x) for plan in ATLAS.maps.values() for f in plan.forks}
+    ends |= {ATLAS.fall, *(ferry.to for ferry in FERRIES)}
+    assert (warps | forks) & ends == set()
 
 
 def test_the_world_has_what_was_promised() -> None:
@@ -85,52 +123,84 @@ def test_the_world_has_what_was_promised() -> None:
 
 
 def test_ledges_are_one_way() -> None:
-    roads = all_roads(ATLAS, frozenset())
     hops = [
         (place, to)
-        for place, leads in roads.items()
-        for to in leads.values()
+        for place, leads in BARE.items()
+        for to, _ in leads.values()
         if to.map == place.map and to.y - place.y == 2 and to.x == place.x
     ]
     assert len(hops) > 5
-    assert all(place not in roads[to].values() for place, to in hops)
+    assert all(place not in {to for to, _ in BARE[end].values()} for place, end in hops)
 
 
-@pytest.mark.parametrize("told", range(0, len(STORY) + 1, 3))
-def test_from_every_place_one_can_go_home_and_to_the_next_goal(told: int) -> None:
-    gone = frozenset(range(told))
-    roads, here = all_roads(ATLAS, gone), reachable(gone)
+@pytest.mark.parametrize("sluice", [False, True], ids=["shut", "open"])
+@pytest.mark.parametrize("count", range(0, len(STORY) + 1, 3))
+def test_from_every_place_one_can_go_home_and_to_the_next_goal(count: int, sluice: bool) -> None:
+    """Or to the lever that opens the way to it, whichever way the sluice stands."""
+    now = told(count, sluice)
+    roads, here = all_roads(ATLAS, now, BARE), reachable(now)
     home = distances(roads, set(stands(ATLAS, BEDS[0])))
-    goal = QUEST[STORY[told].name] if told < len(STORY) else GREAT_BELL
+    goal = QUEST[STORY[count].name] if count < len(STORY) else GREAT_BELL
     goals = distances(roads, set(stands(ATLAS, goal)))
+    lever = distances(roads, set(stands(ATLAS, LEVER)))
     assert [place for place in here if place not in home] == []
-    assert [place for place in here if place not in goals] == []
+    assert [place for place in here if place not in goals and place not in lever] == []
+    other = all_roads(ATLAS, told(count, not sluice), BARE)
+    opened = distances(other, set(stands(ATLAS, goal)))
+    assert [place for place in here if place not in goals and place not in opened] == []
+
+
+GATES = (
+    ("GOT_STARTER", "BEAT_LEADER1"),
+    ("BEAT_LEADER1", "BEAT_LEADER2"),
+    ("GOT_PASS", "ASKED_STONE"),
+    ("", "GATE_OPEN"),
+    ("GATE_OPEN", "BEAT_LEADER3"),
+    ("BEAT_LEADER3", "BEAT_SAL"),
+    ("SLUICE_OPEN", "GOT_KEY"),
+    ("PASSED_WATCH1", "PASSED_WATCH2"),
+    ("PASSED_WATCH2", "PASSED_WATCH3"),
+    ("PASSED_WATCH3", "BEAT_WARDEN"),
+    ("BEAT_WARDEN", "BEAT_CHAMPION"),
+)
+"""Event, and what cannot be reached before it and can be then; "": somebody learnt to cut."""
 
 
 def test_gates_keep_the_story_in_order() -> None:
-    def can_reach(thing: Place, gone: set[str]) -> bool:
-        set_flags = frozenset(i for i, flag in enumerate(STORY) if flag.name in gone)
-        return bool(reachable(set_flags) & set(stands(ATLAS, thing)))
+    gone: list[str] = []
+    cuts = False
+    for opener, goal in GATES:
+        target = set(stands(ATLAS, QUEST[goal]))
+        assert not reachable(world(*gone, cuts=cuts)) & target, goal
+        gone, cuts = ([*gone, opener], cuts) if opener else (gone, True)
+        assert reachable(world(*gone, cuts=cuts)) & target, goal
+    bell = set(stands(ATLAS, GREAT_BELL))
+    assert not reachable(world(*gone)) & bell
+    assert reachable(world(*gone, "BEAT_CHAMPION")) & bell
+    assert not reachable(world(*gone, "BEAT_CHAMPION", cuts=False)) & bell, "thorns"
 
-    gone: set[str] = set()
-    for opener, goal in (
-        ("GOT_STARTER", "BEAT_LEADER1"),
-        ("BEAT_LEADER1", "BEAT_LEADER2"),
-        ("GOT_PASS", "SHRUB_CUT"),
-        ("SHRUB_CUT", "GATE_OPEN"),
-        ("GATE_OPEN", "BEAT_LEADER3"),
-        ("BEAT_LEADER3", "PASSED_WATCH1"),
-        ("PASSED_WATCH1", "PASSED_WATCH2"),
-        ("PASSED_WATCH2", "BEAT_CHAMPION"),
-    ):
-        assert not can_reach(QUEST[goal], gone), goal
-        gone.add(opener)
-        assert can_reach(QUEST[goal], gone), goal
-    assert not can_reach(GREAT_BELL, gone)
-    assert can_reach(GREAT_BELL, gone | {"BEAT_CHAMPION"})
+
+@pytest.mark.parametrize("secret", [(1, 1), (1, 3), (2, 1), (3, 2)])
+def test_only_who_was_told_the_stairs_gets_to_the_lamp(secret: tuple[int, int]) -> None:
+    names = [flag.name for flag in STORY[: SLUICE - 1]]
+    lamp = set(stands(ATLAS, QUEST["GOT_LAMP"]))
+    assert reachable(world(*names, secret=secret)) & lamp
+    for wrong in ((0, 0), (secret[0] % 3 + 1, secret[1])):
+        roads = all_roads(ATLAS, world(*names, secret=wrong), BARE)
+        for fork in ATLAS.maps[142].forks:
+            step = roads[Place(142, fork.y + 1, fork.x)]["up"].to
+            assert (step == ATLAS.fall) == (fork.side != wrong[0])
+    assert not reachable(world(*names, secret=(0, 0))) & lamp
 
 
 def test_every_goal_of_the_quest_is_a_thing_of_its_map() -> None:
-    for place in (*QUEST.values(), *BEDS, GREAT_BELL):
+    for place in (*QUEST.values(), *BEDS, GREAT_BELL, LEVER):
         assert any((t.y, t.x) == (place.y, place.x) for t in ATLAS.maps[place.map].things), place
     assert set(QUEST) == {flag.name for flag in STORY}
+
+
+def test_every_shrub_of_a_map_has_a_number_of_its_own() -> None:
+    """While they are cut down nothing else tells them apart. They stand outdoors."""
+    shrubs = [plan.number for plan in ATLAS.maps.values() for t in plan.things if t.kind == REGROWS]
+    assert len(shrubs) >= 2
+    assert set(shrubs) <= {0, 1, 2, 3, 5, 8, *range(12, 37)}

@@ -279,9 +279,7 @@ phase_swap:
 
 phase_defeat:               ; wake up, rested, where one last asked for a bed
     call heal_party
-    xor a
-    ld [wScript], a
-    ld [wScript + 1], a
+    call end_script
     ld [wInBattle], a
     ld [wGymLeader], a
     ld [wFacing], a

@@ -1,7 +1,7 @@
 ; Names for numbers.
 
-; Busy work of the vertical blank, in turns of about 28 clocks. It stands for the music of the
-; real game: with it a frame costs the emulator about as much as one of the real game does.
+; Busy work of each frame, in turns of about 28 clocks. It stands for the music of the real game: with
+; it a frame costs the emulator about as much as one of the real game does. 1 is none.
 BUSY_WORK equ 900
 
 ; Where a new game begins; tests build variants that begin elsewhere.
@@ -17,6 +17,36 @@ MODE_BATTLE equ 2
 MODE_STATUS equ 3
 MODE_TITLE  equ 4
 MODE_ENDING equ 5
+MODE_MENU   equ 6
+
+; wMenu
+MENU_ASK     equ 0
+MENU_START   equ 1
+MENU_BAG     equ 2
+MENU_PARTY   equ 3
+MENU_MOVES   equ 4
+MENU_MACHINE equ 5
+MENU_BOX     equ 6
+
+; wPurpose
+TO_USE   equ 0
+TO_TEACH equ 1
+TO_STORE equ 2
+
+; wTextBoxId, as in the real game
+BOX_MESSAGE  equ 1
+BOX_LIST     equ $0D
+BOX_QUESTION equ $14
+
+; wJoyIgnore
+KEYS_ALL    equ $FF
+KEYS_NO_BOX equ %11111100   ; everything but A and B
+KEYS_MENU   equ %00001100   ; start and select
+
+; Moves
+TACKLE equ $21
+CUT    equ $0F
+CUT_PP equ 30
 
 ; Bits of hPressed and hHeld
 KEY_A     equ 0
@@ -45,6 +75,7 @@ CAVE    equ 16
 ; Cells that surround maps, by their number in letters.asm
 VOID equ 0
 TREE equ 5
+WATER equ 6
 ROCK equ 16
 
 ; Event flags: bytes of the real game's block, numbered here in story order.
@@ -73,16 +104,33 @@ MET_HERMIT     equ 20
 GOT_PASS       equ 21
 BEAT_PUPIL2    equ 22
 BEAT_LEADER2   equ 23
-GOT_AXE        equ 24
-BEAT_IVY       equ 25
-SHRUB_CUT      equ 26
-GATE_OPEN      equ 27
-BEAT_PUPIL3    equ 28
-BEAT_LEADER3   equ 29
-PASSED_WATCH1  equ 30
-PASSED_WATCH2  equ 31
-BEAT_CHAMPION  equ 32
-FLAG_COUNT     equ 33
+BEAT_IVY       equ 24
+ASKED_STONE    equ 25
+GOT_STONE      equ 26
+STONE_BROUGHT  equ 27
+GOT_CUT        equ 28
+GATE_OPEN      equ 29
+BEAT_PUPIL3    equ 30
+BEAT_LEADER3   equ 31
+BEAT_SAL       equ 32
+GOT_PUDDLO     equ 33
+BEAT_MINER     equ 34
+GOT_KEY        equ 35
+HEARD_WAY      equ 36
+DOOR_OPEN      equ 37
+GOT_LAMP       equ 38
+LAMP_SHOWN     equ 39
+BLESSED        equ 40
+PASSED_WATCH1  equ 41
+PASSED_WATCH2  equ 42
+PASSED_WATCH3  equ 43
+BEAT_RIVAL3    equ 44
+BEAT_WARDEN    equ 45
+BEAT_SAGE      equ 46
+BEAT_CHAMPION  equ 47
+FLAG_COUNT     equ 48
+; Switches: flags behind those of the story that can be cleared again.
+SLUICE_OPEN    equ 48
 
 ; Creatures: index into data_creatures.asm
 LUMPKIN equ 0
@@ -110,17 +158,26 @@ IVY     equ 11
 PUPIL3  equ 12
 LEADER3 equ 13
 CHAMPION equ 14
+SAL     equ 15
+MINER   equ 16
+RIVAL3  equ 17
+WARDEN  equ 18
+SAGE    equ 19
 
 ; Things in the bag
 ALMANAC equ $09
 TONIC   equ $14
 PASS    equ $3F
 SHELL   equ $2A
-AXE     equ $C4
+STONE   equ $40
+KEY     equ $4A
+LAMP    equ $48
+CUT_BOOK equ $C4            ; the real game's machine of the same move
 
 ; Pictures of people and things, four tiles each (art_people.asm); + MIRROR turns left to right
 MIRROR      equ $80
 INVISIBLE   equ $7F
+SIGN        equ $7E         ; invisible too: the map has a picture of it
 PIC_PLAYER  equ 0           ; down, down walking, up, up walking, left, left walking
 PIC_DAD     equ 6
 PIC_ELDER   equ 7
@@ -137,10 +194,17 @@ PIC_EGG     equ 17
 PIC_ITEM    equ 18
 PIC_SHRUB   equ 19
 PIC_GATE    equ 20
+PIC_MACHINE equ 21
+PIC_LEVER   equ 22
+PIC_LAMP    equ 23
+PIC_BOOK    equ 24
 
-; Objects: always there, or gone once their flag is set
-STAYS equ 0
-GOES  equ 1
+; Objects: always there; gone once their flag is set; a shrub that is cut down until one comes back
+; (its flag is its number on the map, 0 to 7); or only there while their flag is set
+STAYS   equ 0
+GOES    equ 1
+REGROWS equ 2
+COMES   equ 3
 
 ; Tiles
 TILE_SPACE  equ $7F

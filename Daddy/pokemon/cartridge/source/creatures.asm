@@ -112,7 +112,7 @@ fill_mon:                   ; record at hl for level c; the species byte comes l
     ld [hl], a              ; level once more, as the box keeps it
     ld hl, MON_MOVES
     add hl, de
-    ld [hl], $21
+    ld [hl], TACKLE
     ld hl, MON_PP
     add hl, de
     ld [hl], 35

@@ -29,12 +29,28 @@ flag_places:
     flag $D7F2, 4           ; GOT_PASS
     flag $D75E, 2           ; BEAT_PUPIL2
     flag $D75E, 7           ; BEAT_LEADER2
-    flag $D803, 0           ; GOT_AXE
     flag $D7C9, 1           ; BEAT_IVY
-    flag $D803, 1           ; SHRUB_CUT
+    flag $D771, 1           ; ASKED_STONE
+    flag $D75F, 0           ; GOT_STONE
+    flag $D78E, 1           ; STONE_BROUGHT
+    flag $D803, 0           ; GOT_CUT
     flag $D773, 0           ; GATE_OPEN
     flag $D773, 2           ; BEAT_PUPIL3
     flag $D773, 7           ; BEAT_LEADER3
+    flag $D7C9, 2           ; BEAT_SAL
+    flag $D7BF, 6           ; GOT_PUDDLO
+    flag $D7F6, 2           ; BEAT_MINER
+    flag $D81B, 6           ; GOT_KEY
+    flag $D76A, 1           ; HEARD_WAY
+    flag $D81B, 5           ; DOOR_OPEN
+    flag $D769, 1           ; GOT_LAMP
+    flag $D76C, 2           ; LAMP_SHOWN
+    flag $D74B, 6           ; BLESSED
     flag $D7ED, 0           ; PASSED_WATCH1
     flag $D7ED, 6           ; PASSED_WATCH2
+    flag $D7ED, 3           ; PASSED_WATCH3
+    flag $D7EB, 6           ; BEAT_RIVAL3
+    flag $D866, 6           ; BEAT_WARDEN
+    flag $D863, 1           ; BEAT_SAGE
     flag $D867, 1           ; BEAT_CHAMPION
+    flag $D796, 0           ; SLUICE_OPEN

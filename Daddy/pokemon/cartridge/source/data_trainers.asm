@@ -1,7 +1,7 @@
 ; The trainers: class, number among the leaders (0 none), prize in hundreds, creatures with levels.
 trainers:
     dw rival1, lena, otis, pupil1, leader1, mara, toby, digger, rival2, pupil2, leader2, ivy
-    dw pupil3, leader3, champion
+    dw pupil3, leader3, champion, sal, miner, rival3, warden, sage
 
 rival1:   db 25, 0, $01, 1, MOSSEL, 4
 lena:     db 2, 0, $01, 1, SKITTER, 4
@@ -18,3 +18,8 @@ ivy:      db 6, 0, $03, 2, SKITTER, 11, MOSSEL, 12
 pupil3:   db 5, 0, $04, 1, ZAPMOTH, 13
 leader3:  db 36, 3, $20, 2, ZAPMOTH, 14, ZAPMOTH, 16
 champion: db 43, 0, $99, 3, FLAPJAY, 17, PUDDLO, 18, OLDWYRM, 20
+sal:      db 2, 0, $04, 2, FLAPJAY, 14, PUDDLO, 15
+miner:    db 14, 0, $05, 2, GRUMBO, 15, GRUMBO, 16
+rival3:   db 25, 0, $20, 2, FLAPJAY, 17, MOSSEL, 18
+warden:   db 47, 0, $30, 2, GRUMBO, 17, ZAPMOTH, 19
+sage:     db 46, 0, $25, 2, MOSSEL, 17, PUDDLO, 18

@@ -10,16 +10,7 @@ open_ending:
     ld a, TILE_MINE
     call draw_picture
     ld hl, ending_text
-.line:
-    ld a, [hl+]
-    ld e, a
-    ld a, [hl+]
-    ld d, a
-    or e
-    jr z, .drawn
-    call print
-    jr .line
-.drawn:
+    call print_lines
     ld a, MODE_ENDING
     ld [wMode], a
     ld a, 1

@@ -6,6 +6,7 @@ STAT equ $FF41
 SCY  equ $FF42
 SCX  equ $FF43
 LY   equ $FF44
+LYC  equ $FF45
 DMA  equ $FF46
 BGP  equ $FF47
 OBP0 equ $FF48

@@ -50,16 +50,7 @@ leader_mon:                 ; the first creature that can fight, or the first
 open_status:
     call clear_screen
     ld hl, status_text
-.line:
-    ld a, [hl+]
-    ld e, a
-    ld a, [hl+]
-    ld d, a
-    or e
-    jr z, .values
-    call print
-    jr .line
-.values:
+    call print_lines
     ld de, wMoney
     ld hl, wScreen + 20 * 5 + 9
     ld c, 3
@@ -75,6 +66,7 @@ open_status:
     inc hl
     ld a, [wMinutes]
     call print_two
+    ld de, wScreen + 20 * 12 + 1
     call draw_party
     call show_all
     ld a, MODE_STATUS
@@ -84,13 +76,12 @@ open_status:
     ld [wFontLoaded], a
     jp full_window
 
-draw_party:                 ; a line each: name, level, bar
+draw_party:                 ; a line each from de: name, level, bar
     ld a, [wPartyCount]
     and a
     ret z
     ld b, a
     ld c, 0
-    ld de, wScreen + 20 * 12 + 1
 .next:
     push bc
     push de

@@ -33,7 +33,11 @@ start:
     ld a, WINDOW_OFF
     ldh [hWindowY], a
     call open_title
-    ld a, 1
+    ld a, FIRST_LINE
+    ldh [LYC], a
+    ld a, %01000000         ; an interrupt when that line begins
+    ldh [STAT], a
+    ld a, %00000011
     ldh [IE], a
     xor a
     ldh [IFR], a

@@ -1,8 +1,10 @@
-; Rest houses: one plan, four doors. The nurse stands behind a counter.
+; Rest houses: one plan, five doors. The nurse stands behind a counter. By the sea she asks first and
+; takes her time, and there is a machine to store friends away.
 millbrook_centre_cells:
 stonewick_centre_cells:
 lakemere_centre_cells:
 port_centre_cells:
+isle_centre_cells:
     row MMMMMMMM
     row b_HH___b
     row __CCCC__
@@ -22,16 +24,35 @@ lakemere_centre_warps:
 port_centre_warps:
     warp 5, 3, 5, 4, 4
     end_of_list
+isle_centre_warps:
+    warp 5, 3, 8, 13, 5
+    end_of_list
 
 millbrook_centre_things:
 stonewick_centre_things:
 lakemere_centre_things:
-port_centre_things:
     thing 1, 4, PIC_NURSE, DOWN, 0, NONE, STAYS, nurse
+    end_of_list
+port_centre_things:
+isle_centre_things:
+    thing 1, 4, PIC_NURSE, DOWN, 0, NONE, STAYS, careful_nurse
+    thing 1, 6, PIC_MACHINE, DOWN, 0, NONE, STAYS, machine
     end_of_list
 
 nurse:
     heal_party
     rest_here
     say "YOUR FRIENDS LOOK", "TIRED. ALL BETTER!"
+    stop
+careful_nurse:
+    ask "DO THEY WANT", "TO REST?", .no
+    take_control
+    rest_here
+    say "THEN LIE DOWN HERE", "AND BREATHE..."
+    pause 100
+    heal_party
+    say "...AND UP AGAIN.", "ALL BETTER!"
+    stop
+.no:
+    say "ANOTHER TIME."
     stop

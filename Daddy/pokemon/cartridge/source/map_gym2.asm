@@ -30,18 +30,12 @@ pupil2_script:
     say "PUPIL: NERA NEVER", "SLIPS."
     stop
 leader2_script:
-    if_set BEAT_LEADER2, .after
+    if_set BEAT_LEADER2, .again
     say "NERA: DEEP WATER", "MAKES NO NOISE."
     fight LEADER2
     give_badge 2
     set_flag BEAT_LEADER2
     say "THE WATER BELL", "RINGS FOR YOU!"
-    stop
-.after:
-    if_set GOT_AXE, .again
-    give_item AXE
-    set_flag GOT_AXE
-    say "NERA: TAKE THE AXE", "FOR THE THORNS."
     stop
 .again:
     say "NERA: FOLLOW THE", "ROAD TO THE SEA."

@@ -35,7 +35,12 @@ elder:
     say "AND A CHARM. THE", "WILD TRUSTS IT."
     stop
 .bells:
+    if_item LAMP, .light
     say "THREE BELLS SLEEP.", "WAKE THEM FOR US!"
+    stop
+.light:
+    set_flag BLESSED
+    say "ELDER: THE LIGHT", "OF THE ISLE! CLIMB"
     stop
 egg:
     give_creature LUMPKIN, 5

@@ -25,7 +25,7 @@ lakemere_warps:
 lakemere_things:
     thing 4, 5, PIC_RIVAL, UP, 1, BEAT_RIVAL2, STAYS, rival_at_lake
     thing 13, 8, PIC_GUARD, DOWN, 0, GOT_PASS, GOES, south_guard
-    thing 11, 6, INVISIBLE, DOWN, 0, NONE, STAYS, lakemere_sign
+    thing 11, 6, SIGN, DOWN, 0, NONE, STAYS, lakemere_sign
     end_of_list
 
 rival_at_lake:

@@ -21,16 +21,23 @@ millbrook_warps:
 millbrook_things:
     thing 5, 1, PIC_GUARD, DOWN, 0, BEAT_LEADER3, GOES, summit_guard
     thing 8, 7, PIC_WOMAN, DOWN, 0, NONE, STAYS, miller
-    thing 8, 13, INVISIBLE, DOWN, 0, NONE, STAYS, millbrook_sign
+    thing 8, 13, SIGN, DOWN, 0, NONE, STAYS, millbrook_sign
     end_of_list
 
 summit_guard:
     say "THE SUMMIT IS ONLY", "FOR THREE BELLS."
     stop
 miller:
-    if_set GOT_LETTER, .again
+    if_set GOT_LETTER, .later
     set_flag GOT_LETTER
     say "THIS LETTER IS FOR", "THE NORTHERN MASON"
+    stop
+.later:
+    if_set GOT_STONE, .again
+    if_clear ASKED_STONE, .again
+    give_item STONE
+    set_flag GOT_STONE
+    say "FOR BRAM? TAKE MY", "OLD WHETSTONE."
     stop
 .again:
     say "THE WHEEL TURNS,", "THE FLOUR FALLS."

@@ -17,7 +17,7 @@ route1_warps:
 
 route1_things:
     thing 4, 8, PIC_KID_LEFT, LEFT, 3, BEAT_LENA, STAYS, lena_script
-    thing 8, 9, INVISIBLE, DOWN, 0, NONE, STAYS, route1_sign
+    thing 8, 9, SIGN, DOWN, 0, NONE, STAYS, route1_sign
     end_of_list
 
 lena_script:

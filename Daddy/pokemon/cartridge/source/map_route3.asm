@@ -20,7 +20,7 @@ route3_warps:
 route3_things:
     thing 8, 12, PIC_KID_LEFT, LEFT, 3, BEAT_MARA, STAYS, mara_script
     thing 3, 12, PIC_KID, DOWN, 3, BEAT_TOBY, STAYS, toby_script
-    thing 9, 12, INVISIBLE, DOWN, 0, NONE, STAYS, route3_sign
+    thing 9, 12, SIGN, DOWN, 0, NONE, STAYS, route3_sign
     end_of_list
 
 mara_script:

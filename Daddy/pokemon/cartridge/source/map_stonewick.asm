@@ -22,7 +22,7 @@ stonewick_warps:
 stonewick_things:
     thing 7, 13, PIC_GUARD, DOWN, 0, BEAT_LEADER1, GOES, east_guard
     thing 5, 11, PIC_ELDER, DOWN, 0, NONE, STAYS, mason
-    thing 11, 11, INVISIBLE, DOWN, 0, NONE, STAYS, stonewick_sign
+    thing 11, 11, SIGN, DOWN, 0, NONE, STAYS, stonewick_sign
     end_of_list
 
 east_guard:

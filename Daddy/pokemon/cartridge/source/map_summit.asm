@@ -12,12 +12,14 @@ route22_cells:
     row XXXXXXXXXXXX
 
 route22_warps:
-    warp 2, 5, 120, 5, 2
+    warp 2, 5, 108, 12, 3
     end_of_list
 
 route22_things:
     thing 5, 5, PIC_GUARD, DOWN, 0, PASSED_WATCH1, GOES, watch1
     thing 4, 5, PIC_GUARD, DOWN, 0, PASSED_WATCH2, GOES, watch2
+    thing 3, 5, PIC_GUARD, DOWN, 0, PASSED_WATCH3, GOES, watch3
+    thing 6, 5, PIC_SHRUB, DOWN, 0, 0, REGROWS, shrub
     end_of_list
 
 watch1:
@@ -29,6 +31,14 @@ watch2:
     if_clear BEAT_LEADER3, no_bells
     set_flag PASSED_WATCH2
     say "AND THE SPARK! GO", "UP, BELL RINGER."
+    stop
+watch3:
+    if_set BLESSED, .light
+    say "BRING A LIGHT, AND", "OUR ELDER'S WORD."
+    stop
+.light:
+    set_flag PASSED_WATCH3
+    say "THE LIGHT OF GULL", "ISLE! UP YOU GO."
     stop
 no_bells:
     say "I HEAR TOO FEW", "BELLS AROUND YOU."
@@ -44,7 +54,7 @@ summit_cells:
     row MMEMMM
 
 summit_warps:
-    warp 6, 2, 33, 3, 5
+    warp 6, 2, 198, 1, 17
     warp 0, 2, 118, 4, 2
     end_of_list
 
@@ -56,6 +66,7 @@ champion_script:
     say "ODA: I HAVE WAITED", "A LONG TIME. COME!"
     fight CHAMPION
     set_flag BEAT_CHAMPION
+    heal_party
     say "ODA: THE HALL IS", "YOURS. RING THEM!"
     stop
 

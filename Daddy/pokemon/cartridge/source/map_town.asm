@@ -23,7 +23,7 @@ town_warps:
 town_things:
     thing 5, 7, PIC_GUARD, DOWN, 0, GOT_STARTER, GOES, town_guard
     thing 3, 8, PIC_WOMAN, DOWN, 0, NONE, STAYS, neighbour
-    thing 9, 10, INVISIBLE, DOWN, 0, NONE, STAYS, town_sign
+    thing 9, 10, SIGN, DOWN, 0, NONE, STAYS, town_sign
     end_of_list
 
 town_guard:

@@ -1,9 +1,12 @@
 ; Entering a map: its record, its things, its place among its neighbours.
 MAP_RECORD equ 23
+WARP_BY_SCRIPT equ 3
+MAP_FRAMES equ 3            ; for so long map and place do not belong together, as in the real game
+TOWER_SET  equ 15           ; its wind lets nobody open a bag
 
 enter_map:                  ; map a at y = b, x = c, through a door: the picture goes dark and comes back
     call read_map
-    ld a, $FF
+    ld a, KEYS_ALL
     ld [wJoyIgnore], a
     call fade_out
     call screen_settled
@@ -19,8 +22,10 @@ enter_map:                  ; map a at y = b, x = c, through a door: the picture
     xor a
     ldh [SCX], a
     ldh [SCY], a
-    ld [wJoyIgnore], a
     ldh [IFR], a
+    ld hl, wStatus3
+    res WARP_BY_SCRIPT, [hl]
+    call settle_keys
     ld a, %11100100
     ldh [hPalette], a
     ldh [BGP], a
@@ -53,8 +58,11 @@ read_map:                   ; the same without the picture; $FF is the last row 
     call place_player
     call note_links
     call load_objects
+    call load_signs
     call load_warps
     call load_cells
+    xor a
+    ld [wCutHere], a
     ld hl, wOam
     ld bc, 160
     call clear
@@ -86,6 +94,12 @@ read_map_head:              ; from the record at hl; b, c as in read_map
     ld e, a
     ld a, [hl+]
     ld [wTileset], a
+    cp TOWER_SET
+    ld a, 0
+    jr nz, .keys
+    ld a, KEYS_MENU
+.keys:
+    ld [wMapKeys], a
     ld a, [hl]
     ld [wBorder], a
     ld a, b
@@ -110,13 +124,21 @@ read_map_head:              ; from the record at hl; b, c as in read_map
     ld [wBlocksWide], a
     ret
 
-place_player:               ; map, y and x change together
+place_player:               ; map, y and x change together; where a script leads, the map comes first
     ld a, [wMapPtr]
     ld l, a
     ld a, [wMapPtr + 1]
     ld h, a
     ld a, [hl]
     ld [wMap], a
+    ld a, [wStatus3]
+    bit WARP_BY_SCRIPT, a
+    jr z, .place
+    push bc
+    ld a, MAP_FRAMES
+    call wait_frames
+    pop bc
+.place:
     ld a, b
     ld [wY], a
     swap a
@@ -143,94 +165,6 @@ word_at:                    ; hl = the word at hl
     ld h, [hl]
     ld l, a
     ret
-
-load_objects:
-    ld bc, 9
-    call record_at
-    call word_at
-    ld de, wObjects
-    ld b, 0
-.next:
-    ld a, [hl]
-    inc a
-    jr z, .done
-    inc b
-    push bc
-    ld b, 8
-    call copy_short
-    pop bc
-    jr .next
-.done:
-    ld a, b
-    ld [wObjectCount], a
-    ret
-
-load_warps:                 ; and write them down where the real game has them
-    ld bc, 7
-    call record_at
-    call word_at
-    ld a, l
-    ld [wWarps], a
-    ld a, h
-    ld [wWarps + 1], a
-    ld de, wWarpEntries
-    ld b, 0
-.next:
-    ld a, [hl+]
-    cp $FF
-    jr z, .done
-    ld [de], a
-    inc de
-    ld a, [hl+]
-    ld [de], a
-    inc de
-    ld a, b
-    ld [de], a
-    inc de
-    ld a, [hl+]
-    ld [de], a
-    inc de
-    inc hl
-    inc hl
-    inc b
-    jr .next
-.done:
-    ld a, b
-    ld [wWarpCount], a
-    ret
-
-note_links:                 ; neighbours and what lives in the grass
-    ld bc, 11
-    call record_at
-    ld de, wLinks
-    ld b, 8
-    call copy_short
-    ld de, wGrass
-    ld b, 4
-    call copy_short
-    ld a, [wGrass + 2]
-    ld [wGrassRate], a
-    ld hl, wLinks
-    ld de, connection_bits
-    ld bc, $0400
-.next:
-    ld a, [hl+]
-    inc hl
-    inc a
-    jr z, .none
-    ld a, [de]
-    or c
-    ld c, a
-.none:
-    inc de
-    dec b
-    jr nz, .next
-    ld a, c
-    ld [wConnections], a
-    ret
-
-connection_bits:
-    db 4, 8, 2, 1
 
 copy_short:                 ; b bytes from hl to de
     ld a, [hl+]

@@ -10,26 +10,27 @@ world_frame:
     jp nz, walk_frame
     ld a, [wScript + 1]
     and a
-    jp nz, run_script
+    jp nz, scene_frame
     ldh a, [hPressed]
     bit KEY_A, a
     jp nz, interact
     bit KEY_START, a
-    jp nz, open_status
+    jp nz, open_start
     ldh a, [hHeld]
     ld bc, (DOWN * 256) + 4
     bit 7, a
-    jr nz, .go
+    jr nz, set_out
     ld bc, (UP * 256) + 8
     bit 6, a
-    jr nz, .go
+    jr nz, set_out
     ld bc, (LEFT * 256) + 2
     bit 5, a
-    jr nz, .go
+    jr nz, set_out
     ld bc, (RIGHT * 256) + 1
     bit 4, a
     ret z
-.go:
+
+set_out:                    ; a step in direction b, whose bit is c, if the ground allows it
     ld a, b
     ld [wFacing], a
     ld a, c
@@ -39,7 +40,7 @@ world_frame:
     call cell_rule
     ld b, a
     bit 2, b                ; LEDGE
-    jr nz, .ledge
+    jr nz, hop
     and WALK
     ret z
     call find_object
@@ -47,7 +48,8 @@ world_frame:
     call draw_ahead
     ld a, 1
     jr start_step
-.ledge:
+
+hop:                        ; downwards only
     ld a, [wFacing]
     cp DOWN
     ret nz
@@ -181,8 +183,14 @@ walk_frame:                 ; player and picture move by the same number of pixe
     res 6, [hl]
 
 finish_step:                ; doors first, then watchers, then what lives in the grass
+    call note_ahead
+    ld a, [wScript + 1]
+    and a
+    ret nz                  ; a script walks: it knows where
     call find_warp
     jp c, enter_map
+    call find_fork
+    jp c, warp_by_script
     call watched
     ret c
     ld a, [wPartyCount]

@@ -1,5 +1,6 @@
 ; People and things. An object is 8 bytes: y, x, picture, direction + 16 * cells watched, flag,
-; STAYS or GOES, script.
+; STAYS or another kind, script.
+O_PICTURE equ 2
 O_LOOK   equ 3
 O_FLAG   equ 4
 O_SCRIPT equ 6
@@ -66,10 +67,28 @@ object_gone:                ; nz when the object at hl has left; keeps hl
     ld c, a
     ld a, [hl]
     and a
-    jr z, .here
+    jr z, .told             ; STAYS
+    cp REGROWS
+    jr z, .shrub
+    cp COMES
     ld a, c
+    jr z, .comes
     call test_flag
-.here:
+    jr .told
+.comes:
+    call test_flag
+    jr nz, .come
+    inc a                   ; not yet
+    jr .told
+.come:
+    xor a
+    jr .told
+.shrub:
+    ld a, c
+    call bit_mask
+    ld hl, wCutHere
+    and [hl]
+.told:
     pop hl
     ret
 

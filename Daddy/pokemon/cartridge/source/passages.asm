@@ -1,5 +1,4 @@
 ; From map to map: doors and edges.
-
 find_warp:                  ; carry, and a, b, c for enter_map, when this cell is one
     ld a, [wWarps]
     ld l, a

@@ -40,6 +40,17 @@ wBlitColumn  equ $C04E
 wBlitHeight  equ $C04F
 wBlitWidth   equ $C050
 wNeeds       equ $C046      ; experience still needed for the next level, per slot
+wControl     equ $C051      ; 1: a script has control, until it ends
+wMapKeys     equ $C052      ; buttons that do nothing on this map, as wJoyIgnore
+wPause       equ $C053      ; frames that a script still waits
+wCutHere     equ $C055      ; bit n: shrub n of this map is cut down
+wMenu        equ $C056      ; which menu is open, see constants.asm
+wPurpose     equ $C057      ; what a member of the party is chosen for
+wChosenSlot  equ $C058
+wLength      equ $C059      ; of a list of which one is taken out
+wSecret      equ $C05A      ; two: the true stairs on each floor, 1 to 3; 0 before one was told
+wBoxKinds    equ $C060      ; creature index for each place in the box
+wBoxNeeds    equ $C074      ; experience still needed, likewise
 wSeed        equ $C0F0      ; mixed into every random number; an environment may write it
 
 wOam         equ $C300
@@ -49,8 +60,14 @@ wObjects     equ $CB00      ; objects of the current map, 8 bytes each
 ; The real game's places
 wFacing      equ $C109      ; * 0 down, 4 up, 8 left, 12 right
 wScreen      equ $C3A0      ; * 20x18 tiles
+wMenuTop     equ $CC24      ; * where the first entry of the open menu stands: row, column
+wMenuItem    equ $CC26      ; * the entry that is pointed at
+wMenuLast    equ $CC28      ; *
+wBagCursor   equ $CC2C      ; *
 wActiveSlot  equ $CC2F      ; * party slot that fights
-wJoyIgnore   equ $CD6B      ; * non-zero: buttons are ignored
+wListScroll  equ $CC36      ; *
+wAutoSteps   equ $CD38      ; * steps that a script still walks the player
+wJoyIgnore   equ $CD6B      ; * bits of buttons that do nothing
 wBattleResult equ $CF0B     ; * 0 won, 1 lost, 2 draw
 wFontLoaded  equ $CFC4      ; * bit 0: a text box or menu is up
 wWalkCounter equ $CFC5      ; * frames left of this step
@@ -64,7 +81,7 @@ wInBattle    equ $D057      ; * 0 none, 1 wild, 2 trainer, $FF just lost
 wOpponent    equ $D059      ; * species, or trainer class + 200
 wGymLeader   equ $D05C      ; *
 wEscaped     equ $D078      ; *
-wTextBoxId   equ $D125      ; *
+wTextBoxId   equ $D125      ; * 1 a message, $14 a question with two answers
 wStepsCalm   equ $D13C      ; * steps without encounter left
 wPlayerName  equ $D158      ; *
 wPartyCount  equ $D163      ; *
@@ -96,6 +113,8 @@ wBlocksWide  equ $D369      ; *
 wConnections equ $D370      ; * right 1, left 2, down 4, up 8
 wWarpCount   equ $D3AE      ; *
 wWarpEntries equ $D3AF      ; * y, x, target warp, target map
+wSignCount   equ $D4B0      ; *
+wSigns       equ $D4B1      ; * y, x
 wObjectCount equ $D4E1      ; *
 wMoving      equ $D528      ; *
 wDirection   equ $D52A      ; *
@@ -104,7 +123,9 @@ wTownsSeen   equ $D70B      ; *
 wMyStarter   equ $D717      ; *
 wRefuge      equ $D719      ; * map to wake up in after a defeat
 wBeatGym     equ $D72A      ; *
+wStatus3     equ $D72D      ; * 3 a warp by script is under way
 wStatus4     equ $D72E      ; * 2 used a centre, 3 got the starter, 5 battle over
+wStatus5     equ $D730      ; * 7 a script walks the player
 wStatus6     equ $D732      ; * 0 clock runs
 wMoveFlags   equ $D736      ; * 6 ledge
 wEvents      equ $D747      ; *
@@ -115,6 +136,11 @@ wHours       equ $DA41      ; *
 wMinutes     equ $DA43      ; *
 wSeconds     equ $DA44      ; *
 wFrames      equ $DA45      ; *
+wBoxCount    equ $DA80      ; *
+wBoxSpecies  equ $DA81      ; * 20 and a terminator
+wBoxMons     equ $DA96      ; * 20 x 33: the first bytes of a party record
+BOX_SIZE     equ 20
+BOX_MON_SIZE equ 33
 
 hDma         equ $FF80      ; 10 bytes of code
 hScrollX     equ $FFAE      ; *
@@ -127,3 +153,5 @@ hRandomLow   equ $FFD4      ; *
 hFrame       equ $FFD5      ; *
 hVblank      equ $FFD6      ; *
 hPalette     equ $FFD7
+hEarly       equ $FFD9      ; 1 from the vertical blank to FIRST_LINE
+hRaw         equ $FFD8      ; buttons that are down, whatever is ignored

@@ -78,6 +78,7 @@ draw_box:                   ; frame of the text box, rows 12 to 17
     ret
 
 close_window:               ; back to the world: status line at the foot of the screen
+    call note_ahead
     xor a
     ld [wTextBoxId], a
     ld [wFontLoaded], a

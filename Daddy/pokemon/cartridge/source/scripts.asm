@@ -1,5 +1,5 @@
-; The small language of events (macros.asm). A script runs until it waits for a text box or a
-; fight; de is its next byte while a word is carried out.
+; The small language of events (macros.asm). A script runs until it waits for a text box, a fight,
+; a walk or a pause; de is its next byte while a word is carried out.
 
 run_script:
     ld a, [wScript]
@@ -16,7 +16,9 @@ script_next:
 
 script_words:
     dw word_stop, word_say, word_set, word_if_set, word_if_clear, word_fight, word_heal
-    dw word_creature, word_badge, word_item, word_rest, word_finish
+    dw word_creature, word_badge, word_item, word_rest, word_finish, word_take, word_if_item
+    dw word_control, word_walk, word_pause, word_go, word_ask, word_secret, word_flip
+    dw word_machine, word_cut
 
 script_wait:                ; go on here later
     ld a, e
@@ -25,16 +27,38 @@ script_wait:                ; go on here later
     ld [wScript + 1], a
     ret
 
+start_text_script:          ; the script at hl, once the open menu is closed
+    ld a, l
+    ld [wScript], a
+    ld a, h
+    ld [wScript + 1], a
+    xor a
+    ld [wMode], a
+    jp close_window
+
 word_stop:
+    call end_script
+    jp settle_keys
+
+end_script:                 ; a = 0
     xor a
     ld [wScript], a
     ld [wScript + 1], a
+    ld [wControl], a
     ret
 
 word_say:
     ld h, d
     ld l, e
     call open_text
+    ld d, h
+    ld e, l
+    jr script_wait
+
+word_ask:                   ; the answer goes on behind the label, or at it (menu_ask.asm)
+    ld h, d
+    ld l, e
+    call open_question
     ld d, h
     ld e, l
     jr script_wait
@@ -47,13 +71,24 @@ word_set:
     pop de
     jr script_next
 
+word_flip:
+    ld a, [de]
+    inc de
+    push de
+    call flag_place
+    ld a, [hl]
+    xor b
+    ld [hl], a
+    pop de
+    jp script_next
+
 word_if_set:
     call script_flag
     jr nz, script_jump
 script_skip:
     inc de
     inc de
-    jr script_next
+    jp script_next
 
 word_if_clear:
     call script_flag
@@ -64,7 +99,7 @@ script_jump:
     ld a, [hl+]
     ld d, [hl]
     ld e, a
-    jr script_next
+    jp script_next
 
 script_flag:                ; nz when the flag named next is set
     ld a, [de]
@@ -89,49 +124,6 @@ word_heal:
     push de
     call heal_party
     pop de
-    jr script_next
-
-word_creature:
-    ld a, [de]
-    inc de
-    ld b, a
-    ld a, [de]
-    inc de
-    ld c, a
-    push de
-    call add_creature
-    pop de
-    jp script_next
-
-word_badge:
-    ld a, [de]
-    inc de
-    ld b, a
-    ld hl, wBadges
-    ld a, [hl]
-    or b
-    ld [hl], a
-    ld hl, wBeatGym
-    ld a, [hl]
-    or b
-    ld [hl], a
-    jp script_next
-
-word_item:                  ; one more pair (thing, 1) in the bag
-    ld a, [wBagCount]
-    ld c, a
-    ld b, 0
-    inc a
-    ld [wBagCount], a
-    ld hl, wBag
-    add hl, bc
-    add hl, bc
-    ld a, [de]
-    inc de
-    ld [hl+], a
-    ld a, 1
-    ld [hl+], a
-    ld [hl], $FF
     jp script_next
 
 word_rest:
@@ -144,3 +136,8 @@ word_rest:
 word_finish:
     call word_stop
     jp open_ending
+
+word_machine:
+    call script_wait
+    ld a, MENU_MACHINE
+    jp open_menu

@@ -103,7 +103,9 @@ place_object:               ; the object at hl to the sprites at de
     ld h, d
     ld l, e
     ld d, a
-    cp INVISIBLE
+    cp SIGN
+    jr c, put_sprite
+    bit 7, a                ; MIRROR
     jr nz, put_sprite
 .gone:
     ld h, d

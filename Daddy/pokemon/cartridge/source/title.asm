@@ -4,16 +4,7 @@ TITLE_FRAMES equ 60
 open_title:
     call clear_screen
     ld hl, title_text
-.line:                      ; place, text; ends with a zero place
-    ld a, [hl+]
-    ld e, a
-    ld a, [hl+]
-    ld d, a
-    or e
-    jr z, .drawn
-    call print
-    jr .line
-.drawn:
+    call print_lines
     ld a, MODE_TITLE
     ld [wMode], a
     ld a, $FF
@@ -53,7 +44,7 @@ title_frame:
     ld hl, wTimer
     dec [hl]
     jr z, new_game
-    ldh a, [hPressed]
+    ldh a, [hRaw]           ; the only screen that looks at buttons which are ignored
     and %00001011
     ret z
 new_game:
@@ -63,6 +54,8 @@ new_game:
     call copy
     ld a, $FF
     ld [wSpecies], a
+    ld [wBoxSpecies], a
+    ld [wBag], a
     ld a, $30
     ld [wMoney + 1], a      ; 3000
     ld a, 1
@@ -76,10 +69,7 @@ new_game:
     ld a, START_MAP
     ld b, START_Y
     ld c, START_X
-    call enter_map
-    xor a
-    ld [wJoyIgnore], a
-    ret
+    jp enter_map
 
 player_name:
     db "ROBIN", END

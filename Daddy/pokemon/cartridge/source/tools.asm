@@ -88,6 +88,16 @@ bit_mask:                   ; a = 1 << (a & 7)
     jr nz, .shift
     ret
 
+print_lines:                ; from hl: place, text, ...; ends with a zero place
+    ld a, [hl+]
+    ld e, a
+    ld a, [hl+]
+    ld d, a
+    or e
+    ret z
+    call print
+    jr print_lines
+
 print:                      ; text at hl to the screen at de, to END; then hl behind END
     ld a, [hl+]
     cp END

@@ -1,5 +1,5 @@
 ; What happens at every vertical blank: sprites, scrolling, up to six rows of the window, then
-; busy work in the place of music, the random number and the clock.
+; the random number and the clock.
 vblank:
     push af
     push bc
@@ -24,18 +24,14 @@ vblank:
     ld a, [wRowsLeft]
     and a
     call nz, copy_rows
-    ld bc, BUSY_WORK
-.busy:
-    dec bc
-    ld a, b
-    or c
-    jr nz, .busy
     call random
     ld hl, hFrame
     inc [hl]
     ld a, [wStatus6]
     bit 0, a
     call nz, clock
+    ld a, 1
+    ldh [hEarly], a
     xor a
     ldh [hVblank], a
     pop hl

@@ -203,17 +203,11 @@ draw_cell:                  ; the cell b below and c right of the player, four t
     pop hl
     add a, a
     add a, a
-    call put_tile
-    inc a
-    inc l
-    call put_tile
+    call put_tiles
     inc a
     ld de, 31
     add hl, de
-    call put_tile
-    inc a
-    inc l
-    call put_tile
+    call put_tiles
     pop bc
     ret
 
@@ -244,7 +238,7 @@ ring_address:               ; hl = tiles of that cell in the background's ring o
     add hl, de
     ret
 
-put_tile:                   ; a to [hl], when video memory is free
+put_tiles:                  ; a and the next one to [hl], when video memory is free
     push af
     di
 .busy:
@@ -252,6 +246,8 @@ put_tile:                   ; a to [hl], when video memory is free
     and 2
     jr nz, .busy
     pop af
+    ld [hl+], a
+    inc a
     ld [hl], a
     ei
     ret

@@ -68,9 +68,38 @@ maps:
     alone
     map 92, 9, 8, 7, VOID, gym3
     alone
+    map 93, 6, 6, 1, VOID, woodcutter
+    alone
+    map 94, 8, 12, 14, WATER, boat
+    alone
+    map 8, 16, 16, 0, WATER, isle
+    links NONE, 0, NONE, 0, NONE, 0, NONE, 0
+    wild PUDDLO, FLAPJAY, 12, 3
+    map 171, 6, 8, 6, VOID, isle_centre
+    alone
+    map 167, 6, 6, 1, VOID, keeper
+    alone
+    map 165, 14, 16, 17, ROCK, grotto
+    links NONE, 0, NONE, 0, NONE, 0, NONE, 0
+    wild GRUMBO, PUDDLO, 12, 3
+    map 142, 7, 9, 15, VOID, tower1
+    alone
+    map 143, 7, 9, 15, VOID, tower2
+    alone
+    map 144, 7, 9, 15, VOID, tower3
+    alone
     map 33, 10, 12, 0, ROCK, route22
     links NONE, 0, NONE, 0, NONE, 0, 1, 0
     wild ZAPMOTH, GRUMBO, 12, 3
+    map 108, 14, 20, 17, ROCK, climb1
+    links NONE, 0, NONE, 0, NONE, 0, NONE, 0
+    wild GRUMBO, ZAPMOTH, 12, 3
+    map 194, 14, 20, 17, ROCK, climb2
+    links NONE, 0, NONE, 0, NONE, 0, NONE, 0
+    wild ZAPMOTH, GRUMBO, 12, 3
+    map 198, 14, 20, 17, ROCK, climb3
+    links NONE, 0, NONE, 0, NONE, 0, NONE, 0
+    wild GRUMBO, FLAPJAY, 12, 3
     map 120, 7, 6, 7, VOID, summit
     alone
     map 118, 6, 6, 7, VOID, hall

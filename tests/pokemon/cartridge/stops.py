@@ -1,0 +1,56 @@
+"""Moments to begin tests from (`Daddy.pokemon.cartridge.stops`), played to once per process."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from Daddy.pokemon.cartridge.facts import Facts
+from Daddy.pokemon.cartridge.player import Player
+from Daddy.pokemon.cartridge.roads import Place, stands
+from Daddy.pokemon.cartridge.stops import STOPS, free, holds
+from tests.pokemon.cartridge.game import ROM, Game
+
+MOST_STEPS = 3_000
+PLAYER = Player(ROM)
+
+
+@lru_cache(maxsize=len(STOPS))
+def state_at(stop: str) -> bytes:
+    """Save state of the first moment of that kind in the scripted game."""
+    game = Game()
+    for _ in range(MOST_STEPS):
+        facts = game.facts()
+        if holds(stop, facts):
+            return game.emulator.save_state()
+        game.press(PLAYER.next_button(facts))
+    raise AssertionError(f"no {stop} within {MOST_STEPS} steps")
+
+
+def game_at(stop: str) -> Game:
+    """A game that goes on from there."""
+    game = Game()
+    game.emulator.load_state(state_at(stop))
+    return game
+
+
+class Guided(Player):
+    """Goes to one thing, whatever the story says."""
+
+    def __init__(self, thing: Place) -> None:
+        super().__init__(ROM)
+        self.thing = thing
+
+    def goal(self, facts: Facts) -> Place:
+        return self.thing
+
+
+def walk_to(game: Game, *thing: int) -> Game:
+    """Walk until the player faces the thing at (map, row, column), fights and texts included."""
+    guide = Guided(Place(*thing))
+    reach = stands(guide.atlas, guide.thing)
+    for _ in range(MOST_STEPS):
+        facts = game.facts()
+        if free(facts) and reach.get(facts.place) == facts.facing:
+            return game
+        game.press(guide.next_button(facts))
+    raise AssertionError(f"{thing} was not reached")
