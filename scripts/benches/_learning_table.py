@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from Daddy.core.intervals import Interval, of_mean, of_share
+from scripts.benches._intervals import share, spread
 
 _RESAMPLES = 10_000
 
@@ -40,10 +40,10 @@ class Result:
 def row(results: Sequence[Result]) -> dict[str, Any]:
     """One arm: how many got there, when, and what each run came to."""
     there = sum(one.reached is not None for one in results)
-    bound = "" if there == len(results) else " or more"
+    costs = [float(one.cost) for one in results]
     figures: dict[str, Any] = {
-        "reached": f"{there} of {len(results)}, {_percent(of_share(there, len(results)))}",
-        "steps_mean": f"{_range(of_mean([float(one.cost) for one in results]))}{bound}",
+        "reached": share(there, len(results)),
+        "steps_mean": spread(costs, bound=there < len(results)),
         "steps": [one.reached for one in results],
         "milestones": [len(one.firsts) for one in results],
         "wall_s": [one.wall_s for one in results],
@@ -71,22 +71,11 @@ def _judged(results: Sequence[Result]) -> dict[str, Any]:
     if not told:
         return {}
     won, of = sum(hits for hits, _ in told), sum(count for _, count in told)
-    share = _percent(of_share(won, of))
     return {
         "final_policy_wins": [f"{hits} of {count}" for hits, count in told],
-        "final_policy_wins_all": f"{won} of {of}, {share}",
+        "final_policy_wins_all": share(won, of),
     }
 
 
 def _seconds(results: Sequence[Result]) -> float:
     return sum(one.wall_s for one in results) or 1.0
-
-
-def _range(one: Interval) -> str:
-    if one.low == float("-inf"):
-        return f"{one.middle:,.0f} (one seed: no interval)"
-    return f"{one.middle:,.0f} [{max(0.0, one.low):,.0f}, {one.high:,.0f}]"
-
-
-def _percent(one: Interval) -> str:
-    return f"{100 * one.middle:.0f} % [{100 * one.low:.0f}, {100 * one.high:.0f}]"

@@ -19,6 +19,7 @@ from scripts.benches import _learning_parts as parts
 from scripts.benches import _learning_places as places
 from scripts.benches import _learning_poison as poison
 from scripts.benches import _learning_random, learning
+from scripts.benches._curves import Curve, figures
 from scripts.benches._learning_picture import band
 from scripts.benches._learning_runs import WON, Arm, Part, Run, Story
 from scripts.benches._learning_table import Result, ratio, row
@@ -81,8 +82,21 @@ def test_what_did_not_get_there_makes_a_bound_and_never_a_figure() -> None:
     assert ratio(never, never).startswith("unknown")
     told = row(never)
     assert told["reached"].startswith("1 of 2, 50 %")
-    assert told["steps_mean"].endswith("or more")
+    assert told["steps_mean"] == "900 [0, 2,171] or more"
     assert told["steps"] == [None, 800]
+
+
+def test_cartpoles_table_has_steps_and_seconds_with_their_intervals() -> None:
+    def curve(seed: int, solved_at: int | None) -> Curve:
+        return Curve(seed, [100], [9.0], solved_at, 4000, 10.0 * seed, 480.0)
+
+    solved = figures([curve(1, 1000), curve(2, 3000)], 475.0)
+    assert solved["steps_mean"] == "2,000 [0, 14,706]"
+    assert solved["wall_s_mean"] == "15 [0, 79]"
+    one_not = figures([curve(1, 1000), curve(2, None)], 475.0)
+    assert str(one_not["steps_mean"]).startswith("2,500 [")
+    assert str(one_not["steps_mean"]).endswith("or more")
+    assert figures([curve(1, 1000)], 475.0)["steps_mean"] == "1,000 (one seed: no interval)"
 
 
 def test_a_curve_is_the_mean_over_runs_and_an_ended_one_keeps_what_it_had() -> None:
