@@ -1,7 +1,6 @@
 """``scripts/bench NAME [--quick] [--json FILE]``: run one bench and show its figures.
 
-A bench may have OPTIONS of its own that its `run` takes, each with a word of help: then it is the
-path of a folder, or with what argparse is to be told of it.
+A bench may have OPTIONS of its own: names of paths that its `run` takes, with a word of help.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     name = parser.parse_known_args(argv)[0].name
     bench = importlib.import_module(f"scripts.benches.{name}")
-    own: Mapping[str, str | Mapping[str, Any]] = getattr(bench, "OPTIONS", {})
+    own: Mapping[str, str | Mapping[str, Any]] = getattr(bench, "OPTIONS", {})  # or for argparse
     for option, how in own.items():
         folder = {"type": Path, "metavar": "DIR", "help": how}
         parser.add_argument(f"--{option}", **(folder if isinstance(how, str) else how))
