@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from Daddy.core.reward import Reward
 from Daddy.core.rom import load_rom
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story
+from Daddy.pokemon.cartridge import player
 from Daddy.pokemon.cartridge.atlas import GRASS, WALK, Atlas, read_atlas
 from Daddy.pokemon.cartridge.player import BEDS, BUTTONS, QUEST, Facts, Player
 from Daddy.pokemon.cartridge.roads import Place, stands
@@ -29,6 +30,8 @@ NAME = "farmers"
 STEPS, QUICK_STEPS = 8_192, 256
 SPAN = 1_024
 """Steps after which the memory is forgotten: often, for whoever would live on that."""
+_LENT = "got_key"
+"""The milestone with which one has what the borrower wants."""
 Press = Callable[[Facts], str]
 Deed = Callable[[Progress, Progress], bool]
 """Whether a step did what the farmer is after."""
@@ -93,7 +96,7 @@ def farmers(rom: bytes) -> Iterator[Farmer]:
     for begin, machine in _machines(atlas):
         yield Farmer("store away", begin, Storer(rom, machine).next_button, _was_stored)
     for begin, who in _receivers():
-        yield Farmer("hand over", begin, Rounds(rom, who).next_button, _was_spoken_to)
+        yield Farmer("hand over", begin, Rounds(rom, who).next_button, _was_handed)
 
 
 class _Pacing:
@@ -136,10 +139,13 @@ def _machines(atlas: Atlas) -> Iterator[tuple[str, Place]]:
 
 
 def _receivers() -> Iterator[tuple[str, Place]]:
-    """The last one to whom something was brought."""
+    """Who borrows a thing and gives it back, again and again; else the last one who got one."""
+    borrower = getattr(player, "BORROWER", None)
     brought = [flag.name for flag in STORY if flag.name.endswith("_BROUGHT")]
-    for name in brought[-1:]:
-        yield name.lower(), QUEST[name]
+    if borrower is not None:
+        yield _LENT, borrower
+    elif brought:
+        yield brought[-1].lower(), QUEST[brought[-1]]
 
 
 def _never(_was: Progress, _now: Progress) -> bool:
@@ -156,8 +162,9 @@ def _was_stored(was: Progress, now: Progress) -> bool:
     return byte(was.image, ram.BOX_COUNT) != byte(now.image, ram.BOX_COUNT)
 
 
-def _was_spoken_to(was: Progress, now: Progress) -> bool:
-    return now.text_box and not was.text_box
+def _was_handed(was: Progress, now: Progress) -> bool:
+    """A thing less or more, or at least a word about it."""
+    return was.item_bits != now.item_bits or (now.text_box and not was.text_box)
 
 
 def _watch(rom: Path, farmer: Farmer, steps: int) -> dict[str, Any]:
@@ -166,23 +173,35 @@ def _watch(rom: Path, farmer: Farmer, steps: int) -> dict[str, Any]:
     begin = start(rom, farmer.begin) if farmer.begin else None
     weights = Reward(memory_steps=SPAN)
     options: dict[str, Any] = {"init_state": begin, "cache_dir": rom.parent, "weights": weights}
-    env, earned = OpenGame(rom, episode_steps=steps + 1, **options), Counter[str]()
-    played = deeds = 0
+    env, earned = OpenGame(rom, episode_steps=steps + 1, **options), list[dict[str, float]]()
+    won, deeds = False, 0
     try:
         env.reset(seed=0)
-        while played < steps:
-            was, played = env.progress, played + 1
+        while len(earned) < steps and not won:
+            was = env.progress
             _, _, won, _, info = env.step(BUTTONS.index(farmer.press(env.facts())))
-            earned.update(info["reward_parts"])
+            earned.append(info["reward_parts"])
             deeds += farmer.deed(was, env.progress)
-            if won:
-                break
     finally:
         env.close()
-    return _told(earned, deeds, played)
+    return {**_told(earned), "deeds": deeds}
 
 
-def _told(earned: Counter[str], deeds: int, steps: int) -> dict[str, Any]:
-    per_1000 = {part: round(1000 * value / steps, 3) for part, value in earned.most_common()}
-    whole = round(1000 * sum(earned.values()) / steps, 2)
-    return {"steps": steps, "reward_per_1000": whole, "by_part": str(per_1000), "deeds": deeds}
+def _told(earned: Sequence[Mapping[str, float]]) -> dict[str, Any]:
+    """All of it, and its second half: by then whoever farms is where its farm is."""
+    whole, late = _per_1000(earned), _per_1000(earned[len(earned) // 2 :])
+    return {
+        "steps": len(earned),
+        "reward_per_1000": round(sum(whole.values()), 2),
+        "in_the_second_half": round(sum(late.values()), 2),
+        "by_part": str(whole),
+        "by_part_in_the_second_half": str(late),
+    }
+
+
+def _per_1000(earned: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """Reward of 1,000 steps by part, the largest first."""
+    total = Counter[str]()
+    for parts in earned:
+        total.update(parts)
+    return {part: round(1000 * value / len(earned), 3) for part, value in total.most_common()}

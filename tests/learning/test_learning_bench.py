@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from Daddy.core.errors import UsageError
+from Daddy.core.events import read_events
 from Daddy.learning.checkpoint import load_newest
 from Daddy.pokemon import story
 from Daddy.pokemon.archive.env import Access, ArchivedEnv
@@ -21,8 +23,10 @@ from scripts.benches import _learning_poison as poison
 from scripts.benches import _learning_random, learning
 from scripts.benches._curves import Curve, figures
 from scripts.benches._learning_picture import band
+from scripts.benches._learning_pool import Pool, StoppedError
 from scripts.benches._learning_runs import WON, Arm, Part, Run, Story
 from scripts.benches._learning_table import Result, ratio, row
+from tests.patience import until
 from tests.pokemon.archive.players import advance
 
 PART = Part("quest", (parts.PPO, parts.RANDOM), WON, 1000, judged=("PPO",))
@@ -129,6 +133,34 @@ def played(folder: Path, game: Path, steps: int, seed: int = 1) -> list[bytes]:
     assert found is not None
     assert found.checkpoint.step == steps
     return [one.numpy().tobytes() for _, one in sorted(found.checkpoint.tensors.items())]
+
+
+def test_an_interrupted_run_goes_on_and_an_ended_one_is_not_repeated(
+    tmp_path: Path, game: Path
+) -> None:
+    """With real children: one is stopped somewhere, the next ends what it began."""
+    small = {"num_envs": 2, "horizon": 8, "rom": str(game), "episode_steps": 5_000}
+    part = Part("quest", (), WON, 1_600, {"training": small})
+    run, told = Run(tmp_path, part, parts.RANDOM, 1), list[str]()
+    impatient = Pool(game, 1, told.append)
+    threading.Thread(target=stop_once_it_plays, args=(impatient, run)).start()
+    with pytest.raises(StoppedError):
+        list(impatient.play([run]))
+    assert not run.done.exists()
+    begun = run.story().step
+    assert begun < part.limit
+    for _ in range(2):
+        assert list(Pool(game, 1, told.append).play([run])) == [run]
+    steps = [event["step"] for event in read_events(run.paths.events)]
+    assert max(steps) == run.story().step == part.limit
+    assert len(list(run.paths.events.glob("*.jsonl"))) == 2
+    assert len(told) == 1
+    assert "won" not in run.story().firsts
+
+
+def stop_once_it_plays(pool: Pool, run: Run) -> None:
+    until(lambda: run.story().step > 0)
+    pool.stop.set()
 
 
 def test_places_are_the_cartridges_own_or_left_out(game: Path) -> None:
