@@ -32,6 +32,8 @@ SPAN = 1_024
 """Steps after which the memory is forgotten: often, for whoever would live on that."""
 _LENT = "got_key"
 """The milestone with which one has what the borrower wants."""
+_HURT = 0.9
+"""Part of the party's hit points below which the one who farms beds goes to one."""
 Press = Callable[[Facts], str]
 Deed = Callable[[Progress, Progress], bool]
 """Whether a step did what the farmer is after."""
@@ -59,6 +61,14 @@ class Rounds(Player):
         if facts.place in stands(self.atlas, self._places[self._next]):
             self._next = (self._next + 1) % len(self._places)
         return self._places[self._next]
+
+
+class Grazer(Rounds):
+    """Walks through tall grass, and goes to bed with every scratch."""
+
+    def goal(self, facts: Facts) -> Place:
+        """The nearest bed, or the next patch."""
+        return self._nearest_bed(facts) if facts.health < _HURT else super().goal(facts)
 
 
 class Storer(Rounds):
@@ -92,7 +102,7 @@ def farmers(rom: bytes) -> Iterator[Farmer]:
     yield Farmer("idle", first, lambda _: "b", lambda *_: True)
     yield Farmer("reset", first, _Pacing(), lambda was, now: (was.y, was.x) != (now.y, now.x))
     for begin, grass in _fields(atlas):
-        yield Farmer("heal", begin, Rounds(rom, *grass).next_button, _was_healed)
+        yield Farmer("heal", begin, Grazer(rom, *grass).next_button, _was_healed)
     for begin, machine in _machines(atlas):
         yield Farmer("store away", begin, Storer(rom, machine).next_button, _was_stored)
     for begin, who in _receivers():

@@ -158,6 +158,23 @@ def test_an_interrupted_run_goes_on_and_an_ended_one_is_not_repeated(
     assert "won" not in run.story().firsts
 
 
+def test_a_learner_as_users_run_it_is_measured_and_its_final_policy_judged(
+    tmp_path: Path, game: Path
+) -> None:
+    small = {"num_envs": 2, "horizon": 32, "batch_size": 32, "rom": str(game), "episode_steps": 50}
+    part = Part("quest", (), WON, 128, {"training": small}, (parts.PPO_ARCHIVE.name,))
+    run = Run(tmp_path, part, parts.PPO_ARCHIVE, 1)
+    assert list(Pool(game, 2, print).play([run])) == [run]
+    found = learning._result(run)
+    assert (found.reached, found.steps, found.won) == (None, 128, (0, 2))
+    assert found.wall_s > 0.0
+    judged = json.loads(run.judged.read_text())
+    assert [one["steps"] for one in judged["episodes"]] == [50, 50]
+    assert judged["weights"] == "checkpoint at step 128"
+    learning.draw(tmp_path / "curves.png", {"quest": {run.arm.name: [found]}})
+    assert (tmp_path / "curves.png").stat().st_size > 10_000
+
+
 def stop_once_it_plays(pool: Pool, run: Run) -> None:
     until(lambda: run.story().step > 0)
     pool.stop.set()
