@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from Daddy.pokemon import story
 from scripts.benches import _learning_places as places
 from scripts.benches import _learning_poison as poison
 from scripts.benches._learning_runs import WON, Arm, Part
@@ -33,7 +35,7 @@ def parts(rom: Path, quick: bool) -> tuple[Part, ...]:
     """
     found = [_quest(), _errand(rom), _obstacle(rom), _poison()]
     made = [_at_home(part, rom) for part in found if part is not None]
-    return tuple(_shortened(part) for part in made) if quick else tuple(made)
+    return tuple(replace(part, limit=QUICK_LIMIT) if quick else part for part in made)
 
 
 def absent() -> dict[str, str]:
@@ -66,15 +68,12 @@ def _poison() -> Part:
 
 def _from(rom: Path, name: str, arms: tuple[Arm, ...], span: places.Span, limit: int) -> Part:
     start = {"training": {"start": str(places.start(rom, span.begin))}}
-    return Part(name, arms, span.goal, limit, start)
+    given = story.names(real=False).index(span.begin) + 1
+    return Part(name, arms, span.goal, limit, start, given=given)
 
 
 def _at_home(part: Part, rom: Path) -> Part:
     """With the game and the cache of start states in the bench's folder."""
     training = {"rom": str(rom), "cache_dir": str(rom.parent)}
     training |= part.settings.get("training", {})
-    return Part(part.name, part.arms, part.goal, part.limit, {"training": training}, part.judged)
-
-
-def _shortened(part: Part) -> Part:
-    return Part(part.name, part.arms, part.goal, QUICK_LIMIT, part.settings, part.judged)
+    return replace(part, settings={"training": training})

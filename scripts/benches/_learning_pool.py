@@ -158,14 +158,14 @@ def _note_code(run: Run) -> None:
 
 def _progress(run: Run, story: Story) -> str:
     limit = run.part.limit
-    return f"{run.name}: {story.step:,} of {limit:,} steps, {story.milestones} milestones"
+    return f"{run.name}: {story.step:,} of {limit:,} steps, milestones {story.milestones}"
 
 
 def _end(run: Run, story: Story) -> str:
     goal = "the end" if run.part.goal == WON else run.part.goal
     at = story.firsts.get(run.part.goal)
     came = f"{goal} at step {at:,}" if at is not None else f"{goal} not in {story.step:,} steps"
-    return f"{run.name}: {came}, {story.milestones} milestones, {run.seconds():.0f} s"
+    return f"{run.name}: {came}, milestones {story.milestones}, {run.seconds():.0f} s"
 
 
 def _failed(run: Run, code: int) -> DaddyError:

@@ -67,8 +67,9 @@ class Arm:
 class Part:
     """One question: its arms, what ends a run, and after how many steps it is given up.
 
-    `settings` are common to the arms; `judged` names those whose final policy is judged. The first
-    victory says little of that, so they learn on until their steps are used up.
+    `settings` are the arms' common ones, `given` milestones are held at the start, `judged` names
+    the arms whose final policy is judged: the first victory says little of that, so they learn on
+    until their steps are used up.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Part:
     limit: int
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     judged: tuple[str, ...] = ()
+    given: int = 0
 
 
 @dataclass(frozen=True)

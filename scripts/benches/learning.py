@@ -25,6 +25,7 @@ from Daddy.core.files import read_json
 from Daddy.core.machine import usable_cores
 from Daddy.core.rom import load_rom
 from Daddy.learning.prepare import prepare
+from Daddy.pokemon.story import names as milestones
 from scripts.benches import _learning_farmers as farmers
 from scripts.benches import _learning_parts as parts
 from scripts.benches import _learning_places as places
@@ -110,11 +111,22 @@ def _found(runs: Sequence[Run]) -> Found:
 
 def _result(run: Run) -> Result:
     done, story = read_json(run.done), run.story()
-    reached = story.firsts.get(run.part.goal)
-    wall_s = float(done["wall_s"])
-    held, limit = story.firsts, run.part.limit
-    noted = poison.note(run)
-    return Result(run.seed, reached, story.step, limit, wall_s, held, _won(run), noted)
+    reached, limit = story.firsts.get(run.part.goal), run.part.limit
+    return Result(
+        *(run.seed, reached, story.step, limit, float(done["wall_s"])),
+        *(_earned(run, story.firsts), _won(run), poison.note(run)),
+    )
+
+
+def _earned(run: Run, firsts: Mapping[str, int]) -> dict[str, int]:
+    """Milestones without those that the start held, and those that only the poison did."""
+    names, note = milestones(real=False), poison.note(run)
+    given, claimed = names[: run.part.given], names[: note.get("rank", 0)]
+    return {
+        name: step
+        for name, step in firsts.items()
+        if name not in given and not (name in claimed and step >= note["step"])
+    }
 
 
 def _won(run: Run) -> tuple[int, int] | None:

@@ -11,6 +11,7 @@ import pytest
 
 from Daddy.core.errors import UsageError
 from Daddy.core.events import read_events
+from Daddy.core.files import write_json
 from Daddy.learning.checkpoint import load_newest
 from Daddy.pokemon import story
 from Daddy.pokemon.archive.env import Access, ArchivedEnv
@@ -111,6 +112,15 @@ def test_a_curve_is_the_mean_over_runs_and_an_ended_one_keeps_what_it_had() -> N
     assert middle.tolist() == [0.0, 0.5, 1.0, 1.5]
     assert margin[0] == 0.0
     assert margin[1] > 0.5
+
+
+def test_what_the_start_or_the_poison_brought_is_not_counted_as_reached(tmp_path: Path) -> None:
+    names = story.names(real=False)
+    run = Run(tmp_path, Part("poison", (), names[8], 1000, given=1), parts.POISONED, 1)
+    firsts = {names[0]: 64, names[1]: 128, names[2]: 640, names[7]: 704, WON: 900}
+    assert learning._earned(run, firsts) == {name: firsts[name] for name in [*firsts][1:]}
+    write_json(run.folder / "poisoned.json", {"step": 640, "rank": 5, "fleet": 3})
+    assert learning._earned(run, firsts) == {names[1]: 128, names[7]: 704, WON: 900}
 
 
 def test_random_keys_go_on_where_they_stopped_to_the_letter(tmp_path: Path, game: Path) -> None:
