@@ -121,7 +121,12 @@ def _refuse_strange_folder(path: Path, assists: Sequence[str]) -> None:
 
 
 def open_game(config: Config) -> PokemonRedEnv:
-    """One game as `config` has it, as a learner would open it. RomError."""
+    """One game as `config` has it, as a learner would open it, but without an archive. RomError.
+
+    Whoever is shown or judged begins where the game does, and leaves no states in a run.
+    """
+    alone = config.archive.model_copy(update={"mode": "off"})
+    config = config.model_copy(update={"archive": alone})
     game: PokemonRedEnv = WORKLOADS[GAME].make_env(config)()  # type: ignore[assignment]
     return game
 

@@ -200,6 +200,19 @@ def test_evaluate_counts_the_step_at_which_a_milestone_was_first_held(
     assert played.reached == {"b": 5}, "what held at the start is nobody's merit"
 
 
+def test_who_is_judged_goes_on_from_no_archive_and_leaves_nothing_in_one(tmp_path: Path) -> None:
+    """Also where the settings of a run, or its variables, want one."""
+    wanted = {"archive.mode": "both", "archive.fresh": 0.0, "run_dir": str(tmp_path / "run")}
+    game = stage.open_game(load(None, wanted))
+    try:
+        for _ in stage.episode(game, Mashing(7), seed=1):
+            if game.progress.play_time_s > 20:
+                break
+    finally:
+        game.close()
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_same_seeds_are_judged_the_same() -> None:
     from Daddy.evaluation import judge
 

@@ -13,6 +13,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
+from typing import Any
 
 from Daddy.core import machine
 from Daddy.core.errors import run_entry
@@ -56,9 +57,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     name = parser.parse_known_args(argv)[0].name
     bench = importlib.import_module(f"scripts.benches.{name}")
-    own: Mapping[str, str] = getattr(bench, "OPTIONS", {})
-    for option, words in own.items():
-        parser.add_argument(f"--{option}", type=Path, metavar="DIR", help=words)
+    own: Mapping[str, str | Mapping[str, Any]] = getattr(bench, "OPTIONS", {})  # or for argparse
+    for option, how in own.items():
+        folder = {"type": Path, "metavar": "DIR", "help": how}
+        parser.add_argument(f"--{option}", **(folder if isinstance(how, str) else how))
     args = parser.parse_args(argv)
     result = {"bench": args.name, "quick": args.quick, "machine": _machine()}
     figures = bench.run(args.quick, **{name: getattr(args, name) for name in own})

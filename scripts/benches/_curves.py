@@ -10,6 +10,8 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
+from scripts.benches._intervals import spread
+
 COLOURS = ("#2f855a", "#2b6cb0", "#dd9f2b", "#c05621", "#6b46c1")
 INK, FAINT = "#1f2933", "#cbd2d9"
 _POINTS = 200
@@ -29,14 +31,17 @@ class Curve:
 
 
 def figures(curves: Sequence[Curve], goal: float) -> dict[str, object]:
-    """What a table says of several seeds."""
+    """What a table says of several seeds. Of one that was not solved, what it took is a bound."""
     solved = [one for one in curves if one.solved_at is not None]
+    costs = [float(one.solved_at or one.played) for one in curves]
     return {
         "goal": goal,
         "solved": f"{len(solved)} of {len(curves)}",
         "steps_to_solve": [one.solved_at for one in curves],
         "steps_median": median(one.solved_at or 0 for one in solved) if solved else None,
+        "steps_mean": spread(costs, bound=len(solved) < len(curves)),
         "wall_s": [one.wall_s for one in curves],
+        "wall_s_mean": spread([one.wall_s for one in curves], bound=len(solved) < len(curves)),
         "wall_s_median": median(one.wall_s for one in curves),
         "steps_per_s": round(sum(c.played for c in curves) / sum(c.wall_s for c in curves)),
         "last_100_training": [round(float(np.mean(one.returns[-100:])), 1) for one in curves],

@@ -93,7 +93,7 @@ class ArchivedEnv(PokemonRedEnv):
     def _arrive(self) -> str:
         """Keep the moment if it holds something new; what was done, or "" where nothing is new."""
         held = keys.grown(self._journey.held, self._keys())
-        if held is None:
+        if held is None or self.progress.wins:  # nobody is to be called to a game that is won
             return ""
         self._mark("gain")
         verdict = decisions.worth_keeping(held, self._archive.look(), self._rules)

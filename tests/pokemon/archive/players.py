@@ -21,11 +21,25 @@ def advance(env: ArchivedEnv, milestones: int, most: int = 400) -> list[dict[str
     for _ in range(most):
         if milestones_of(env) >= milestones:
             return infos
-        facts = read_facts(
-            lambda address: env._emulator.ram(((address, address + 1),))[address - 0xC000]
-        )
-        infos.append(env.step(BUTTONS.index(player.next_button(facts)))[4])
+        infos.append(env.step(_next_key(env, player))[4])
     raise AssertionError(f"{milestones_of(env)} milestones after {most} steps")
+
+
+def win(env: ArchivedEnv, most: int = 6_000) -> dict[str, Any]:
+    """Let the scripted player win; the info of its last step."""
+    player = Player(env.rom.data)
+    for _ in range(most):
+        *_, won, _, info = env.step(_next_key(env, player))
+        if won:
+            return info
+    raise AssertionError(f"not won after {most} steps")
+
+
+def _next_key(env: ArchivedEnv, player: Player) -> int:
+    facts = read_facts(
+        lambda address: env._emulator.ram(((address, address + 1),))[address - 0xC000]
+    )
+    return BUTTONS.index(player.next_button(facts))
 
 
 def milestones_of(env: ArchivedEnv) -> int:

@@ -12,11 +12,12 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from Daddy.core.reward import Reward
+from Daddy.pokemon import story
 from Daddy.pokemon.archive import store
 from Daddy.pokemon.archive.env import ArchivedEnv
 from Daddy.pokemon.archive.rules import Rules
 from Daddy.pokemon.env import PokemonRedEnv
-from tests.pokemon.archive.players import advance, archived, milestones_of
+from tests.pokemon.archive.players import advance, archived, milestones_of, win
 
 RULES = Rules(per_key=2, patience=60, tries=2, look_every=4)
 Make = Callable[..., ArchivedEnv]
@@ -157,6 +158,23 @@ def test_an_episode_that_ends_soon_after_a_state_was_reached_says_nothing_of_it(
     advance(env, 3)
     assert idle(env, 2)[-1][3]
     assert env._archive.look().dry == {}
+
+
+def test_nobody_is_called_to_a_game_that_is_won(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The victory is a milestone of the real game: kept, it would be everybody's next state."""
+    keys = story.keys
+    monkeypatch.setattr(
+        story, "keys", lambda now, real: keys(now, real) | ({"won"} if now.wins else set())
+    )
+    env = make(episode_steps=6_000)
+    win(env)
+    seen = env._archive.look(closely=True)
+    held = [env._archive.get(entry)[0].held for entry in seen.entries]
+    assert len(held) > 10
+    assert [names for names in held if "won" in names] == []
+    assert sum(seen.gains.values()) >= len(story.names(real=False))
 
 
 def test_a_new_process_finds_the_archive_as_it_was(make: Make) -> None:

@@ -1,0 +1,146 @@
+"""A learner that learns nothing: uniformly random keys in the learner's own environments.
+
+``python -m scripts.benches._learning_random --config FILE`` takes the file that `Daddy.train_slim`
+takes, makes the same environments with the same archive and seeds, looks at milestones in the same
+rhythm, writes the same events, goes on from its newest checkpoint, and ends with the same codes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from Daddy.core.clock import SystemClock
+from Daddy.core.config import load, run_paths
+from Daddy.core.errors import ExitCode, run_entry
+from Daddy.core.events import EventWriter
+from Daddy.core.job import SLOT
+from Daddy.core.paths import RunPaths
+from Daddy.core.seeds import seed_for
+from Daddy.core.settings import Config
+from Daddy.core.wall import StopSignal
+from Daddy.learning.ports import EpisodeEnd, VectorEnv
+from Daddy.learning.prepare import prepare
+from Daddy.learning.settings import resolve
+from Daddy.workloads import WORKLOADS
+
+if TYPE_CHECKING:
+    from Daddy.learning.gauges import Milestones
+
+PEER = "slot-0"
+"""Environments are seeded as this learner's would be."""
+
+
+@dataclass
+class Player:
+    """Presses keys, rollout after rollout, and says what came of it."""
+
+    config: Config
+    vector: VectorEnv
+    events: EventWriter
+    checkpoints: Path
+    step: int = 0
+    rng: np.random.Generator = field(init=False)
+    milestones: Milestones = field(init=False)
+
+    def __post_init__(self) -> None:
+        from Daddy.learning.gauges import Milestones
+
+        self._seed = seed_for(self.config.training.seed, PEER)
+        self.rng = np.random.default_rng(seed_for(self._seed, "random keys"))
+        row = WORKLOADS[self.config.training.workload]
+        self.milestones = Milestones(row.reached, row.helped)
+
+    def begin(self) -> None:
+        """At the start of the game, or where the newest checkpoint stopped."""
+        from Daddy.learning.checkpoint import bytes_of, load_newest
+
+        found = load_newest(self.checkpoints)
+        count = self.vector.num_envs
+        if found is None:
+            self.vector.reset([seed_for(self._seed, "environment", env=n) for n in range(count)])
+            return
+        tensors, facts = found.checkpoint.tensors, found.checkpoint.facts
+        self.vector.load_states([bytes_of(tensors[f"environment.{n}"]) for n in range(count)])
+        self.step, self.milestones.first = found.checkpoint.step, dict(facts["milestones"])
+        self.rng.bit_generator.state = facts["keys"]
+
+    def rollout(self, horizon: int) -> None:
+        """One horizon of every environment; new milestones and ended episodes are written down."""
+        from Daddy.learning.gauges import named
+
+        ended: list[EpisodeEnd] = []
+        count, keys = self.vector.num_envs, int(self.vector.action_space.n)
+        for _ in range(horizon):
+            ended += self.vector.step(self.rng.integers(keys, size=count)).episodes
+        self.step += horizon * count
+        now = named(self.vector.telemetry_names, self.vector.telemetry())
+        for name in self.milestones.look(self.step, [*(end.info for end in ended), *now]):
+            self.events.write("progress", self.step, {"milestone": name, "assists": []})
+        if ended:
+            returns = [round(end.episode_return, 4) for end in ended]
+            told = {"returns": returns, "lengths": [int(end.length) for end in ended]}
+            self.events.write("result", self.step, {"result": "episodes", **told})
+        self.events.write("metric", self.step, {"milestones": float(len(self.milestones.first))})
+
+    def save(self) -> None:
+        """A checkpoint, as a learner's but without a network."""
+        from Daddy.learning.checkpoint import Checkpoint, save, tensor_of
+
+        states = enumerate(self.vector.save_states())
+        tensors = {f"environment.{number}": tensor_of(state) for number, state in states}
+        facts = {
+            "workload": self.config.training.workload,
+            "milestones": dict(self.milestones.first),
+            "keys": self.rng.bit_generator.state,
+        }
+        save(self.checkpoints, Checkpoint(1, self.step, tensors, facts), max_keep=2)
+        self.events.write("state", self.step, {"state": "checkpointed"})
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Codes: 0 all steps played, 10 stopped when asked to."""
+    parser = argparse.ArgumentParser(prog="_learning_random", description=__doc__)
+    parser.add_argument("--config", type=Path, required=True, metavar="FILE")
+    config = load(parser.parse_args(argv).config)
+    os.environ[SLOT] = "0"  # what environments keep says whose it is
+    signals = StopSignal().install()
+    prepare()
+    from Daddy.learning.vector import make_vector
+
+    training, run = config.training, run_paths(config)
+    make_env = WORKLOADS[training.workload].make_env(config)
+    with closing(make_vector(make_env, training.num_envs, training.vector_backend)) as vector:
+        player = Player(config, vector, _events(config, run), run.slot(0).checkpoints)
+        return _play(player, signals)
+
+
+def _events(config: Config, run: RunPaths) -> EventWriter:
+    name, workload = config.run_name, config.training.workload
+    return EventWriter(run.events, name, workload, "learner", PEER, SystemClock())
+
+
+def _play(player: Player, signals: StopSignal) -> int:
+    config = player.config
+    horizon = resolve(config.training, "cpu").horizon
+    player.begin()
+    saved = time.monotonic()
+    while player.step < config.training.total_steps and signals.stop_reason() is None:
+        player.rollout(horizon)
+        if time.monotonic() - saved >= config.checkpointing.min_seconds:
+            player.save()
+            saved = time.monotonic()
+    player.save()
+    return int(ExitCode.DRAINED if signals.stop_reason() else ExitCode.DONE)
+
+
+if __name__ == "__main__":
+    raise SystemExit(run_entry(main))

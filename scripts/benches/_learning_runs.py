@@ -1,0 +1,211 @@
+"""One run of the bench `learning`: what it plays with, where it lies, and what its events tell.
+
+A run's folder is named after a hash of its configuration, so that other settings, another game or
+another start are another run, and one that was interrupted is found again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from Daddy.core.config import CHECKOUT
+from Daddy.core.events import read_events
+from Daddy.core.files import read_json, sha256_hex, to_json, write_atomic
+from Daddy.core.paths import RunPaths
+
+WON = "won"
+"""The goal that is no milestone: the game's end."""
+QUEST_STEPS = 6_144
+"""Actions of an episode: some four times what the scripted player needs."""
+ENVS, HORIZON = 16, 64
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "training": {
+        "workload": "pokemon_red",
+        "device": "cpu",
+        "profile": "cpu",
+        "num_envs": ENVS,
+        "horizon": HORIZON,
+        "batch_size": 256,
+        "gamma": 0.995,
+        "episode_steps": QUEST_STEPS,
+        "torch_threads": 1,
+        "vector_backend": "serial",
+        "tensorboard": False,
+        "stream": False,
+        "checkpoint_interval": 1,
+        "max_runtime_seconds": 86_400,
+    },
+    "slurm": {"max_running": 1, "time_limit": "48:00:00"},
+    "checkpointing": {"min_seconds": 30.0, "max_keep": 2, "keep_hours": 0},
+    "collaboration": {"enabled": False},
+    "reward": {"memory_steps": 4_096},
+    "archive": {"mode": "off", "patience": 2_048},
+}
+"""Of every run. Spans are the real game's, shortened as the quest and the budget are."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A way to play: who presses the keys, and which settings make the difference.
+
+    `poisoned`: a state that leads nowhere is put into the archive on the way.
+    """
+
+    name: str
+    learns: bool = True
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    poisoned: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """One question: its arms, what ends a run, and after how many steps it is given up.
+
+    `settings` are the arms' common ones, `given` milestones are held at the start, `judged` names
+    the arms whose final policy is judged: the first victory says little of that, so they learn on
+    until their steps are used up.
+    """
+
+    name: str
+    arms: tuple[Arm, ...]
+    goal: str
+    limit: int
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    judged: tuple[str, ...] = ()
+    given: int = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One seed of one arm in the bench's folder of states `root`."""
+
+    root: Path
+    part: Part
+    arm: Arm
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.part.name}: {self.arm.name}, seed {self.seed}"
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """The configuration, but for the run's own folder."""
+        own = {"training": {"seed": self.seed, "total_steps": self.part.limit}}
+        return _merged(SETTINGS, self.part.settings, self.arm.settings, own)
+
+    @cached_property
+    def folder(self) -> Path:
+        """Where everything of it lies."""
+        words = f"{self.part.name}-{self.arm.name}".replace(" ", "-").replace("+", "with")
+        what = {**self.settings, "poisoned": self.arm.poisoned, "learns": self.arm.learns}
+        return self.root / f"{words}-{self.seed}-{sha256_hex(to_json(what))[:8]}"
+
+    @property
+    def paths(self) -> RunPaths:
+        return RunPaths(self.folder / "run")
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "config.json"
+
+    @property
+    def done(self) -> Path:
+        """Exists once the run has ended for good."""
+        return self.folder / "done.json"
+
+    @property
+    def judged(self) -> Path:
+        """What its final policy was judged to be worth, once it was."""
+        return self.folder / "judged.json"
+
+    @property
+    def is_judged(self) -> bool:
+        return self.arm.name in self.part.judged
+
+    def is_over(self, story: Story) -> bool:
+        """Whether the goal is reached; a run whose final policy counts uses all its steps."""
+        return self.part.goal in story.firsts and not self.is_judged
+
+    def write_config(self) -> None:
+        """The file that its learner reads."""
+        settings = {**self.settings, "run_dir": str(self.paths.root)}
+        write_atomic(self.config, json.dumps(settings, indent=1).encode())
+
+    def story(self) -> Story:
+        """What its events tell by now."""
+        story = Story(int(self.settings["training"]["episode_steps"]))
+        story.hear(read_events(self.paths.events))
+        return story
+
+    def code(self) -> list[str]:
+        """What `code()` was when it was begun and whenever it went on."""
+        path = self.folder / "code.json"
+        return list(read_json(path)["code"]) if path.exists() else []
+
+    def seconds(self) -> float:
+        """Wall time from the first to the last event of each of its learners."""
+        spans = []
+        for path in self.paths.events.glob("*.jsonl"):
+            stamps = [float(event["ts"]) for event in read_events(path.parent, path.name)]
+            spans.append(max(stamps, default=0.0) - min(stamps, default=0.0))
+        return round(sum(spans), 1)
+
+
+@dataclass
+class Story:
+    """Milestones by the step at which they were first told, and how far the run is.
+
+    A learner tells what it saw once per rollout: steps are multiples of ENVS x HORIZON.
+    """
+
+    episode_steps: int
+    step: int = 0
+    firsts: dict[str, int] = field(default_factory=dict)
+
+    def hear(self, events: Iterable[Mapping[str, Any]]) -> None:
+        """More of the run's events."""
+        for event in events:
+            step, data = int(event["step"]), event["data"]
+            self.step = max(self.step, step)
+            if event["event"] == "progress" and "milestone" in data:
+                self._first(str(data["milestone"]), step)
+            elif event["event"] == "result" and self._is_victory(data):
+                self._first(WON, step)
+
+    def _is_victory(self, data: Mapping[str, Any]) -> bool:
+        """Nothing but a victory ends an episode before its length."""
+        return any(length < self.episode_steps for length in data.get("lengths", ()))
+
+    def _first(self, name: str, step: int) -> None:
+        """After a kill a learner plays on from its checkpoint, and may be later this time."""
+        self.firsts[name] = min(self.firsts.get(name, step), step)
+
+    @property
+    def milestones(self) -> int:
+        """How many were reached."""
+        return len(self.firsts.keys() - {WON})
+
+
+def code() -> str:
+    """Twelve digits that name the code and game which runs are played with."""
+    digest = hashlib.sha256()
+    for path in sorted((CHECKOUT / "Daddy").rglob("*")):
+        if path.suffix in (".py", ".gb"):
+            digest.update(path.relative_to(CHECKOUT).as_posix().encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _merged(*layers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for section, values in layer.items():
+            merged[section] = {**merged.get(section, {}), **values}
+    return merged
