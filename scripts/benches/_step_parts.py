@@ -81,7 +81,7 @@ def draw(path: Path, bars: Mapping[str, Mapping[str, float]], title: str, unit: 
     import matplotlib.pyplot as plt
 
     names = list(dict.fromkeys(part for bar in bars.values() for part in bar))
-    figure, axes = plt.subplots(figsize=(10, 1.2 + 0.7 * len(bars)), dpi=110, layout="constrained")
+    figure, axes = plt.subplots(figsize=(10, 1.6 + 0.6 * len(bars)), dpi=110, layout="constrained")
     labels = list(bars)
     left = np.zeros(len(labels))
     for number, name in enumerate(names):
@@ -92,7 +92,7 @@ def draw(path: Path, bars: Mapping[str, Mapping[str, float]], title: str, unit: 
     axes.invert_yaxis()
     axes.set(title=title, xlabel=unit)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=4, frameon=False, fontsize=8)
+    figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=8)
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, bbox_inches="tight")
+    figure.savefig(path)
     plt.close(figure)

@@ -135,7 +135,8 @@ def _draw(figures: Mapping[str, Any], parts: Mapping[str, float], cores: int) ->
     for count, rate in figures["ours"].items():
         used = min(cores, int(count))
         rest = 1e6 * used / rate - bare - sum(ours.values())
-        bars[f"{count} environments"] = {"emulator": bare, **ours, "waking, waiting, driver": rest}
+        name = "1 environment" if count == "1" else f"{count} environments"
+        bars[name] = {"emulator": bare, **ours, "waking, waiting, driver": rest}
     for peer, rate in figures["peers"].items():
         if not isinstance(rate, str):
             rest = 1e6 * cores / rate - bare - sum(ours.values())
