@@ -130,12 +130,13 @@ def test_what_an_end_means(word: str, code: int | None, outcome: str) -> None:
     [
         (attempt(), (), "not launched"),
         (attempt(slot=0, term=3), (), "crashed"),
-        (attempt(), (view(),), "crashed"),
+        (attempt(), (view(restarts=1),), "crashed"),
+        (attempt(), (view(restarts=0),), "not launched"),
     ],
 )
 def test_a_launch_failure_after_a_claim_is_a_crash(known, slots, outcome) -> None:
     """Slurm gives that reason to a job whose script was killed, too."""
-    ended = row(JobState.ENDED, "FAILED", exit_code=137, why="JobLaunchFailure")
+    ended = row(JobState.ENDED, "FAILED", exit_code=137, why="JobLaunchFailure", restarts=1)
     entries = seen(Ledger((known,)), ended, slots=slots)
     assert [one.data["outcome"] for one in entries if one.kind == "ended"] == [outcome]
 

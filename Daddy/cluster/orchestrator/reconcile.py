@@ -176,7 +176,8 @@ def _begun(attempt: Attempt, row: QueueJob, now: float) -> Iterator[Entry]:
 
 
 def _end(attempt: Attempt, row: QueueJob, view: SlotView | None, now: float) -> Entry:
-    outcome = outcome_of(attempt, row, claimed=attempt.slot is not None or view is not None)
+    holds = view is not None and view.restarts >= row.restarts
+    outcome = outcome_of(attempt, row, claimed=attempt.slot is not None or holds)
     goodbye = view.goodbye if view is not None else attempt.reason
     said = f"exit code {row.exit_code}" if row.exit_code else row.word.lower()
     data: dict[str, object] = {"outcome": outcome.value, "reason": goodbye or said}
