@@ -29,8 +29,9 @@ def make_vector(
 ) -> VectorEnv:
     """`num_envs` environments made by `env_fn` (picklable), on `cores` cores (0: all usable).
 
-    In up to `groups` groups of equal size (0: `groups_for`); `serial` is always one. Raises
-    UsageError for less than one environment or a backend that is not installed.
+    In up to `groups` groups of equal size (0: `groups_for`), as many as divide them, whatever the
+    backend: what the network computes depends on them. Raises UsageError for less
+    than one environment or a backend that is not installed.
     """
     if num_envs < 1:
         raise UsageError(f"{num_envs} environments cannot be played", "ask for at least one")
@@ -41,7 +42,7 @@ def make_vector(
         return _puffer(env_fn, num_envs, cores, groups)
     if chosen == "threads":
         return ThreadVector(env_fn, num_envs, cores, groups)
-    return SerialVector(env_fn, num_envs)
+    return SerialVector(env_fn, num_envs, groups)
 
 
 def groups_for(num_envs: int) -> int:
