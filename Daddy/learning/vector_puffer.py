@@ -96,7 +96,7 @@ class PufferVector:
         """Begin a step of one group; see `ports.VectorEnv`."""
         members, rows = self._groups[group], self._blocks[group]
         self._actions[rows, 0] = actions
-        self._actions[rows, 1] = self._pictured[members] = self._watched[members]
+        self._actions[rows, 1] = self._watched[members]
         self._puffer.wake(group, pufferlib_vector.STEP)
 
     def recv(self) -> tuple[int, Transition]:
@@ -104,6 +104,7 @@ class PufferVector:
         group = self._puffer.await_block()
         ended = [EpisodeEnd(*info) for info in self._puffer.infos_of(group)]
         rows = self._blocks[group]
+        self._pictured[self._groups[group]] = self._actions[rows, 1]
         return group, Transition(
             self._observations(rows),
             self._buffer["rewards"][rows].copy(),

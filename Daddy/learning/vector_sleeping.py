@@ -8,10 +8,12 @@ and an env process ends with its driver, however that one ends.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from Daddy.core.clock import sleep
 from Daddy.core.errors import DaddyError
 from Daddy.learning.pufferlib_door import pufferlib_vector
 from Daddy.learning.vector_process import EnvGroup, Seat, env_process
@@ -21,7 +23,8 @@ _LOOK_S = 0.5
 """Seconds between two looks whether the env processes still live."""
 _SILENCE_S = 120.0
 """Seconds without an answer from living env processes after which they count as stuck."""
-_GOODBYE_S = 2.0
+_GOODBYE_S, _POLITE_S = 2.0, 0.02
+"""Seconds until who does not end is killed, and between two requests."""
 
 
 class EnvProcessError(DaddyError):
@@ -51,6 +54,7 @@ class SleepingMultiprocessing(pufferlib_vector.Multiprocessing):  # type: ignore
         size = self.workers_per_batch
         self.blocks = [slice(first, first + size) for first in range(0, len(seats), size)]
         self._asked: list[int] = []
+        self._looked = time.monotonic()
 
     def ask(self, messages: Sequence[Any]) -> None:
         """Send each env process a message (see `EnvGroup.reset`) and wait for all of them."""
@@ -76,6 +80,7 @@ class SleepingMultiprocessing(pufferlib_vector.Multiprocessing):  # type: ignore
         while True:
             while self._seats[0].done.acquire(block=False):
                 pass  # only what happens after the look at the flags is news
+            self._look_for_the_dead()
             for block in self._asked:
                 if (self.buf.semaphores[self.blocks[block]] >= pufferlib_vector.MAIN).all():
                     self._asked.remove(block)
@@ -98,25 +103,37 @@ class SleepingMultiprocessing(pufferlib_vector.Multiprocessing):  # type: ignore
         for _ in range(int(_SILENCE_S / _LOOK_S)):
             if self._seats[0].done.acquire(timeout=_LOOK_S):
                 return
-            for process in self.processes:
-                if not process.is_alive():
-                    raise EnvProcessError(
-                        f"env process {process.pid} ended with exit code {process.exitcode}",
-                        "start again: the learner resumes from its checkpoint; "
-                        "if it recurs, look for the out-of-memory killer",
-                    )
+            self._look_for_the_dead()
         raise EnvProcessError(f"no env process answered for {_SILENCE_S:.0f} s", "start again")
 
-    def close(self) -> None:
-        """Ask the env processes to end, then make them."""
-        self.buf.semaphores[:] = pufferlib_vector.CLOSE
-        for seat in self._seats:
-            seat.go.release()
+    def _look_for_the_dead(self) -> None:
+        """Now and then: the others' answers must not hide that one will never come."""
+        if time.monotonic() - self._looked < _LOOK_S:
+            return
+        self._looked = time.monotonic()
         for process in self.processes:
-            process.join(_GOODBYE_S)
+            if not process.is_alive():
+                raise EnvProcessError(
+                    f"env process {process.pid} ended with exit code {process.exitcode}",
+                    "start again: the learner resumes from its checkpoint; "
+                    "if it recurs, look for the out-of-memory killer",
+                )
+
+    def close(self) -> None:
+        """Ask the env processes to end, then make them.
+
+        Asked again and again: who is in the middle of a step writes its own word over ours.
+        """
+        until = time.monotonic() + _GOODBYE_S
+        while time.monotonic() < until and any(process.is_alive() for process in self.processes):
+            self.buf.semaphores[:] = pufferlib_vector.CLOSE
+            for seat in self._seats:
+                seat.go.release()
+            sleep(_POLITE_S)
+        for process in self.processes:
             if process.is_alive():
                 process.kill()
-                process.join()
+            process.join()
 
 
 @contextmanager

@@ -68,6 +68,8 @@ class SerialVector:
         self._groups = split(num_envs, groups)
         self._watched: frozenset[int] = frozenset()
         self._pictured: frozenset[int] = frozenset()
+        self._drawn: dict[int, frozenset[int]] = {}
+        """Whose pictures each group draws in the step it is out for."""
         self._over: SimpleQueue[tuple[int, Batch]] = SimpleQueue()
 
     @property
@@ -104,13 +106,15 @@ class SerialVector:
         """Begin a step of one group; see `ports.VectorEnv`."""
         members, watched = self._groups[group], self._watched
         chosen = dict(zip(range(members.start, members.stop), actions.tolist(), strict=True))
-        self._pictured = self._pictured - chosen.keys() | watched & chosen.keys()
+        self._drawn[group] = watched & chosen.keys()
         self._begin(group, Batch(lambda i: self._envs[i].step(chosen[i], i in watched), chosen))
 
     def recv(self) -> tuple[int, Transition]:
         """The next group whose step is over; raises what one of its environments raised."""
         group, batch = self._over.get()
-        return group, self._transition(self._groups[group], batch.values())
+        outcomes = batch.values()
+        self._pictured = self._pictured - set(batch.envs) | self._drawn[group]
+        return group, self._transition(self._groups[group], outcomes)
 
     def step(self, actions: NDArray[np.integer[Any]]) -> Transition:
         """Step every environment; see `ports.Transition`."""

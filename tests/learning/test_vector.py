@@ -195,6 +195,17 @@ def test_only_watched_environments_are_drawn(make: Make, backend: str) -> None:
     }
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_no_picture_is_offered_before_it_is_drawn(make: Make, backend: str) -> None:
+    vector = make(backend, num_envs=4, groups=2)
+    vector.reset(range(4))
+    vector.watch(frozenset({0}))
+    vector.send(0, np.zeros(2, np.int64))
+    assert vector.frames() == {}
+    vector.recv()
+    assert list(vector.frames()) == [0]
+
+
 @pytest.mark.parametrize("backend", ["serial", *BACKENDS])
 def test_an_environment_that_fails_fails_the_step_with_its_own_words(
     make: Make, backend: str

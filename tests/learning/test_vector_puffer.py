@@ -76,6 +76,38 @@ def test_a_killed_env_process_is_an_error_within_seconds(vector: PufferVector) -
     assert time.monotonic() - began < 20
 
 
+def _play_on(vector: PufferVector, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        vector.send(vector.recv()[0], ACTIONS[:2])
+
+
+def test_a_death_is_not_hidden_by_a_group_that_goes_on() -> None:
+    vector = PufferVector(partial(Slow, 0.01), 4, 1, groups=2)
+    try:
+        vector.reset(range(4))
+        os.kill(vector.pids[0], signal.SIGKILL)
+        for group in range(2):
+            vector.send(group, ACTIONS[:2])
+        with pytest.raises(EnvProcessError, match="exit code -9"):
+            _play_on(vector, 20.0)
+    finally:
+        vector.close()
+
+
+def test_env_processes_in_the_middle_of_a_step_end_when_they_are_asked() -> None:
+    vector = PufferVector(partial(Slow, 0.2), 4, 2, groups=2)
+    vector.reset(range(4))
+    family = processes(vector)
+    for group in range(2):
+        vector.send(group, ACTIONS[:2])
+    time.sleep(0.05)
+    began = time.monotonic()
+    vector.close()
+    assert time.monotonic() - began < 1.5, "nobody had to be killed"
+    assert gone_within(1, family)
+
+
 def test_an_env_process_killed_between_steps_does_not_lock_up_the_end(
     vector: PufferVector,
 ) -> None:
