@@ -189,7 +189,7 @@ def measure(
     advice = recommend.recommend_measured(facts, rows)
     usual = next(row for row in rows if row.envs == advice.envs)
     others = [_try(config, way, advice.envs, resident, clock, seconds) for way in _ways(config)]
-    best, why = recommend.best_way(usual, others)
+    best, why = recommend.best_way(facts, usual, others)
     table = recommend.recommend(facts).envs
     beside = f"the guide's table, without a measurement: {table} environments"
     return Profile(

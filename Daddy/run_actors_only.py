@@ -158,7 +158,7 @@ def as_measured(
     if known is not None and known.fits(facts) and known.workload == config.training.workload:
         print(f"{known.envs} environments: {known.reasons[-1]} (measured profile of {user_id})")
         print(f"  (the guide's table, without a measurement: {advice.envs})", flush=True)
-        if config.training.vector_backend == "auto":
+        if config.training.vector_backend == "auto" and not config.training.vector_groups:
             config = laptop.in_the_way(config, known.backend, known.groups)
         return config, known.envs
     print(f"{advice.envs} environments: {'; '.join(advice.reasons)}")

@@ -104,9 +104,16 @@ def recommend_measured(facts: Facts, rows: Sequence[Measurement]) -> Recommendat
     return Recommendation(chosen.envs, (chosen.envs, fastest.envs), tuple(reasons))
 
 
-def best_way(usual: Measurement, others: Sequence[Measurement]) -> tuple[Measurement, str]:
-    """How to run as many environments as ``usual`` has: as it does, unless another gains by it."""
-    best = max((usual, *others), key=lambda row: row.steps_per_s)
+def best_way(
+    facts: Facts, usual: Measurement, others: Sequence[Measurement]
+) -> tuple[Measurement, str]:
+    """How to run as many environments as ``usual`` has: as it does, unless another gains by it.
+
+    Ways that need the person's memory are none.
+    """
+    memory = max(0, facts.memory_bytes - BYTES_FOR_THE_PERSON)
+    fitting = (row for row in others if row.resident_bytes <= memory)
+    best = max((usual, *fitting), key=lambda row: row.steps_per_s)
     if best.steps_per_s <= usual.steps_per_s / NEAR_ENOUGH:
         return usual, f"no other way of {len(others)} is faster by more than five per cent"
     gain = best.steps_per_s / usual.steps_per_s - 1

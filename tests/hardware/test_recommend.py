@@ -111,11 +111,13 @@ def test_the_counts_to_try_rise_from_one_and_stay_bounded(cores: int) -> None:
 
 
 def test_another_way_to_run_them_has_to_gain_by_it() -> None:
-    usual = Measurement(8, 1000.0, GIB)
+    usual, facts = Measurement(8, 1000.0, GIB), Facts(8, 8 * GIB)
     near = Measurement(8, 1040.0, GIB, "threads", 2)
     fast = Measurement(8, 1200.0, GIB, "pufferlib", 4)
-    assert best_way(usual, [near])[0] == usual
-    assert best_way(usual, [])[0] == usual
-    found, why = best_way(usual, [near, fast])
+    large = Measurement(8, 2000.0, 5 * GIB, "pufferlib", 4)
+    assert best_way(facts, usual, [near])[0] == usual
+    assert best_way(facts, usual, [])[0] == usual
+    assert best_way(facts, usual, [large])[0] == usual
+    found, why = best_way(facts, usual, [near, fast, large])
     assert found == fast
     assert why == "pufferlib in 4 groups is 20% faster than what is usual"
