@@ -69,8 +69,8 @@ events have it as `progress` with its time; over several learners and restarts t
   value loss is what to look at.
 - `skipped_minibatches` should be 0, `gradient_norm` of the order of `max_grad_norm`.
 - `emulation_share`, `inference_share` and `learning_share` add up to the loop; what is left is
-  sharing weights, checkpoints and book-keeping. While emulation is not the largest by far, faster
-  emulators buy little.
+  sharing weights, checkpoints and book-keeping. Environments play while the policy judges others:
+  `emulation_share` is the waiting that is left, and faster emulators cannot win more than that.
 - `loop_share` is about 0.75 for a random walk (cartridge) and falls as agents learn to go
   somewhere. A `coverage` that stands still beside it: they walk in circles.
 """

@@ -23,7 +23,7 @@ METRICS: dict[str, str] = {
     "collect_seconds": "time spent playing",
     "update_seconds": "time spent learning",
     "share_seconds": "time spent on shared weights",
-    "emulation_share": "share of the iteration's time in which environments were stepped",
+    "emulation_share": "share of the iteration's time spent waiting for environments",
     "inference_share": "share of it in which the policy chose actions",
     "learning_share": "share of it in which the policy was updated",
     "loop_share": "share of moves that led back to one of the last 20 cells an agent left",

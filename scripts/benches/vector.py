@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import time
 from collections.abc import Mapping
 from functools import partial
 from statistics import median
@@ -28,6 +29,8 @@ from scripts.benches._uneven import MEAN, UnevenEnv
 FLAT = True
 COUNTS = (1, 2, 4, 8, 16)
 ROUNDS, SECONDS = 7, 2.0
+SETTLING_S = 0.7
+"""Before each rate: pufferlib's own workers spin for half a second after their last step."""
 QUICK_ROUNDS, QUICK_SECONDS = 3, 0.6
 MIB = 1 << 20
 PICTURE = CHECKOUT / "runs" / "benches" / "vector.png"
@@ -67,6 +70,7 @@ def _round(
     """One rate of each, told as it is found."""
     rates: dict[str, float] = {}
     for name, contender in contenders.items():
+        time.sleep(SETTLING_S)
         rates[name] = contender.rate(seconds) * (MEAN if UNEVEN in name else 1.0)
         share = rates[name] / (cores * rates["bare"])
         print(
