@@ -1,0 +1,50 @@
+"""Stopping and going on while groups of environments are steps apart, in processes and threads."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from Daddy.learning.cartpole import CartPole
+from Daddy.learning.checkpoint import Checkpoint, load_newest
+from Daddy.learning.loop import train
+from Daddy.learning.vector import Backend, make_vector
+from tests.learning.helpers import PACE, SETTINGS, Never, Place, StopAfter, cartpole_parts
+
+MEMORY = 16
+LONG = replace(PACE, total_steps=8 * 64 * 4)
+IN_SEQUENCES = replace(SETTINGS, horizon=64)
+
+
+@pytest.mark.parametrize("backend", ["threads", "pufferlib"])
+@pytest.mark.parametrize("looks", [3, 8])
+def test_stops_between_groups_change_nothing_whatever_plays_them(
+    tmp_path: Path, backend: Backend, looks: int
+) -> None:
+    """Against a run that was never stopped, with its groups one after the other."""
+    straight = _played(tmp_path / "straight", "serial", looks=0)
+    parts = _played(tmp_path / "parts", backend, looks)
+    assert [
+        name for name, value in straight.tensors.items() if not value.equal(parts.tensors[name])
+    ] == []
+    assert parts.facts == straight.facts
+
+
+def _played(folder: Path, backend: Backend, looks: int) -> Checkpoint:
+    """The last checkpoint of a run, asked to leave after so many `looks` in each attempt."""
+    for term in range(1, 20):
+        torch.manual_seed(999 + term)  # a new process begins with other generators
+        with closing(make_vector(CartPole, 8, backend, cores=2, groups=2)) as vector:
+            assert len(vector.groups) == 2
+            stopper = StopAfter(looks) if looks else Never()
+            settings = {"settings": IN_SEQUENCES, "pace": LONG, "memory": MEMORY}
+            place = {"place": Place(term), "stopper": stopper}
+            outcome = train(cartpole_parts(folder, vector=vector, **settings, **place))
+        if outcome.kind != "drained":
+            break
+    assert (term > 1) == bool(looks)
+    return load_newest(folder).checkpoint
