@@ -122,6 +122,7 @@ def _rules(config: Config) -> Rules:
         patience=chosen.patience,
         tries=chosen.tries,
         fresh=chosen.fresh,
+        look_every=chosen.look_steps,
     )
 
 

@@ -57,7 +57,10 @@ class Training(Section):
         "auto", description="how environments run side by side"
     )
     vector_groups: int = Field(
-        0, ge=0, description="groups they play in: while one is judged, others play; 0: choose"
+        0,
+        ge=0,
+        description="at most so many groups of equal size they play in: while one is judged, "
+        "others play; 0: choose",
     )
     episode_steps: int = Field(2048, ge=1, description="actions after which an episode is cut")
     seed: int = Field(
@@ -210,6 +213,9 @@ class Archive(Section):
         20_000, ge=1, description="steps from a state without anything new that make a try dry"
     )
     tries: int = Field(3, ge=1, le=32, description="dry tries after which a state calls nobody")
+    look_steps: int = Field(
+        64, ge=1, description="steps of an environment between two looks at what others kept"
+    )
     fresh: float = Field(
         0.25,
         ge=0,

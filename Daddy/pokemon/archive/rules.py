@@ -23,5 +23,5 @@ class Rules:
     stray: float = 0.5
     """Weight of a state with one step fewer milestones, where one is left for another."""
     most_keys: int = 256
-    look_every: int = 256
+    look_every: int = 64
     """Steps of an environment between two looks at the folder."""

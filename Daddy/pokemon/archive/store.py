@@ -22,7 +22,7 @@ from Daddy.pokemon.archive.names import MOST_MARKS, Catalogue, Entry, Mark
 from Daddy.pokemon.archive.record import STATE_LIMIT, Kin, Provenance
 from Daddy.pokemon.archive.rules import Rules
 
-_CLOSE_LOOK = 32
+_CLOSE_LOOK = 128
 """One look in so many lists the folder, whatever its stamp says."""
 _ABANDONED_S = 86_400.0
 """Age of a temporary file that nobody writes any more, by the file system's own clock."""
@@ -45,7 +45,7 @@ class Archive:
         """What may be loaded, as of now; what cannot be read any more counts as it was.
 
         Clocks of file systems are coarse: a change is followed by a second listing, and one look in
-        32 lists anyway; `closely` does too.
+        128 lists anyway; `closely` does too.
         """
         with self._lock:
             stamp, self._looks = self._stamp(), self._looks + 1
