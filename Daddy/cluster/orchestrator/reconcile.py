@@ -39,16 +39,20 @@ def reconcile(
     unmarked = _unmarked(ledger, snapshot)
     leases = {view.token: view for view in slots}
     entries: list[Entry] = []
+    strange_jobs, strange_holders = len(rows), len(leases)
     for attempt in ledger.live:
         row, view = rows.get(attempt.token), leases.get(attempt.token)
+        strange_jobs -= row is not None
+        strange_holders -= view is not None
         if row is None and attempt.job_id in unmarked and ledger.site.keeps_marks:
             why = f"job {attempt.job_id} came back without our mark"
             entries.append(Entry("learnt", now, data={"site": {"keeps_marks": False}, "why": why}))
         row = row or unmarked.get(attempt.job_id or -1)
         entries += _about(attempt, row, view, ledger, snapshot, policy, now)
-    live = {attempt.token for attempt in ledger.live}
-    entries += _adopt(ledger, live, snapshot, now)
-    entries += _orphans(ledger, live, slots, entries, now)
+    if strange_jobs or strange_holders or entries:  # else all were looked at above
+        live = {attempt.token for attempt in ledger.live}
+        entries += _adopt(ledger, live, snapshot, now)
+        entries += _orphans(ledger, live, slots, entries, now)
     entries += _learn(ledger, snapshot, policy, entries, now)
     return tuple(entries)
 

@@ -280,11 +280,15 @@ class Ledger:
     used_s: float = 0.0
     """Job-seconds that ended attempts took from the allocation."""
     live: tuple[Attempt, ...] = field(init=False)
+    over: tuple[Attempt, ...] = field(init=False)
+    """Those that are not live."""
 
     def __post_init__(self) -> None:
-        over = (Phase.ENDED, Phase.REJECTED)
-        live = tuple([one for one in self.attempts if one.phase not in over])
+        ends = (Phase.ENDED, Phase.REJECTED)
+        live = tuple([one for one in self.attempts if one.phase not in ends])
+        over = tuple([one for one in self.attempts if one.phase in ends])
         object.__setattr__(self, "live", live)
+        object.__setattr__(self, "over", over)
 
     @property
     def next_number(self) -> int:

@@ -45,12 +45,12 @@ def holds(
 
     Failures of releases in ``given_up`` do not count: nothing runs them any more.
     """
-    ours = [one for one in ledger.attempts if not (given_up and one.release in given_up)]
     counted = _Counted(ledger.started_ts, now - policy.forget_s)
-    over = (one for one in ours if one.outcome is not Outcome.DRAINED and not one.live)
-    suspect = {one.slot for one in over if counted.may(one)}  # nearly all drain
+    over = (one for one in ledger.over if one.outcome is not Outcome.DRAINED)  # nearly all drain
+    suspect = {one.slot for one in over if one.release not in given_up and counted.may(one)}
     if not suspect:
         return ()
+    ours = [one for one in ledger.attempts if one.release not in given_up]
     ours = _without_surplus(ours, policy)
     by_slot: dict[int, list[Attempt]] = defaultdict(list)
     for one in ours:
@@ -140,7 +140,7 @@ def tries_left(
     """How many more may fail before the breaker opens; None while there is nothing to fear."""
     if _somebody_gets_somewhere(ledger):
         return None
-    ours = [one for one in ledger.attempts if not (given_up and one.release in given_up)]
+    ours = [one for one in ledger.attempts if one.release not in given_up]
     counted = _Counted(ledger.started_ts, now - policy.forget_s)
     failed = _nobody_gets_anywhere(_without_surplus(ours, policy), ledger, counted)
     return max(1, policy.breaker_failures - len(failed)) if failed else None

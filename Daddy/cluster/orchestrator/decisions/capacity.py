@@ -152,7 +152,7 @@ def _newest_first(ledger: Ledger) -> Iterator[float]:
 
 def rate_frees_at(ledger: Ledger, policy: Policy, now: float) -> float | None:
     """When the rate allows another submission; None where it does now."""
-    if _rate(ledger, policy, now) > 0:
+    if len(ledger.attempts) < policy.hourly or _rate(ledger, policy, now) > 0:
         return None
     hour, day = _lately(ledger, now)
     if len(hour) >= policy.hourly:

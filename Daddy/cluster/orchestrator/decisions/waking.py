@@ -18,13 +18,22 @@ from Daddy.cluster.orchestrator.records import Attempt, JobState, Mode, Phase
 def wake_at(view: View, *, busy: bool) -> float:
     """The next look at the latest, wall seconds."""
     policy, now = view.policy, view.now
-    moving = busy or any(not one.training for one in view.ledger.live)
-    recent = any(now - one.intended_ts < policy.hot_for_s for one in view.ledger.live)
-    if (moving and recent) or _about_to_end(view):
+    if (_is_recent(view) and (busy or _is_moving(view))) or _about_to_end(view):
         return now + policy.hot_pass_s
     if view.desired.mode is Mode.RUN and view.fill == 0 and not busy:
         return now + max(policy.quiet_pass_s, policy.pass_s)
     return now + policy.pass_s
+
+
+def _is_recent(view: View) -> bool:
+    """Somebody was submitted a moment ago: the last one, as attempts stand in that order."""
+    live = view.ledger.live
+    return bool(live) and view.now - live[-1].intended_ts < view.policy.hot_for_s
+
+
+def _is_moving(view: View) -> bool:
+    """Not everybody has a slot."""
+    return any(not one.training for one in view.ledger.live)
 
 
 def _about_to_end(view: View) -> bool:
