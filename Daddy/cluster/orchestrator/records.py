@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+SUMMARY_VERSION = 2
+"""Of what each pass writes down for whoever asks how the run stands."""
+
 
 class Mode(str, Enum):
     """What the person wants of the run."""

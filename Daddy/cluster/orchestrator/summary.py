@@ -15,6 +15,7 @@ from Daddy.cluster.orchestrator.decisions.nodes import excluded
 from Daddy.cluster.orchestrator.decisions.rollout import rollout
 from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import (
+    SUMMARY_VERSION,
     Attempt,
     JobState,
     Ledger,
@@ -28,7 +29,6 @@ from Daddy.cluster.orchestrator.records import (
 if TYPE_CHECKING:
     from Daddy.cluster.orchestrator.intent import Intent
 
-VERSION = 2
 _LAST = 5
 _FOR_EVER_S = 30 * 86_400.0
 """A hold that is longer waits for the person, not for time."""
@@ -49,7 +49,7 @@ def summarise(
     rows = {job.token: job for job in snapshot.jobs} if isinstance(snapshot, Snapshot) else {}
     count = intent.slots if intent is not None else len(slots)
     return {
-        "v": VERSION,
+        "v": SUMMARY_VERSION,
         "ts": round(now, 3),
         **_wanted(intent),
         **_rules(intent, ledger, policy, now),

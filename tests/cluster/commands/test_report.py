@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from Daddy.cluster.orchestrator import tenure
+from Daddy.cluster.orchestrator.commands.look import look
 from Daddy.cluster.orchestrator.commands.report import read_status
 from Daddy.cluster.orchestrator.history import Entry
 from Daddy.cluster.orchestrator.intent import Intent, write_intent
@@ -68,9 +70,9 @@ def rows(*states: JobState) -> Snapshot:
     return Snapshot(CLOCK.now(), tuple(jobs))
 
 
-def told_by(run: RunPaths, queue: Fixed | None) -> dict[str, Any]:
+def told_by(run: RunPaths, queue: Fixed) -> dict[str, Any]:
     config = Config.model_validate({"run_dir": str(run.root)})
-    return read_status(run, config, queue, POLICY, CLOCK)
+    return read_status(run, config, partial(look, run, queue, POLICY, CLOCK), CLOCK)
 
 
 FULL = rows(JobState.RUNNING, JobState.RUNNING)

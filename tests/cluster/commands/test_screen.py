@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from rich.console import Console
 
 from Daddy.cluster.orchestrator import tenure
-from Daddy.cluster.orchestrator.commands.report import read_status
+from Daddy.cluster.orchestrator.commands.look import look
+from Daddy.cluster.orchestrator.commands.report import Look, read_status
 from Daddy.cluster.orchestrator.commands.screen import WIDE, draw
 from Daddy.cluster.orchestrator.history import Entry
 from Daddy.cluster.orchestrator.intent import Intent, write_intent
@@ -85,9 +87,13 @@ def jobs() -> Snapshot:
     return Snapshot(now, (*running, ready, later))
 
 
+def looking_at(run: RunPaths, seen: Observation) -> Look:
+    return partial(look, run, Seen(seen), Policy(max_running=2), CLOCK)
+
+
 def screen(run: RunPaths, seen: Observation, width: int = 160, **changes: Any) -> str:
     config = Config.model_validate({"run_dir": str(run.root)})
-    told = read_status(run, config, Seen(seen), Policy(max_running=2), CLOCK)
+    told = read_status(run, config, looking_at(run, seen), CLOCK)
     console = Console(width=width, highlight=False, color_system=None)
     with console.capture() as text:
         console.print(draw("slim_run", {**told, **changes}, CLOCK.now(), width))
@@ -142,7 +148,7 @@ def test_a_long_word_of_the_scheduler_s_takes_no_room_from_the_slots(run: RunPat
 
 def test_slurm_down_shows_what_was_known_and_that_the_slots_still_beat(run: RunPaths) -> None:
     config = Config.model_validate({"run_dir": str(run.root)})
-    known = read_status(run, config, Seen(jobs()), Policy(max_running=2), CLOCK)
+    known = read_status(run, config, looking_at(run, jobs()), CLOCK)
     write_json(run.status, {**known, "ts": CLOCK.now() - 300, "wake_ts": 0})
     text = screen(run, Unknown(CLOCK.now(), "Socket timed out"))
     assert text.startswith("? slim_run: the queue cannot be read (Socket timed out)")

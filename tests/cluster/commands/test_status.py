@@ -33,7 +33,7 @@ def silent(person: Person, site: Shim) -> Person:
 def cost_of_python(person: Person) -> float:
     """How long an interpreter with our imports takes here just now, in seconds."""
     began = time.monotonic()
-    code = "import Daddy.cluster.orchestrator.commands.status, rich.table"
+    code = "import Daddy.cluster.orchestrator.commands.look, rich.table"
     subprocess.run([sys.executable, "-c", code], cwd=person.checkout, env=person.env, check=True)
     return time.monotonic() - began
 
@@ -46,6 +46,14 @@ def test_a_frozen_slurm_is_told_within_two_seconds(silent: Person) -> None:
     assert told.returncode == 22
     assert "the queue cannot be read" in told.stdout
     assert took < 2.0 + max(0.0, 3 * cost_of_python(silent) - 1.0), f"{took:.2f} s"
+
+
+def test_what_only_a_look_of_our_own_needs_is_not_loaded_for_a_fresh_summary() -> None:
+    code = "import sys, Daddy.cluster.orchestrator.commands.status as _; print(*sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    ours = {name.rpartition(".")[2] for name in told.stdout.split() if name.startswith("Daddy.")}
+    assert "report" in ours
+    assert not ours & {"look", "plan", "reconcile", "wiring", "slurm_scheduler", "local_scheduler"}
 
 
 def test_in_a_pipe_there_are_no_colours_and_no_trailing_blanks(person: Person) -> None:

@@ -1,28 +1,23 @@
 """How a run stands, as one record for a person and for scripts: needs no daemon, changes nothing.
 
-A fresh summary of a living controller is taken as it is; otherwise we look at the queue ourselves,
-with little patience. Where nobody can see the queue, the last known state is told with its age.
+A fresh summary of a living controller is taken as it is; otherwise somebody looks at the queue.
+Where nobody can see it, the last known state is told with its age.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
-from typing import Any, Protocol
+from typing import Any
 
 from Daddy.cluster.orchestrator.commands import figures
 from Daddy.cluster.orchestrator.commands.request import known_intent
 from Daddy.cluster.orchestrator.commands.verdict import judge
 from Daddy.cluster.orchestrator.failover import read_probe
-from Daddy.cluster.orchestrator.history import Entry, fold, replay
+from Daddy.cluster.orchestrator.history import replay
 from Daddy.cluster.orchestrator.intent import Intent
 from Daddy.cluster.orchestrator.ledger import read_entries
-from Daddy.cluster.orchestrator.plan import plan
-from Daddy.cluster.orchestrator.policy import Policy
-from Daddy.cluster.orchestrator.reconcile import reconcile
-from Daddy.cluster.orchestrator.records import Ledger, Observation, SlotView, Snapshot, Unknown
-from Daddy.cluster.orchestrator.slots import read_slots
-from Daddy.cluster.orchestrator.summary import VERSION, summarise
+from Daddy.cluster.orchestrator.records import SUMMARY_VERSION, Ledger
 from Daddy.cluster.orchestrator.tenure import holder
 from Daddy.core.clock import Clock
 from Daddy.core.config import shared_paths
@@ -43,23 +38,17 @@ _RECENT_BYTES = 1 << 19
 
 _NEEDED = {"ts", "mode", "queue", "slots", "waiting", "reasons", "last", "daemon", "used_s"}
 
-
-class Queue(Protocol):
-    """What can be looked at."""
-
-    def snapshot(self) -> Observation:
-        """Every job of the run in one look."""
+Look = Callable[[Intent | None, Ledger], dict[str, Any]]
+"""What a controller would write now, by a look of our own (`look.look`)."""
 
 
-def read_status(
-    run: RunPaths, config: Config, queue: Queue | None, policy: Policy, clock: Clock
-) -> dict[str, Any]:
-    """Everything ``status`` shows, as one record; ``queue`` None: never look at it."""
+def read_status(run: RunPaths, config: Config, look: Look, clock: Clock) -> dict[str, Any]:
+    """Everything ``status`` shows, as one record; ``look`` is called where nothing is fresh."""
     intent, damage = known_intent(run)
     known, controller, now = last_summary(run), _controller(run), clock.now()
     fresh = _is_fresh(known, now) and controller["alive"] is not False
     ledger = replay(read_entries(run.ledger, _RECENT_BYTES if fresh else None))
-    status = known if fresh else _look(run, intent, ledger, queue, policy, clock)
+    status = known if fresh else look(intent, ledger)
     if not status["queue"]["known"] and known.get("slots"):
         status = {**known, "queue": status["queue"]}
     status = {
@@ -86,7 +75,7 @@ def last_summary(run: RunPaths) -> dict[str, Any]:
         found = read_json(run.status)
     except (FileNotFoundError, NotADirectoryError, FileError):
         return {}
-    whole = found.get("v") == VERSION and found.keys() >= _NEEDED
+    whole = found.get("v") == SUMMARY_VERSION and found.keys() >= _NEEDED
     return found if whole else {}
 
 
@@ -104,43 +93,6 @@ def _controller(run: RunPaths) -> dict[str, Any]:
         return {"alive": False}
     alive = holder_alive(view.holder)
     return {"alive": alive, "term": view.term, **view.holder}
-
-
-def _look(
-    run: RunPaths,
-    intent: Intent | None,
-    ledger: Ledger,
-    queue: Queue | None,
-    policy: Policy,
-    clock: Clock,
-) -> dict[str, Any]:
-    """What a controller would write now, written nowhere."""
-    began = clock.now()
-    snapshot = queue.snapshot() if queue is not None else Unknown(began, "not asked")
-    slots = read_slots(run, intent.slots if intent is not None else policy.max_running)
-    now = clock.now()
-    if isinstance(snapshot, Snapshot):
-        ledger = _with_seen(ledger, snapshot, slots, policy, now)
-    desired = intent.desired if intent is not None else None
-    decided = plan(desired, ledger, snapshot, policy, now) if desired is not None else None
-    return summarise(intent, ledger, snapshot, slots, decided, policy, now)
-
-
-def _with_seen(
-    ledger: Ledger, snapshot: Snapshot, slots: Sequence[SlotView], policy: Policy, now: float
-) -> Ledger:
-    """The ledger after this look; adopted jobs are looked at once more, as the next pass would."""
-    seen = reconcile(ledger, snapshot, slots, policy, now)
-    ledger = _fold_all(ledger, seen)
-    if any(entry.kind == "intent" for entry in seen):
-        ledger = _fold_all(ledger, reconcile(ledger, snapshot, slots, policy, now))
-    return ledger
-
-
-def _fold_all(ledger: Ledger, entries: Sequence[Entry]) -> Ledger:
-    for entry in entries:
-        ledger = fold(ledger, entry)
-    return ledger
 
 
 def _measured(run: RunPaths, config: Config, slot: Mapping[str, Any], now: float) -> dict[str, Any]:
