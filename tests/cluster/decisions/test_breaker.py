@@ -82,6 +82,18 @@ def test_a_job_that_claimed_a_slot_proves_that_jobs_can_start() -> None:
     assert hold_after(*early, fine) is None
 
 
+def test_slots_that_trained_well_and_hand_over_at_once_do_not_open_the_breaker() -> None:
+    """Between two jobs of the healthy slots nobody trains; others have failed all the while."""
+    policy = Policy(breaker_failures=5)
+    failing = [ended(n, NOW - 100 + n, slot=1) for n in range(1, 7)]
+    trained = {"slot": 0, "started_ts": NOW - 900, "progressed_ts": NOW - 800}
+    for state in ({"left_ts": NOW - 1}, {}):
+        attempts = (*failing, ended(9, NOW - 1, Outcome.DRAINED, **trained, **state))
+        found = holds(Ledger(attempts=attempts), policy, NOW)
+        assert any(one.slot == 1 for one in found)
+        assert any(one.open for one in found) is not bool(state), "a goodbye tells it from a loss"
+
+
 def test_a_late_job_that_finds_every_slot_filled_is_surplus_and_no_failure() -> None:
     """Answers of sbatch that were lost: five such jobs must not hold the next hand-over."""
     fleet = [_trains(n) for n in range(4)]

@@ -126,8 +126,12 @@ def _nobody_gets_anywhere(
     """All failures since the last progress anywhere; none while somebody trains with progress."""
     if _somebody_gets_somewhere(ledger):
         return []
-    fine = max((one.progressed_ts or 0.0 for one in ours), default=0.0)
-    return counted.of(ours, fine)
+    return counted.of(ours, max((_got_on_until(one) for one in ours), default=0.0))
+
+
+def _got_on_until(one: Attempt) -> float:
+    """The first checkpoint is what is written down; who said goodbye after it wrote another."""
+    return max(one.progressed_ts, one.left_ts or 0.0) if one.progressed_ts else 0.0
 
 
 def _somebody_gets_somewhere(ledger: Ledger) -> bool:
