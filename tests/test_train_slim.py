@@ -12,9 +12,9 @@ import torch
 from Daddy.core.config import load
 from Daddy.core.events import read_events
 from Daddy.core.fleet import fold
+from Daddy.core.freezing import freeze
 from Daddy.core.lease import end_term, read_lease
 from Daddy.core.paths import RunPaths
-from Daddy.core.release import freeze
 from Daddy.learning.checkpoint import load_newest, manifests
 
 CHECKOUT = Path(__file__).resolve().parents[1]

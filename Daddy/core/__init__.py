@@ -1,7 +1,8 @@
 """The ground floor: what every other package may use and nothing of what they do.
 
-Settings: ``config``, ``paths``, ``release`` (packed by ``parcel``), ``names``, ``seeds``,
-``metrics``, ``vocabulary``, ``intervals`` (how sure a mean is), ``rom`` (which game a file is).
+Settings: ``config``, ``paths``, ``release`` (made by ``freezing``, packed by ``parcel``),
+``names``, ``seeds``, ``metrics``, ``vocabulary``, ``intervals`` (how sure a mean is), ``rom``
+(which game a file is).
 Doors: ``clock`` (time), ``files`` (disk), ``process`` (children), ``machine`` (psutil), ``ssh``.
 Living together: ``lease`` (who holds what), ``seat`` (filling a slot), ``events`` (what happened),
 ``boot`` (how long a start took), ``wall`` (when to stop).

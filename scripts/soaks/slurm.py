@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.ledger import read_entries
-from Daddy.cluster.orchestrator.wiring import make_policy
+from Daddy.cluster.orchestrator.rules import make_policy
 from Daddy.core.config import CHECKOUT
 from Daddy.core.errors import SchedulerError
 from Daddy.core.lease import read_lease

@@ -14,10 +14,12 @@ from typing import Any
 
 import pytest
 
+from Daddy.core.config import load
 from Daddy.core.events import read_events
 from Daddy.core.fleet import Fleet, fold
 from Daddy.core.lease import read_lease
 from Daddy.core.paths import RunPaths
+from Daddy.core.settings import Config
 from tests import patience
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -109,6 +111,13 @@ def small_config(run_dir: Path, **changes: dict[str, object]) -> dict[str, Any]:
     for section, values in changes.items():
         config[section] = {**config[section], **values}
     return config
+
+
+def config_of(folder: Path, **sections: dict[str, object]) -> Config:
+    """The effective configuration of a run in ``folder`` that sets only what is given."""
+    path = folder / "config.json"
+    path.write_text(json.dumps({"run_dir": str(folder / "run"), **sections}))
+    return load(path)
 
 
 @pytest.fixture

@@ -16,10 +16,11 @@ from Daddy.cluster.orchestrator.orders import write_orders
 from Daddy.core.config import load
 from Daddy.core.events import read_events
 from Daddy.core.fleet import fold
+from Daddy.core.freezing import freeze
 from Daddy.core.lease import Lease, read_lease
 from Daddy.core.machine import host_name, myself
 from Daddy.core.paths import RunPaths
-from Daddy.core.release import Release, freeze
+from Daddy.core.release import Release
 from tests.cluster.conftest import small_config, until
 
 

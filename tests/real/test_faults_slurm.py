@@ -34,7 +34,7 @@ PATIENCE = {
         ("recancel_s: float = 60.0", "recancel_s: float = 3.0"),
         ("silence_s: float = 300.0", "silence_s: float = 5.0"),
     ],
-    "wiring.py": [("_SLURM_QUIET_PASS_S = 150.0", "_SLURM_QUIET_PASS_S = 1.0")],
+    "rules.py": [("_SLURM_QUIET_PASS_S = 150.0", "_SLURM_QUIET_PASS_S = 1.0")],
 }
 SHIM = """#!/bin/sh
 # $HERE/how: what is to go wrong with the next submission

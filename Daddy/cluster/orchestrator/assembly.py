@@ -13,13 +13,10 @@ from Daddy.cluster.orchestrator.effects import Effects, Tell
 from Daddy.cluster.orchestrator.ledger import LedgerFile
 from Daddy.cluster.orchestrator.notify import tell
 from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.queues import make_scheduler
+from Daddy.cluster.orchestrator.rules import look_seconds, make_policy
 from Daddy.cluster.orchestrator.slots import Silence
-from Daddy.cluster.orchestrator.wiring import (
-    SpecMaker,
-    look_seconds,
-    make_policy,
-    make_scheduler,
-)
+from Daddy.cluster.orchestrator.specs import SpecMaker
 from Daddy.core.clock import Clock
 from Daddy.core.config import load_effective, run_paths, shared_paths
 from Daddy.core.errors import FileError

@@ -18,10 +18,11 @@ from Daddy.cluster.orchestrator import tenure
 from Daddy.cluster.orchestrator.actions import Submit
 from Daddy.cluster.orchestrator.assembly import assemble
 from Daddy.cluster.orchestrator.failover import Probe, write_probe
+from Daddy.cluster.orchestrator.queues import run_id
 from Daddy.cluster.orchestrator.records import Mode
 from Daddy.cluster.orchestrator.slots import Silence
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
-from Daddy.cluster.orchestrator.wiring import SpecMaker, run_id
+from Daddy.cluster.orchestrator.specs import SpecMaker
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import load_effective, run_paths
 from Daddy.core.errors import ExitCode, SchedulerError, run_entry

@@ -79,12 +79,13 @@ class SlurmScheduler:
         calls: Path | None = None,
         request: Request | None = None,
         user_id: int | None = None,
+        list_timeout_s: float | None = None,
     ) -> None:
         """``calls``: folder of the counts; ``request``: what jobs ask for, to read their limits."""
         self._run_id = run_id
         self._clock = clock
         self._request = dict(request or {})
-        self.list_timeout_s = _LIST_TIMEOUT_S
+        self._list_timeout_s = list_timeout_s or _LIST_TIMEOUT_S
         self.commands = SlurmCommands(clock, os.environ if environ is None else environ, calls)
         self._new: dict[int, Asked] = {}
         self._renamed: dict[str, str] = {}
@@ -101,7 +102,7 @@ class SlurmScheduler:
         begun = self._clock.now()
         command = ["squeue", "--me", "--noheader", "--array", "--all", "--states=all"]
         try:
-            done = self.commands.run([*command, f"--Format={LISTING}"], self.list_timeout_s)
+            done = self.commands.run([*command, f"--Format={LISTING}"], self._list_timeout_s)
         except (ProcessTimeoutError, ProgramMissingError) as error:
             return Unknown(begun, error.message, self.commands.slowed)
         if done.returncode != 0:

@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from Daddy.cluster.orchestrator import wiring
 from Daddy.cluster.orchestrator.history import Entry, fold
 from Daddy.cluster.orchestrator.intent import Intent
 from Daddy.cluster.orchestrator.plan import plan
 from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.queues import make_scheduler
 from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.records import Ledger, Observation, SlotView, Snapshot
 from Daddy.cluster.orchestrator.slots import read_slots
-from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.cluster.orchestrator.summary import summarise
 from Daddy.core.clock import Clock
 from Daddy.core.paths import RunPaths
@@ -54,10 +53,7 @@ class Sparing:
 
 def sparing_queue(executor: str, config: Config, run: RunPaths, clock: Clock) -> Sparing:
     """The run's queue for a person who waits: asked with little patience, and not too often."""
-    scheduler = wiring.make_scheduler(executor, config, run, clock)
-    if isinstance(scheduler, SlurmScheduler):
-        scheduler.list_timeout_s = _PATIENCE_S
-    return Sparing(scheduler, clock)
+    return Sparing(make_scheduler(executor, config, run, clock, _PATIENCE_S), clock)
 
 
 def look(

@@ -6,14 +6,15 @@ import os
 from dataclasses import asdict
 from math import isfinite
 
-from Daddy.cluster.orchestrator import wiring
 from Daddy.cluster.orchestrator.actions import Action, Plan
 from Daddy.cluster.orchestrator.commands.request import Request, frozen, known_intent
 from Daddy.cluster.orchestrator.history import fold, replay
 from Daddy.cluster.orchestrator.ledger import read_entries
 from Daddy.cluster.orchestrator.plan import plan as decide
+from Daddy.cluster.orchestrator.queues import choose_executor, make_scheduler
 from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.records import Desired, Mode, Observation, Snapshot
+from Daddy.cluster.orchestrator.rules import make_policy
 from Daddy.cluster.orchestrator.slots import read_slots
 from Daddy.core.clock import SystemClock
 from Daddy.core.config import run_paths
@@ -28,14 +29,14 @@ def plan(request: Request) -> int:
     if damage:
         print(f"{damage}: shown is what start would do")
     if intent is None:
-        executor = wiring.choose_executor(config, os.environ)
+        executor = choose_executor(config, os.environ)
         desired = Desired(Mode.RUN, config.slurm.max_running)
         print(f"# no run was started in {run.root}: this is what start would do first")
     else:
         executor, desired = intent.executor, intent.desired
         config = frozen(run, intent, config)[1]
-    policy = wiring.make_policy(config, executor)
-    snapshot = wiring.make_scheduler(executor, config, run, clock).snapshot()
+    policy = make_policy(config, executor)
+    snapshot = make_scheduler(executor, config, run, clock).snapshot()
     ledger, now = replay(read_entries(run.ledger)), clock.now()
     slots = read_slots(run, max(desired.slots, policy.max_running))
     if isinstance(snapshot, Snapshot):

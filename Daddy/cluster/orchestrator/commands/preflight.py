@@ -1,7 +1,6 @@
 """Everything that can be wrong with a ``start``, found before anything is done, told all at once.
 
-Nothing here changes anything, but that the run's folders are made: Slurm fails a job without a word
-when the folder of its log is missing.
+Nothing here changes anything, but that ``folders`` makes those that jobs will need.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from Daddy.cluster.orchestrator import wiring
 from Daddy.cluster.orchestrator.actions import Submit
+from Daddy.cluster.orchestrator.commands.folders import make_run_folders, make_shared_folder
 from Daddy.cluster.orchestrator.commands.forecast import (
     Room,
     forecast,
@@ -37,14 +36,14 @@ from Daddy.cluster.orchestrator.commands.partitions import (
     parse_partitions,
     partition_findings,
 )
+from Daddy.cluster.orchestrator.queues import run_id
 from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
+from Daddy.cluster.orchestrator.specs import SpecMaker
 from Daddy.core.clock import SystemClock
 from Daddy.core.config import run_paths, shared_paths
-from Daddy.core.errors import DaddyError, FileError, SchedulerError
-from Daddy.core.files import create_exclusive
+from Daddy.core.errors import DaddyError, SchedulerError
 from Daddy.core.machine import boot_time
-from Daddy.core.names import new_incarnation
 from Daddy.core.paths import RunPaths
 from Daddy.core.process import run as run_program
 from Daddy.core.release import Release
@@ -90,10 +89,10 @@ def check_places(config: Config, executor: str, found: Findings) -> None:
     if not alone and (doubt := may_be_private(str(run.root), mounts)):
         found.notes.append(doubt)
     with found.catching():
-        wiring.prepare_folders(run)
+        make_run_folders(run)
     if apart:
         with found.catching():
-            _probe(shared.root)
+            make_shared_folder(shared.root)
     if not found.wrong:
         _check_room(config, run, mounts, found)
 
@@ -101,9 +100,9 @@ def check_places(config: Config, executor: str, found: Findings) -> None:
 def check_slurm(config: Config, release: Release, found: Findings) -> None:
     """Let Slurm judge the job script without queueing it."""
     run = run_paths(config)
-    scheduler = SlurmScheduler(wiring.run_id(config, run), SystemClock(), calls=run.calls)
+    scheduler = SlurmScheduler(run_id(config, run), SystemClock(), calls=run.calls)
     with found.catching():
-        scheduler.check(wiring.SpecMaker(config, run, release)("0" * 12, 0, Submit("to be judged")))
+        scheduler.check(SpecMaker(config, run, release)("0" * 12, 0, Submit("to be judged")))
 
 
 def _mounts() -> tuple[Mount, ...]:
@@ -148,19 +147,6 @@ def _is_one_host(
         return False
     text = _ask(["scontrol", "--oneliner", "show", "node", known[0].node], run, Findings())
     return booted_with(text, boot_time())
-
-
-def _probe(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / f".probe-{new_incarnation()}"
-        create_exclusive(probe, b"")
-        probe.unlink()
-    except OSError as error:
-        raise FileError(
-            f"collaboration.shared_dir {folder} cannot be written: {error.strerror}",
-            "name a folder of yours that all nodes share",
-        ) from error
 
 
 def _check_room(config: Config, run: RunPaths, mounts: tuple[Mount, ...], found: Findings) -> None:

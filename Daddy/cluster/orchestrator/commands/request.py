@@ -44,6 +44,20 @@ def frozen(run: RunPaths, intent: Intent, fallback: Config) -> tuple[Release, Co
     return release, fallback
 
 
+def absolute(config: Config, executor: str) -> Config:
+    """The configuration as jobs elsewhere need it: full paths, and no choice left open."""
+    run_dir = str(Path(config.run_dir).expanduser().resolve())
+    shared = config.collaboration.shared_dir
+    shared = str(Path(shared).expanduser().resolve()) if shared else ""
+    return config.model_copy(
+        update={
+            "run_dir": run_dir,
+            "collaboration": config.collaboration.model_copy(update={"shared_dir": shared}),
+            "controller": config.controller.model_copy(update={"executor": executor}),
+        }
+    )
+
+
 def started_here(request: Request) -> tuple[Config, RunPaths, Intent]:
     """Config, places and intent of a run that exists; FileError when ``start`` was never said."""
     config = request.load()

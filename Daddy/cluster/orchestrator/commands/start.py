@@ -10,23 +10,27 @@ import os
 import threading
 from dataclasses import dataclass
 
-from Daddy.cluster.orchestrator import tenure, wiring
+from Daddy.cluster.orchestrator import tenure
 from Daddy.cluster.orchestrator.actions import Submit
 from Daddy.cluster.orchestrator.commands import keepers, once
+from Daddy.cluster.orchestrator.commands.game import game_name
 from Daddy.cluster.orchestrator.commands.preflight import Findings, check_places, check_slurm
-from Daddy.cluster.orchestrator.commands.request import Request, as_error, known_intent
+from Daddy.cluster.orchestrator.commands.request import Request, absolute, as_error, known_intent
 from Daddy.cluster.orchestrator.commands.serve import launch, serve
 from Daddy.cluster.orchestrator.failover import read_probe
 from Daddy.cluster.orchestrator.intent import Intent, write_intent
+from Daddy.cluster.orchestrator.queues import choose_executor
 from Daddy.cluster.orchestrator.records import Mode
 from Daddy.cluster.orchestrator.slurm_templates import render
+from Daddy.cluster.orchestrator.specs import SpecMaker
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import run_paths
 from Daddy.core.errors import ControllerAliveError, ExitCode
 from Daddy.core.files import write_atomic
+from Daddy.core.freezing import freeze
 from Daddy.core.lease import LeaseView
 from Daddy.core.paths import RunPaths
-from Daddy.core.release import Release, freeze
+from Daddy.core.release import Release
 from Daddy.core.settings import Config
 
 _LEAVES_S = 10.0
@@ -76,10 +80,10 @@ def _resolve(request: Request, found: Findings, *, foreground: bool, daemon: boo
     config = request.load()
     executor, game = str(config.controller.executor), str(config.training.workload)
     with found.catching():
-        executor = wiring.choose_executor(config, os.environ)
+        executor = choose_executor(config, os.environ)
     with found.catching():
-        game = wiring.game_name(config, executor)
-    config = wiring.absolute(config, executor)
+        game = game_name(config, executor)
+    config = absolute(config, executor)
     return Wish(config, run_paths(config), executor, game, foreground, daemon)
 
 
@@ -222,7 +226,7 @@ def _rehearse(wish: Wish) -> int:
     """Say what ``start`` would do, with the script of the first job; touches nothing."""
     config, run = wish.config, wish.run
     example = Release("release", run.releases / "<release>")
-    spec = wiring.SpecMaker(config, run, example)("0" * 12, 1, Submit("a slot is empty"))
+    spec = SpecMaker(config, run, example)("0" * 12, 1, Submit("a slot is empty"))
     slots, spares = config.slurm.max_running, config.controller.spares
     ahead = (
         "queue no successors"

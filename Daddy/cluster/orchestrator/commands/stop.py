@@ -6,10 +6,11 @@ import os
 import threading
 from dataclasses import replace
 
-from Daddy.cluster.orchestrator import tenure, wiring
-from Daddy.cluster.orchestrator.commands.request import Request, frozen, known_intent
+from Daddy.cluster.orchestrator import tenure
+from Daddy.cluster.orchestrator.commands.request import Request, absolute, frozen, known_intent
 from Daddy.cluster.orchestrator.commands.serve import see_through
 from Daddy.cluster.orchestrator.intent import Intent, read_intent, write_intent
+from Daddy.cluster.orchestrator.queues import choose_executor
 from Daddy.cluster.orchestrator.records import Mode
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import run_paths
@@ -43,7 +44,7 @@ def stop(request: Request, *, now: bool) -> int:
 
 
 def _wait(run: RunPaths, intent: Intent, config: Config, clock: Clock) -> int:
-    release, config = frozen(run, intent, wiring.absolute(config, intent.executor))
+    release, config = frozen(run, intent, absolute(config, intent.executor))
     until = clock.monotonic() + config.controller.drain_seconds + _GRACE_S
     met = 0  # the term of a controller on another host: it reads the same intent
     while not _is_over(run):
@@ -69,7 +70,7 @@ def _wait(run: RunPaths, intent: Intent, config: Config, clock: Clock) -> int:
 
 def _anew(config: Config) -> Intent:
     """An intent for a run whose own cannot be read any more."""
-    executor = wiring.choose_executor(config, os.environ)
+    executor = choose_executor(config, os.environ)
     return Intent(Mode.DRAIN, config.slurm.max_running, executor, "", config.training.workload)
 
 

@@ -4,10 +4,10 @@ import shutil
 
 import pytest
 
-from Daddy.core import release as releases
+from Daddy.core import freezing
 from Daddy.core.config import load
+from Daddy.core.freezing import freeze, stamp, verify
 from Daddy.core.paths import RunPaths
-from Daddy.core.release import freeze, stamp, verify
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_changed_code_settings_or_environment_make_another(run, checkout, tmp_pa
     code = freeze(run, config(), edited)
     settings = freeze(run, config(seed=8), checkout)
     modules = freeze(run, load(None, {"slurm.setup": ["module load cuda"]}), checkout)
-    monkeypatch.setattr(releases, "_version", lambda package: "9.9")
+    monkeypatch.setattr(freezing, "_version", lambda package: "9.9")
     upgraded = freeze(run, config(), checkout)
     idents = {one.ident for one in (first, code, settings, modules, upgraded)}
     assert len(idents) == 5

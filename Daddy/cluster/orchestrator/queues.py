@@ -1,0 +1,73 @@
+"""The queue that a run's jobs wait in: which one it is, its scheduler, what is asked of it.
+
+Only the scheduler that is used is imported: ``status`` is waited for.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+
+from Daddy.cluster.orchestrator.scheduler import Scheduler
+from Daddy.core.clock import Clock
+from Daddy.core.errors import SchedulerError
+from Daddy.core.files import sha256_hex
+from Daddy.core.paths import RunPaths
+from Daddy.core.settings import Config
+
+
+def choose_executor(config: Config, environ: Mapping[str, str]) -> str:
+    """``slurm`` where sbatch is found, else ``local``, unless the configuration says which."""
+    wanted = config.controller.executor
+    found = shutil.which("sbatch", path=environ.get("PATH", os.defpath)) is not None
+    if wanted == "slurm" and not found:
+        raise SchedulerError(
+            "there is no sbatch on this machine",
+            "run this on the cluster's login node, or use --executor local",
+        )
+    if wanted == "auto":
+        return "slurm" if found else "local"
+    return wanted
+
+
+def run_id(config: Config, run: RunPaths) -> str:
+    """The run's name and place in one word: two runs never adopt each other's jobs."""
+    return f"{config.run_name}-{sha256_hex(str(run.root).encode())[:6]}"
+
+
+def make_scheduler(
+    executor: str,
+    config: Config,
+    run: RunPaths,
+    clock: Clock,
+    patience_s: float | None = None,
+) -> Scheduler:
+    """The queue of that name; ``patience_s``: how long its listing may take, if not as usual."""
+    if executor == "slurm":
+        from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
+
+        request = slurm_request(config)
+        ident = run_id(config, run)
+        return SlurmScheduler(
+            ident, clock, calls=run.calls, request=request, list_timeout_s=patience_s
+        )
+    from Daddy.cluster.orchestrator.local_scheduler import LocalScheduler
+
+    return LocalScheduler(run.queue, config.slurm.max_running, clock)
+
+
+def slurm_request(config: Config, exclude: Sequence[str] = ()) -> dict[str, str | int]:
+    """What is asked of Slurm, by long option; settings left open are left to the site."""
+    slurm = config.slurm
+    wishes: dict[str, str | int | None] = {
+        "partition": slurm.partition,
+        "account": slurm.account,
+        "qos": slurm.qos,
+        "cpus-per-task": slurm.cpus_per_job,
+        "gres": f"gpu:{slurm.gpus_per_job}" if slurm.gpus_per_job else None,
+        "mem": slurm.memory,
+        "mem-per-gpu": slurm.mem_per_gpu,
+        "exclude": ",".join(dict.fromkeys((*slurm.exclude, *exclude))) or None,
+    }
+    return {name: value for name, value in wishes.items() if value is not None}

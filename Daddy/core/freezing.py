@@ -1,0 +1,160 @@
+"""An immutable copy of code and configuration that attempts run from.
+
+Editing the checkout never touches a running fleet: a release is named by the hash of its code, its
+configuration and its environment (interpreter, packages that matter, the site's ``setup`` lines),
+and written once. Its code stands there twice: readable, and as one parcel that jobs unpack on
+their node.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import py_compile
+import shutil
+import sys
+import tempfile
+import uuid
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from Daddy.core.config import CHECKOUT, effective_json
+from Daddy.core.errors import DaddyError
+from Daddy.core.files import file_sha256, read_json, sha256_hex, to_json, write_atomic, write_new
+from Daddy.core.parcel import pack
+from Daddy.core.paths import ReleasePaths, RunPaths
+from Daddy.core.process import run
+from Daddy.core.release import Release
+from Daddy.core.settings import Config
+
+VERSION = 2
+_PACKAGES = ("torch", "pufferlib", "pyboy", "submitit", "numpy", "gymnasium", "safetensors")
+_IDENT = 12
+
+
+def freeze(run_paths: RunPaths, config: Config, checkout: Path = CHECKOUT) -> Release:
+    """The release of what ``checkout`` and ``config`` hold now; made unless it exists."""
+    sources, content = _sources(checkout / "Daddy"), effective_json(config)
+    surroundings = environment(config)
+    ident = _ident(sources, content, surroundings)
+    path = run_paths.releases / ident
+    if not path.exists():
+        _build(path, checkout, sources, content, surroundings)
+    return Release(ident, path)
+
+
+def environment(config: Config) -> dict[str, Any]:
+    """What a release depends on beside code and settings; another one makes another release."""
+    return {
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "packages": {name: _version(name) for name in _PACKAGES},
+        "setup": list(config.slurm.setup),
+    }
+
+
+def stamp(path: Path) -> dict[str, Any]:
+    """What the release in ``path`` was made of; FileNotFoundError or FileError."""
+    return read_json(ReleasePaths(path).stamp)
+
+
+def verify(path: Path) -> str:
+    """What is wrong with the release in ``path``; empty when it is as it was made.
+
+    One of an older format cannot be verified, and says so.
+    """
+    try:
+        record = stamp(path)
+        if record.get("v") != VERSION:
+            return f"its stamp has format {record.get('v')}, not {VERSION}"
+        content = ReleasePaths(path).config.read_bytes()
+        found = _ident(_sources(path / "Daddy"), content, record["environment"])
+        if file_sha256(ReleasePaths(path).parcel) != record["parcel_sha256"]:
+            return "its parcel was changed or damaged"
+    except (OSError, DaddyError, KeyError, TypeError) as error:
+        return str(error)
+    return "" if found == path.name else "its code or configuration was changed after it was made"
+
+
+def _sources(package: Path) -> dict[str, bytes]:
+    """Every file of the package but what Python makes of it, by its name below the checkout."""
+    return {
+        file.relative_to(package.parent).as_posix(): file.read_bytes()
+        for file in sorted(package.rglob("*"))
+        if file.is_file() and "__pycache__" not in file.parts and file.suffix != ".pyc"
+    }
+
+
+def _ident(files: Mapping[str, bytes], content: bytes, surroundings: Mapping[str, Any]) -> str:
+    listing = {name: sha256_hex(data) for name, data in files.items()}
+    whole = {"files": listing, "config": sha256_hex(content), "environment": dict(surroundings)}
+    return sha256_hex(to_json(whole))[:_IDENT]
+
+
+def _build(
+    path: Path,
+    checkout: Path,
+    sources: Mapping[str, bytes],
+    content: bytes,
+    surroundings: Mapping[str, Any],
+) -> None:
+    """Write beside the final name, then rename: a release exists whole or not at all."""
+    temp = path.with_name(f".tmp-{uuid.uuid4().hex}")
+    for name, data in sources.items():
+        runs = os.access(checkout / name, os.X_OK)
+        write_new(temp / name, data, 0o555 if runs else 0o444)
+    parcel = pack({**sources, **_compiled(temp, sources), "config.json": content})
+    within = ReleasePaths(temp)
+    write_atomic(within.parcel, parcel, 0o444)
+    write_atomic(within.config, content, 0o444)
+    record = {
+        "v": VERSION,
+        "release": path.name,
+        **_commit(checkout),
+        "environment": dict(surroundings),
+        "parcel_sha256": sha256_hex(parcel),
+    }
+    write_atomic(within.stamp, to_json(record), 0o444)
+    try:
+        temp.rename(path)
+    except OSError:  # another host was faster: its bytes are the same
+        shutil.rmtree(temp, ignore_errors=True)
+        if not path.is_dir():
+            raise
+
+
+def _compiled(folder: Path, sources: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Bytecode of every module, so that no job compiles it again; stamped with no time."""
+    found: dict[str, bytes] = {}
+    how = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    with tempfile.TemporaryDirectory(prefix="daddy-release-") as scratch:
+        for name in (name for name in sources if name.endswith(".py")):
+            made = py_compile.compile(
+                str(folder / name), f"{scratch}/one.pyc", name, invalidation_mode=how
+            )
+            if made is not None:
+                found[importlib.util.cache_from_source(name)] = Path(made).read_bytes()
+    return found
+
+
+def _commit(checkout: Path) -> dict[str, object]:
+    """The commit, and whether the package differs from it."""
+    git = ["git", "-C", os.fspath(checkout)]
+    try:
+        head = run([*git, "rev-parse", "HEAD"], 10.0)
+        changes = run([*git, "status", "--porcelain", "--", "Daddy"], 10.0)
+    except DaddyError:
+        return {"commit": "unknown", "changed": None}
+    if head.returncode:
+        return {"commit": "unknown", "changed": None}
+    return {"commit": head.stdout.strip(), "changed": bool(changes.stdout.strip())}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "absent"

@@ -1,0 +1,15 @@
+"""The rules that the settings come to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from Daddy.cluster.orchestrator.decisions.capacity import way
+from Daddy.cluster.orchestrator.records import Chaining, Site
+from Daddy.cluster.orchestrator.rules import make_policy
+from tests.cluster.conftest import config_of
+
+
+def test_prequeue_never_means_late(tmp_path: Path) -> None:
+    polite = config_of(tmp_path, controller={"prequeue": "never"})
+    assert way(Site(), make_policy(polite, "slurm")).chaining is Chaining.LATE

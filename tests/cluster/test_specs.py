@@ -1,0 +1,49 @@
+"""What the settings say of a job reaches what is asked for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from Daddy.cluster.orchestrator.actions import Submit
+from Daddy.cluster.orchestrator.specs import SpecMaker
+from Daddy.core.config import effective_json, run_paths
+from Daddy.core.files import write_atomic
+from Daddy.core.release import Release
+from tests.cluster.conftest import config_of
+
+
+def test_every_slurm_setting_reaches_the_job_script(tmp_path: Path) -> None:
+    settings = config_of(
+        tmp_path,
+        slurm={
+            "partition": "p", "account": "a", "qos": "q", "time_limit": "1:30:00",
+            "cpus_per_job": 3, "gpus_per_job": 2, "memory": "16G", "mem_per_gpu": "20G",
+            "exclude": ["n7", "n9"], "setup": ["module load cuda"],
+        },
+    )  # fmt: skip
+    make = SpecMaker(settings, run_paths(settings), Release("r1", tmp_path / "r1"))
+    spec = make("0" * 12, 5, Submit("successor", 77, exclude=("n8", "n9")))
+    assert spec.request == {
+        "partition": "p", "account": "a", "qos": "q", "cpus-per-task": 3, "gres": "gpu:2",
+        "mem": "16G", "mem-per-gpu": "20G", "exclude": "n7,n9,n8",
+    }  # fmt: skip
+    assert (spec.time_limit_s, spec.after, spec.setup) == (5400, 77, ("module load cuda",))
+    assert spec.argv[1:] == (
+        "-m", "Daddy.cluster.launch", "--run", str(run_paths(settings).root),
+        "--config", str(tmp_path / "r1" / "config.json"), "--attempt", "0" * 12,
+    )  # fmt: skip
+    assert spec.environment["PYTHONPATH"] == str(tmp_path / "r1")
+    assert spec.warn_s == 180
+
+
+def test_a_release_that_is_tried_is_tried_in_the_resources_it_asks_for(tmp_path: Path) -> None:
+    old = config_of(tmp_path, slurm={"partition": "closed", "time_limit": "4:00:00"})
+    new = config_of(tmp_path, slurm={"partition": "open", "time_limit": "1:00:00", "memory": "64G"})
+    run = run_paths(old)
+    make = SpecMaker(old, run, Release("good", run.releases / "good"))
+    wish = Submit("a slot is empty", release="good", request="new")
+    assert make("0" * 12, 1, wish).request["partition"] == "closed"  # it is not on disk yet
+    write_atomic(run.releases / "new" / "config.json", effective_json(new))
+    spec = make("0" * 12, 2, wish)
+    assert (spec.request["partition"], spec.request["mem"]) == ("open", "64G")
+    assert (spec.time_limit_s, spec.environment["DADDY_RELEASE"]) == (3600, "good")
