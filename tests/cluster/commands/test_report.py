@@ -59,7 +59,8 @@ def run(tmp_path: Path) -> RunPaths:
     for number, token in enumerate(TOKENS):
         ledger.append(Entry("intent", 1.0, token, {"number": number + 1}))
         ledger.append(Entry("submitted", 1.0, token, {"job_id": 17 + number}))
-        Lease.claim(run.slot(number).lease, {"token": token})
+        lease = Lease.claim(run.slot(number).lease, {"token": token})
+        lease.beat({"steps_per_second": 120.5})
     return run
 
 

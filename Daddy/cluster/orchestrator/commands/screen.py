@@ -16,7 +16,7 @@ from rich.text import Text
 
 from Daddy.cluster.orchestrator.commands.facts import differs, facts, told_heir
 from Daddy.cluster.orchestrator.commands.heirs import heirs
-from Daddy.cluster.orchestrator.commands.verdict import SILENT_S
+from Daddy.cluster.orchestrator.commands.verdict import SILENT_S, boots
 from Daddy.cluster.orchestrator.commands.words import age, amount, clock, span
 
 WIDE = 104
@@ -126,7 +126,7 @@ def _state(slot: Record) -> tuple[str, str]:
         return "leaves", "yellow"
     if slot["word"] == "SUSPENDED":
         return "suspended", "magenta"
-    return ("trains", "green") if slot["beat"].get("steps_per_second") else ("boots", "cyan")
+    return ("boots", "cyan") if boots(slot) else ("trains", "green")
 
 
 def _checkpoint(slot: Record) -> Text:

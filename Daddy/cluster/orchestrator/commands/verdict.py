@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,15 +70,27 @@ def _ending(mode: Mode, why: str, jobs: int) -> Verdict:
 
 def _running(status: Mapping[str, Any], jobs: int) -> Verdict:
     slots = status["slots"]
-    training = sum(1 for slot in slots if slot["training"] and (slot["beat_s"] or 0) < SILENT_S)
-    count = f"{training} of {len(slots)} slots train"
+    filled = [slot for slot in slots if slot["training"] and (slot["beat_s"] or 0) < SILENT_S]
+    count = _count(filled, len(slots))
     if status["controller"]["alive"] is False and (left := _left_alone(status, jobs, count)):
         return left
-    if training < len(slots):
+    if len(filled) < len(slots):
         return Verdict(ExitCode.DEGRADED, f"{count}{_because(status)}")
     if status["breaker"] or status["rollout"]:
         return Verdict(ExitCode.DONE, f"{count}; {_first_trouble(status)}")
     return Verdict(ExitCode.DONE, f"all is well: {count}")
+
+
+def _count(filled: Sequence[Mapping[str, Any]], slots: int) -> str:
+    """Whose job has claimed its slot is no trouble, but does not train yet."""
+    booting = sum(boots(slot) for slot in filled)
+    count = f"{len(filled) - booting} of {slots} slots train"
+    return f"{count}, {booting} boot{'s' * (booting == 1)}" if booting else count
+
+
+def boots(slot: Mapping[str, Any]) -> bool:
+    """Whether a slot's learner has not told its speed yet."""
+    return not slot["beat"].get("steps_per_second")
 
 
 def _left_alone(status: Mapping[str, Any], jobs: int, count: str) -> Verdict | None:
