@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from Daddy.cluster.orchestrator import assembly
+from Daddy.cluster.orchestrator import assembly, slurm_commands
 from Daddy.cluster.orchestrator.controller import Controller
 from Daddy.cluster.orchestrator.intent import Intent, read_intent, write_intent
 from Daddy.cluster.orchestrator.ledger import LedgerFile, read_entries
@@ -526,8 +526,4 @@ def answer_in_process(monkeypatch: Any, site: Site) -> None:
             raise ProcessTimeoutError(f"{argv[0]} gave no answer", "wait") from None
         return Completed(rc, out, err)
 
-    for module in list(sys.modules.values()):
-        if module.__name__.startswith("Daddy.cluster.orchestrator.slurm") and hasattr(
-            module, "run"
-        ):
-            monkeypatch.setattr(module, "run", run)
+    monkeypatch.setattr(slurm_commands, "run", run)
