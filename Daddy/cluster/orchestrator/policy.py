@@ -1,4 +1,4 @@
-"""Pure: the rules of the house, as one value. ``wiring`` makes it from the configuration."""
+"""Pure: the rules of the house, as one value. ``rules`` makes it from the configuration."""
 
 from __future__ import annotations
 

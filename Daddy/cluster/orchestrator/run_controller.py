@@ -34,8 +34,10 @@ _WORDS = {
 _COLLECT_AT = 100_000
 """Objects; imports make no garbage, and to look for it among them takes a tenth of ``status``.
 
-To look through all of them once more at the exit takes a fifth: there they are let lie.
+To look through all of them once more at the exit takes a fifth: there they are let lie. The daemon
+stays, and collects as usual.
 """
+_USUAL = gc.get_threshold()
 
 
 def _positive(text: str) -> int:
@@ -114,6 +116,7 @@ def _start(request: Request, args: argparse.Namespace) -> int:
     if args.release is not None:
         from Daddy.cluster.orchestrator.commands.serve import serve
 
+        gc.set_threshold(*_USUAL)
         return serve(args.release, ready_fd=args.ready_fd)
     from Daddy.cluster.orchestrator.commands.start import start
 

@@ -53,7 +53,8 @@ def test_what_only_a_look_of_our_own_needs_is_not_loaded_for_a_fresh_summary() -
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     ours = {name.rpartition(".")[2] for name in told.stdout.split() if name.startswith("Daddy.")}
     assert "report" in ours
-    assert not ours & {"look", "plan", "reconcile", "wiring", "slurm_scheduler", "local_scheduler"}
+    assert not ours & {"look", "plan", "reconcile", "rules", "queues", "specs", "freezing"}
+    assert not ours & {"slurm_scheduler", "local_scheduler"}
 
 
 def test_in_a_pipe_there_are_no_colours_and_no_trailing_blanks(person: Person) -> None:

@@ -6,7 +6,14 @@ from typing import Any
 
 from Daddy.cluster.orchestrator.commands.verdict import judge
 
-SLOT = {"slot": 0, "training": True, "beat_s": 2.0, "beat": {"steps_per_second": 120.0}}
+SLOT = {
+    "slot": 0,
+    "training": True,
+    "leaving": False,
+    "word": "RUNNING",
+    "beat_s": 2.0,
+    "beat": {"steps_per_second": 120.0},
+}
 WAITING = {
     "job_id": 21,
     "after": None,
@@ -45,6 +52,8 @@ def test_who_boots_does_not_train_yet_and_is_no_trouble() -> None:
     boots = {**SLOT, "beat": {"stage": "loading"}}
     assert told(slots=[SLOT, boots]) == ("healthy", "all is well: 1 of 2 slots train, 1 boots")
     assert told(slots=[boots, boots])[1] == "all is well: 0 of 2 slots train, 2 boot"
+    for other in ({"leaving": True}, {"beat": {"stage": "leaving"}}, {"word": "SUSPENDED"}):
+        assert "boot" not in told(slots=[SLOT, {**boots, **other}])[1], "it had its time"
 
 
 def test_an_empty_slot_is_told_with_what_the_next_job_waits_for() -> None:

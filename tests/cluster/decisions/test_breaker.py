@@ -87,11 +87,16 @@ def test_slots_that_trained_well_and_hand_over_at_once_do_not_open_the_breaker()
     policy = Policy(breaker_failures=5)
     failing = [ended(n, NOW - 100 + n, slot=1) for n in range(1, 7)]
     trained = {"slot": 0, "started_ts": NOW - 900, "progressed_ts": NOW - 800}
-    for state in ({"left_ts": NOW - 1}, {}):
-        attempts = (*failing, ended(9, NOW - 1, Outcome.DRAINED, **trained, **state))
+    for outcome, left, opens in (
+        (Outcome.DRAINED, NOW - 1, False),
+        (Outcome.DRAINED, None, True),
+        (Outcome.CRASHED, NOW - 1, True),
+        (Outcome.HUNG, NOW - 1, True),
+    ):
+        attempts = (*failing, ended(9, NOW - 1, outcome, left_ts=left, **trained))
         found = holds(Ledger(attempts=attempts), policy, NOW)
         assert any(one.slot == 1 for one in found)
-        assert any(one.open for one in found) is not bool(state), "a goodbye tells it from a loss"
+        assert any(one.open for one in found) is opens, "who leaves in order wrote a checkpoint"
 
 
 def test_a_late_job_that_finds_every_slot_filled_is_surplus_and_no_failure() -> None:

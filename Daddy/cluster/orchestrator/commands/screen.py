@@ -16,7 +16,7 @@ from rich.text import Text
 
 from Daddy.cluster.orchestrator.commands.facts import differs, facts, told_heir
 from Daddy.cluster.orchestrator.commands.heirs import heirs
-from Daddy.cluster.orchestrator.commands.verdict import SILENT_S, boots
+from Daddy.cluster.orchestrator.commands.verdict import SILENT_S, boots, is_suspended, leaves
 from Daddy.cluster.orchestrator.commands.words import age, amount, clock, span
 
 WIDE = 104
@@ -122,9 +122,9 @@ def _state(slot: Record) -> tuple[str, str]:
         return ("empty", "bold red") if slot["job_id"] is None else ("ends", "yellow")
     if (slot["beat_s"] or 0.0) > SILENT_S:
         return "silent", "bold red"
-    if slot["leaving"] or slot["beat"].get("stage") == "leaving":
+    if leaves(slot):
         return "leaves", "yellow"
-    if slot["word"] == "SUSPENDED":
+    if is_suspended(slot):
         return "suspended", "magenta"
     return ("boots", "cyan") if boots(slot) else ("trains", "green")
 

@@ -89,8 +89,18 @@ def _count(filled: Sequence[Mapping[str, Any]], slots: int) -> str:
 
 
 def boots(slot: Mapping[str, Any]) -> bool:
-    """Whether a slot's learner has not told its speed yet."""
-    return not slot["beat"].get("steps_per_second")
+    """Whether a filled slot's learner has not told its speed yet, though it may go on."""
+    return not (slot["beat"].get("steps_per_second") or leaves(slot) or is_suspended(slot))
+
+
+def leaves(slot: Mapping[str, Any]) -> bool:
+    """Whether a filled slot's learner was asked to leave, or is about to."""
+    return bool(slot["leaving"]) or slot["beat"].get("stage") == "leaving"
+
+
+def is_suspended(slot: Mapping[str, Any]) -> bool:
+    """Whether somebody holds a filled slot's job."""
+    return bool(slot["word"] == "SUSPENDED")
 
 
 def _left_alone(status: Mapping[str, Any], jobs: int, count: str) -> Verdict | None:

@@ -22,6 +22,8 @@ FOREVER_S = 10 * 365 * 86400.0
 """Seconds that what cannot be helped by waiting is held: until the person says ``start`` again."""
 _NOTICED_S = 60.0
 """Claims and goodbyes are noticed that much late at most, while a controller is alive."""
+_IN_ORDER = (None, Outcome.DRAINED, Outcome.DONE)
+"""Ends before which a learner that trained wrote a checkpoint; None: it is not known yet."""
 _JITTER = 0.3
 """Share by which a wait is longer or shorter, so that two runs do not fail in step."""
 
@@ -130,8 +132,12 @@ def _nobody_gets_anywhere(
 
 
 def _got_on_until(one: Attempt) -> float:
-    """The first checkpoint is what is written down; who said goodbye after it wrote another."""
-    return max(one.progressed_ts, one.left_ts or 0.0) if one.progressed_ts else 0.0
+    """The first checkpoint is what is written down; who leaves in order writes another.
+
+    A term is also ended by a crash, and by whoever finds a silent learner: these wrote nothing.
+    """
+    left = one.left_ts if one.outcome in _IN_ORDER else None
+    return max(one.progressed_ts, left or 0.0) if one.progressed_ts else 0.0
 
 
 def _somebody_gets_somewhere(ledger: Ledger) -> bool:
