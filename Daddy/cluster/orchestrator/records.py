@@ -287,11 +287,12 @@ class Ledger:
     """Those that are not live."""
 
     def __post_init__(self) -> None:
-        ends = (Phase.ENDED, Phase.REJECTED)
-        live = tuple([one for one in self.attempts if one.phase not in ends])
-        over = tuple([one for one in self.attempts if one.phase in ends])
-        object.__setattr__(self, "live", live)
-        object.__setattr__(self, "over", over)
+        live, over = list[Attempt](), list[Attempt]()
+        ended, rejected = Phase.ENDED, Phase.REJECTED
+        for one in self.attempts:  # a ledger is made for each entry that is read: one pass
+            (over if one.phase is ended or one.phase is rejected else live).append(one)
+        object.__setattr__(self, "live", tuple(live))
+        object.__setattr__(self, "over", tuple(over))
 
     @property
     def next_number(self) -> int:

@@ -25,6 +25,8 @@ def excluded(ledger: Ledger, policy: Policy, now: float) -> tuple[str, ...]:
     bad = [node for node, stamps in strikes.items() if len(stamps) >= _STRIKES]
     worst = sorted(bad, key=lambda node: (-max(strikes[node]), node))
     chosen = worst[: policy.max_excluded]
+    if not chosen:
+        return ()
     good = {one.node for one in ledger.attempts if one.node and one.progressed_ts is not None}
     while chosen and good and good <= set(chosen):
         chosen.pop()
@@ -35,9 +37,9 @@ def _strikes(ledger: Ledger, since: float) -> dict[str, list[float]]:
     """When each node failed, of what is neither old nor forgiven."""
     failed: dict[str, list[float]] = defaultdict(list)
     forgiven: dict[str, float] = {}
-    for attempt in ledger.attempts:
+    for attempt in ledger.over:
         node, ended = attempt.node, attempt.ended_ts or 0.0
-        if not node or ended <= since:
+        if ended <= since or not node:
             continue
         if attempt.outcome in _WELL and attempt.progressed_ts is not None:
             forgiven[node] = max(ended, forgiven.get(node, 0.0))
