@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from Daddy.cluster.orchestrator.history import Entry, replay
+from Daddy.cluster.orchestrator.history import Entry, fold, replay
 from Daddy.cluster.orchestrator.ledger import LedgerFile, read_entries
-from Daddy.cluster.orchestrator.records import Phase
+from Daddy.cluster.orchestrator.records import Ledger, Phase
 
 FACTS = [
     Entry("start", 1.0),
@@ -94,3 +95,24 @@ def test_the_newest_entries_alone_can_be_read(tmp_path: Path) -> None:
     assert newest == list(range(50 - len(newest), 50))
     assert 3 <= len(newest) < 10
     assert len(list(read_entries(path, newest=1 << 20))) == 50
+
+
+def test_many_entries_at_once_are_as_many_one_by_one() -> None:
+    """A month is replayed at once; a pass writes and folds one fact after the other."""
+    dice, entries = random.Random(3), list[Entry]()
+    for number in range(600):
+        token = f"{number:012x}"
+        entries.append(Entry("intent", float(number), token, {"number": number + 1}))
+        entries.append(Entry("submitted", float(number), token, {"job_id": number}))
+        entries.append(Entry("started", float(number), token))
+        older = f"{dice.randrange(number + 1):012x}"
+        entries.append(Entry("ended", number + 0.5, older, {"outcome": "drained"}))
+        kind = dice.choice(["learnt", "unheard of", "noticed"])
+        entries.append(Entry(kind, 0.0, "", {"notice": "x"}))
+    singly = Ledger()
+    for entry in entries:
+        singly = fold(singly, entry)
+    assert replay(entries) == singly
+    assert fold(fold(Ledger(), *entries[:999]), *entries[999:]) == singly
+    assert len(singly.attempts) < 600, "old ones were let go"
+    assert singly.attempts[-1].number == 600

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from Daddy.cluster.orchestrator.history import Entry, fold
+from Daddy.cluster.orchestrator.history import fold
 from Daddy.cluster.orchestrator.intent import Intent
 from Daddy.cluster.orchestrator.plan import plan
 from Daddy.cluster.orchestrator.policy import Policy
@@ -80,13 +80,7 @@ def _with_seen(
 ) -> Ledger:
     """The ledger after this look; adopted jobs are looked at once more, as the next pass would."""
     seen = reconcile(ledger, snapshot, slots, policy, now)
-    ledger = _fold_all(ledger, seen)
+    ledger = fold(ledger, *seen)
     if any(entry.kind == "intent" for entry in seen):
-        ledger = _fold_all(ledger, reconcile(ledger, snapshot, slots, policy, now))
-    return ledger
-
-
-def _fold_all(ledger: Ledger, entries: Sequence[Entry]) -> Ledger:
-    for entry in entries:
-        ledger = fold(ledger, entry)
+        ledger = fold(ledger, *reconcile(ledger, snapshot, slots, policy, now))
     return ledger

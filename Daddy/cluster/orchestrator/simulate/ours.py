@@ -177,8 +177,7 @@ class Ours:
             return
         snapshot = self.eyes.look()
         seen = reconcile(self.ledger, snapshot, self.seats.views(), self.policy, now)
-        for entry in seen:
-            self.ledger = fold(self.ledger, entry)
+        self.ledger = fold(self.ledger, *seen)
         decided = plan(self.wanted, self.ledger, snapshot, self.policy, now)
         self.passes += 1
         if decided.orders is not None:
