@@ -5,6 +5,7 @@ Slurm fails a job without a word when the folder of its log is missing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from Daddy.core.errors import FileError
@@ -16,27 +17,23 @@ from Daddy.core.paths import RunPaths
 def make_run_folders(run: RunPaths) -> None:
     """Make the run's folders; FileError where they cannot be written."""
     folders = (run.logs, run.scripts, run.controller, run.events, run.slots, run.releases)
-    try:
-        for folder in folders:
-            folder.mkdir(parents=True, exist_ok=True)
-        _try(run.controller)
-    except OSError as error:
-        raise FileError(
-            f"the run directory {run.root} cannot be written: {error.strerror}",
-            "set run_dir in the config to a folder of yours that all nodes share",
-        ) from error
+    way_out = "set run_dir in the config to a folder of yours that all nodes share"
+    _make(folders, f"the run directory {run.root}", way_out)
 
 
 def make_shared_folder(folder: Path) -> None:
     """Make the folder of the shared weights; FileError where it cannot be written."""
+    way_out = "name a folder of yours that all nodes share"
+    _make((folder,), f"collaboration.shared_dir {folder}", way_out)
+
+
+def _make(folders: Iterable[Path], place: str, way_out: str) -> None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _try(folder)
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+            _try(folder)
     except OSError as error:
-        raise FileError(
-            f"collaboration.shared_dir {folder} cannot be written: {error.strerror}",
-            "name a folder of yours that all nodes share",
-        ) from error
+        raise FileError(f"{place} cannot be written: {error.strerror}", way_out) from error
 
 
 def _try(folder: Path) -> None:
