@@ -86,17 +86,6 @@ def test_old_ended_attempts_are_let_go_and_live_ones_never() -> None:
     assert ledger.next_number == 700
 
 
-def test_the_newest_entries_alone_can_be_read(tmp_path: Path) -> None:
-    path = tmp_path / "ledger.jsonl"
-    ledger = LedgerFile(path, 1)
-    for number in range(50):
-        ledger.append(Entry("intent", float(number), f"{number:012x}", {"number": number}))
-    newest = [entry.data["number"] for entry in read_entries(path, newest=500)]
-    assert newest == list(range(50 - len(newest), 50))
-    assert 3 <= len(newest) < 10
-    assert len(list(read_entries(path, newest=1 << 20))) == 50
-
-
 def test_many_entries_at_once_are_as_many_one_by_one() -> None:
     """A month is replayed at once; a pass writes and folds one fact after the other."""
     dice, entries = random.Random(3), list[Entry]()

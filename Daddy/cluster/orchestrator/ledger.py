@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.cluster.orchestrator.history import Entry, fold, replay
+from Daddy.cluster.orchestrator.ledger_snapshot import EVERY, keep, kept
 from Daddy.cluster.orchestrator.records import Ledger
 from Daddy.core.files import append_line
 
@@ -27,12 +28,24 @@ class LedgerFile:
         self._path = path
         self._term = term
         self._close_torn_line()
+        self._size = path.stat().st_size if path.exists() else 0
+        self._kept = 0
         self.view: Ledger = replay(read_entries(path))
+        self._keep()
 
     def append(self, entry: Entry) -> None:
         """Write one fact and wait for the disk; OSError when it cannot be kept."""
-        append_line(self._path, _to_line(entry, self._term), durable=True)
+        line = _to_line(entry, self._term)
+        append_line(self._path, line, durable=True)
+        self._size += len(line) + 1
         self.view = fold(self.view, entry)
+        self._keep()
+
+    def _keep(self) -> None:
+        """Now and then, for who only looks."""
+        if self._size - self._kept >= EVERY:
+            keep(self._path, self._size, self.view)
+            self._kept = self._size
 
     def _close_torn_line(self) -> None:
         if not self._path.exists():
@@ -52,16 +65,18 @@ def _to_line(entry: Entry, term: int) -> str:
     return json.dumps({**record, **entry.data}, separators=(",", ":"), allow_nan=False)
 
 
-def read_entries(path: Path, newest: int | None = None) -> Iterator[Entry]:
-    """Every readable entry in the order written; none where there is no file.
+def recall(path: Path) -> Ledger:
+    """What the ledger tells, by way of its snapshot: for who looks and does not control."""
+    known, size = kept(path)
+    return fold(known, *read_entries(path, size))
 
-    ``newest``: only those in the last so many bytes, for who asks about the last days.
-    """
+
+def read_entries(path: Path, since: int = 0) -> Iterator[Entry]:
+    """Every readable entry behind byte ``since``, as they were written; none without a file."""
     if not path.exists():
         return
     with path.open("rb") as stream:
-        if newest is not None:
-            stream.seek(max(0, stream.seek(0, os.SEEK_END) - newest))
+        stream.seek(since)
         for line in stream:
             if (entry := _parse(line)) is not None:
                 yield entry

@@ -8,8 +8,8 @@ from math import isfinite
 
 from Daddy.cluster.orchestrator.actions import Action, Plan
 from Daddy.cluster.orchestrator.commands.request import Request, frozen, known_intent
-from Daddy.cluster.orchestrator.history import fold, replay
-from Daddy.cluster.orchestrator.ledger import read_entries
+from Daddy.cluster.orchestrator.history import fold
+from Daddy.cluster.orchestrator.ledger import recall
 from Daddy.cluster.orchestrator.plan import plan as decide
 from Daddy.cluster.orchestrator.queues import choose_executor, make_scheduler
 from Daddy.cluster.orchestrator.reconcile import reconcile
@@ -37,7 +37,7 @@ def plan(request: Request) -> int:
         config = frozen(run, intent, config)[1]
     policy = make_policy(config, executor)
     snapshot = make_scheduler(executor, config, run, clock).snapshot()
-    ledger, now = replay(read_entries(run.ledger)), clock.now()
+    ledger, now = recall(run.ledger), clock.now()
     slots = read_slots(run, max(desired.slots, policy.max_running))
     if isinstance(snapshot, Snapshot):
         for entry in reconcile(ledger, snapshot, slots, policy, now):

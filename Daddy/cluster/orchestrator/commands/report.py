@@ -14,9 +14,8 @@ from Daddy.cluster.orchestrator.commands import figures
 from Daddy.cluster.orchestrator.commands.request import known_intent
 from Daddy.cluster.orchestrator.commands.verdict import judge
 from Daddy.cluster.orchestrator.failover import read_probe
-from Daddy.cluster.orchestrator.history import replay
 from Daddy.cluster.orchestrator.intent import Intent
-from Daddy.cluster.orchestrator.ledger import read_entries
+from Daddy.cluster.orchestrator.ledger import recall
 from Daddy.cluster.orchestrator.records import SUMMARY_VERSION, Ledger
 from Daddy.cluster.orchestrator.tenure import holder
 from Daddy.core.clock import Clock
@@ -32,9 +31,6 @@ FRESH_S = 90.0
 """Age up to which a living controller's summary is as good as a look of our own; later if it said
 that it would look later."""
 _LATE_S = 60.0
-_RECENT_BYTES = 1 << 19
-"""Of the ledger, for the figures of a day: two weeks of it; years would take seconds."""
-
 
 _NEEDED = {"ts", "mode", "queue", "slots", "waiting", "reasons", "last", "daemon", "used_s"}
 
@@ -47,7 +43,7 @@ def read_status(run: RunPaths, config: Config, look: Look, clock: Clock) -> dict
     intent, damage = known_intent(run)
     known, controller, now = last_summary(run), _controller(run), clock.now()
     fresh = _is_fresh(known, now) and controller["alive"] is not False
-    ledger = replay(read_entries(run.ledger, _RECENT_BYTES if fresh else None))
+    ledger = recall(run.ledger)
     status = known if fresh else look(intent, ledger)
     if not status["queue"]["known"] and known.get("slots"):
         status = {**known, "queue": status["queue"]}
