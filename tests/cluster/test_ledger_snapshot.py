@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from Daddy.cluster.orchestrator import ledger as ledger_module
 from Daddy.cluster.orchestrator.history import Entry, replay
 from Daddy.cluster.orchestrator.ledger import LedgerFile, read_entries, recall
 from Daddy.cluster.orchestrator.ledger_snapshot import EVERY, keep, kept, place
 from Daddy.cluster.orchestrator.records import Ledger
+from Daddy.core.files import sha256_hex
 
 
 def history(attempts: int) -> Iterator[Entry]:
@@ -22,7 +26,7 @@ def history(attempts: int) -> Iterator[Entry]:
     yield Entry("learnt", 1.0, data={"site": {"enforced": True, "max_running": 4}})
     yield Entry("orphaned", 2.0, data={"slot": 3, "term": 9, "reason": "node died"})
     for number in range(1, attempts + 1):
-        token, ts = f"{number:012x}", 100.0 * number
+        token, ts = f"{number:012x}", 100.1234567 * number  # clocks tell more than lines
         yield Entry("intent", ts, token, {"number": number, "release": "r1", "exclude": ["n7"]})
         yield Entry("submitted", ts + 1, token, {"job_id": 1000 + number})
         yield Entry("started", ts + 2, token, {"started_ts": ts + 1.5, "node": "n1"})
@@ -60,12 +64,20 @@ def path(tmp_path: Path, months: bytes) -> Path:
     return path
 
 
-def test_a_long_ledger_is_recalled_without_reading_its_beginning(path: Path) -> None:
-    truth = replay(read_entries(path))
-    beginning = path.read_bytes()
-    path.write_bytes(b"#" * 1000 + beginning[1000:])
-    assert recall(path) == truth
-    assert replay(read_entries(path)) != truth
+def test_a_long_ledger_is_recalled_without_parsing_its_beginning(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    truth, parse, parsed = replay(read_entries(path)), ledger_module._parse, list[bytes]()
+
+    def counted(line: bytes) -> Entry | None:
+        parsed.append(line)
+        return parse(line)
+
+    with path.open("ab") as stream:
+        stream.write(b'{"v":1,"ts":9e9,"by":9,"kind":"start"}\n')
+    monkeypatch.setattr(ledger_module, "_parse", counted)
+    assert recall(path) == replace(truth, started_ts=9e9, asked_ts=9e9, noticed={})
+    assert len(parsed) == 1
 
 
 def test_a_controller_keeps_a_snapshot_now_and_then_and_facts_behind_it_count(
@@ -75,13 +87,14 @@ def test_a_controller_keeps_a_snapshot_now_and_then_and_facts_behind_it_count(
     ledger = write(path, 150)
     _, size = kept(path)
     assert EVERY <= size < path.stat().st_size
-    assert recall(path) == ledger.view == replay(read_entries(path))
+    assert recall(path) == replay(read_entries(path))
+    assert len(recall(path).attempts) == len(ledger.view.attempts) == 150
 
 
 def test_a_young_run_has_none(tmp_path: Path) -> None:
-    ledger = write(tmp_path / "ledger.jsonl", 3)
-    assert not place(tmp_path / "ledger.jsonl").exists()
-    assert recall(tmp_path / "ledger.jsonl") == ledger.view
+    write(path := tmp_path / "ledger.jsonl", 3)
+    assert not place(path).exists()
+    assert recall(path) == replay(read_entries(path))
     assert recall(tmp_path / "nowhere.jsonl") == Ledger()
 
 
@@ -99,14 +112,26 @@ def test_a_snapshot_taken_anywhere_tells_the_same(
     assert recall(path) == replay(read_entries(path))
 
 
+def _record(path: Path) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads(place(path).read_bytes().partition(b"\n")[2])
+    return record
+
+
 def _with(**changes: object) -> Callable[[Path], None]:
-    """Spoil it by other words in its record."""
+    """Other words in its record, written by somebody who knows how."""
 
     def change(path: Path) -> None:
-        record = json.loads(place(path).read_bytes())
-        place(path).write_text(json.dumps({**record, **changes}))
+        data = json.dumps({**_record(path), **changes}).encode()
+        place(path).write_bytes(sha256_hex(data).encode() + b"\n" + data)
 
     return change
+
+
+def _damaged(path: Path) -> None:
+    """One digit of one attempt."""
+    data = place(path).read_bytes()
+    assert data.count(b'"job_id":1250') == 1
+    place(path).write_bytes(data.replace(b'"job_id":1250', b'"job_id":1251'))
 
 
 def _as_a_folder(path: Path) -> None:
@@ -130,9 +155,12 @@ def _of_another_ledger(path: Path) -> None:
         _as_a_folder,
         lambda path: path.write_bytes(path.read_bytes()[:5000]),
         lambda path: path.unlink(),
+        lambda path: path.write_bytes(b"#" * 100 + path.read_bytes()[100:]),
         _of_another_ledger,
+        _damaged,
         _with(made_by="other code"),
         _with(size=-7),
+        _with(size=4711),
         _with(size=10**20),
         _with(ledger={"attempts": [{"token": 1}]}),
         _with(ledger=None),
@@ -146,16 +174,46 @@ def test_a_snapshot_that_does_not_fit_is_passed_over(
     assert recall(path) == replay(read_entries(path))
 
 
-def test_nothing_is_kept_of_a_ledger_that_somebody_else_wrote_in(path: Path) -> None:
-    before = place(path).read_bytes()
+def test_what_somebody_else_wrote_and_half_a_line_are_in_the_next_snapshot(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    ledger = LedgerFile(path, term=1)
+    for entry in history(60):
+        ledger.append(entry)
     with path.open("ab") as stream:
-        stream.write(b'{"v":1,"ts":9e9,"by":9,"kind":"start"}\n')
+        stream.write(b'{"v":1,"ts":9e9,"by":9,"kind":"start"}\n{"v":1,"ts":9e9,"by":9,"ki')
+    for entry in history(150):
+        ledger.append(entry)
+    assert kept(path)[1] >= EVERY
+    assert kept(path)[0].noticed
+    assert recall(path) == replay(read_entries(path))
+
+
+def test_a_file_that_ends_within_a_line_is_not_kept(path: Path) -> None:
+    before = place(path).read_bytes()
     keep(path, path.stat().st_size - 5, Ledger())
     assert place(path).read_bytes() == before
 
 
+def test_a_reason_that_is_no_text_stops_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.jsonl"
+    ledger = write(path, 150)
+    place(path).unlink()
+    ledger.append(Entry("left", 9e9, f"{149:012x}", {"reason": "bad \udcff"}))
+    again = LedgerFile(path, term=2)
+    assert again.view.attempts[148].reason == "bad \udcff"
+    assert not place(path).exists()
+    assert recall(path) == replay(read_entries(path))
+
+
 def test_a_snapshot_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
-    place(tmp_path / "ledger.jsonl").mkdir()
-    ledger = write(tmp_path / "ledger.jsonl", 150)
-    assert recall(tmp_path / "ledger.jsonl") == ledger.view
+    path = tmp_path / "ledger.jsonl"
+    place(path).mkdir()
+    write(path, 150)
+    assert recall(path) == replay(read_entries(path))
     assert [one.name for one in tmp_path.iterdir() if one.name.startswith(".tmp")] == []
+
+
+def test_who_opens_the_ledger_again_and_again_does_not_write_it_each_time(path: Path) -> None:
+    before = place(path).stat().st_ino
+    LedgerFile(path, term=3)
+    assert place(path).stat().st_ino == before

@@ -7,6 +7,7 @@ wrote. Format: ``docs/formats.md``, version 1.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterator
@@ -28,24 +29,24 @@ class LedgerFile:
         self._path = path
         self._term = term
         self._close_torn_line()
-        self._size = path.stat().st_size if path.exists() else 0
-        self._kept = 0
         self.view: Ledger = replay(read_entries(path))
+        self._kept = kept(path)[1]
         self._keep()
 
     def append(self, entry: Entry) -> None:
         """Write one fact and wait for the disk; OSError when it cannot be kept."""
-        line = _to_line(entry, self._term)
-        append_line(self._path, line, durable=True)
-        self._size += len(line) + 1
+        append_line(self._path, _to_line(entry, self._term), durable=True)
         self.view = fold(self.view, entry)
         self._keep()
 
     def _keep(self) -> None:
-        """Now and then, for who only looks."""
-        if self._size - self._kept >= EVERY:
-            keep(self._path, self._size, self.view)
-            self._kept = self._size
+        """Now and then, of what the file says and not of what we know, for who only looks."""
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            # neither the disk nor what somebody else wrote there stops a controller for that
+            size = self._path.stat().st_size
+            if size - self._kept >= EVERY:
+                self._kept = size  # also where it fails: a full disk is not tried at every fact
+                keep(self._path, size, recall(self._path, size))
 
     def _close_torn_line(self) -> None:
         if not self._path.exists():
@@ -65,19 +66,25 @@ def _to_line(entry: Entry, term: int) -> str:
     return json.dumps({**record, **entry.data}, separators=(",", ":"), allow_nan=False)
 
 
-def recall(path: Path) -> Ledger:
-    """What the ledger tells, by way of its snapshot: for who looks and does not control."""
+def recall(path: Path, until: int | None = None) -> Ledger:
+    """What the ledger's first ``until`` bytes tell, by way of its snapshot: for who only looks."""
     known, size = kept(path)
-    return fold(known, *read_entries(path, size))
+    return fold(known, *read_entries(path, size, until))
 
 
-def read_entries(path: Path, since: int = 0) -> Iterator[Entry]:
-    """Every readable entry behind byte ``since``, as they were written; none without a file."""
+def read_entries(path: Path, since: int = 0, until: int | None = None) -> Iterator[Entry]:
+    """Every readable entry in the order written; none without a file.
+
+    Of the lines that begin behind byte ``since`` and before byte ``until``.
+    """
     if not path.exists():
         return
     with path.open("rb") as stream:
-        stream.seek(since)
+        at = stream.seek(since)
         for line in stream:
+            if until is not None and at >= until:
+                return
+            at += len(line)
             if (entry := _parse(line)) is not None:
                 yield entry
 
