@@ -206,7 +206,7 @@ class Archive(Section):
     mode: Literal["off", "swarm", "starts", "both"] = Field(
         "off",
         description="swarm: when the run first holds more milestones, every environment goes on "
-        "from there; starts: episodes begin from states",
+        "from there, and most episodes begin near there; starts: episodes begin from states",
     )
     per_key: int = Field(8, ge=1, le=64, description="states kept of a set of milestones")
     patience: int = Field(

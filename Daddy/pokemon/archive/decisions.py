@@ -17,6 +17,8 @@ from Daddy.pokemon.archive.rules import Rules
 
 Dice = Callable[[], float]
 T = TypeVar("T")
+_WEARY = 3.0
+"""Dry tries of a number of milestones' states, on average, that halve how much they draw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,8 @@ def healthy(seen: Catalogue, rules: Rules) -> tuple[Entry, ...]:
 
 
 def is_over(standing: Standing, rules: Rules) -> bool:
-    """Whether the try from a state has lasted its time without anything new."""
-    return bool(standing.tried) and standing.since >= rules.patience
+    """Whether a try, or somebody's own way, has lasted its time without anything new."""
+    return standing.since >= rules.patience
 
 
 def what_to_load(standing: Standing, seen: Catalogue, rules: Rules, dice: Dice) -> Choice:
@@ -86,19 +88,35 @@ def what_to_load(standing: Standing, seen: Catalogue, rules: Rules, dice: Dice) 
 
 
 def _move_away(standing: Standing, seen: Catalogue, rules: Rules, dice: Dice) -> Choice:
-    """Another state, drawn by how many milestones it holds and how rarely it led nowhere.
+    """Another state, or the same once more."""
+    said = f"{standing.since} steps from {standing.tried[:8] or 'its last'} brought nothing new"
+    if not seen.entries:
+        return Choice(None, f"{said}, and there is no state")
+    entry = _onward(seen, rules, dice)
+    return Choice(entry, f"{said}: on from {entry.rank} milestones")
+
+
+def _onward(seen: Catalogue, rules: Rules, dice: Dice) -> Entry:
+    """How many milestones is drawn first, then a state that holds as many.
 
     Nothing is ruled out: a frontier that is merely hard goes on being tried, and one that is dead
     draws almost nobody once it has been tried often.
     """
-    said = f"{standing.since} steps from {standing.tried[:8]} brought nothing new"
-    others = [entry for entry in seen.entries if entry.sha256 != standing.tried]
-    if not others:
-        return Choice(None, f"{said}, and there is no other state")
-    below = {rank: depth for depth, rank in enumerate(sorted({e.rank for e in others})[::-1])}
-    weights = [rules.stray ** below[entry.rank] / (1 + _tired(entry, seen)) for entry in others]
-    entry = _drawn(others, weights, dice)
-    return Choice(entry, f"{said}: on from {entry.rank} milestones")
+    ranks = sorted({entry.rank for entry in seen.entries}, reverse=True)
+    peers = [[entry for entry in seen.entries if entry.rank == rank] for rank in ranks]
+    lures = [rules.stray**depth * _lure(group, seen) for depth, group in enumerate(peers)]
+    group = _drawn(peers, lures, dice)
+    return _drawn(group, [1 / (1 + _tired(entry, seen)) for entry in group], dice)
+
+
+def _lure(group: Sequence[Entry], seen: Catalogue) -> float:
+    """How much states of as many milestones draw who moves on, by what came of them on average.
+
+    However many they are: eight of a set that was easy are not eight times worth a visit. And one
+    that was just kept does not clear the name of seven that led nowhere.
+    """
+    tired = sum(_tired(entry, seen) for entry in group) / len(group)
+    return 1 / (1 + tired / _WEARY)
 
 
 def _tired(entry: Entry, seen: Catalogue) -> int:
@@ -113,18 +131,23 @@ def instead(entry: Entry, seen: Catalogue, dice: Dice) -> Entry | None:
 
 
 def where_to_begin(seen: Catalogue, rules: Rules, dice: Dice) -> Choice:
-    """The state an episode begins from; None for the start of the game.
+    """The state an episode begins from; None for the start of the game, by lot.
 
-    Drawn by 1 / sqrt(1 + tries from it): what is new is seen often, nothing is ruled out.
+    In a swarm it is drawn as after a dry try: whoever went back to the start of the game would not
+    come to where the others are for as long as the quest is. Else by 1 / sqrt(1 + tries from it):
+    what is new is seen often, nothing is ruled out.
     """
-    if not rules.starts:
+    if not (rules.starts or rules.follow):
         return Choice(None, "episodes begin where the game does")
     if dice() < rules.fresh:
         return Choice(None, "this episode begins where the game does, by lot")
     if not seen.entries:
         return Choice(None, "there is no state yet")
-    weights = [1 / math.sqrt(1 + _tries(entry, seen)) for entry in seen.entries]
-    entry = _drawn(seen.entries, weights, dice)
+    if rules.starts:
+        weights = [1 / math.sqrt(1 + _tries(entry, seen)) for entry in seen.entries]
+        entry = _drawn(seen.entries, weights, dice)
+    else:
+        entry = _onward(seen, rules, dice)
     return Choice(entry, f"drawn among {len(seen.entries)} states: {entry.rank} milestones")
 
 

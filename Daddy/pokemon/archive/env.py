@@ -130,7 +130,7 @@ class ArchivedEnv(PokemonRedEnv):
     def _due(self) -> bool:
         """Whether to look at the archive at this step."""
         over = decisions.is_over(self._journey.standing, self._rules)
-        return over or self._journey.lived % self._rules.look_every == 1
+        return over or (self._journey.lived - 1) % self._rules.look_every == 0
 
     def _move(self) -> tuple[Observation | None, str]:
         if decisions.is_over(self._journey.standing, self._rules):

@@ -10,9 +10,9 @@ class Rules:
     """See `Daddy.core.settings.Archive` for the settings among them."""
 
     follow: bool = True
-    """Load a state when the fleet first holds more milestones."""
+    """Load a state when the fleet first holds more milestones, and begin most episodes near it."""
     starts: bool = False
-    """Begin episodes from states."""
+    """Begin episodes from states that were tried least."""
     per_key: int = 8
     patience: int = 20_000
     """Steps from a state without a new key after which the try was dry."""
@@ -21,7 +21,7 @@ class Rules:
     fresh: float = 0.25
     """Share of episodes that begin where the game does all the same."""
     stray: float = 0.5
-    """Weight of a state with one step fewer milestones, where one is left for another."""
+    """Weight of one step fewer milestones, where one is left for another or an episode begins."""
     most_keys: int = 256
     look_every: int = 64
     """Steps of an environment between two looks at the folder."""

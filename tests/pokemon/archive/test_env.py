@@ -104,6 +104,16 @@ def test_who_is_as_far_goes_its_own_way(make: Make) -> None:
     assert facts(second)["loads"] == 0
 
 
+def test_after_an_episode_the_swarm_is_not_left(make: Make) -> None:
+    """Whoever has followed the fleet already comes back to it when the next episode begins."""
+    ahead, other = make(), make(replace(RULES, fresh=0.0, stray=0.0), seed=2)
+    advance(ahead, 3)
+    idle(other, RULES.look_every)
+    assert (milestones_of(other), facts(other)["loads"]) == (3, 1)
+    other.reset()
+    assert (milestones_of(other), facts(other)["loads"]) == (3, 2)
+
+
 def test_a_full_key_is_not_kept_again(make: Make) -> None:
     for seed in (1, 2, 3):
         env = make(replace(RULES, follow=False), seed=seed)
@@ -111,8 +121,8 @@ def test_a_full_key_is_not_kept_again(make: Make) -> None:
     assert sum(entry.rank == 1 for entry in env._archive.look().entries) == 2
 
 
-def test_a_dead_end_is_left_and_then_given_up(make: Make) -> None:
-    """Nothing new comes from the state with most milestones: all return to where it goes on."""
+def test_a_dead_end_is_given_up(make: Make) -> None:
+    """Nothing new comes from the state with most milestones: it calls nobody any more."""
     ahead, behind = make(), make(seed=2)
     advance(ahead, 3)
     dead = ahead._archive.look().entries[-1]
@@ -120,9 +130,8 @@ def test_a_dead_end_is_left_and_then_given_up(make: Make) -> None:
     assert behind._journey.tried == dead.sha256
     for env in (ahead, behind):
         idle(env, RULES.patience + 1)
-        assert env._journey.tried != dead.sha256
     assert ahead._archive.look().dry[dead.sha256] == 2
-    fresh = make(seed=3)
+    fresh = make(replace(RULES, fresh=1.0), seed=3)
     idle(fresh, RULES.look_every)
     assert milestones_of(fresh) == 2
 
@@ -168,7 +177,7 @@ def test_nobody_is_called_to_a_game_that_is_won(
     monkeypatch.setattr(
         story, "keys", lambda now, real: keys(now, real) | ({"won"} if now.wins else set())
     )
-    env = make(episode_steps=6_000)
+    env = make(replace(RULES, patience=6_000), episode_steps=6_000)
     win(env)
     seen = env._archive.look(closely=True)
     held = [env._archive.get(entry)[0].held for entry in seen.entries]
