@@ -17,6 +17,7 @@ from Daddy.pokemon.position import on_screen, placed
 
 _CLOCK_RUNS = 0b1
 _LOST = 0xFF
+_MOST_HP = 999
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,11 @@ class Progress:
     def badge_count(self) -> int:
         """Badges won, 0 to 8."""
         return self.badges.bit_count()
+
+    @property
+    def hp(self) -> int:
+        """HP of the whole party, of each member 999 at most."""
+        return sum(min(creature.hp, _MOST_HP) for creature in self.party)
 
     @property
     def hp_fraction(self) -> float:

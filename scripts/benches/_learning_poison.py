@@ -36,8 +36,9 @@ def put_if_due(run: Run, rom_path: Path, step: int) -> None:
     if max(ranks, default=0) < AFTER:
         return
     rank = min(max(ranks) + AHEAD, GOAL - 1)
-    state, held = _state(run.folder, rom_path, rank)
-    archive.put(Provenance(held, "", "played", 0, 0, None, "", rom.sha1, PYBOY_VERSION), state)
+    state, held, hp = _state(run.folder, rom_path, rank)
+    came = Provenance(held, "", "played", 0, 0, None, "", rom.sha1, PYBOY_VERSION, hp=hp)
+    archive.put(came, state)
     write_json(_note(run), {"step": step, "rank": rank, "fleet": max(ranks)})
 
 
@@ -50,8 +51,8 @@ def _note(run: Run) -> Path:
     return run.folder / "poisoned.json"
 
 
-def _state(folder: Path, rom_path: Path, rank: int) -> tuple[bytes, tuple[str, ...]]:
-    """An environment's state in the dead end, and the milestones that it holds."""
+def _state(folder: Path, rom_path: Path, rank: int) -> tuple[bytes, tuple[str, ...], int]:
+    """An environment's state in the dead end, the milestones that it holds, its party's HP."""
     from scripts.benches._learning_game import OpenGame
 
     begin = folder / "before-the-trap.state"
@@ -60,6 +61,7 @@ def _state(folder: Path, rom_path: Path, rank: int) -> tuple[bytes, tuple[str, .
     try:
         env.reset(seed=0)
         env.close_in()
-        return env.save_state(), tuple(sorted(story.reached(env.progress, env.rom.real)))
+        held = tuple(sorted(story.reached(env.progress, env.rom.real)))
+        return env.save_state(), held, env.progress.hp
     finally:
         env.close()

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from itertools import groupby
+from typing import Any, TypeVar
 
 from Daddy.pokemon.archive import keys
 from Daddy.pokemon.archive.names import Catalogue, Entry
@@ -18,7 +19,7 @@ from Daddy.pokemon.archive.rules import Rules
 Dice = Callable[[], float]
 T = TypeVar("T")
 _WEARY = 3.0
-"""Dry tries of a number of milestones' states, on average, that halve how much they draw."""
+"""Dry tries of some states, on average, that halve how much they draw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +83,15 @@ def what_to_load(standing: Standing, seen: Catalogue, rules: Rules, dice: Dice) 
         return Choice(None, f"already followed the fleet to {most} milestones")
     if most <= standing.rank:
         return Choice(None, f"holds {standing.rank} milestones itself, the fleet {most}")
-    best = [entry for entry in states if entry.rank == most]
+    best = strongest([entry for entry in states if entry.rank == most], rules)
     said = f"the fleet first holds {most} milestones, here {standing.rank}"
     return Choice(_any(best, dice), said)
+
+
+def strongest(entries: Sequence[Entry], rules: Rules) -> list[Entry]:
+    """Those with the most HP, and those that are hardly weaker."""
+    most = max((entry.hp for entry in entries), default=0)
+    return [entry for entry in entries if rules.stronger * max(0, entry.hp) >= most]
 
 
 def _move_away(standing: Standing, seen: Catalogue, rules: Rules, dice: Dice) -> Choice:
@@ -97,20 +104,25 @@ def _move_away(standing: Standing, seen: Catalogue, rules: Rules, dice: Dice) ->
 
 
 def _onward(seen: Catalogue, rules: Rules, dice: Dice) -> Entry:
-    """How many milestones is drawn first, then a state that holds as many.
+    """How many milestones is drawn first, then a key that has as many, then one of its states.
 
     Nothing is ruled out: a frontier that is merely hard goes on being tried, and one that is dead
     draws almost nobody once it has been tried often.
     """
-    ranks = sorted({entry.rank for entry in seen.entries}, reverse=True)
-    peers = [[entry for entry in seen.entries if entry.rank == rank] for rank in ranks]
-    lures = [rules.stray**depth * _lure(group, seen) for depth, group in enumerate(peers)]
-    group = _drawn(peers, lures, dice)
-    return _drawn(group, [1 / (1 + _tired(entry, seen)) for entry in group], dice)
+    ranks = _grouped(seen.entries, lambda entry: -entry.rank)
+    lures = [rules.stray**depth * _lure(group, seen) for depth, group in enumerate(ranks)]
+    places = _grouped(_drawn(ranks, lures, dice), lambda entry: entry.key)
+    group = _drawn(places, [_lure(place, seen) for place in places], dice)
+    weights = [1 / (1 + _tired(entry, seen) + _outdone(entry, group)) for entry in group]
+    return _drawn(group, weights, dice)
+
+
+def _grouped(entries: Iterable[Entry], by: Callable[[Entry], Any]) -> list[list[Entry]]:
+    return [list(group) for _, group in groupby(sorted(entries, key=by), by)]
 
 
 def _lure(group: Sequence[Entry], seen: Catalogue) -> float:
-    """How much states of as many milestones draw who moves on, by what came of them on average.
+    """How much some states draw who moves on, by what came of them on average.
 
     However many they are: eight of a set that was easy are not eight times worth a visit. And one
     that was just kept does not clear the name of seven that led nowhere.
@@ -122,6 +134,11 @@ def _lure(group: Sequence[Entry], seen: Catalogue) -> float:
 def _tired(entry: Entry, seen: Catalogue) -> int:
     """How much more often it led nowhere than on."""
     return max(0, seen.dry.get(entry.sha256, 0) - seen.gains.get(entry.sha256, 0))
+
+
+def _outdone(entry: Entry, others: Sequence[Entry]) -> int:
+    """How many others have a stronger party."""
+    return sum(one.hp > entry.hp for one in others)
 
 
 def instead(entry: Entry, seen: Catalogue, dice: Dice) -> Entry | None:
@@ -155,6 +172,14 @@ def _tries(entry: Entry, seen: Catalogue) -> int:
     return seen.dry.get(entry.sha256, 0) + seen.gains.get(entry.sha256, 0)
 
 
+def is_new(held: frozenset[str], before: frozenset[str], seen: Catalogue) -> bool:
+    """Whether a moment is one that tries are for: a milestone more than `before`, or a place where
+    no state with these milestones is kept.
+    """
+    key = keys.ident(held)
+    return keys.rank(held) > keys.rank(before) or all(entry.key != key for entry in seen.entries)
+
+
 def worth_keeping(held: frozenset[str], seen: Catalogue, rules: Rules) -> Verdict:
     """Whether a moment with these milestones gets a place."""
     rank, key = keys.rank(held), keys.ident(held)
@@ -167,11 +192,25 @@ def worth_keeping(held: frozenset[str], seen: Catalogue, rules: Rules) -> Verdic
     return Verdict(True, f"{good} of {rules.per_key} states hold these {rank} milestones")
 
 
+def worth_keeping_again(held: frozenset[str], hp: int, seen: Catalogue, rules: Rules) -> Verdict:
+    """Whether a moment without anything new is kept for its party: a fight that is lost from every
+    state of its milestones may be won from this one. HP tells levels and health in one number.
+    """
+    rank, key = keys.rank(held), keys.ident(held)
+    peers = [entry for entry in healthy(seen, rules) if entry.key == key]
+    if not peers:
+        return Verdict(False, "no state that leads on holds the same milestones")
+    best = max(0, *(entry.hp for entry in peers))
+    if hp < rules.stronger * best:
+        return Verdict(False, f"a state of the same {rank} milestones has {best} HP, here {hp}")
+    return Verdict(True, f"{hp} HP, {best} before with the same {rank} milestones")
+
+
 def surplus(seen: Catalogue, rules: Rules) -> tuple[Entry, ...]:
     """States to give up: beyond `per_key` of a key, and keys beyond `most_keys`.
 
-    Of a key go first those that least came of (most dry tries on balance), among equals the oldest;
-    of the keys those with the fewest milestones.
+    Of a key go first those that least came of (most dry tries on balance), among equals the
+    weakest, then the oldest; of the keys those with the fewest milestones.
     """
     by_key: dict[tuple[int, str], list[Entry]] = defaultdict(list)
     for entry in seen.entries:

@@ -17,7 +17,7 @@ import numpy as np
 from Daddy.core.errors import FileError, RomError
 from Daddy.pokemon import story
 from Daddy.pokemon.archive import claims, decisions, journey, keys
-from Daddy.pokemon.archive.decisions import Choice
+from Daddy.pokemon.archive.decisions import Choice, Verdict
 from Daddy.pokemon.archive.names import Mark
 from Daddy.pokemon.archive.record import Kin, Provenance
 from Daddy.pokemon.archive.rules import Rules
@@ -92,23 +92,39 @@ class ArchivedEnv(PokemonRedEnv):
 
     def _arrive(self) -> str:
         """Keep the moment if it holds something new; what was done, or "" where nothing is new."""
-        held = keys.grown(self._journey.held, self._keys())
-        if held is None or self.progress.wins:  # nobody is to be called to a game that is won
+        if self.progress.wins:  # nobody is to be called to a game that is won
             return ""
+        held = keys.grown(self._journey.held, self._keys())
+        if held is None:
+            return self._recover()
         self._mark("gain")
         verdict = decisions.worth_keeping(held, self._archive.look(), self._rules)
-        kept, reason = "", verdict.reason
-        if verdict.keep:
-            try:
-                kept = self._keep(held)
-            except OSError as error:
-                reason = f"the state could not be kept: {error}"
+        kept, reason = self._keep(held, verdict)
         self._journey = self._journey.arrived(held, kept)
         if kept:
             self._log = claims.Log(kept)
         return reason
 
-    def _keep(self, held: frozenset[str]) -> str:
+    def _recover(self) -> str:
+        """Keep the moment if its party is the strongest of its milestones; what was done, or ""."""
+        hp = self.progress.hp
+        if hp <= self._journey.hp:
+            return ""
+        self._journey = self._journey.stronger(hp)
+        held = self._journey.held
+        verdict = decisions.worth_keeping_again(held, hp, self._archive.look(), self._rules)
+        return self._keep(held, verdict)[1] if verdict.keep else ""
+
+    def _keep(self, held: frozenset[str], verdict: Verdict) -> tuple[str, str]:
+        """(hash of the state that was kept, or "", and why)."""
+        if not verdict.keep:
+            return "", verdict.reason
+        try:
+            return self._put(held), verdict.reason
+        except OSError as error:
+            return "", f"the state could not be kept: {error}"
+
+    def _put(self, held: frozenset[str]) -> str:
         now = self._journey
         provenance = Provenance(
             held=tuple(sorted(held)),
@@ -121,6 +137,7 @@ class ArchivedEnv(PokemonRedEnv):
             rom_sha1=self._kin.rom_sha1,
             pyboy=self._kin.pyboy,
             assists=self.assists,
+            hp=self.progress.hp,
         )
         self.journal = {}
         return self._archive.put(provenance, super().save_state()).sha256

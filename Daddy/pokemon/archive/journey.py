@@ -20,6 +20,7 @@ class Journey:
 
     `parent` is the state this game descends from, "" for the start of the game; `tried` is the
     same while nothing new was reached since, `since` the steps since then; `lived` counts all.
+    `hp` is the most that the party had since the last new key or load.
     """
 
     held: frozenset[str] = frozenset()
@@ -29,6 +30,7 @@ class Journey:
     since: int = 0
     lived: int = 0
     seed: int | None = None
+    hp: int = 0
 
     @property
     def standing(self) -> Standing:
@@ -38,7 +40,7 @@ class Journey:
     def begun(self, held: frozenset[str], seed: int | None) -> Journey:
         """At the start of the game; without a seed the same random sequence goes on."""
         seed = self.seed if seed is None else seed
-        return replace(self, held=held, parent="", tried="", since=0, seed=seed)
+        return replace(self, held=held, parent="", tried="", since=0, seed=seed, hp=0)
 
     def stepped(self) -> Journey:
         """One step later."""
@@ -46,20 +48,27 @@ class Journey:
 
     def arrived(self, held: frozenset[str], kept: str) -> Journey:
         """At a new key; `kept` is the hash of the state that was kept of it, or ""."""
-        return replace(self, held=held, parent=kept or self.parent, tried=kept, since=0)
+        return replace(self, held=held, parent=kept or self.parent, tried=kept, since=0, hp=0)
+
+    def stronger(self, hp: int) -> Journey:
+        """With a party of so many HP."""
+        return replace(self, hp=hp)
 
     def loaded(self, held: frozenset[str], sha256: str) -> Journey:
         """In the game of another state."""
         followed = max(self.followed, keys.rank(held))
-        return replace(self, held=held, followed=followed, parent=sha256, tried=sha256, since=0)
+        there = replace(self, held=held, followed=followed, parent=sha256, hp=0)
+        return replace(there, tried=sha256, since=0)
 
     def waited(self) -> Journey:
         """The try was dry and there is nowhere else to go."""
         return replace(self, since=0)
 
     def to_facts(self) -> dict[str, Any]:
-        """JSON that `from_facts` reads."""
-        return {**asdict(self), "held": sorted(self.held)}
+        """JSON that `from_facts` reads. HP are looked at anew."""
+        facts = {**asdict(self), "held": sorted(self.held)}
+        del facts["hp"]
+        return facts
 
 
 def from_facts(facts: Mapping[str, Any]) -> Journey:

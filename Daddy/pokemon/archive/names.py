@@ -1,9 +1,9 @@
 """Pure: what the names of an archive's files say; a listing of them is the whole catalogue.
 
-A state is ``r007-<key>-<age>-<sha256>.state``: seven milestones, the key's name, the steps its
-environment had lived, the hash of all its bytes. A mark is an empty file beside it:
-``<sha256>.dry-03`` the third time it led nowhere, ``<sha256>.gain-01`` the first time it led on.
-Names that are neither are passed over.
+A state is ``r007-<key>-h0031-<age>-<sha256>.state``: seven milestones, the key's name, the HP of
+the whole party (names of before do not tell it), the steps its environment had lived, the hash of
+all its bytes. A mark is an empty file beside it: ``<sha256>.dry-03`` the third time it
+led nowhere, ``<sha256>.gain-01`` the first time it led on. Names that are neither are passed over.
 """
 
 from __future__ import annotations
@@ -17,23 +17,27 @@ from typing import Final, Literal
 Mark = Literal["dry", "gain"]
 MOST_MARKS: Final = 64
 """Marks of a kind that a state gets at most: a folder's size is bounded."""
-_STATE = re.compile(r"r(\d{3})-([0-9a-f]{16})-(\d{12})-([0-9a-f]{64})\.state")
+UNTOLD: Final = -1
+"""HP of a state whose name does not tell them."""
+_STATE = re.compile(r"r(\d{3})-([0-9a-f]{16})-(?:h(\d{4})-)?(\d{12})-([0-9a-f]{64})\.state")
 _MARK = re.compile(r"([0-9a-f]{64})\.(dry|gain)-(\d\d)")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Entry:
-    """One state, as its name tells it. Sorts by rank, key and age."""
+    """One state, as its name tells it. Sorts by rank, key, HP and age."""
 
     rank: int
     key: str
+    hp: int
     age: int
     sha256: str
 
     @property
     def name(self) -> str:
         """The name of its file."""
-        return f"r{self.rank:03d}-{self.key}-{self.age:012d}-{self.sha256}.state"
+        party = f"h{self.hp:04d}-" if self.hp != UNTOLD else ""
+        return f"r{self.rank:03d}-{self.key}-{party}{self.age:012d}-{self.sha256}.state"
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,8 @@ def read_name(name: str) -> Entry | None:
     found = _STATE.fullmatch(name)
     if found is None:
         return None
-    return Entry(int(found[1]), found[2], int(found[3]), found[4])
+    hp = UNTOLD if found[3] is None else int(found[3])
+    return Entry(int(found[1]), found[2], hp, int(found[4]), found[5])
 
 
 def mark_name(sha256: str, mark: Mark, number: int) -> str:

@@ -31,7 +31,8 @@ class Provenance:
 
     `parent`: hash of the state it was reached from, "" from the start of the game. `step`: steps
     its environment had lived. `origin`: "played", or the claim that was played again. `slot` is
-    None for a learner started by hand. `assists`: those in use then, and so its parents' too.
+    None for a learner started by hand. `hp`: of the whole party, added up. `assists`: those in use
+    then, and so its parents' too.
     """
 
     held: tuple[str, ...]
@@ -44,6 +45,7 @@ class Provenance:
     rom_sha1: str
     pyboy: str
     assists: tuple[str, ...] = ()
+    hp: int = 0
 
     @property
     def rank(self) -> int:
@@ -98,6 +100,8 @@ def _provenance(facts: Mapping[str, Any]) -> Provenance:
     for name in ("slot", "step", "seed"):
         if not isinstance(fields[name], int | None):
             raise TypeError(f"{name} is {fields[name]!r}")
+    if not isinstance(fields.get("hp", 0), int):
+        raise TypeError(f"hp is {fields['hp']!r}")
     return Provenance(**fields)
 
 

@@ -144,6 +144,7 @@ def _provenance(
         origin=f"claim {sha256_hex(claims.to_bytes(claim))[:12]} of {author}",
         slot=None,
         step=step,
+        hp=int(facts["hp"]),
         assists=tuple(sorted({*(parent[0].assists if parent else ()), *facts["assists"]})),
     )
 
@@ -195,6 +196,7 @@ def _play(claim: Claim, order: Mapping[str, Any]) -> dict[str, Any]:
         "held": sorted(held),
         "rank": keys.rank(held),
         "sha256": sha256_hex(state),
+        "hp": env.progress.hp,
         "rom_sha1": env.rom.sha1,
         "pyboy": PYBOY_VERSION,
         "assists": env.assists,

@@ -23,5 +23,7 @@ class Rules:
     stray: float = 0.5
     """Weight of one step fewer milestones, where one is left for another or an episode begins."""
     most_keys: int = 256
+    stronger: float = 1.1
+    """HP of a party over the most before, from which a moment without a new key is kept."""
     look_every: int = 64
     """Steps of an environment between two looks at the folder."""

@@ -18,7 +18,7 @@ from Daddy.core.errors import FileError
 from Daddy.core.files import create_exclusive, read_bounded, sha256_hex, write_new
 from Daddy.pokemon.archive import names, record
 from Daddy.pokemon.archive.decisions import surplus
-from Daddy.pokemon.archive.names import MOST_MARKS, Catalogue, Entry, Mark
+from Daddy.pokemon.archive.names import MOST_MARKS, UNTOLD, Catalogue, Entry, Mark
 from Daddy.pokemon.archive.record import STATE_LIMIT, Kin, Provenance
 from Daddy.pokemon.archive.rules import Rules
 
@@ -64,7 +64,8 @@ class Archive:
     def put(self, provenance: Provenance, state: bytes) -> Entry:
         """Keep a state, give up what is beyond the bounds. OSError when the disk refuses."""
         data = record.to_bytes(provenance, state)
-        entry = Entry(provenance.rank, provenance.key, provenance.step, sha256_hex(data))
+        named = (provenance.rank, provenance.key, provenance.hp, provenance.step)
+        entry = Entry(*named, sha256_hex(data))
         create_exclusive(self.folder / entry.name, data, mode=0o444)
         for lost in surplus(self.look(closely=True), self._rules):
             self._remove(lost)
@@ -93,8 +94,9 @@ class Archive:
         if sha256_hex(data) != entry.sha256:
             raise FileError(f"{path} is damaged: its bytes have another hash", "remove it")
         provenance, state = record.from_bytes(data, self._kin, str(path))
-        if (provenance.rank, provenance.key) != (entry.rank, entry.key):
-            raise FileError(f"{path} holds other milestones than its name says", "remove it")
+        hp = provenance.hp if entry.hp != UNTOLD else UNTOLD
+        if (provenance.rank, provenance.key, hp) != (entry.rank, entry.key, entry.hp):
+            raise FileError(f"{path} holds other milestones or HP than its name says", "remove it")
         return provenance, state
 
     def refuse(self, entry: Entry, reason: str) -> None:

@@ -17,6 +17,7 @@ from Daddy.pokemon.archive.decisions import (
     what_to_load,
     where_to_begin,
     worth_keeping,
+    worth_keeping_again,
 )
 from Daddy.pokemon.archive.names import Catalogue, Entry
 from Daddy.pokemon.archive.rules import Rules
@@ -29,9 +30,9 @@ def held(rank: int, *more: str) -> frozenset[str]:
     return frozenset([*(f"step_{number}" for number in range(rank)), *more])
 
 
-def entry(rank: int, *more: str) -> Entry:
+def entry(rank: int, *more: str, hp: int = 20) -> Entry:
     age = next(_AGES)
-    return Entry(rank, keys.ident(held(rank, *more)), age, f"{age:064x}")
+    return Entry(rank, keys.ident(held(rank, *more)), hp, age, f"{age:064x}")
 
 
 def never() -> float:
@@ -69,6 +70,31 @@ def test_every_state_of_the_largest_set_has_its_turn() -> None:
     dice = random.Random(1).random
     loaded = {what_to_load(Standing(0, 0), seen, RULES, dice).entry for _ in range(60)}
     assert loaded == set(seen.entries[1:])
+
+
+def test_of_the_largest_set_the_strongest_party_calls() -> None:
+    seen = Catalogue((entry(4, hp=9), entry(4, "at_cave", hp=12), entry(4, hp=8)))
+    dice = random.Random(1).random
+    loaded = {what_to_load(Standing(0, 0), seen, RULES, dice).entry for _ in range(20)}
+    assert loaded == {seen.entries[1]}
+
+
+def test_a_stronger_party_is_worth_a_place_in_a_full_set_and_the_weakest_goes() -> None:
+    full = [entry(4, hp=hp) for hp in (27, 16, 30)]
+    seen = Catalogue(tuple(full))
+    assert worth_keeping_again(held(4), 33, seen, RULES).keep
+    verdict = worth_keeping_again(held(4), 32, seen, RULES)
+    assert (verdict.keep, verdict.reason) == (
+        False,
+        "a state of the same 4 milestones has 30 HP, here 32",
+    )
+    tired = Catalogue(tuple(full), dry={full[2].sha256: 9})
+    assert worth_keeping_again(held(4), 31, tired, RULES).keep, "the strongest leads nowhere"
+    assert not worth_keeping_again(held(5), 99, seen, RULES).keep, (
+        "nobody has been there yet: it comes by itself"
+    )
+    more = Catalogue(tuple(sorted([*full, entry(4, hp=33)])))
+    assert surplus(more, RULES) == (full[1],)
 
 
 def test_a_state_that_leads_nowhere_twice_calls_nobody_any_more() -> None:
@@ -124,6 +150,13 @@ def test_who_comes_to_a_dead_end_again_does_not_call_everybody_back_to_it() -> N
     moves = moves_from(again, seen)
     assert moves.count(lower) == pytest.approx(400 * 0.9, abs=30)
     assert {one.rank for one in moves} == {5, 6}
+
+
+def test_a_dry_try_moves_on_to_a_stronger_party_more_often() -> None:
+    tried, weak, strong = (entry(6, hp=hp) for hp in (15, 17, 19))
+    moves = moves_from(tried, Catalogue((tried, weak, strong)))
+    assert moves.count(strong) == pytest.approx(400 * 6 / 11, abs=40)
+    assert moves.count(weak) == pytest.approx(400 * 3 / 11, abs=40)
 
 
 def test_who_goes_its_own_way_and_finds_nothing_moves_on_too() -> None:

@@ -12,6 +12,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from Daddy.core.reward import Reward
+from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story
 from Daddy.pokemon.archive import store
 from Daddy.pokemon.archive.env import ArchivedEnv
@@ -119,6 +120,39 @@ def test_a_full_key_is_not_kept_again(make: Make) -> None:
         env = make(replace(RULES, follow=False), seed=seed)
         advance(env, 1)
     assert sum(entry.rank == 1 for entry in env._archive.look().entries) == 2
+
+
+def test_a_party_that_has_recovered_is_kept_and_calls_instead(make: Make) -> None:
+    """A fight that is lost from the first state of its milestones is tried again from a better."""
+    ahead = make()
+    advance(ahead, 4)
+    first = ahead._archive.look().entries[-1]
+    assert first.hp == ahead.progress.hp > 9
+    for more, says in ((1, "None"), (5, f"{first.hp + 5} HP, {first.hp} before"), (5, "None")):
+        ahead._emulator.write(ram.PARTY_MONS + ram.MON_HP + 1, first.hp + more)
+        assert str(idle(ahead, 1)[0][4].get("archive")).startswith(says)
+    recovered = ahead._archive.look().entries[-1]
+    assert (recovered.rank, recovered.hp) == (4, first.hp + 5)
+    assert ahead._journey.tried == first.sha256, "it is no milestone: the try goes on"
+    behind = make(seed=2)
+    idle(behind, RULES.look_every)
+    assert behind._journey.tried == recovered.sha256
+    assert behind.progress.hp == first.hp + 5
+
+
+def test_a_party_that_recovers_after_a_milestone_is_kept_though_it_was_healthy_before(
+    make: Make,
+) -> None:
+    env = make()
+    advance(env, 5)
+    before, place = env.progress.hp, ram.PARTY_MONS + ram.MON_HP + 1
+    env._emulator.write(place, 3)
+    advance(env, 6)
+    assert env._archive.look().entries[-1].hp == 3 < before
+    env._emulator.write(place, before)
+    idle(env, 1)
+    last = env._archive.look().entries[-1]
+    assert (last.rank, last.hp) == (6, before)
 
 
 def test_a_dead_end_is_given_up(make: Make) -> None:

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from Daddy.pokemon.archive.names import Catalogue, Entry, catalogue, mark_name, read_name
+from Daddy.pokemon.archive.names import UNTOLD, Catalogue, Entry, catalogue, mark_name, read_name
 
-ENTRY = Entry(rank=7, key="0123456789abcdef", age=1200, sha256="a" * 64)
+ENTRY = Entry(rank=7, key="0123456789abcdef", hp=31, age=1200, sha256="a" * 64)
 
 
 def test_a_name_says_everything_a_decision_needs() -> None:
@@ -11,12 +11,19 @@ def test_a_name_says_everything_a_decision_needs() -> None:
 
 
 def test_a_listing_is_the_whole_catalogue() -> None:
-    older = Entry(7, ENTRY.key, 3, "b" * 64)
+    older = Entry(7, ENTRY.key, 31, 3, "b" * 64)
     names = [ENTRY.name, older.name, mark_name("a" * 64, "dry", 1), mark_name("a" * 64, "dry", 2)]
     seen = catalogue([*names, mark_name("b" * 64, "gain", 1)])
     assert seen.entries == (older, ENTRY)
     assert seen.dry == {"a" * 64: 2}
     assert seen.gains == {"b" * 64: 1}
+
+
+def test_a_name_of_before_says_no_hp() -> None:
+    before = ENTRY.name.replace("-h0031", "")
+    told = read_name(before)
+    assert told == Entry(7, ENTRY.key, UNTOLD, 1200, "a" * 64)
+    assert told.name == before
 
 
 def test_strange_names_are_passed_over() -> None:

@@ -72,6 +72,7 @@ def test_a_milestone_from_the_start_of_the_game_is_reached_again(
     fresh = archived(archive.folder, RULES)
     fresh.adopt(state)
     assert fresh.progress == player.progress
+    assert provenance.hp == player.progress.hp
     fresh.close()
 
 

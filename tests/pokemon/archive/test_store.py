@@ -133,7 +133,7 @@ def test_a_state_under_another_ones_name_is_refused(archive: Archive) -> None:
     (archive.folder / forged).write_bytes((archive.folder / entry.name).read_bytes())
     highest = archive.look().entries[-1]
     assert highest.rank == 99
-    with pytest.raises(FileError, match="other milestones than its name says"):
+    with pytest.raises(FileError, match="holds other milestones or HP than its name says"):
         archive.get(highest)
 
 
