@@ -119,6 +119,7 @@ def _rules(config: Config) -> Rules:
         follow=chosen.mode in ("swarm", "both"),
         starts=chosen.mode in ("starts", "both"),
         per_key=chosen.per_key,
+        square=chosen.square,
         patience=chosen.patience,
         tries=chosen.tries,
         fresh=chosen.fresh,

@@ -208,7 +208,10 @@ class Archive(Section):
         description="swarm: when the run first holds more milestones, every environment goes on "
         "from there, and most episodes begin near there; starts: episodes begin from states",
     )
-    per_key: int = Field(8, ge=1, le=64, description="states kept of a set of milestones")
+    per_key: int = Field(8, ge=1, le=64, description="states of a set of milestones at a place")
+    square: int = Field(
+        16, ge=0, le=255, description="cells a side of a map's squares, the places; 0: whole maps"
+    )
     patience: int = Field(
         20_000, ge=1, description="steps from a state without anything new that make a try dry"
     )
@@ -217,10 +220,7 @@ class Archive(Section):
         64, ge=1, description="steps of an environment between two looks at what others kept"
     )
     fresh: float = Field(
-        0.25,
-        ge=0,
-        le=1,
-        description="share of episodes that begin where the game does",
+        0.25, ge=0, le=1, description="share of episodes that begin where the game does"
     )
 
 

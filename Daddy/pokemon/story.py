@@ -110,9 +110,11 @@ CRITICAL_MAPS: Final = (
     *(216, 166, 45, 33, 193, 34, 108, 194, 198, 9, 174, 245, 246, 247, 113, 120, 118),
 )
 """Maps that a game which is won passes, roughly in order (two ways lead to Fuchsia)."""
+HEALERS: Final = (37, 41, 58, 64, 68, 81, 89, 133, 141, 154, 171, 182, 233)
+"""Maps where a party is healed: on the way of whoever is too weak for the next fight."""
 _ON_THE_WAY: Final = {
-    True: frozenset(CRITICAL_MAPS),
-    False: frozenset(place.number for place in symbols.MAPS if "REST HOUSE" not in place.name),
+    True: frozenset(CRITICAL_MAPS + HEALERS),
+    False: frozenset(place.number for place in symbols.MAPS),
 }
 
 
@@ -123,23 +125,28 @@ def reached(progress: Progress, real: bool = True) -> frozenset[str]:
     return _rung(progress.events & _CARTRIDGE_BITS, _evidence(progress))
 
 
-def keys(progress: Progress, real: bool = True) -> frozenset[str]:
-    """Under what an archive files this moment: the milestones, and the map if it is on the way.
+def keys(progress: Progress, real: bool = True, square: int = 0) -> frozenset[str]:
+    """Under what an archive files this moment: the milestones, and the place if it is on the way.
 
-    A key that has never held before is a first: a milestone, or the first entry to a map.
+    A place is a map, or with `square` a square of so many cells a side on it. In a warp, a battle
+    or a text there is none.
     """
     held = reached(progress, real)
-    return _entered(held, progress.map_id, real) if progress.placed else held
+    if not progress.placed or progress.battle or progress.text_box:
+        return held
+    part = (progress.y // square, progress.x // square) if square else ()
+    return _placed(held, progress.map_id, real, part)
 
 
-@lru_cache(maxsize=512)
-def _entered(held: frozenset[str], here: int, real: bool) -> frozenset[str]:
-    return held | {entry_key(here, real)} if here in _ON_THE_WAY[real] else held
+@lru_cache(maxsize=2048)
+def _placed(held: frozenset[str], here: int, real: bool, part: tuple[int, ...]) -> frozenset[str]:
+    return held | {place_key(here, real, *part)} if here in _ON_THE_WAY[real] else held
 
 
-def entry_key(map_id: int, real: bool = True) -> str:
-    """The key of a map's first entry: ``at_mt_moon_1f``."""
-    return "at_" + map_name(map_id, real).lower().replace(" ", "_").replace("'", "")
+def place_key(map_id: int, real: bool = True, *part: int) -> str:
+    """What tells a moment here from others: ``at_mt_moon_1f``, or ``at_mt_moon_1f_0_2``."""
+    name = map_name(map_id, real).lower().replace(" ", "_").replace("'", "")
+    return "_".join(["at", name, *map(str, part)])
 
 
 @lru_cache(maxsize=256)

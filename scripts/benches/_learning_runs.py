@@ -45,7 +45,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "checkpointing": {"min_seconds": 30.0, "max_keep": 2, "keep_hours": 0},
     "collaboration": {"enabled": False},
     "reward": {"memory_steps": 4_096},
-    "archive": {"mode": "off", "patience": 2_048},
+    "archive": {"mode": "off", "patience": 256, "square": 8},
 }
 """Of every run. Spans are the real game's, shortened as the quest and the budget are."""
 

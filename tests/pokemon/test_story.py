@@ -113,9 +113,16 @@ def test_names_are_told_once_and_every_map_of_a_milestone_has_a_name() -> None:
     for real in (True, False):
         assert len(set(story.names(real))) == len(story.names(real))
     assert len(story.names()) == 48 + 6 + 14
-    maps = {*story.CRITICAL_MAPS, *story.open_places(frozenset())}
+    maps = {*story.CRITICAL_MAPS, *story.HEALERS, *story.open_places(frozenset())}
     assert not [number for number in maps if map_name(number, real=True).startswith("map ")]
     assert len(set(story.CRITICAL_MAPS)) == len(story.CRITICAL_MAPS)
+
+
+def test_parties_are_healed_in_every_centre_and_in_two_beds() -> None:
+    centres = {number for number in range(256) if "Pokecenter" in map_name(number, real=True)}
+    beds = {"Reds House 1F", "Silph Co 9F"}
+    assert set(story.HEALERS) > centres
+    assert {map_name(number, real=True) for number in {*story.HEALERS} - centres} == beds
 
 
 def test_milestones_are_told_in_the_order_of_a_game() -> None:
@@ -137,12 +144,23 @@ def test_a_map_is_open_until_its_last_milestone_is_won() -> None:
     assert 202 in story.open_places(frozenset(everything - {"lift_key_held"}))
 
 
-def test_a_map_on_the_way_is_a_key_of_the_archive_and_no_milestone() -> None:
-    data = put(image(map_id=59, player_x=3, player_y=3), ram.MAP_HEIGHT, 18, 20)
-    assert reached(data) == set()
-    assert story.keys(read_progress(data)) == {"at_mt_moon_1f"}
-    assert story.keys(read_progress(put(data, ram.MOVEMENT_FLAGS, 2))) == set(), "in a warp"
-    assert story.keys(read_progress(put(data, ram.MAP_ID, 68))) == set(), "not on the way"
+def test_a_place_on_the_way_is_a_key_of_the_archive_and_no_milestone() -> None:
+    def keys(**facts: int) -> frozenset[str]:
+        data = image(**{"map_id": 59, "player_x": 3, "player_y": 3, **facts})
+        return story.keys(read_progress(put(data, ram.MAP_HEIGHT, 18, 20)))
+
+    assert keys() == {"at_mt_moon_1f"}
+    assert keys(map_id=68) == {"at_mt_moon_pokecenter"}, "a party is healed there"
+    assert keys(map_id=67) == set(), "not on the way"
+    assert keys(movement_flags=2) == set(), "in a warp"
+    assert keys(in_battle=1) == set()
+    assert keys(font_loaded=1) == set(), "in a text"
+
+
+def test_a_place_is_a_square_of_a_map_where_that_is_wanted() -> None:
+    data = put(image(map_id=59, player_x=17, player_y=3), ram.MAP_HEIGHT, 18, 20)
+    assert story.keys(read_progress(data), square=8) == {"at_mt_moon_1f_0_2"}
+    assert story.keys(read_progress(data), square=255) == {"at_mt_moon_1f_0_0"}
 
 
 def test_on_the_cartridge_its_own_events_are_the_milestones() -> None:

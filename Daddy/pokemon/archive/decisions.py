@@ -6,14 +6,13 @@ Randomness is passed in as `dice`, a function that gives a number from 0 to less
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeVar
 
 from Daddy.pokemon.archive import keys
-from Daddy.pokemon.archive.names import Catalogue, Entry
+from Daddy.pokemon.archive.names import UNTOLD, Catalogue, Entry
 from Daddy.pokemon.archive.rules import Rules
 
 Dice = Callable[[], float]
@@ -172,54 +171,80 @@ def _tries(entry: Entry, seen: Catalogue) -> int:
     return seen.dry.get(entry.sha256, 0) + seen.gains.get(entry.sha256, 0)
 
 
-def is_new(held: frozenset[str], before: frozenset[str], seen: Catalogue) -> bool:
-    """Whether a moment is one that tries are for: a milestone more than `before`, or a place where
-    no state with these milestones is kept.
+def is_new(held: frozenset[str], before: frozenset[str], seen: Catalogue, rules: Rules) -> bool:
+    """Whether a moment is what tries are for: a milestone more than `before`, or a place where no
+    state with these milestones is kept, while there is room for another.
     """
-    key = keys.ident(held)
-    return keys.rank(held) > keys.rank(before) or all(entry.key != key for entry in seen.entries)
+    if keys.rank(held) > keys.rank(before):
+        return True
+    return keys.ident(held) not in seen.by_key and _has_room(keys.rank(held), seen, rules)
+
+
+def _has_room(rank: int, seen: Catalogue, rules: Rules) -> bool:
+    """Whether one more place with as many milestones would stay."""
+    places = seen.by_rank.get(rank, ())
+    good = sum(any(_leads_on(entry, seen, rules) for entry in states) for states in places)
+    return good < _room(rank, seen, rules)
+
+
+def _room(rank: int, seen: Catalogue, rules: Rules) -> int:
+    """For how many places with as many milestones there is room, after those with more."""
+    ahead = sum(min(len(places), rules.places) for at, places in seen.by_rank.items() if at > rank)
+    return max(0, min(rules.places, rules.most_keys - ahead))
+
+
+def _leads_on(entry: Entry, seen: Catalogue, rules: Rules) -> bool:
+    """Whether a state holds its place: it was not given up, and says what later ones say."""
+    return entry.hp != UNTOLD and not is_demoted(entry, seen, rules)
 
 
 def worth_keeping(held: frozenset[str], seen: Catalogue, rules: Rules) -> Verdict:
-    """Whether a moment with these milestones gets a place."""
-    rank, key = keys.rank(held), keys.ident(held)
-    known = sorted({(entry.rank, entry.key) for entry in seen.entries})
-    if len(known) >= rules.most_keys and (rank, key) < known[0]:
-        return Verdict(False, f"{len(known)} sets of milestones are kept, all with more than this")
-    good = sum(entry.key == key for entry in healthy(seen, rules))
+    """Whether a moment with these milestones, at this place, is kept."""
+    rank, states = keys.rank(held), seen.by_key.get(keys.ident(held), ())
+    if not states and not _has_room(rank, seen, rules):
+        many = _room(rank, seen, rules)
+        return Verdict(False, f"there is room for {many} places with {rank} milestones")
+    good = sum(not is_demoted(entry, seen, rules) for entry in states)
     if good >= rules.per_key:
-        return Verdict(False, f"{good} states hold the same {rank} milestones")
-    return Verdict(True, f"{good} of {rules.per_key} states hold these {rank} milestones")
+        return Verdict(False, f"{good} states hold the same {rank} milestones here")
+    return Verdict(True, f"{good} of {rules.per_key} states hold these {rank} milestones here")
 
 
 def worth_keeping_again(held: frozenset[str], hp: int, seen: Catalogue, rules: Rules) -> Verdict:
     """Whether a moment without anything new is kept for its party: a fight that is lost from every
     state of its milestones may be won from this one. HP tells levels and health in one number.
     """
-    rank, key = keys.rank(held), keys.ident(held)
-    peers = [entry for entry in healthy(seen, rules) if entry.key == key]
-    if not peers:
-        return Verdict(False, "no state that leads on holds the same milestones")
-    best = max(0, *(entry.hp for entry in peers))
+    rank, states = keys.rank(held), seen.by_key.get(keys.ident(held), ())
+    if not states:
+        return Verdict(False, f"no state holds these {rank} milestones here")
+    best = max((entry.hp for entry in states if not is_demoted(entry, seen, rules)), default=0)
     if hp < rules.stronger * best:
-        return Verdict(False, f"a state of the same {rank} milestones has {best} HP, here {hp}")
-    return Verdict(True, f"{hp} HP, {best} before with the same {rank} milestones")
+        return Verdict(False, f"a state of these {rank} milestones here has {best} HP, this {hp}")
+    return Verdict(True, f"{hp} HP, {best} before with these {rank} milestones here")
 
 
 def surplus(seen: Catalogue, rules: Rules) -> tuple[Entry, ...]:
-    """States to give up: beyond `per_key` of a key, and keys beyond `most_keys`.
+    """States to give up: beyond `per_key` of a key, `places` of as many milestones, `most_keys`.
 
-    Of a key go first those that least came of (most dry tries on balance), among equals the
-    weakest, then the oldest; of the keys those with the fewest milestones.
+    First those that least came of (most dry tries on balance), among equals the weakest of a key
+    and the oldest of the places; of the keys those with the fewest milestones.
     """
-    by_key: dict[tuple[int, str], list[Entry]] = defaultdict(list)
-    for entry in seen.entries:
-        by_key[entry.rank, entry.key].append(entry)
-    lost = [entry for key in sorted(by_key)[: -rules.most_keys] for entry in by_key[key]]
-    for key in sorted(by_key)[-rules.most_keys :]:
-        worst = sorted(by_key[key], key=lambda entry: (-_debt(entry, seen, rules), entry))
-        lost += worst[: max(0, len(worst) - rules.per_key)]
+    lost: list[Entry] = []
+    for rank, states_of_places in seen.by_rank.items():
+        places = sorted(states_of_places, key=lambda states: _merit(states, seen, rules))
+        beyond = max(0, len(places) - _room(rank, seen, rules))
+        lost += [entry for states in places[:beyond] for entry in states]
+        for states in places[beyond:]:
+            worst = sorted(states, key=lambda entry: (-_debt(entry, seen, rules), entry))
+            lost += worst[: max(0, len(worst) - rules.per_key)]
     return tuple(lost)
+
+
+def _merit(states: Sequence[Entry], seen: Catalogue, rules: Rules) -> tuple[bool, int, int, str]:
+    """Sorts places: first those of an older release, then by what came of them and by age."""
+    debt = min(_debt(entry, seen, rules) for entry in states)
+    told = any(entry.hp != UNTOLD for entry in states)
+    return told, -debt, min(entry.age for entry in states), states[0].key
 
 
 def _debt(entry: Entry, seen: Catalogue, rules: Rules) -> int:

@@ -94,19 +94,27 @@ class ArchivedEnv(PokemonRedEnv):
         """Keep the moment if it holds something new; what was done, or "" where nothing is new."""
         if self.progress.wins:  # nobody is to be called to a game that is won
             return ""
-        held = keys.grown(self._journey.held, self._keys())
-        if held is None:
-            return self._recover()
-        self._mark("gain")
-        verdict = decisions.worth_keeping(held, self._archive.look(), self._rules)
-        kept, reason = self._keep(held, verdict)
+        before, now = self._journey.held, self._keys()
+        held = keys.moment(before, now)
+        if held == before:
+            return self._recover() if keys.milestones(now) != now else ""
+        seen = self._archive.look()
+        if not decisions.is_new(held, before, seen, self._rules):
+            self._journey = self._journey.went_to(held)
+            return ""
+        kept, reason = self._keep(held, decisions.worth_keeping(held, seen, self._rules))
+        if keys.rank(held) > keys.rank(before):
+            self._mark("gain")
+        elif not kept:  # the disk refused: it is as if nobody had been there
+            self._journey = self._journey.went_to(held)
+            return reason
         self._journey = self._journey.arrived(held, kept)
         if kept:
             self._log = claims.Log(kept)
         return reason
 
     def _recover(self) -> str:
-        """Keep the moment if its party is the strongest of its milestones; what was done, or ""."""
+        """Keep the moment if its party is the strongest of its milestones here; or ""."""
         hp = self.progress.hp
         if hp <= self._journey.hp:
             return ""
@@ -177,7 +185,7 @@ class ArchivedEnv(PokemonRedEnv):
                 self._log = log
             else:
                 self._loads += 1
-                held = frozenset(provenance.held) | self._keys()
+                held = keys.moment(frozenset(provenance.held), self._keys())
                 self._journey = self._journey.loaded(held, entry.sha256)
                 self._log = claims.Log(entry.sha256)
                 return observation, choice.reason
@@ -224,7 +232,7 @@ class ArchivedEnv(PokemonRedEnv):
         return (*super().telemetry(), keys.rank(now.held), self._loads, now.lived)
 
     def _keys(self) -> frozenset[str]:
-        return story.keys(self.progress, self.rom.real)
+        return story.keys(self.progress, self.rom.real, self._rules.square)
 
     def _dice(self) -> float:
         return float(self.np_random.random())

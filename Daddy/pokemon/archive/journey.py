@@ -1,7 +1,7 @@
 """Pure: one environment's way from state to state, and what it means for the states.
 
-Owns what has to survive a restart: which milestones are held for good, which state was the last,
-how long ago that was, and to how many milestones the fleet has been followed.
+Owns what has to survive a restart: which milestones are held for good and where, which state
+was the last, how long ago that was, and to how many milestones the fleet has been followed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Journey:
 
     `parent` is the state this game descends from, "" for the start of the game; `tried` is the
     same while nothing new was reached since, `since` the steps since then; `lived` counts all.
-    `hp` is the most that the party had since the last new key or load.
+    `hp` is the most that the party had since it came to this place, or was loaded.
     """
 
     held: frozenset[str] = frozenset()
@@ -49,6 +49,10 @@ class Journey:
     def arrived(self, held: frozenset[str], kept: str) -> Journey:
         """At a new key; `kept` is the hash of the state that was kept of it, or ""."""
         return replace(self, held=held, parent=kept or self.parent, tried=kept, since=0, hp=0)
+
+    def went_to(self, held: frozenset[str]) -> Journey:
+        """At a place where others have been with as much."""
+        return replace(self, held=held, hp=0)
 
     def stronger(self, hp: int) -> Journey:
         """With a party of so many HP."""

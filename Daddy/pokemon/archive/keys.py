@@ -1,18 +1,19 @@
-"""Pure: under what an archive files a moment of the game: the milestones it holds.
+"""Pure: under what an archive files a moment of the game: its milestones, and the place it is at.
 
-Owns the name and the rank of such a set. First entries to maps tell sets apart, but do not count:
-they make a state worth keeping, never worth calling everybody.
+Owns the name and the rank of such a set. The place tells moments apart, but does not count: who is
+first somewhere is worth keeping, never worth calling everybody.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from typing import Final
 
-FIRST_ENTRY: Final = "at_"
-"""What `story.entry_key` begins with."""
+PLACE: Final = "at_"
+"""What `story.place_key` begins with."""
+Names = frozenset[str] | tuple[str, ...]
 _DIGITS: Final = 16
 
 
@@ -21,14 +22,21 @@ def ident(held: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(sorted(held)).encode()).hexdigest()[:_DIGITS]
 
 
-def rank(held: Iterable[str]) -> int:
+@lru_cache(maxsize=1024)
+def milestones(held: Names) -> frozenset[str]:
+    """All but the place."""
+    return frozenset(name for name in held if not name.startswith(PLACE))
+
+
+def rank(held: Names) -> int:
     """How many required milestones the set holds."""
-    return sum(not name.startswith(FIRST_ENTRY) for name in held)
+    return len(milestones(held))
 
 
-def grown(held: AbstractSet[str], now: AbstractSet[str]) -> frozenset[str] | None:
-    """The larger set when `now` holds something new; None when it does not.
+@lru_cache(maxsize=512)
+def moment(held: frozenset[str], now: frozenset[str]) -> frozenset[str]:
+    """What tells this moment from others, after one that held `held`; `now`: what holds by itself.
 
-    What was held stays held: the game forgets some facts (an item is handed over).
+    Milestones stay: the game forgets some facts (an item is handed over). Of places it is the last.
     """
-    return None if now <= held else frozenset(held | now)
+    return milestones(held) | now if now != milestones(now) else held | now

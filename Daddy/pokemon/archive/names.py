@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, Literal
 
 Mark = Literal["dry", "gain"]
@@ -47,6 +48,27 @@ class Catalogue:
     entries: tuple[Entry, ...] = ()
     dry: Mapping[str, int] = field(default_factory=dict)
     gains: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def by_key(self) -> Mapping[str, tuple[Entry, ...]]:
+        """The states of each key."""
+        found: dict[str, list[Entry]] = {}
+        for entry in self.entries:
+            found.setdefault(entry.key, []).append(entry)
+        return {key: tuple(states) for key, states in found.items()}
+
+    @cached_property
+    def by_rank(self) -> Mapping[int, tuple[tuple[Entry, ...], ...]]:
+        """The states of each place of as many milestones, fewest milestones first."""
+        found: dict[int, list[tuple[Entry, ...]]] = {}
+        for states in self.by_key.values():
+            found.setdefault(states[0].rank, []).append(states)
+        return {rank: tuple(places) for rank, places in sorted(found.items())}
+
+    @cached_property
+    def hashes(self) -> frozenset[str]:
+        """Of all states."""
+        return frozenset(entry.sha256 for entry in self.entries)
 
     def without(self, shas: Iterable[str]) -> Catalogue:
         """The same without the states of these hashes."""

@@ -27,7 +27,7 @@ _REFUSED = "it is passed over; remove it when you like"
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a state comes from. `held`: its milestones and first entries, sorted.
+    """Where a state comes from. `held`: its milestones and its place, sorted.
 
     `parent`: hash of the state it was reached from, "" from the start of the game. `step`: steps
     its environment had lived. `origin`: "played", or the claim that was played again. `slot` is
@@ -54,7 +54,7 @@ class Provenance:
 
     @property
     def key(self) -> str:
-        """The name of its set of milestones."""
+        """The name of its milestones and place."""
         return keys.ident(self.held)
 
 

@@ -21,7 +21,7 @@ from typing import Any, Final
 from Daddy.core.errors import DaddyError, FileError
 from Daddy.core.files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.process import Completed, ProcessTimeoutError, run
-from Daddy.pokemon.archive import claims, keys
+from Daddy.pokemon.archive import claims, decisions, keys
 from Daddy.pokemon.archive.claims import Claim
 from Daddy.pokemon.archive.names import Entry
 from Daddy.pokemon.archive.record import STATE_LIMIT, Provenance
@@ -66,15 +66,20 @@ def judge(claim: Claim, archive: Archive, game: Game, author: str) -> Judgement:
     except FileError as error:
         return Judgement(None, f"its parent state cannot be used: {error.message}")
     with tempfile.TemporaryDirectory(prefix="daddy-replay-") as folder:
-        found = _play_again(claim, parent[1] if parent else b"", game, Path(folder))
+        begin, square = parent[1] if parent else b"", archive.rules.square
+        found = _play_again(claim, begin, game, square, Path(folder))
     if isinstance(found, str):
         return Judgement(None, found)
     held, facts, state = found
-    held |= set(parent[0].held) if parent else set()
-    if missing := sorted(claim.held - held):
+    before = frozenset(parent[0].held if parent else ())
+    held = keys.moment(before, held)
+    if missing := sorted(keys.milestones(claim.held) - held):
         return Judgement(None, f"it does not reach {', '.join(missing[:5])}")
-    if parent and held <= set(parent[0].held):
+    if keys.milestones(held) <= before:
         return Judgement(None, "it reaches nothing that its parent does not hold")
+    verdict = decisions.worth_keeping(held, archive.look(), archive.rules)
+    if not verdict.keep:
+        return Judgement(None, verdict.reason)
     whence = _provenance(claim, parent, held, facts, author)
     return Judgement(archive.put(whence, state), "reached")
 
@@ -90,9 +95,9 @@ def _parent(claim: Claim, archive: Archive) -> tuple[Provenance, bytes] | None:
 
 
 def _play_again(
-    claim: Claim, parent: bytes, game: Game, folder: Path
-) -> tuple[set[str], Mapping[str, Any], bytes] | str:
-    """(milestones, facts, state) that the child found, or why it found none."""
+    claim: Claim, parent: bytes, game: Game, square: int, folder: Path
+) -> tuple[frozenset[str], Mapping[str, Any], bytes] | str:
+    """(milestones and place, facts, state) that the child found, or why it found none."""
     if parent:
         write_atomic(folder / "parent", parent)
     seconds = game.seconds or _BOOT_S + len(claim.inputs) / _STEPS_PER_S
@@ -101,6 +106,7 @@ def _play_again(
         "options": dict(game.options),
         "claim": base64.b64encode(claims.to_bytes(claim)).decode(),
         "folder": str(folder),
+        "square": square,
         "seconds": seconds,
     }
     argv = [sys.executable, "-m", _CHILD]
@@ -111,7 +117,7 @@ def _play_again(
     return _answer(done, folder)
 
 
-def _answer(done: Completed, folder: Path) -> tuple[set[str], Mapping[str, Any], bytes] | str:
+def _answer(done: Completed, folder: Path) -> tuple[frozenset[str], Mapping[str, Any], bytes] | str:
     if done.returncode < 0:
         return f"the emulator was ended by signal {-done.returncode} while playing it again"
     if done.returncode:
@@ -122,7 +128,7 @@ def _answer(done: Completed, folder: Path) -> tuple[set[str], Mapping[str, Any],
         state = read_bounded(folder / "reached", STATE_LIMIT)
         if sha256_hex(state) != facts["sha256"]:
             raise ValueError("another state than it said")
-        return set(facts["held"]), facts, state
+        return frozenset(facts["held"]), facts, state
     except (OSError, FileError, ValueError, KeyError, TypeError) as error:
         return f"playing it again gave no result: {error!r}"
 
@@ -130,7 +136,7 @@ def _answer(done: Completed, folder: Path) -> tuple[set[str], Mapping[str, Any],
 def _provenance(
     claim: Claim,
     parent: tuple[Provenance, bytes] | None,
-    held: set[str],
+    held: frozenset[str],
     facts: Mapping[str, Any],
     author: str,
 ) -> Provenance:
@@ -186,10 +192,10 @@ def _play(claim: Claim, order: Mapping[str, Any]) -> dict[str, Any]:
     env.reset(seed=claim.start.get("seed"))
     if claim.parent:
         env.adopt(read_bounded(folder / "parent", STATE_LIMIT))
-    held = set(story.keys(env.progress, env.rom.real))
+    held = story.keys(env.progress, env.rom.real, order["square"])
     for action in claim.inputs:
         env.step(action)
-        held |= story.keys(env.progress, env.rom.real)
+        held = keys.moment(held, story.keys(env.progress, env.rom.real, order["square"]))
     state = env.save_state()
     write_atomic(folder / "reached", state)
     return {

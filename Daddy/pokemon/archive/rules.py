@@ -22,7 +22,11 @@ class Rules:
     """Share of episodes that begin where the game does all the same."""
     stray: float = 0.5
     """Weight of one step fewer milestones, where one is left for another or an episode begins."""
-    most_keys: int = 256
+    square: int = 16
+    """Cells a side of the squares of a map that tell moments apart; 0: whole maps."""
+    places: int = 32
+    """With as many milestones; beyond them there is room only where one of them leads nowhere."""
+    most_keys: int = 512
     stronger: float = 1.1
     """HP of a party over the most before, from which a moment without a new key is kept."""
     look_every: int = 64

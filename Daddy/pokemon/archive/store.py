@@ -35,8 +35,9 @@ class Archive:
         self.folder = folder
         self.refused: dict[str, str] = {}
         """Hash of each state that could not be loaded, and why."""
-        self._kin, self._rules = kin, rules
-        self._seen = Catalogue()
+        self._kin, self.rules = kin, rules
+        self._seen = self._without = self._rest = Catalogue()
+        self._but = 0
         self._stamps: tuple[int, int] = (-1, -1)
         self._looks = 0
         self._lock = Lock()
@@ -53,7 +54,16 @@ class Archive:
                 self._stamps = (self._stamps[1], stamp)
                 with contextlib.suppress(OSError):
                     self._seen = names.catalogue(os.listdir(self.folder))  # noqa: PTH208 - names
-            return self._seen.without(self.refused) if self.refused else self._seen
+            return self._offered()
+
+    def _offered(self) -> Catalogue:
+        """What was listed last, without the refused: the same object as long as both are."""
+        if not self.refused:
+            return self._seen
+        if self._without is not self._seen or self._but != len(self.refused):
+            self._without, self._but = self._seen, len(self.refused)
+            self._rest = self._seen.without(self.refused)
+        return self._rest
 
     def _stamp(self) -> int:
         try:
@@ -67,7 +77,7 @@ class Archive:
         named = (provenance.rank, provenance.key, provenance.hp, provenance.step)
         entry = Entry(*named, sha256_hex(data))
         create_exclusive(self.folder / entry.name, data, mode=0o444)
-        for lost in surplus(self.look(closely=True), self._rules):
+        for lost in surplus(self.look(closely=True), self.rules):
             self._remove(lost)
         return entry
 
@@ -104,8 +114,13 @@ class Archive:
         self.refused[entry.sha256] = reason
 
     def mark(self, sha256: str, kind: Mark) -> None:
-        """Count a try from a state: ``dry``, or ``gain``. Every caller's mark counts once."""
+        """Count a try from a state: ``dry``, or ``gain``. Every caller's mark counts once.
+
+        One that was given up meanwhile gets none: nobody would take it away.
+        """
         seen = self.look()
+        if sha256 not in seen.hashes:
+            return
         counts = seen.dry if kind == "dry" else seen.gains
         for number in range(counts.get(sha256, 0) + 1, MOST_MARKS + 1):
             with contextlib.suppress(FileExistsError):  # somebody else's: the next number

@@ -13,13 +13,14 @@ from Daddy.pokemon.archive.decisions import (
     Standing,
     healthy,
     instead,
+    is_new,
     surplus,
     what_to_load,
     where_to_begin,
     worth_keeping,
     worth_keeping_again,
 )
-from Daddy.pokemon.archive.names import Catalogue, Entry
+from Daddy.pokemon.archive.names import UNTOLD, Catalogue, Entry
 from Daddy.pokemon.archive.rules import Rules
 
 RULES = Rules(per_key=3, patience=100, tries=2, stray=0.5)
@@ -86,7 +87,7 @@ def test_a_stronger_party_is_worth_a_place_in_a_full_set_and_the_weakest_goes() 
     verdict = worth_keeping_again(held(4), 32, seen, RULES)
     assert (verdict.keep, verdict.reason) == (
         False,
-        "a state of the same 4 milestones has 30 HP, here 32",
+        "a state of these 4 milestones here has 30 HP, this 32",
     )
     tired = Catalogue(tuple(full), dry={full[2].sha256: 9})
     assert worth_keeping_again(held(4), 31, tired, RULES).keep, "the strongest leads nowhere"
@@ -150,6 +151,70 @@ def test_who_comes_to_a_dead_end_again_does_not_call_everybody_back_to_it() -> N
     moves = moves_from(again, seen)
     assert moves.count(lower) == pytest.approx(400 * 0.9, abs=30)
     assert {one.rank for one in moves} == {5, 6}
+
+
+def test_many_states_of_a_place_draw_no_more_than_one_would() -> None:
+    crowded, lonely = [entry(6, "at_a") for _ in range(3)], entry(6, "at_b")
+    seen = Catalogue(tuple(sorted([*crowded, lonely])))
+    assert moves_from(lonely, seen).count(lonely) == pytest.approx(200, abs=40)
+
+
+def test_a_milestone_more_is_new_and_so_is_a_place_where_nobody_was_with_as_many() -> None:
+    here = entry(4, "at_a")
+    seen = Catalogue((here,))
+    before = held(4, "at_b")
+    assert is_new(held(5, "at_a"), before, seen, RULES)
+    assert is_new(held(4, "at_c"), before, seen, RULES)
+    assert not is_new(held(4, "at_a"), before, seen, RULES)
+    full = replace(RULES, places=1)
+    assert not is_new(held(4, "at_c"), before, seen, full), "places with as many are kept enough"
+    dead = Catalogue((here,), dry={here.sha256: 2})
+    assert is_new(held(4, "at_c"), before, dead, full), "one of them leads nowhere"
+
+
+def test_beyond_the_bound_of_places_those_that_lead_nowhere_go_and_then_the_oldest() -> None:
+    rules = replace(RULES, places=2)
+    old, dead, late, other = (entry(4, f"at_{name}") for name in "abcd")
+    seen = Catalogue(tuple(sorted([old, dead, late, other])), dry={dead.sha256: 2})
+    assert set(surplus(seen, rules)) == {old, dead}
+    assert surplus(Catalogue((old, entry(5), entry(6))), rules) == (), "each number has its own"
+
+
+@pytest.mark.parametrize("many", [1, 17, 31, 32, 33, 40])
+def test_as_many_places_stay_as_there_is_room_for(many: int) -> None:
+    entries = [entry(4, f"at_{number}") for number in range(many)]
+    assert len(surplus(Catalogue(tuple(sorted(entries))), RULES)) == max(0, many - RULES.places)
+
+
+def test_what_is_new_is_kept_and_stays_and_is_new_to_nobody_after_it() -> None:
+    """Or every crossing of a border would be written down, and no try would ever be dry."""
+    rules = replace(RULES, places=3, most_keys=7)
+    dice, seen = random.Random(1), Catalogue()
+    for _ in range(600):
+        now = held(dice.randrange(4), f"at_{dice.randrange(9)}")
+        if not is_new(now, now, seen, rules):
+            continue
+        assert worth_keeping(now, seen, rules).keep
+        age = next(_AGES)
+        fresh = Entry(keys.rank(now), keys.ident(now), 20, age, f"{age:064x}")
+        seen = Catalogue(tuple(sorted([*seen.entries, fresh])))
+        seen = seen.without(lost.sha256 for lost in surplus(seen, rules))
+        assert fresh in seen.entries
+        assert not is_new(now, now, seen, rules)
+    assert [len(seen.by_rank.get(rank, ())) for rank in range(4)] == [0, 1, 3, 3]
+
+
+def test_a_place_whose_states_lead_nowhere_takes_another_of_any_strength() -> None:
+    dead = entry(4, "at_a", hp=90)
+    seen = Catalogue((dead,), dry={dead.sha256: 2})
+    assert worth_keeping_again(held(4, "at_a"), 5, seen, RULES).keep
+
+
+def test_states_of_an_older_release_hold_no_place() -> None:
+    rules = replace(RULES, places=1)
+    old, new = entry(4, "at_a", hp=UNTOLD), entry(4, "at_b")
+    assert is_new(held(4, "at_b"), held(4), Catalogue((old,)), rules)
+    assert surplus(Catalogue(tuple(sorted((old, new)))), rules) == (old,)
 
 
 def test_a_dry_try_moves_on_to_a_stronger_party_more_often() -> None:
@@ -242,7 +307,7 @@ def test_beyond_the_bound_of_keys_those_with_the_fewest_milestones_go() -> None:
     assert surplus(Catalogue((low, middle, high)), rules) == (low,)
     verdict = worth_keeping(held(0), Catalogue((middle, high)), rules)
     assert not verdict.keep
-    assert verdict.reason == "2 sets of milestones are kept, all with more than this"
+    assert verdict.reason == "there is room for 0 places with 0 milestones"
 
 
 def test_whoever_gives_up_and_whenever_the_same_states_stay() -> None:

@@ -45,6 +45,12 @@ def idle(env: ArchivedEnv, steps: int) -> list[tuple[Any, ...]]:
     return [env.step(3) for _ in range(steps)]
 
 
+def close_boxes(env: ArchivedEnv) -> None:
+    """Press B until the player is free to walk."""
+    while env.progress.text_box:
+        env.step(5)
+
+
 def facts(env: ArchivedEnv) -> dict[str, float]:
     return dict(zip(env.telemetry_names, env.telemetry(), strict=True))
 
@@ -115,6 +121,20 @@ def test_after_an_episode_the_swarm_is_not_left(make: Make) -> None:
     assert (milestones_of(other), facts(other)["loads"]) == (3, 2)
 
 
+def test_a_place_is_kept_by_the_first_who_comes_there_and_is_nothing_new_to_the_second(
+    make: Make,
+) -> None:
+    first, second = make(replace(RULES, square=2)), make(replace(RULES, square=2), seed=2)
+    kept = [str(first.step(key)[4].get("archive")) for key in (2, 2, 2, 2)]
+    assert sum("states hold these 0 milestones here" in said for said in kept) >= 1
+    names = {entry.sha256 for entry in first._archive.look(closely=True).entries}
+    for key in (2, 2, 2, 2):
+        second.step(key)
+    assert second._journey.held == first._journey.held
+    assert {entry.sha256 for entry in second._archive.look(closely=True).entries} == names
+    assert second._journey.since == 4
+
+
 def test_a_full_key_is_not_kept_again(make: Make) -> None:
     for seed in (1, 2, 3):
         env = make(replace(RULES, follow=False), seed=seed)
@@ -126,6 +146,7 @@ def test_a_party_that_has_recovered_is_kept_and_calls_instead(make: Make) -> Non
     """A fight that is lost from the first state of its milestones is tried again from a better."""
     ahead = make()
     advance(ahead, 4)
+    close_boxes(ahead)
     first = ahead._archive.look().entries[-1]
     assert first.hp == ahead.progress.hp > 9
     for more, says in ((1, "None"), (5, f"{first.hp + 5} HP, {first.hp} before"), (5, "None")):
@@ -148,6 +169,7 @@ def test_a_party_that_recovers_after_a_milestone_is_kept_though_it_was_healthy_b
     before, place = env.progress.hp, ram.PARTY_MONS + ram.MON_HP + 1
     env._emulator.write(place, 3)
     advance(env, 6)
+    close_boxes(env)
     assert env._archive.look().entries[-1].hp == 3 < before
     env._emulator.write(place, before)
     idle(env, 1)
@@ -209,7 +231,9 @@ def test_nobody_is_called_to_a_game_that_is_won(
     """The victory is a milestone of the real game: kept, it would be everybody's next state."""
     keys = story.keys
     monkeypatch.setattr(
-        story, "keys", lambda now, real: keys(now, real) | ({"won"} if now.wins else set())
+        story,
+        "keys",
+        lambda now, real, square: keys(now, real, square) | ({"won"} if now.wins else set()),
     )
     env = make(replace(RULES, patience=6_000), episode_steps=6_000)
     win(env)

@@ -9,18 +9,19 @@ def test_the_same_milestones_have_the_same_name_in_whatever_order_they_came() ->
     assert keys.ident(["got_map"]) != keys.ident(["got_map", "met_elder"])
 
 
-def test_first_entries_tell_sets_apart_but_do_not_count() -> None:
-    held = {"met_elder", story.entry_key(12, real=False)}
-    assert keys.ident(held) != keys.ident({"met_elder"})
+def test_the_place_tells_moments_apart_but_does_not_count() -> None:
+    held = frozenset({"met_elder", story.place_key(12, real=False)})
+    assert keys.ident(held) != keys.ident(frozenset({"met_elder"}))
     assert keys.rank(held) == 1
 
 
-def test_no_milestone_of_either_game_looks_like_a_first_entry() -> None:
+def test_no_milestone_of_either_game_looks_like_a_place() -> None:
     for real in (True, False):
         assert keys.rank(story.names(real)) == len(story.names(real))
 
 
-def test_only_something_new_makes_a_set_grow_and_nothing_held_is_lost() -> None:
-    assert keys.grown({"parcel"}, {"parcel"}) is None
-    assert keys.grown({"parcel", "map"}, {"map"}) is None
-    assert keys.grown({"parcel"}, {"map"}) == {"parcel", "map"}
+def test_of_milestones_all_stay_and_of_places_the_last() -> None:
+    town, cave = frozenset({"parcel", "at_town"}), frozenset({"at_cave"})
+    assert keys.moment(town, cave) == {"parcel", "at_cave"}
+    assert keys.moment(town, frozenset({"map"})) == {"parcel", "map", "at_town"}, "in a warp"
+    assert keys.moment(frozenset(), town) == town
