@@ -109,6 +109,8 @@ class EpisodeEnd:
 class Transition:
     """What one step of N environments gave. After a done, `observations` is the next one's first.
 
+    Who goes on elsewhere, without an episode's end (its info says ``jumped``), counts as truncated.
+
     observations {key: (N, *shape)}; rewards (N,) float32; terminated, truncated (N,) bool.
     """
 

@@ -134,7 +134,8 @@ class EnvRow:
         else:
             self._put(observation)
         self._report(watched)
-        return Outcome(float(reward), bool(terminated), bool(truncated), episode)
+        cut = bool(truncated or info.get("jumped"))
+        return Outcome(float(reward), bool(terminated), cut, episode)
 
     def save(self) -> bytes:
         """The environment's own state and the row's counters."""

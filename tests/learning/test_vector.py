@@ -19,7 +19,7 @@ from Daddy.learning.ports import VectorEnv
 from Daddy.learning.vector import make_vector, puffer_installed
 from Daddy.learning.vector_groups import split
 from Daddy.pokemon.env import PokemonRedEnv
-from tests.learning.toys import Dozing, Failing, Slow
+from tests.learning.toys import Dozing, Failing, Jumping, Slow
 
 BACKENDS = ("threads", "pufferlib") if puffer_installed() else ("threads",)
 GAME = partial(PokemonRedEnv, episode_steps=45)
@@ -152,6 +152,20 @@ def test_an_episode_end_is_told_once_and_the_next_episode_begins_at_once(
     step = vector.telemetry_names.index("step")
     assert vector.telemetry()[:, step].tolist() == [0] * NUM_ENVS
     assert vector.step(np.zeros(NUM_ENVS, np.int64)).episodes == []
+
+
+@pytest.mark.parametrize("backend", ["serial", *BACKENDS])
+def test_who_goes_on_elsewhere_is_cut_off_in_the_learners_eyes_and_ends_no_episode(
+    make: Make, backend: str
+) -> None:
+    vector = make(backend, Jumping, num_envs=2)
+    vector.reset([1, 2])
+    transition = vector.step(np.array([0, 1]))
+    assert transition.truncated.tolist() == [False, True]
+    assert not transition.terminated.any()
+    assert transition.episodes == []
+    assert vector.step(np.zeros(2, np.int64)).truncated.tolist() == [False, False]
+    assert vector.telemetry().ravel().tolist() == [2.0, 2.0], "they were not begun anew"
 
 
 @pytest.mark.parametrize("backend", ["serial", *BACKENDS])

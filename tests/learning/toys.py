@@ -49,3 +49,11 @@ class Dozing(Slow):
     def step(self, action: Any) -> Any:
         time.sleep(0.5 * float(action))
         return super().step(action)
+
+
+class Jumping(Slow):
+    """Stands elsewhere when it is told to do 1."""
+
+    def step(self, action: Any) -> Any:
+        *told, _ = super().step(action)
+        return *told, {"jumped": True} if action == 1 else {}

@@ -43,7 +43,8 @@ class Access:
 class ArchivedEnv(PokemonRedEnv):
     """See the module. `access` says which archive; all else is `PokemonRedEnv`'s.
 
-    A step at which something was kept or loaded says so in its info (``archive``).
+    A step at which something was kept or loaded says so in its info (``archive``), and one after
+    which the environment stands elsewhere that it ``jumped``.
     """
 
     telemetry_names = (*TELEMETRY, "milestones", "loads", "lived")
@@ -84,8 +85,8 @@ class ArchivedEnv(PokemonRedEnv):
             self._end_try(won)
         elif self._due():
             loaded, reason = self._move()
-            observation = loaded or observation
-            said = reason if loaded else said
+            if loaded:
+                observation, said, info = loaded, reason, {**info, "jumped": True}
         return observation, reward, won, late, {**info, "archive": said} if said else info
 
     # -- what is kept

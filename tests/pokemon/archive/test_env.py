@@ -79,6 +79,7 @@ def test_a_larger_set_of_the_fleet_is_followed_at_the_next_look_and_pays_nothing
     assert milestones_of(behind) == 5
     reasons = [step[4]["archive"] for step in said if "archive" in step[4]]
     assert reasons == ["the fleet first holds 5 milestones, here 0"]
+    assert sum(step[4].get("jumped", False) for step in said) == 1
     assert sum(step[1] for step in said) < Reward().event
     assert not any(step[2] or step[3] for step in said)
     assert facts(behind)["episode_return"] == pytest.approx(before + sum(s[1] for s in said))

@@ -59,7 +59,7 @@ def stay(vector: VectorEnv, steps: int) -> tuple[float, bool]:
     for _ in range(steps):
         transition = vector.step(np.full(2, 3))
         paid += float(transition.rewards.sum())
-        ended |= bool((transition.terminated | transition.truncated).any())
+        ended |= bool(transition.episodes)
     return paid, ended
 
 
