@@ -82,12 +82,12 @@ def what_to_load(standing: Standing, seen: Catalogue, rules: Rules, dice: Dice) 
         return Choice(None, f"already followed the fleet to {most} milestones")
     if most <= standing.rank:
         return Choice(None, f"holds {standing.rank} milestones itself, the fleet {most}")
-    best = strongest([entry for entry in states if entry.rank == most], rules)
+    best = _strongest([entry for entry in states if entry.rank == most], rules)
     said = f"the fleet first holds {most} milestones, here {standing.rank}"
     return Choice(_any(best, dice), said)
 
 
-def strongest(entries: Sequence[Entry], rules: Rules) -> list[Entry]:
+def _strongest(entries: Sequence[Entry], rules: Rules) -> list[Entry]:
     """Those with the most HP, and those that are hardly weaker."""
     most = max((entry.hp for entry in entries), default=0)
     return [entry for entry in entries if rules.stronger * max(0, entry.hp) >= most]

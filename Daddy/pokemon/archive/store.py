@@ -36,8 +36,9 @@ class Archive:
         self.refused: dict[str, str] = {}
         """Hash of each state that could not be loaded, and why."""
         self._kin, self.rules = kin, rules
-        self._seen = self._without = self._rest = Catalogue()
-        self._but = 0
+        self._seen = self._offered = Catalogue()
+        self._offered_of: tuple[Catalogue, int] = (self._seen, 0)
+        """Of which listing, without how many refused, `_offered` is."""
         self._stamps: tuple[int, int] = (-1, -1)
         self._looks = 0
         self._lock = Lock()
@@ -54,16 +55,15 @@ class Archive:
                 self._stamps = (self._stamps[1], stamp)
                 with contextlib.suppress(OSError):
                     self._seen = names.catalogue(os.listdir(self.folder))  # noqa: PTH208 - names
-            return self._offered()
+            return self._without_refused()
 
-    def _offered(self) -> Catalogue:
+    def _without_refused(self) -> Catalogue:
         """What was listed last, without the refused: the same object as long as both are."""
-        if not self.refused:
-            return self._seen
-        if self._without is not self._seen or self._but != len(self.refused):
-            self._without, self._but = self._seen, len(self.refused)
-            self._rest = self._seen.without(self.refused)
-        return self._rest
+        seen, refused = self._offered_of
+        if seen is not self._seen or refused != len(self.refused):
+            self._offered_of = (self._seen, len(self.refused))
+            self._offered = self._seen.without(self.refused) if self.refused else self._seen
+        return self._offered
 
     def _stamp(self) -> int:
         try:

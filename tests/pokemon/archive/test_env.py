@@ -186,7 +186,9 @@ def test_a_dead_end_is_given_up(make: Make) -> None:
     idle(behind, RULES.look_every)
     assert behind._journey.tried == dead.sha256
     for env in (ahead, behind):
+        loads = facts(env)["loads"]
         idle(env, RULES.patience + 1)
+        assert facts(env)["loads"] == loads + 1, "it was sent somewhere, that state perhaps"
     assert ahead._archive.look().dry[dead.sha256] == 2
     fresh = make(replace(RULES, fresh=1.0), seed=3)
     idle(fresh, RULES.look_every)
