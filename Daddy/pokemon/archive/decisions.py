@@ -18,7 +18,7 @@ from Daddy.pokemon.archive.rules import Rules
 Dice = Callable[[], float]
 T = TypeVar("T")
 _WEARY = 3.0
-"""Dry tries of some states, on average, that halve how much they draw."""
+"""Dry tries of some places, on average, that halve how much they draw."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +103,17 @@ def _move_away(standing: Standing, seen: Catalogue, rules: Rules, dice: Dice) ->
 
 
 def _onward(seen: Catalogue, rules: Rules, dice: Dice) -> Entry:
-    """How many milestones is drawn first, then a key that has as many, then one of its states.
+    """How many milestones is drawn first, then a place with as many, then one of its states.
 
     Nothing is ruled out: a frontier that is merely hard goes on being tried, and one that is dead
-    draws almost nobody once it has been tried often.
+    draws almost nobody once it has been tried often. What the last milestone opened is tried more
+    than what was known before it.
     """
-    ranks = _grouped(seen.entries, lambda entry: -entry.rank)
-    lures = [rules.stray**depth * _lure(group, seen) for depth, group in enumerate(ranks)]
-    places = _grouped(_drawn(ranks, lures, dice), lambda entry: entry.key)
-    group = _drawn(places, [_lure(place, seen) for place in places], dice)
+    ranks = [_places(group) for group in _grouped(seen.entries, lambda entry: -entry.rank)]
+    lures = [rules.stray**depth * _lure(places, seen) for depth, places in enumerate(ranks)]
+    places = _drawn(ranks, lures, dice)
+    lures = [_lure([states], seen) / (1 + _known_for(states, seen)) for states in places]
+    group = _drawn(places, lures, dice)
     weights = [1 / (1 + _tired(entry, seen) + _outdone(entry, group)) for entry in group]
     return _drawn(group, weights, dice)
 
@@ -120,14 +122,24 @@ def _grouped(entries: Iterable[Entry], by: Callable[[Entry], Any]) -> list[list[
     return [list(group) for _, group in groupby(sorted(entries, key=by), by)]
 
 
-def _lure(group: Sequence[Entry], seen: Catalogue) -> float:
-    """How much some states draw who moves on, by what came of them on average.
+def _places(entries: Iterable[Entry]) -> list[list[Entry]]:
+    return _grouped(entries, lambda entry: entry.key)
 
-    However many they are: eight of a set that was easy are not eight times worth a visit. And one
-    that was just kept does not clear the name of seven that led nowhere.
+
+def _lure(places: Sequence[Sequence[Entry]], seen: Catalogue) -> float:
+    """How much some places draw who moves on, by how much more often than on each led nowhere.
+
+    On average, however many they are: eight that were easy are not eight times worth a visit. And a
+    state that was just kept does not clear the name of the others there.
     """
-    tired = sum(_tired(entry, seen) for entry in group) / len(group)
+    tired = sum(_tired(entry, seen) for states in places for entry in states) / len(places)
     return 1 / (1 + tired / _WEARY)
+
+
+def _known_for(states: Sequence[Entry], seen: Catalogue) -> int:
+    """How many milestones ago the place of these states was first seen; 0 where nothing tells."""
+    last = states[-1]  # states of before, which tell no place, come first
+    return max(0, last.rank - seen.first.get(last.place, last.rank))
 
 
 def _tired(entry: Entry, seen: Catalogue) -> int:

@@ -14,12 +14,18 @@ from typing import Final
 PLACE: Final = "at_"
 """What `story.place_key` begins with."""
 Names = frozenset[str] | tuple[str, ...]
-_DIGITS: Final = 16
+_DIGITS, _PLACE_DIGITS = 16, 6
 
 
 def ident(held: Iterable[str]) -> str:
     """Sixteen hexadecimal digits that name this set of milestones."""
     return hashlib.sha256("\n".join(sorted(held)).encode()).hexdigest()[:_DIGITS]
+
+
+@lru_cache(maxsize=1024)
+def place(held: Names) -> str:
+    """Six hexadecimal digits that name the place in the set; without one, those of no place."""
+    return ident(name for name in held if name.startswith(PLACE))[:_PLACE_DIGITS]
 
 
 @lru_cache(maxsize=1024)

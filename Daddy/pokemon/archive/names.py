@@ -1,9 +1,11 @@
 """Pure: what the names of an archive's files say; a listing of them is the whole catalogue.
 
-A state is ``r007-<key>-h0031-<age>-<sha256>.state``: seven milestones, the key's name, the HP of
-the whole party (names of before do not tell it), the steps its environment had lived, the hash of
-all its bytes. A mark is an empty file beside it: ``<sha256>.dry-03`` the third time it
-led nowhere, ``<sha256>.gain-01`` the first time it led on. Names that are neither are passed over.
+A state is ``r007-<key>-p1a2b3c-h0031-<age>-<sha256>.state``: seven milestones, the key's name, the
+place's, the HP of the whole party (names of before tell neither), the steps its environment had
+lived, the hash of all its bytes. A mark is an empty file beside it: ``<sha256>.dry-03`` the third
+time it led nowhere, ``<sha256>.gain-01`` the first time it led on. ``1a2b3c.first-007``, empty too
+and never removed: a state of this place was first kept with seven milestones. Other names are
+passed over.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal
 
@@ -19,17 +21,21 @@ Mark = Literal["dry", "gain"]
 MOST_MARKS: Final = 64
 """Marks of a kind that a state gets at most: a folder's size is bounded."""
 UNTOLD: Final = -1
-"""HP of a state whose name does not tell them."""
-_STATE = re.compile(r"r(\d{3})-([0-9a-f]{16})-(?:h(\d{4})-)?(\d{12})-([0-9a-f]{64})\.state")
+"""HP of a state whose name does not tell them, nor the place."""
+_STATE = re.compile(
+    r"r(\d{3})-([0-9a-f]{16})-(?:p([0-9a-f]{6})-h(\d{4})-)?(\d{12})-([0-9a-f]{64})\.state"
+)
 _MARK = re.compile(r"([0-9a-f]{64})\.(dry|gain)-(\d\d)")
+_FIRST = re.compile(r"([0-9a-f]{6})\.first-(\d{3})")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Entry:
-    """One state, as its name tells it. Sorts by rank, key, HP and age."""
+    """One state, as its name tells it. Sorts by rank, key, place, HP and age."""
 
     rank: int
     key: str
+    place: str
     hp: int
     age: int
     sha256: str
@@ -37,17 +43,20 @@ class Entry:
     @property
     def name(self) -> str:
         """The name of its file."""
-        party = f"h{self.hp:04d}-" if self.hp != UNTOLD else ""
-        return f"r{self.rank:03d}-{self.key}-{party}{self.age:012d}-{self.sha256}.state"
+        told = f"p{self.place}-h{self.hp:04d}-" if self.hp != UNTOLD else ""
+        return f"r{self.rank:03d}-{self.key}-{told}{self.age:012d}-{self.sha256}.state"
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """What an archive holds: its states in order, and how often each led nowhere or on."""
+    """What an archive holds: its states in order, how often each led nowhere or on, and with how
+    many milestones each place was known first.
+    """
 
     entries: tuple[Entry, ...] = ()
     dry: Mapping[str, int] = field(default_factory=dict)
     gains: Mapping[str, int] = field(default_factory=dict)
+    first: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def by_key(self) -> Mapping[str, tuple[Entry, ...]]:
@@ -74,7 +83,7 @@ class Catalogue:
         """The same without the states of these hashes."""
         gone = frozenset(shas)
         kept = tuple(entry for entry in self.entries if entry.sha256 not in gone)
-        return Catalogue(kept, self.dry, self.gains)
+        return replace(self, entries=kept)
 
 
 def read_name(name: str) -> Entry | None:
@@ -82,8 +91,9 @@ def read_name(name: str) -> Entry | None:
     found = _STATE.fullmatch(name)
     if found is None:
         return None
-    hp = UNTOLD if found[3] is None else int(found[3])
-    return Entry(int(found[1]), found[2], hp, int(found[4]), found[5])
+    rank, key, place, hp, age, sha256 = found.groups()
+    told = ("", UNTOLD) if hp is None else (place, int(hp))
+    return Entry(int(rank), key, *told, int(age), sha256)
 
 
 def mark_name(sha256: str, mark: Mark, number: int) -> str:
@@ -97,14 +107,22 @@ def marked(name: str) -> tuple[str, str] | None:
     return None if found is None else (found[1], found[2])
 
 
+def first_name(place: str, rank: int) -> str:
+    """The name of the file that says with how many milestones a place was known first."""
+    return f"{place}.first-{rank:03d}"
+
+
 def catalogue(names: Iterable[str]) -> Catalogue:
     """The catalogue of a folder with these files."""
-    entries, marks = [], []
+    entries, marks, first = list[Entry](), list[tuple[str, str]](), dict[str, int]()
     for name in names:
         if (entry := read_name(name)) is not None:
             entries.append(entry)
         elif (mark := marked(name)) is not None:
             marks.append(mark)
+        elif (found := _FIRST.fullmatch(name)) is not None:
+            rank = int(found[2])
+            first[found[1]] = min(rank, first.get(found[1], rank))
     dry = Counter(sha for sha, kind in marks if kind == "dry")
     gains = Counter(sha for sha, kind in marks if kind == "gain")
-    return Catalogue(tuple(sorted(entries)), dry, gains)
+    return Catalogue(tuple(sorted(entries)), dry, gains, first)

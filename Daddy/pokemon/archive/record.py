@@ -16,6 +16,7 @@ from typing import Any, Final
 from Daddy.core.assists import strange
 from Daddy.core.errors import FileError
 from Daddy.pokemon.archive import keys
+from Daddy.pokemon.archive.names import UNTOLD, Entry
 
 MAGIC: Final = b"DADDYARC"
 FORMAT: Final = 1
@@ -56,6 +57,11 @@ class Provenance:
     def key(self) -> str:
         """The name of its milestones and place."""
         return keys.ident(self.held)
+
+    def entry(self, sha256: str, *, told: bool = True) -> Entry:
+        """The entry of its state; `told`: its name says the place and the HP."""
+        place, hp = (keys.place(self.held), self.hp) if told else ("", UNTOLD)
+        return Entry(self.rank, self.key, place, hp, self.step, sha256)
 
 
 @dataclass(frozen=True, slots=True)

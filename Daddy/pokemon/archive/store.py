@@ -74,12 +74,18 @@ class Archive:
     def put(self, provenance: Provenance, state: bytes) -> Entry:
         """Keep a state, give up what is beyond the bounds. OSError when the disk refuses."""
         data = record.to_bytes(provenance, state)
-        named = (provenance.rank, provenance.key, provenance.hp, provenance.step)
-        entry = Entry(*named, sha256_hex(data))
+        entry = provenance.entry(sha256_hex(data))
         create_exclusive(self.folder / entry.name, data, mode=0o444)
+        self._remember(entry)
         for lost in surplus(self.look(closely=True), self.rules):
             self._remove(lost)
         return entry
+
+    def _remember(self, entry: Entry) -> None:
+        """That its place is known with so many milestones, if nobody knew it with as few."""
+        if self._seen.first.get(entry.place, entry.rank + 1) > entry.rank:
+            with contextlib.suppress(OSError):  # somebody else's, or a full disk: the next state's
+                write_new(self.folder / names.first_name(entry.place, entry.rank), b"")
 
     def get(self, entry: Entry) -> tuple[Provenance, bytes]:
         """A state and where it comes from; FileError when it is gone, damaged, foreign or not ours.
@@ -104,9 +110,8 @@ class Archive:
         if sha256_hex(data) != entry.sha256:
             raise FileError(f"{path} is damaged: its bytes have another hash", "remove it")
         provenance, state = record.from_bytes(data, self._kin, str(path))
-        hp = provenance.hp if entry.hp != UNTOLD else UNTOLD
-        if (provenance.rank, provenance.key, hp) != (entry.rank, entry.key, entry.hp):
-            raise FileError(f"{path} holds other milestones or HP than its name says", "remove it")
+        if provenance.entry(entry.sha256, told=entry.hp != UNTOLD) != entry:
+            raise FileError(f"{path} holds another moment than its name says", "remove it")
         return provenance, state
 
     def refuse(self, entry: Entry, reason: str) -> None:

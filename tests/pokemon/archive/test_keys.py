@@ -15,6 +15,12 @@ def test_the_place_tells_moments_apart_but_does_not_count() -> None:
     assert keys.rank(held) == 1
 
 
+def test_a_place_has_one_name_whatever_milestones_are_held() -> None:
+    assert keys.place(frozenset({"a", "at_cave"})) == keys.place(frozenset({"b", "at_cave"}))
+    assert keys.place(frozenset({"at_cave"})) != keys.place(frozenset({"at_town"}))
+    assert len(keys.place(frozenset())) == 6
+
+
 def test_no_milestone_of_either_game_looks_like_a_place() -> None:
     for real in (True, False):
         assert keys.rank(story.names(real)) == len(story.names(real))

@@ -1,8 +1,16 @@
 from __future__ import annotations
 
-from Daddy.pokemon.archive.names import UNTOLD, Catalogue, Entry, catalogue, mark_name, read_name
+from Daddy.pokemon.archive.names import (
+    UNTOLD,
+    Catalogue,
+    Entry,
+    catalogue,
+    first_name,
+    mark_name,
+    read_name,
+)
 
-ENTRY = Entry(rank=7, key="0123456789abcdef", hp=31, age=1200, sha256="a" * 64)
+ENTRY = Entry(rank=7, key="0123456789abcdef", place="1a2b3c", hp=31, age=1200, sha256="a" * 64)
 
 
 def test_a_name_says_everything_a_decision_needs() -> None:
@@ -11,7 +19,7 @@ def test_a_name_says_everything_a_decision_needs() -> None:
 
 
 def test_a_listing_is_the_whole_catalogue() -> None:
-    older = Entry(7, ENTRY.key, 31, 3, "b" * 64)
+    older = Entry(7, ENTRY.key, "1a2b3c", 31, 3, "b" * 64)
     names = [ENTRY.name, older.name, mark_name("a" * 64, "dry", 1), mark_name("a" * 64, "dry", 2)]
     seen = catalogue([*names, mark_name("b" * 64, "gain", 1)])
     assert seen.entries == (older, ENTRY)
@@ -19,10 +27,10 @@ def test_a_listing_is_the_whole_catalogue() -> None:
     assert seen.gains == {"b" * 64: 1}
 
 
-def test_a_name_of_before_says_no_hp() -> None:
-    before = ENTRY.name.replace("-h0031", "")
+def test_a_name_of_before_says_neither_place_nor_hp() -> None:
+    before = ENTRY.name.replace("-p1a2b3c-h0031", "")
     told = read_name(before)
-    assert told == Entry(7, ENTRY.key, UNTOLD, 1200, "a" * 64)
+    assert told == Entry(7, ENTRY.key, "", UNTOLD, 1200, "a" * 64)
     assert told.name == before
 
 
@@ -33,3 +41,10 @@ def test_strange_names_are_passed_over() -> None:
 
 def test_a_state_that_cannot_be_loaded_can_be_left_out() -> None:
     assert catalogue([ENTRY.name]).without(["a" * 64]).entries == ()
+
+
+def test_the_fewest_milestones_that_a_place_was_known_with_count() -> None:
+    names = [first_name("1a2b3c", 9), first_name("1a2b3c", 7), first_name("000000", 0)]
+    seen = catalogue([*names, "1a2b3c.first-x", ENTRY.name])
+    assert seen.first == {"1a2b3c": 7, "000000": 0}
+    assert seen.without([ENTRY.sha256]).first == seen.first

@@ -12,6 +12,7 @@ import pytest
 
 from Daddy.core.errors import FileError
 from Daddy.core.files import sha256_hex
+from Daddy.pokemon.archive.names import UNTOLD, first_name
 from Daddy.pokemon.archive.record import Kin, to_bytes
 from Daddy.pokemon.archive.rules import Rules
 from Daddy.pokemon.archive.store import Archive, family
@@ -74,7 +75,31 @@ def test_beyond_the_bound_of_a_key_states_go_with_their_marks(archive: Archive) 
     archive.mark(entries[1].sha256, "dry")
     newest = archive.put(provenance("met_elder", step=9), b"new")
     assert archive.look().entries == (entries[0], entries[2], newest)
-    assert len(list(archive.folder.iterdir())) == 3
+    left = {path.name for path in archive.folder.iterdir()}
+    kept = {entry.name for entry in (entries[0], entries[2], newest)}
+    assert left == kept | {first_name(newest.place, 1)}, "where one was stays known"
+
+
+def test_the_fewest_milestones_a_place_was_known_with_stay_known(archive: Archive) -> None:
+    at_cave = [provenance(*("met_elder", "got_map")[:rank], "at_cave") for rank in range(3)]
+    place = archive.put(at_cave[2], b"late").place
+    assert again(archive).look().first == {place: 2}
+    entry = archive.put(at_cave[1], b"early")
+    archive.put(at_cave[2], b"later")
+    assert again(archive).look().first == {place: 1}
+    (archive.folder / entry.name).unlink()
+    assert again(archive).look().first == {place: 1}
+    assert len(list(archive.folder.glob("*.first-*"))) == 2
+
+
+def test_a_state_whose_name_is_of_before_is_loaded(archive: Archive) -> None:
+    facts = provenance("met_elder", "at_cave", step=12)
+    entry = archive.put(facts, b"a state")
+    before = entry.name.replace(f"-p{entry.place}-h0000", "")
+    (archive.folder / entry.name).rename(archive.folder / before)
+    (known,) = again(archive).look().entries
+    assert (known.place, known.hp, known.name) == ("", UNTOLD, before)
+    assert again(archive).get(known) == (facts, b"a state")
 
 
 def test_every_mark_counts_once_whoever_sets_it(archive: Archive) -> None:
@@ -133,7 +158,7 @@ def test_a_state_under_another_ones_name_is_refused(archive: Archive) -> None:
     (archive.folder / forged).write_bytes((archive.folder / entry.name).read_bytes())
     highest = archive.look().entries[-1]
     assert highest.rank == 99
-    with pytest.raises(FileError, match="holds other milestones or HP than its name says"):
+    with pytest.raises(FileError, match="holds another moment than its name says"):
         archive.get(highest)
 
 
