@@ -289,7 +289,7 @@ class Ledger:
     def __post_init__(self) -> None:
         live, over = list[Attempt](), list[Attempt]()
         ended, rejected = Phase.ENDED, Phase.REJECTED
-        for one in self.attempts:  # a ledger is made for each entry that is read: one pass
+        for one in self.attempts:  # one is made for each call of `fold`: one pass
             (over if one.phase is ended or one.phase is rejected else live).append(one)
         object.__setattr__(self, "live", tuple(live))
         object.__setattr__(self, "over", tuple(over))
