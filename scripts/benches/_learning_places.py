@@ -6,7 +6,6 @@ maps. A place that it does not have is None, and the part that needs it is left 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -14,12 +13,11 @@ from pathlib import Path
 
 from Daddy.core.errors import DaddyError
 from Daddy.core.files import sha256_hex, write_atomic
-from Daddy.core.process import run
 from Daddy.core.rom import Rom, load_rom
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story
 from Daddy.pokemon.cartridge.atlas import COUNTER, LEDGE, WALK, Atlas, MapPlan
-from Daddy.pokemon.cartridge.build import cartridge_path
+from Daddy.pokemon.cartridge.build import LEAN, build
 from Daddy.pokemon.cartridge.player import QUEST, Player, read_facts
 from Daddy.pokemon.cartridge.roads import STEPS
 from Daddy.pokemon.cartridge.symbols import STORY
@@ -28,7 +26,6 @@ from Daddy.pokemon.progress import Progress, read_progress
 from Daddy.pokemon.starts.boot import beginning
 
 _LONGEST_GAME = 20_000
-_BUILD_S = 60.0
 _TAUGHT = "_taught"
 
 
@@ -59,10 +56,8 @@ def obstacle() -> Span | None:
 
 
 def game(folder: Path) -> Path:
-    """Our cartridge as a file of `folder`, without its busy work where the build can do without."""
-    lean = folder / "lean.gb"
-    argv = [sys.executable, "-m", "Daddy.pokemon.cartridge.build", "--lean", str(lean)]
-    image = (lean if run(argv, _BUILD_S).returncode == 0 else cartridge_path()).read_bytes()
+    """Our cartridge without its busy work, as a file of `folder`."""
+    image, _ = build(LEAN)
     path = folder / f"{sha256_hex(image)[:12]}.gb"
     write_atomic(path, image)
     return path
