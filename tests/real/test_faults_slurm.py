@@ -263,18 +263,22 @@ def test_fault_18_a_node_dies_where_the_site_requeues(fleet: Fleet) -> None:
 
 
 def test_fault_34_a_shorter_limit_was_granted(fleet: Fleet) -> None:
-    """Ten minutes were asked for, one was given: it left before that one was over."""
+    """Ten minutes were asked for, one was given: it left before that one was over.
+
+    Slurm warns up to a minute early: who hears it while it boots gives its slot back (11).
+    """
+    left = {"10:0": "drained", "11:0": "not needed"}
     log = fleet.sandbox.dir / "log" / "jobcomp.txt"
     mark = f"JobId={fleet.short} "
     assert until(lambda: mark in log.read_text(), 75)
     (row,) = [line for line in log.read_text().splitlines() if line.startswith(mark)]
     facts = dict(word.split("=", 1) for word in row.split() if "=" in word)
     assert facts["TimeLimit"] == "1"
-    assert facts["ExitCode"] == "10:0", row
+    assert facts["ExitCode"] in left, row
     assert facts["JobState"] == "FAILED", "it was not the limit that ended it"
     assert until(lambda: fleet.ledger_of("ended", fleet.short), 20)
     (ended,) = fleet.ledger_of("ended", fleet.short)
-    assert ended["outcome"] == "drained"
+    assert ended["outcome"] == left[facts["ExitCode"]]
 
 
 def test_fault_01_sbatch_timed_out_and_the_job_was_created(fleet: Fleet) -> None:
