@@ -218,6 +218,7 @@ def _end(stage: Stage) -> None:
 
 def _keep(stage: Stage, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
+    stage.usage.write(folder / "usage.jsonl")
     for path in (stage.run.ledger, stage.run.logs / "controller.log"):
         if path.exists():
             shutil.copy(path, folder)

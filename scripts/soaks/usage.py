@@ -1,33 +1,45 @@
 """What the controller costs: resident memory, CPU time, passes; sampled while it lives.
 
-A day is extrapolated by two rates: CPU per second of waiting (its looks at small files), and CPU
-per pass. A soak with jobs of one minute has 240 times the hand-overs of a day with jobs of four
-hours; so passes are counted, not seconds alone. What is near a pass is no waiting: a pass is known
-by the status it writes last, and has used its CPU by then.
+A day is extrapolated by two rates: CPU per second of waiting, and CPU per pass. A soak with jobs of
+one minute has 240 times the hand-overs of a day with jobs of four hours; so passes are counted, not
+seconds alone.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+from scripts.soaks.spans import Span, cost
 
 HANDOVERS_A_DAY = 24.0
 """Four slots, jobs of four hours."""
-BEFORE_S, AFTER_S = 5.0, 1.0
-"""Seconds before and after the end of a pass that may hold some of its work."""
 
 
 @dataclass(frozen=True)
-class Span:
-    """What the controller used between two samples, at `ended` on the monotonic clock."""
+class Mark:
+    """What was seen of one controller at one moment."""
 
-    ended: float
-    seconds: float
+    pid: int
+    at: float
     cpu_s: float
-    passes: int
+    called: int
+    """Bytes of the counters of the scheduler's commands."""
+    status: int
+    """Nanoseconds at which the last status was written."""
+
+    def since(self, before: Mark) -> Span:
+        """What it did between two marks."""
+        return Span(
+            ended=self.at,
+            seconds=self.at - before.at,
+            cpu_s=self.cpu_s - before.cpu_s,
+            calls=self.called - before.called,
+            passes=int(self.status != before.status),
+        )
 
 
 @dataclass
@@ -39,30 +51,33 @@ class Usage:
     peak_rss_mb: float = 0.0
     spans: list[Span] = field(default_factory=list)
     calls_so_far: dict[str, int] = field(default_factory=dict)
-    _pid: int = 0
-    _mark: tuple[float, float] = (0.0, 0.0)
-    _stamp: int = 0
+    _last: Mark | None = None
 
     def sample(self, pid: int) -> None:
         """Look at the controller once; call it a few times a second."""
-        cpu, rss = _cpu_s(pid), _rss_mb(pid)
+        now = self._look(pid)
+        if now is not None:
+            self.peak_rss_mb = max(self.peak_rss_mb, _rss_mb(pid))
+            if self._last is not None and self._last.pid == pid:
+                self.spans.append(now.since(self._last))
+        self._last = now
+
+    def _look(self, pid: int) -> Mark | None:
+        cpu = _cpu_s(pid)
         if cpu is None:
-            self._pid = 0
-            return
-        self.peak_rss_mb = max(self.peak_rss_mb, rss)
-        now = time.monotonic()
-        stamp = self.status.stat().st_mtime_ns if self.status.exists() else 0
-        passed, self._stamp = int(stamp != self._stamp), stamp
-        if pid == self._pid:
-            then, before = self._mark
-            self.spans.append(Span(now, now - then, cpu - before, passed))
-        self._pid, self._mark = pid, (now, cpu)
+            return None
+        called = sum(path.stat().st_size for path in self._counters())
+        status = self.status.stat().st_mtime_ns if self.status.exists() else 0
+        return Mark(pid, time.monotonic(), cpu, called, status)
+
+    def _counters(self) -> list[Path]:
+        return sorted(self.calls.glob("*")) if self.calls.is_dir() else []
 
     def figures(self, pass_s: float, handovers: int) -> dict[str, object]:
         """Per day, with passes every ``pass_s`` while all is quiet and what a hand-over adds."""
         seconds = sum(one.seconds for one in self.spans)
         done = sum(one.passes for one in self.spans)
-        idle, each, waited = _fit(self.spans)
+        costs = cost(self.spans)
         extra = max(0.0, done - seconds / pass_s) / max(1, handovers)
         passes = 86_400 / pass_s + HANDOVERS_A_DAY * extra
         calls = self.calls_so_far
@@ -71,41 +86,27 @@ class Usage:
             "peak_rss_mb": round(self.peak_rss_mb, 1),
             "cpu_s": round(sum(one.cpu_s for one in self.spans), 2),
             "watched_s": round(seconds, 1),
-            "waited_s": round(waited, 1),
+            "waited_s": round(costs.waited_s, 1),
             "passes": done,
-            "cpu_ms_per_pass": round(1000 * each, 2),
-            "cpu_ms_per_idle_second": round(1000 * idle, 3),
-            "cpu_s_per_day": round(86_400 * idle + passes * each, 1),
+            "cpu_ms_per_pass": round(1000 * costs.each, 2),
+            "cpu_ms_per_idle_second": round(1000 * costs.idle, 3),
+            "cpu_s_per_day": round(86_400 * costs.idle + passes * costs.each, 1),
             "scheduler_calls": calls,
             "scheduler_calls_per_day": round(86_400 / pass_s + HANDOVERS_A_DAY * per_handover),
         }
 
+    def write(self, path: Path) -> None:
+        """Every span as a line of JSON: what a figure that breaks its bound is made of."""
+        path.write_text("".join(json.dumps(asdict(one)) + "\n" for one in self.spans))
+
     def count_calls(self) -> None:
         """Scheduler commands that anybody ran for this run, by the product's own counters."""
         found: dict[str, int] = {}
-        files = sorted(self.calls.glob("*")) if self.calls.is_dir() else []
-        for path in files:
+        for path in self._counters():
             for line in path.read_text().splitlines():
                 word = line.split()[1] if len(line.split()) > 1 else line.strip()
                 found[word] = found.get(word, 0) + 1
         self.calls_so_far = found
-
-
-def _fit(spans: list[Span]) -> tuple[float, float, float]:
-    """CPU per second far from any pass, CPU per pass from what is left, seconds far from any."""
-    ends = [one.ended for one in spans if one.passes]
-    still = [one for one in spans if not _near(one, ends)]
-    waited = sum(one.seconds for one in still)
-    idle = sum(one.cpu_s for one in still) / waited if waited else 0.0
-    busy = sum(one.cpu_s - idle * one.seconds for one in spans)
-    return idle, max(0.0, busy / len(ends)) if ends else 0.0, waited
-
-
-def _near(span: Span, ends: list[float]) -> bool:
-    """Whether a pass ended shortly before the span, in it, or soon after it."""
-    begun = span.ended - span.seconds
-    follows = bisect_left(ends, begun - AFTER_S)
-    return follows < len(ends) and ends[follows] <= span.ended + BEFORE_S
 
 
 def _cpu_s(pid: int) -> float | None:
