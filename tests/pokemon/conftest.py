@@ -1,10 +1,27 @@
-"""For every test of the game: a cache folder of its own, never the person's."""
+"""For every test of the game: a cache folder of its own, never the person's; the game, begun."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+
+from Daddy.core.rom import load_rom
+from Daddy.pokemon.emulator import Emulator
+from Daddy.pokemon.rom import find_rom
+from Daddy.pokemon.starts.boot import beginning
 
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+@pytest.fixture
+def emulator() -> Iterator[Emulator]:
+    """Our own cartridge, where its game begins."""
+    rom = load_rom(find_rom(None, environ={}))
+    emulator = Emulator(rom.data)
+    emulator.load_state(beginning(rom))
+    yield emulator
+    emulator.close()

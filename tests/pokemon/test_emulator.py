@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -16,14 +14,6 @@ from Daddy.pokemon.starts.boot import beginning
 
 KEYS = ["down", "left", "a", "up", "right", "b", "start", "a"] * 6
 ROM = load_rom(find_rom(None, environ={}))
-
-
-@pytest.fixture
-def emulator() -> Iterator[Emulator]:
-    emulator = Emulator(ROM.data)
-    emulator.load_state(beginning(ROM))
-    yield emulator
-    emulator.close()
 
 
 def run(emulator: Emulator, keys: list[str]) -> list[tuple[bytes, bytes]]:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from Daddy.core.errors import RomError
@@ -14,14 +12,6 @@ from Daddy.pokemon.starts.checks import check_start
 from Daddy.pokemon.starts.preflight import preflight
 
 ROM = load_rom(find_rom(None, environ={}))
-
-
-@pytest.fixture
-def emulator() -> Iterator[Emulator]:
-    emulator = Emulator(ROM.data)
-    emulator.load_state(beginning(ROM))
-    yield emulator
-    emulator.close()
 
 
 def written(emulator: Emulator, *pokes: tuple[int, int]) -> bytes:
