@@ -46,6 +46,18 @@ def test_a_state_put_twice_is_one_state(archive: Archive) -> None:
     assert len(archive.look().entries) == 1
 
 
+def test_two_who_first_know_a_place_at_once_both_write_it_down_and_the_least_counts(
+    archive: Archive,
+) -> None:
+    late, early = again(archive), again(archive)
+    late.look(), early.look()
+    more = late.put(provenance("met_elder", "got_stone"), b"with two milestones")
+    less = early.put(provenance("met_elder"), b"with one")
+    assert (more.place, more.rank, less.rank) == (less.place, 2, 1)
+    assert all((archive.folder / first_name(less.place, n)).exists() for n in (1, 2))
+    assert again(archive).look().first == {less.place: 1}
+
+
 def test_another_process_sees_what_comes_and_goes_at_its_next_look(archive: Archive) -> None:
     other = again(archive)
     assert other.look().entries == ()
