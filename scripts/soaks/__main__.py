@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=20.0, help="how long faults are injected")
     parser.add_argument("--seed", type=int, default=1, help="of the times and kinds of faults")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep logs and ledger there")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep all evidence there")
     args = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)

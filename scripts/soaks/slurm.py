@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.ledger import read_entries
-from Daddy.cluster.orchestrator.rules import make_policy
+from Daddy.cluster.orchestrator.rules import look_seconds, make_policy
 from Daddy.core.config import CHECKOUT
 from Daddy.core.errors import SchedulerError
 from Daddy.core.lease import read_lease
@@ -189,8 +189,8 @@ def _verdict(stage: Stage, injector: Injector, begun: float, ended: float) -> di
         left_over=_left_over(stage),
     )
     figures = judge(evidence)
-    quiet_s = make_policy(Config(), "slurm").quiet_pass_s
-    usage = stage.usage.figures(quiet_s, int(str(figures["handovers"])))
+    look_s, quiet_s = look_seconds(Config(), "slurm"), make_policy(Config(), "slurm").quiet_pass_s
+    usage = stage.usage.figures(look_s, quiet_s, int(str(figures["handovers"])))
     broken = list(figures.pop("broken"))  # type: ignore[call-overload]
     for name, most in (("peak_rss_mb", 60.0), ("cpu_s_per_day", 60.0)):
         if float(str(usage[name])) > most:

@@ -1,8 +1,7 @@
 """What the controller costs: resident memory, CPU time, passes; sampled while it lives.
 
-A day is extrapolated by two rates: CPU per second of waiting, and CPU per pass. A soak with jobs of
-one minute has 240 times the hand-overs of a day with jobs of four hours; so passes are counted, not
-seconds alone.
+A soak with jobs of one minute has 240 times the hand-overs of a day with jobs of four hours. So a
+day is put together from what each doing costs: waiting, a quiet pass, a hand-over.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ class Mark:
     pid: int
     at: float
     cpu_s: float
-    called: int
-    """Bytes of the counters of the scheduler's commands."""
-    status: int
-    """Nanoseconds at which the last status was written."""
+    commands: int
+    """Asked of the scheduler so far."""
+    status_ns: int
+    """When the last status was written."""
 
     def since(self, before: Mark) -> Span:
         """What it did between two marks."""
@@ -37,8 +36,8 @@ class Mark:
             ended=self.at,
             seconds=self.at - before.at,
             cpu_s=self.cpu_s - before.cpu_s,
-            calls=self.called - before.called,
-            passes=int(self.status != before.status),
+            commands=self.commands - before.commands,
+            passes=int(self.status_ns != before.status_ns),
         )
 
 
@@ -51,7 +50,7 @@ class Usage:
     peak_rss_mb: float = 0.0
     spans: list[Span] = field(default_factory=list)
     calls_so_far: dict[str, int] = field(default_factory=dict)
-    _last: Mark | None = None
+    _last: Mark | None = field(default=None, init=False)
 
     def sample(self, pid: int) -> None:
         """Look at the controller once; call it a few times a second."""
@@ -66,20 +65,15 @@ class Usage:
         cpu = _cpu_s(pid)
         if cpu is None:
             return None
-        called = sum(path.stat().st_size for path in self._counters())
+        commands = sum(path.read_bytes().count(b"\n") for path in self._counters())
         status = self.status.stat().st_mtime_ns if self.status.exists() else 0
-        return Mark(pid, time.monotonic(), cpu, called, status)
+        return Mark(pid, time.monotonic(), cpu, commands, status)
 
-    def _counters(self) -> list[Path]:
-        return sorted(self.calls.glob("*")) if self.calls.is_dir() else []
-
-    def figures(self, pass_s: float, handovers: int) -> dict[str, object]:
-        """Per day, with passes every ``pass_s`` while all is quiet and what a hand-over adds."""
+    def figures(self, look_s: float, pass_s: float, handovers: int) -> dict[str, object]:
+        """Per day, with looks and quiet passes so far apart, and what a hand-over adds."""
         seconds = sum(one.seconds for one in self.spans)
-        done = sum(one.passes for one in self.spans)
-        costs = cost(self.spans)
-        extra = max(0.0, done - seconds / pass_s) / max(1, handovers)
-        passes = 86_400 / pass_s + HANDOVERS_A_DAY * extra
+        costs = cost(self.spans, look_s, pass_s, handovers)
+        day = 86_400 * (costs.waiting + costs.quiet_pass / pass_s)
         calls = self.calls_so_far
         per_handover = max(0.0, sum(calls.values()) - seconds / pass_s) / max(1, handovers)
         return {
@@ -87,10 +81,11 @@ class Usage:
             "cpu_s": round(sum(one.cpu_s for one in self.spans), 2),
             "watched_s": round(seconds, 1),
             "waited_s": round(costs.waited_s, 1),
-            "passes": done,
-            "cpu_ms_per_pass": round(1000 * costs.each, 2),
-            "cpu_ms_per_idle_second": round(1000 * costs.idle, 3),
-            "cpu_s_per_day": round(86_400 * costs.idle + passes * costs.each, 1),
+            "passes": sum(one.passes for one in self.spans),
+            "cpu_ms_per_second_of_waiting": round(1000 * costs.waiting, 3),
+            "cpu_ms_per_quiet_pass": round(1000 * costs.quiet_pass, 2),
+            "cpu_ms_per_handover": round(1000 * costs.handover, 2),
+            "cpu_s_per_day": round(day + HANDOVERS_A_DAY * costs.handover, 1),
             "scheduler_calls": calls,
             "scheduler_calls_per_day": round(86_400 / pass_s + HANDOVERS_A_DAY * per_handover),
         }
@@ -107,6 +102,9 @@ class Usage:
                 word = line.split()[1] if len(line.split()) > 1 else line.strip()
                 found[word] = found.get(word, 0) + 1
         self.calls_so_far = found
+
+    def _counters(self) -> list[Path]:
+        return sorted(self.calls.glob("*")) if self.calls.is_dir() else []
 
 
 def _cpu_s(pid: int) -> float | None:

@@ -1,55 +1,135 @@
-"""What a controller's CPU is made of: waiting and passes, told apart from samples."""
+"""What a controller's CPU is made of: waiting, passes and hand-overs, told apart from samples."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from scripts.soaks.spans import Span
+from scripts.soaks.spans import Cost, Span, cost, passes_in
 from scripts.soaks.usage import Usage
 
-STEP_S = 0.25
+STEP_S, LOOK_S, QUIET_S = 0.25, 3.0, 150.0
+LOOK, EACH = 0.0012, 0.024
 
 
-def samples(seconds: float, every_s: float, idle: float, each: float, spread_s: float):
-    """Spans of a controller that asks `spread_s` before a pass ends and spends `each` by then."""
-    count = int(seconds / STEP_S)
-    ends = {int(at / STEP_S) for at in range(int(every_s), int(seconds), int(every_s))}
-    burst = int(spread_s / STEP_S)
-    cpu, asks = [idle * STEP_S] * count, {end - burst + 1 for end in ends}
-    for end in ends:
-        for step in range(end - burst, end):
-            cpu[step + 1] += each / burst
-    return [
-        Span((i + 1) * STEP_S, STEP_S, cpu[i], calls=18 * (i in asks), passes=int(i in ends))
-        for i in range(count)
+def still(seconds: float) -> list[Span]:
+    """Spans in which nothing happens."""
+    return [Span((i + 1) * STEP_S, STEP_S, 0.0, 0, 0) for i in range(int(seconds / STEP_S))]
+
+
+def add(spans: list[Span], at: float, cpu_s: float = 0.0, commands: int = 0, passes: int = 0):
+    """Something happens at a moment."""
+    i = int(at / STEP_S)
+    old = spans[i]
+    spans[i] = Span(
+        old.ended, STEP_S, old.cpu_s + cpu_s, old.commands + commands, max(old.passes, passes)
+    )
+
+
+def life(seconds: float, ends: Sequence[float], lasting_s: float = 0.1, each: float = EACH):
+    """Spans of a controller whose passes end then, and that looks every three seconds after one."""
+    spans = still(seconds)
+    for at, after in zip(ends, [*ends[1:], seconds], strict=True):
+        add(spans, at - lasting_s, each / 2, commands=1)
+        add(spans, at, each / 2, passes=1)
+        look = at + LOOK_S
+        while look < after - lasting_s:
+            add(spans, look, LOOK)
+            look += LOOK_S
+    return spans
+
+
+def costs(spans: Sequence[Span], handovers: int = 0) -> Cost:
+    return cost(spans, LOOK_S, QUIET_S, handovers)
+
+
+@pytest.mark.parametrize("every_s", [10.0, 10.4, 11.9, 13.9, 31.0])
+@pytest.mark.parametrize("lasting_s", [0.1, 1.2, 5.0])
+def test_looks_are_counted_once_wherever_passes_fall_between_them(
+    every_s: float, lasting_s: float
+) -> None:
+    ends = [every_s * n for n in range(1, int(600 / every_s))]
+    found = costs(life(600.0, ends, lasting_s))
+    assert found.waited_s > 0
+    assert found.waiting == pytest.approx(LOOK / LOOK_S)
+    assert found.quiet_pass == pytest.approx(EACH, rel=0.04), "a look may fall into its sample"
+
+
+def test_what_is_spent_on_waiting_is_waiting() -> None:
+    spans = [
+        replace(one, cpu_s=one.cpu_s + 0.0025)
+        for one in life(600.0, [60.0 * n for n in range(1, 10)])
     ]
+    assert costs(spans).waiting == pytest.approx(LOOK / LOOK_S + 0.01, rel=0.1)
 
 
-@pytest.mark.parametrize("spread_s", [0.25, 1.0, 4.0, 15.0])
-def test_the_work_of_a_pass_is_not_taken_for_waiting(tmp_path: Path, spread_s: float) -> None:
-    spans = samples(600.0, 20.0, idle=0.0002, each=0.04, spread_s=spread_s)
-    figures = Usage(tmp_path, tmp_path, spans=spans).figures(pass_s=150.0, handovers=0)
-    assert figures["cpu_ms_per_idle_second"] == pytest.approx(0.2)
-    assert figures["cpu_ms_per_pass"] == pytest.approx(40.0, rel=0.01)
-    assert figures["passes"] == 29
+def test_a_pass_as_long_as_slurm_is_silent_is_one_pass_and_no_waiting() -> None:
+    spans = life(120.0, [10.0, 60.0, 110.0])
+    for at in (42.0, 50.0, 58.0):  # it asks again and again, until its time-outs are over
+        add(spans, at, 0.02, commands=1)
+    silent = list(passes_in(spans))[1]
+    assert (silent.begun, silent.commands) == (42.0, 4)
+    assert silent.cpu_s == pytest.approx(EACH + 3 * 0.02 + 6 * LOOK)
+    found = costs(spans)
+    assert found.waiting == pytest.approx(LOOK / LOOK_S)
+    assert found.quiet_pass == pytest.approx(EACH), "of those that asked one command"
 
 
-def test_what_is_spent_far_from_any_pass_is_waiting(tmp_path: Path) -> None:
-    spans = samples(600.0, 60.0, idle=0.01, each=0.0, spread_s=0.25)
-    figures = Usage(tmp_path, tmp_path, spans=spans).figures(pass_s=150.0, handovers=0)
-    assert figures["cpu_ms_per_idle_second"] == pytest.approx(10.0)
-    assert figures["cpu_ms_per_pass"] == pytest.approx(0.0, abs=1e-6)
-    assert figures["waited_s"] > 550.0
+def test_a_pass_that_asks_nothing_is_as_long_as_the_sample_in_which_it_ends() -> None:
+    spans = still(20.0)
+    add(spans, 10.1, EACH, passes=1)
+    (only,) = passes_in(spans)
+    assert (only.begun, only.ended, only.commands, only.cpu_s) == (10.0, 10.25, 0, EACH)
 
 
-def test_where_passes_never_rest_all_is_theirs(tmp_path: Path) -> None:
-    spans = samples(55.0, 2.0, idle=0.0, each=0.04, spread_s=2.0)
-    figures = Usage(tmp_path, tmp_path, spans=spans).figures(pass_s=150.0, handovers=0)
-    assert (figures["waited_s"], figures["cpu_ms_per_idle_second"]) == (0.0, 0.0)
-    assert figures["cpu_ms_per_pass"] == pytest.approx(40.0, rel=0.01)
+def test_a_pass_that_nobody_finishes_is_no_waiting() -> None:
+    killed = life(60.0, [10.0, 50.0])
+    add(killed, 30.0, 0.5, commands=1)
+    assert [one.begun for one in passes_in(killed)] == [9.75, 30.0]
+    assert costs(killed).waiting == pytest.approx(LOOK / LOOK_S)
+    last = life(60.0, [10.0])
+    add(last, 55.0, 0.5, commands=1)
+    assert [one.begun for one in passes_in(last)] == [9.75, 55.0]
+
+
+def test_while_nobody_lives_nobody_waits() -> None:
+    spans = life(120.0, [10.0, 100.0])
+    gone = [one for one in spans if not 20.0 < one.ended <= 90.0]
+    assert costs(gone).waited_s == 0.0
+
+
+def test_all_that_is_neither_waiting_nor_a_quiet_pass_is_the_handovers() -> None:
+    ends = [10.0 * n for n in range(1, 60)]
+    spans = life(600.0, ends)
+    for at in ends[::4]:
+        add(spans, at, 0.1, commands=3)
+    found = costs(spans, handovers=15)
+    quiet = 600.0 * (found.waiting + found.quiet_pass / QUIET_S)
+    total = sum(one.cpu_s for one in spans)
+    assert found.quiet_pass == pytest.approx(EACH)
+    assert quiet + 15 * found.handover == pytest.approx(total)
+    assert found.handover > 0.1
+
+
+def test_a_day_is_put_together_from_what_each_doing_costs(tmp_path: Path) -> None:
+    ends = [10.0 * n for n in range(1, 60)]
+    usage = Usage(tmp_path, tmp_path, spans=life(600.0, ends))
+    figures = usage.figures(LOOK_S, QUIET_S, handovers=10)
+    assert figures["cpu_ms_per_second_of_waiting"] == pytest.approx(0.4)
+    assert figures["cpu_ms_per_quiet_pass"] == pytest.approx(24.0)
+    handover = float(str(figures["cpu_ms_per_handover"]))
+    day = 86_400 * 0.0004 + 576 * 0.024 + 24 * handover / 1000
+    assert figures["cpu_s_per_day"] == pytest.approx(day, abs=0.06)
+    assert (figures["passes"], figures["watched_s"]) == (59, 600.0)
+
+
+def test_who_is_not_watched_costs_nothing(tmp_path: Path) -> None:
+    figures = Usage(tmp_path, tmp_path).figures(LOOK_S, QUIET_S, handovers=0)
+    assert (figures["cpu_s_per_day"], figures["waited_s"], figures["passes"]) == (0.0, 0.0, 0)
 
 
 def test_a_controller_that_is_watched_is_measured_and_one_that_is_gone_is_not(
@@ -58,10 +138,13 @@ def test_a_controller_that_is_watched_is_measured_and_one_that_is_gone_is_not(
     usage = Usage(tmp_path / "status.json", tmp_path / "calls")
     usage.sample(os.getpid())
     usage.calls.mkdir()
-    (usage.calls / "host-2026-01-01.log").write_text("1795408131 squeue\n")
+    (usage.calls / "host-2026-01-01.log").write_text("1795408131 squeue\n1795408132 sbatch\n")
     usage.status.write_text("{}")
     usage.sample(os.getpid())
     usage.sample(2**22 + 1)
     usage.sample(os.getpid())
     (span,) = usage.spans
-    assert (span.calls, span.passes, span.seconds > 0, usage.peak_rss_mb > 1) == (18, 1, True, True)
+    assert (span.commands, span.passes, span.seconds > 0) == (2, 1, True)
+    assert usage.peak_rss_mb > 1
+    usage.write(tmp_path / "usage.jsonl")
+    assert (tmp_path / "usage.jsonl").read_text().count("\n") == 1

@@ -129,9 +129,9 @@ def _places(entries: Iterable[Entry]) -> list[list[Entry]]:
 def _lure(places: Sequence[Sequence[Entry]], seen: Catalogue) -> float:
     """How much some places draw who moves on: the less, the more often tries from them were dry.
 
-    Tries that led on are taken off. Counted as the average place, so that eight easy ones are not
-    eight times worth a visit, and over all states of a place, so that one that was just kept does
-    not clear the name of the others there.
+    From a state's dry tries those that led on are taken off. Counted as the average place, so that
+    eight easy ones are not eight times worth a visit, and over all states of a place, so that one
+    that was just kept does not clear the name of the others there.
     """
     tired = sum(_tired(entry, seen) for states in places for entry in states) / len(places)
     return 1 / (1 + tired / _WEARY)

@@ -51,8 +51,8 @@ def test_two_who_first_know_a_place_at_once_both_write_it_down_and_the_least_cou
 ) -> None:
     late, early = again(archive), again(archive)
     late.look(), early.look()
-    more = late.put(provenance("met_elder", "got_stone"), b"with two milestones")
     less = early.put(provenance("met_elder"), b"with one")
+    more = late.put(provenance("met_elder", "got_stone"), b"with two, by who saw none")
     assert (more.place, more.rank, less.rank) == (less.place, 2, 1)
     assert all((archive.folder / first_name(less.place, n)).exists() for n in (1, 2))
     assert again(archive).look().first == {less.place: 1}
