@@ -75,6 +75,8 @@ class World:
     answers: list[str] = field(default_factory=list)
     concluded: Mode | None = None
     submits: int = 0
+    lived: int = 0
+    """Attempts that were live when the last plan was made."""
 
     def __post_init__(self) -> None:
         self.slots = [Slot() for _ in range(self.desired.slots)]
@@ -114,6 +116,7 @@ class World:
         seen: Observation = Unknown(self.now, "frozen") if blind else self.look()
         if isinstance(seen, Snapshot):
             self.entries += reconcile(self.ledger, seen, self.views(), self.policy, self.now)
+        self.lived = len(self.ledger.live)
         planned = plan(self.desired, self.ledger, seen, self.policy, self.now).actions
         for done, _ in zip(self._effects(planned), range(effects), strict=False):
             del done
