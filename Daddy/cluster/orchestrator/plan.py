@@ -71,7 +71,7 @@ def _run(view: View) -> tuple[list[Action], list[str]]:
     actions = [
         *hangs.end_silent(ledger, view.snapshot, policy, now),
         *yielding.make_room(ledger, guests, view.desired.slots),
-        *nodes.keep_away(ledger, avoided),
+        *nodes.keep_away(view.waiting, avoided),
         *maintenance.shorten(ledger, view.snapshot, policy, view.fill, now),
         *queueing.hold_back(view, guests=bool(guests)),
         *([] if guests else wishes),

@@ -62,6 +62,9 @@ _RANK = {JobState.ENDED: 0, JobState.PENDING: 1, JobState.RUNNING: 2}
 
 def _by_token(jobs: Sequence[QueueJob]) -> dict[str, QueueJob]:
     """Each attempt's row; should a token have come twice, of two jobs the one that does more."""
+    found = {job.token: job for job in jobs}
+    if len(found) == len(jobs):
+        return found
     return {job.token: job for job in sorted(jobs, key=lambda job: _RANK[job.state])}
 
 
@@ -264,18 +267,24 @@ def _learn(
     """What the queue shows of the site's rules: whether it holds back what would be too many."""
     if policy.enforced:
         return
-    capped = [job for job in (*snapshot.jobs, *snapshot.others) if job.waits is Waits.CAP]
-    if capped and not ledger.site.enforced:
-        why = f"job {capped[0].job_id} waits for the cap ({capped[0].why})"
-        yield _site({"enforced": True}, why, now)
-    surplus = any(entry.data.get("outcome") == Outcome.NOT_NEEDED.value for entry in entries)
-    if not (surplus and ledger.site.enforced):
+    if not ledger.site.enforced:
+        yield from _cap_seen(snapshot, now)
+        return
+    if not any(entry.data.get("outcome") == Outcome.NOT_NEEDED.value for entry in entries):
         return
     holders = {attempt.token for attempt in ledger.live if attempt.training}
     running = {job.token for job in snapshot.jobs if job.state is JobState.RUNNING}
     if len(holders & running) >= policy.max_running:
         why = "a successor started while every slot was running"
         yield _site({"max_running": policy.max_running + 1}, why, now)
+
+
+def _cap_seen(snapshot: Snapshot, now: float) -> Iterator[Entry]:
+    jobs = (*snapshot.jobs, *snapshot.others)
+    capped = next((job for job in jobs if job.waits is Waits.CAP), None)
+    if capped is not None:
+        why = f"job {capped.job_id} waits for the cap ({capped.why})"
+        yield _site({"enforced": True}, why, now)
 
 
 def _site(facts: Mapping[str, object], why: str, now: float) -> Entry:

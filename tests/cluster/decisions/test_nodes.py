@@ -66,8 +66,8 @@ def test_the_last_node_on_which_anything_ever_worked_is_never_left_out() -> None
 
 def test_waiting_jobs_are_told_in_their_places_and_only_once() -> None:
     ledger = known(waits(1), waits(2, excluded=("n1",)), trains(3, 0), waits(4, job_id=None))
-    (change,) = keep_away(ledger, ("n1",))
+    (change,) = keep_away(ledger.live, ("n1",))
     assert isinstance(change, Amend)
     assert (change.job_id, change.exclude, change.hold) == (101, ("n1",), None)
-    (back,) = keep_away(ledger, ())
+    (back,) = keep_away(ledger.live, ())
     assert (back.job_id, back.exclude) == (102, ())

@@ -16,15 +16,12 @@ _NOT_YET = ("SUSPENDED", "CONFIGURING")
 
 def end_silent(ledger: Ledger, snapshot: Snapshot, policy: Policy, now: float) -> list[Action]:
     """Signals and cancels for whoever hangs, a word about whoever gets nowhere."""
+    found = ((one, _treat(one, policy, now)) for one in ledger.live)
+    told = [(one, action) for one, action in found if action is not None]
+    if not told:
+        return []
     excused = {job.token for job in snapshot.jobs if job.word.startswith(_NOT_YET)}
-    found: list[Action] = []
-    for attempt in ledger.live:
-        if attempt.slot is None and attempt.token in excused:
-            continue
-        action = _treat(attempt, policy, now)
-        if action is not None:
-            found.append(action)
-    return found
+    return [action for one, action in told if one.slot is not None or one.token not in excused]
 
 
 def _treat(attempt: Attempt, policy: Policy, now: float) -> Action | None:

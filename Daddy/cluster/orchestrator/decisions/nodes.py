@@ -9,6 +9,7 @@ all on which anything ever worked: a cluster of which everything is excluded tra
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 from Daddy.cluster.orchestrator.actions import Action, Amend
 from Daddy.cluster.orchestrator.decisions.failures import is_failure
@@ -58,11 +59,11 @@ def _is_strike(attempt: Attempt, ledger: Ledger) -> bool:
     return proven and is_failure(attempt) and attempt.outcome is not Outcome.NOT_NEEDED
 
 
-def keep_away(ledger: Ledger, nodes: tuple[str, ...]) -> list[Action]:
+def keep_away(waiting: Iterable[Attempt], nodes: tuple[str, ...]) -> list[Action]:
     """Tell the waiting jobs, in their places, which nodes to avoid."""
     said = f"left out: {', '.join(nodes)}" if nodes else "no node is left out any more"
     return [
         Amend(one.token, one.job_id, said, exclude=nodes)
-        for one in ledger.live
+        for one in waiting
         if one.queued and one.job_id is not None and one.excluded != nodes
     ]

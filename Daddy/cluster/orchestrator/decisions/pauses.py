@@ -43,7 +43,7 @@ def _cancelled(ledger: Ledger) -> list[Attempt]:
     """Cancelled since the person last said start, without our wish, oldest first."""
     found = [
         one
-        for one in ledger.attempts
+        for one in ledger.over
         if one.outcome is Outcome.CANCELLED
         and not one.dismissed
         and one.cancelled_ts is None

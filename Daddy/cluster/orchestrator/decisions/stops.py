@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import JobState, Ledger, Snapshot, Waits
@@ -18,11 +19,16 @@ class Stop:
 
 def find(ledger: Ledger, snapshot: Snapshot, policy: Policy, now: float) -> Stop | None:
     """A budget that is used up, or a job of ours that can never start; None to go on."""
-    begun = (one.started_ts for one in ledger.live if one.started_ts is not None)
-    if ledger.used_s + sum(now - stamp for stamp in begun) >= policy.budget_s:
+    if policy.budget_s < inf and ledger.used_s + _running_s(ledger, now) >= policy.budget_s:
         said = f"the budget of {policy.budget_s / 3600:,.0f} hours of jobs is used"
         return Stop(said, holds_waiting=True)
     for job in snapshot.jobs:
-        if job.waits in (Waits.BUDGET, Waits.NEVER) and job.state is JobState.PENDING:
+        if job.state is JobState.PENDING and (
+            job.waits is Waits.BUDGET or job.waits is Waits.NEVER
+        ):
             return Stop(f"job {job.job_id} cannot start ({job.why}): no further one is queued")
     return None
+
+
+def _running_s(ledger: Ledger, now: float) -> float:
+    return sum(now - one.started_ts for one in ledger.live if one.started_ts is not None)

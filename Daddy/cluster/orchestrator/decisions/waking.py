@@ -33,7 +33,7 @@ def _is_recent(view: View) -> bool:
 
 def _is_moving(view: View) -> bool:
     """Not everybody has a slot."""
-    return any(not one.training for one in view.ledger.live)
+    return len(view.training) < len(view.ledger.live)
 
 
 def _about_to_end(view: View) -> bool:
