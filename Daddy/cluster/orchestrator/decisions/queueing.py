@@ -74,8 +74,10 @@ def _shrink(view: View, ahead: int) -> list[Action]:
 
 
 def hold_back(view: View, *, guests: bool) -> list[Action]:
-    """Hold waiting jobs in their places while they must not start; let go what may."""
-    waits = sorted(_queued(view), key=lambda one: one.number)
+    """Hold waiting jobs in their places while they must not start; let go what may, oldest first:
+    attempts stand in that order.
+    """
+    waits = _queued(view)
     if guests:
         free, why = 0, "your own job comes first"
     elif view.stop is not None and view.stop.holds_waiting:

@@ -8,6 +8,8 @@ from math import inf
 from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import JobState, Ledger, Snapshot, Waits
 
+_HOPELESS = (Waits.BUDGET, Waits.NEVER)
+
 
 @dataclass(frozen=True, slots=True)
 class Stop:
@@ -23,9 +25,7 @@ def find(ledger: Ledger, snapshot: Snapshot, policy: Policy, now: float) -> Stop
         said = f"the budget of {policy.budget_s / 3600:,.0f} hours of jobs is used"
         return Stop(said, holds_waiting=True)
     for job in snapshot.jobs:
-        if job.state is JobState.PENDING and (
-            job.waits is Waits.BUDGET or job.waits is Waits.NEVER
-        ):
+        if job.state is JobState.PENDING and job.waits in _HOPELESS:
             return Stop(f"job {job.job_id} cannot start ({job.why}): no further one is queued")
     return None
 

@@ -37,9 +37,10 @@ class View:
         fleet = next((one for one in self.holds if one.slot is None), None)
         if fleet is not None and fleet.until > self.now:
             return 0
-        taken = {one.slot for one in self.training}
-        kept = sum(1 for one in self.holds if one.slot is not None and one.slot not in taken)
-        empty = max(0, self.desired.slots - len(self.training) - kept)
+        kept = {one.slot for one in self.holds if one.slot is not None}
+        if kept:  # hardly ever: a healthy fleet is not walked for it
+            kept -= {one.slot for one in self.training}
+        empty = max(0, self.desired.slots - len(self.training) - len(kept))
         tries = 1 if fleet is not None else self.tries
         return empty if tries is None else min(empty, max(0, tries - len(self.training)))
 
