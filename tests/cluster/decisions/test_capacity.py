@@ -99,8 +99,10 @@ def test_two_places_of_the_sites_limit_are_left_to_the_person() -> None:
 
 
 def test_our_own_count_holds_whatever_the_listing_says() -> None:
+    known = Ledger(tuple(waits(n) for n in range(11)))
+    assert room(known, Snapshot(NOW, ()), POLICY, 4, NOW) == (1, "our own count of jobs")
     known = Ledger(tuple(waits(n) for n in range(12)))
-    assert room(known, Snapshot(NOW, ()), POLICY, 4, NOW)[0] == 0
+    assert room(known, Snapshot(NOW, ()), POLICY, 4, NOW) == (0, "our own count of jobs")
 
 
 def test_submissions_of_a_clock_that_was_a_year_ahead_do_not_use_up_the_rate() -> None:
