@@ -18,7 +18,8 @@ HOME, ERRAND = CARTRIDGE
 
 
 @pytest.fixture
-def emulator() -> Iterator[Emulator]:
+def switched_on() -> Iterator[Emulator]:
+    """Our own cartridge, whose game has not begun."""
     emulator = Emulator(ROM)
     yield emulator
     emulator.close()
@@ -32,20 +33,20 @@ def drive(emulator: Emulator, *steps: object, there: int) -> None:
     Driver(emulator, real=False).drive(Route("test", "", steps, there))
 
 
-def test_the_first_room_is_reached_from_power_on(emulator: Emulator) -> None:
-    Driver(emulator, real=False).drive(HOME)
-    now = look(emulator)
+def test_the_first_room_is_reached_from_power_on(switched_on: Emulator) -> None:
+    Driver(switched_on, real=False).drive(HOME)
+    now = look(switched_on)
     assert now.free
     assert now.progress.map_id == 37
     assert now.clock_runs
 
 
 def test_the_errand_ends_with_a_creature_a_won_fight_and_the_player_in_control(
-    emulator: Emulator,
+    switched_on: Emulator,
 ) -> None:
     for route in (HOME, ERRAND):
-        Driver(emulator, real=False).drive(route)
-    now = look(emulator)
+        Driver(switched_on, real=False).drive(route)
+    now = look(switched_on)
     assert now.free
     assert now.progress.map_id == 40
     assert len(now.progress.party) == 1
@@ -53,17 +54,17 @@ def test_the_errand_ends_with_a_creature_a_won_fight_and_the_player_in_control(
 
 
 def test_over_the_edge_through_grass_around_ledges_and_past_who_wants_to_fight(
-    emulator: Emulator,
+    switched_on: Emulator,
 ) -> None:
     for route in (HOME, ERRAND):
-        Driver(emulator, real=False).drive(route)
-    drive(emulator, Go(3, 6, to=0), Go(7, -1, to=12), Go(5, -1, to=1), Go(8, 9), there=1)
-    assert look(emulator).cell == (9, 8)
+        Driver(switched_on, real=False).drive(route)
+    drive(switched_on, Go(3, 6, to=0), Go(7, -1, to=12), Go(5, -1, to=1), Go(8, 9), there=1)
+    assert look(switched_on).cell == (9, 8)
 
 
-def test_a_way_back_over_a_ledge_is_taken_as_it_leads(emulator: Emulator) -> None:
-    test_over_the_edge_through_grass_around_ledges_and_past_who_wants_to_fight(emulator)
-    drive(emulator, Go(8, 12, to=12), Go(7, 7), Go(5, 11, to=0), there=0)
+def test_a_way_back_over_a_ledge_is_taken_as_it_leads(switched_on: Emulator) -> None:
+    test_over_the_edge_through_grass_around_ledges_and_past_who_wants_to_fight(switched_on)
+    drive(switched_on, Go(8, 12, to=12), Go(7, 7), Go(5, 11, to=0), there=0)
 
 
 def test_equal_starts_take_equal_ways() -> None:
@@ -78,43 +79,43 @@ def test_equal_starts_take_equal_ways() -> None:
 
 
 def test_a_step_that_gets_nowhere_says_which_where_and_why(
-    emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+    switched_on: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Driver(emulator, real=False).drive(HOME)
+    Driver(switched_on, real=False).drive(HOME)
     monkeypatch.setattr(driving, "PRESSES", 40)
     with pytest.raises(StuckError, match=r"step 2 of 2, Talk.*at Home \(3, 2\).*of 40 keys"):
-        drive(emulator, Go(3, 2), Talk("down", "got_starter"), there=37)
+        drive(switched_on, Go(3, 2), Talk("down", "got_starter"), there=37)
 
 
-def test_a_cell_in_a_wall_is_given_up_with_its_place(emulator: Emulator) -> None:
-    Driver(emulator, real=False).drive(HOME)
+def test_a_cell_in_a_wall_is_given_up_with_its_place(switched_on: Emulator) -> None:
+    Driver(switched_on, real=False).drive(HOME)
     with pytest.raises(StuckError, match=r"found no way to \(0, 0\)"):
-        drive(emulator, Go(0, 0), there=37)
+        drive(switched_on, Go(0, 0), there=37)
 
 
 def test_an_awaited_event_that_never_comes_is_no_endless_wait(
-    emulator: Emulator, monkeypatch: pytest.MonkeyPatch
+    switched_on: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Driver(emulator, real=False).drive(HOME)
+    Driver(switched_on, real=False).drive(HOME)
     monkeypatch.setattr(driving, "PRESSES", 40)
     with pytest.raises(StuckError, match="nothing came of 40 keys"):
-        drive(emulator, Read("got_starter"), there=37)
+        drive(switched_on, Read("got_starter"), there=37)
 
 
-def test_another_map_than_was_meant_is_noticed(emulator: Emulator) -> None:
-    Driver(emulator, real=False).drive(HOME)
+def test_another_map_than_was_meant_is_noticed(switched_on: Emulator) -> None:
+    Driver(switched_on, real=False).drive(HOME)
     with pytest.raises(StuckError, match="carried off to map 0"):
-        drive(emulator, Go(2, 5, to=40), there=40)
+        drive(switched_on, Go(2, 5, to=40), there=40)
     with pytest.raises(StuckError, match=r"the route ended at Hearth"):
-        drive(emulator, Go(5, 9), there=37)
+        drive(switched_on, Go(5, 9), there=37)
 
 
 @pytest.mark.parametrize("table", [REAL, CARTRIDGE])
 def test_every_route_leads_on_from_one_and_awaits_events_that_exist(
-    table: tuple[Route, ...], emulator: Emulator
+    table: tuple[Route, ...], switched_on: Emulator
 ) -> None:
     real = table is REAL
-    now = look(emulator)
+    now = look(switched_on)
     for route in table:
         assert not route.base or route.base in routes(real)
         awaited = [step.until for step in route.steps if isinstance(step, Talk | Read)]
