@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from Daddy.cluster.orchestrator.decisions import stops
@@ -26,23 +27,10 @@ class View:
     training: tuple[Attempt, ...]
     waiting: tuple[Attempt, ...]
     """Attempts without a slot: queued, starting, or not known to exist yet."""
-    stop: Stop | None = None
+    fill: int
+    """Slots that are empty and may be filled; one at a time while the breaker is open."""
+    stop: Stop | None
     """Why nothing may be submitted at all."""
-    tries: int | None = None
-    """While nobody gets anywhere: how many attempts may still fail before the breaker opens."""
-
-    @property
-    def fill(self) -> int:
-        """Slots that are empty and may be filled; one at a time while the breaker is open."""
-        fleet = next((one for one in self.holds if one.slot is None), None)
-        if fleet is not None and fleet.until > self.now:
-            return 0
-        kept = {one.slot for one in self.holds if one.slot is not None}
-        if kept:  # hardly ever: a healthy fleet is not walked for it
-            kept -= {one.slot for one in self.training}
-        empty = max(0, self.desired.slots - len(self.training) - len(kept))
-        tries = 1 if fleet is not None else self.tries
-        return empty if tries is None else min(empty, max(0, tries - len(self.training)))
 
     @property
     def steady(self) -> int:
@@ -57,6 +45,9 @@ def look(desired: Desired, ledger: Ledger, snapshot: Snapshot, policy: Policy, n
     """The view of this moment."""
     chosen = rollout(desired, ledger)
     found = holds(ledger, policy, now, chosen.given_up)
+    kept = tuple(one for one in found if one.slot is None or one.slot < desired.slots)
+    training, waiting = _training_and_waiting(ledger)
+    tries = tries_left(ledger, policy, now, chosen.given_up)
     return View(
         desired,
         ledger,
@@ -64,11 +55,26 @@ def look(desired: Desired, ledger: Ledger, snapshot: Snapshot, policy: Policy, n
         policy,
         now,
         chosen,
-        tuple(one for one in found if one.slot is None or one.slot < desired.slots),
-        *_training_and_waiting(ledger),
+        kept,
+        training,
+        waiting,
+        _fill(desired.slots, kept, training, tries, now),
         stops.find(ledger, snapshot, policy, now),
-        tries_left(ledger, policy, now, chosen.given_up),
     )
+
+
+def _fill(
+    slots: int, kept: Sequence[Hold], training: Sequence[Attempt], tries: int | None, now: float
+) -> int:
+    """`tries`: while nobody gets anywhere, how many may still fail before the breaker opens."""
+    fleet = next((one for one in kept if one.slot is None), None)
+    if fleet is not None and fleet.until > now:
+        return 0
+    taken = {one.slot for one in training}
+    held = sum(1 for one in kept if one.slot is not None and one.slot not in taken)
+    empty = max(0, slots - len(training) - held)
+    left = 1 if fleet is not None else tries
+    return empty if left is None else min(empty, max(0, left - len(training)))
 
 
 def _training_and_waiting(ledger: Ledger) -> tuple[tuple[Attempt, ...], tuple[Attempt, ...]]:
