@@ -169,13 +169,19 @@ class LateFleet(Fleet):
 
 
 class BadSlot(RuleBasedStateMachine):
-    """One slot kills whatever trains in it; the others never lose a job for that."""
+    """One slot kills whatever trains in it; the others never lose a job, nor their turn, for it."""
+
+    policy = POOL
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(POOL, Desired(Mode.RUN, SLOTS))
+        self.world = World(self.policy, Desired(Mode.RUN, SLOTS))
         self.world.settle(10)
-        self.neighbours = {job.token for job in self.world.running if job.slot != 0}
+
+    @property
+    def neighbours(self) -> set[str]:
+        """Tokens of those that train in the other slots."""
+        return {job.token for job in self.world.running if job.slot}
 
     @rule(seconds=st.sampled_from([1, 61, 400]))
     def a_pass(self, seconds: int) -> None:
@@ -189,15 +195,36 @@ class BadSlot(RuleBasedStateMachine):
 
     @rule()
     def the_bad_slot_strikes(self) -> None:
+        self.end(0, "crash")
+
+    @rule(number=st.integers(1, SLOTS - 1))
+    def a_neighbour_hands_over(self, number: int) -> None:
+        """After ten minutes, and is followed as soon as the site starts whoever may."""
+        self.world.now += 600.0
+        self.end(number, "wall")
+        for _ in range(3):
+            self.world.one_pass()
+            self.world.start_one()
+            self.world.start_one()
+        assert self.world.slots[number].goodbye is None
+        self.world.progress(number)
+
+    def end(self, number: int, how: str) -> None:
+        """End who trains in a slot, if anybody does."""
         for index, job in enumerate(self.world.running):
-            if job.slot == 0:
-                self.world.end(index, "crash")
+            if job.slot == number:
+                self.world.end(index, how)
                 return
 
     @invariant()
     def the_neighbours_train(self) -> None:
-        running = {job.token for job in self.world.running}
-        assert self.neighbours <= running
+        assert len(self.neighbours) == SLOTS - 1
+
+
+class BadChainedSlot(BadSlot):
+    """The same where each successor waits behind its predecessor."""
+
+    policy = replace(POOL, enforced=False)
 
 
 OFTEN = settings(
@@ -214,6 +241,8 @@ TestLate = LateFleet.TestCase
 TestLate.settings = OFTEN
 TestBadSlot = BadSlot.TestCase
 TestBadSlot.settings = settings(OFTEN, max_examples=30)
+TestBadChainedSlot = BadChainedSlot.TestCase
+TestBadChainedSlot.settings = settings(OFTEN, max_examples=30)
 
 
 def test_a_site_that_counts_waiting_jobs_gets_none() -> None:

@@ -15,6 +15,7 @@ from Daddy.cluster.orchestrator.actions import (
     Conclude,
     EndTerm,
     Notify,
+    Orders,
     Pause,
     Signal,
     Submit,
@@ -74,6 +75,7 @@ class World:
     slots: list[Slot] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
     concluded: Mode | None = None
+    orders: Orders | None = None
     submits: int = 0
     lived: int = 0
     """Attempts that were live when the last plan was made."""
@@ -117,7 +119,8 @@ class World:
         if isinstance(seen, Snapshot):
             self.entries += reconcile(self.ledger, seen, self.views(), self.policy, self.now)
         self.lived = len(self.ledger.live)
-        planned = plan(self.desired, self.ledger, seen, self.policy, self.now).actions
+        decided = plan(self.desired, self.ledger, seen, self.policy, self.now)
+        planned, self.orders = decided.actions, decided.orders or self.orders
         for done, _ in zip(self._effects(planned), range(effects), strict=False):
             del done
         self.now += 1.0
@@ -206,7 +209,8 @@ class World:
         if self.eligible and len(self.running) < self.policy.max_running:
             job = self.eligible[0]
             job.state, job.word = JobState.RUNNING, "RUNNING"
-            free = [n for n, slot in enumerate(self.slots) if slot.goodbye is not None]
+            may = range(len(self.slots)) if self.orders is None else self.orders.slots
+            free = [n for n in sorted(may) if self.slots[n].goodbye is not None]
             if not free:
                 self._end(job, "FAILED", 11, goodbye=None)
                 return

@@ -1,0 +1,98 @@
+"""What is held back and what is submitted while a slot, or every slot, is to stay empty."""
+
+from __future__ import annotations
+
+import pytest
+
+from Daddy.cluster.orchestrator.actions import Action, Amend, Notify, Submit
+from Daddy.cluster.orchestrator.plan import plan
+from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.records import (
+    Attempt,
+    Desired,
+    Ledger,
+    Mode,
+    Outcome,
+    Phase,
+    Site,
+)
+from tests.cluster.decisions.conftest import NOW, ended, queue, trains, waits
+
+CHAIN = Policy(max_running=4, spares=4, extra=4, delays_s=(0, 60, 300), breaker_failures=3)
+POOL = Policy(max_running=4, spares=4, extra=4, delays_s=(0, 60, 300), breaker_failures=3,
+              enforced=True)  # fmt: skip
+REFUSED = ended(1, Outcome.REFUSED, slot=3, claimed_ts=NOW - 70)
+"""Slot 3 stays empty until the person says start."""
+
+
+def decide(policy: Policy, *attempts: Attempt) -> tuple[Action, ...]:
+    """What is done about jobs; words to the person left out."""
+    known = Ledger(attempts, site=Site(enforced=policy.enforced))
+    actions = plan(Desired(Mode.RUN, 4), known, queue(known), policy, NOW).actions
+    return tuple(one for one in actions if not isinstance(one, Notify))
+
+
+def amended(actions: tuple[Action, ...]) -> list[tuple[int, bool | None]]:
+    """Job ids, and whether they are held."""
+    return [(one.job_id, one.hold) for one in actions if isinstance(one, Amend)]
+
+
+def behind(number: int, predecessor: Attempt, **facts) -> Attempt:
+    return waits(number, after=predecessor.job_id, **facts)
+
+
+FLEET = tuple(trains(10 + slot, slot) for slot in range(3))
+
+
+def test_of_a_pool_as_many_may_start_as_slots_are_to_be_filled_and_the_oldest_first() -> None:
+    actions = decide(POOL, REFUSED, *FLEET[:2], waits(20), waits(21), waits(22))
+    assert amended(actions) == [(121, True), (122, True)]
+    assert not [one for one in actions if isinstance(one, Submit)]
+
+
+@pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.INTENT])
+def test_who_is_on_the_way_to_a_slot_takes_one_of_the_places(phase: Phase) -> None:
+    """It runs and has claimed nothing yet, or nobody knows whether it is there."""
+    coming = waits(20, phase=phase, started_ts=NOW - 1 if phase is Phase.RUNNING else None)
+    assert amended(decide(POOL, REFUSED, *FLEET[:2], coming, waits(21, held=True))) == []
+
+
+def test_while_the_breaker_is_open_one_canary_is_let_go_and_no_second_while_it_starts() -> None:
+    failed = [ended(n, Outcome.CRASHED, 9000 - n, slot=n, claimed_ts=NOW - 9010) for n in range(4)]
+    held = [waits(n, held=True) for n in (20, 21)]
+    first = decide(POOL, *failed, *held)
+    assert amended(first) == [(120, False)]
+    starts = waits(20, phase=Phase.RUNNING, started_ts=NOW - 1)
+    assert amended(decide(POOL, *failed, starts, held[1])) == []
+
+
+def test_successors_in_line_are_not_held_for_a_slot_that_is_not_theirs() -> None:
+    heirs = [behind(20 + slot, one) for slot, one in enumerate(FLEET)]
+    assert decide(CHAIN, REFUSED, *FLEET, *heirs) == ()
+
+
+def test_who_may_start_is_let_go_before_older_ones_that_cannot_yet() -> None:
+    """Slot 1 has lost its job: its heir may start, the older one of slot 0 may not."""
+    lost = ended(11, Outcome.NODE_FAILED, slot=1, claimed_ts=NOW - 90, progressed_ts=NOW - 70)
+    heirs = [behind(20, FLEET[0], held=True), behind(21, lost, held=True)]
+    actions = decide(CHAIN, REFUSED, lost, FLEET[0], FLEET[2], *heirs)
+    assert (121, False) in amended(actions)
+
+
+def test_an_empty_slot_is_filled_although_heirs_of_others_wait() -> None:
+    heirs = [behind(20, FLEET[0]), behind(22, FLEET[2])]
+    actions = decide(CHAIN, REFUSED, FLEET[0], FLEET[2], *heirs)
+    assert [one for one in actions if isinstance(one, Submit)] == [Submit("a slot is empty")]
+
+
+def test_while_a_slot_is_held_successors_in_line_are_submitted_those_of_a_pool_not() -> None:
+    wishes = decide(CHAIN, REFUSED, *FLEET)
+    assert [one.after for one in wishes if isinstance(one, Submit)] == [one.job_id for one in FLEET]
+    assert decide(POOL, REFUSED, *FLEET) == ()
+
+
+def test_while_nothing_may_start_heirs_are_held_too() -> None:
+    unclaimed = [ended(n, Outcome.CRASHED, 5 + n) for n in (2, 1)]
+    heirs = [behind(20 + slot, one) for slot, one in enumerate(FLEET)]
+    actions = decide(CHAIN, *unclaimed, *FLEET, *heirs)
+    assert amended(actions) == [(120, True), (121, True), (122, True)]
