@@ -21,7 +21,7 @@ from Daddy.cluster.orchestrator.actions import Cancel, Signal, Submit
 from Daddy.cluster.orchestrator.decisions.breaker import holds
 from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import Desired, Mode, Outcome, Site
-from tests.cluster.world import World
+from tests.cluster.world import Job, World
 
 SLOTS, SPARES, EXTRA = 3, 3, 2
 POOL = Policy(
@@ -171,7 +171,7 @@ class LateFleet(Fleet):
 class BadSlot(RuleBasedStateMachine):
     """One slot kills whatever trains in it; the others never lose a job, nor their turn, for it."""
 
-    policy = POOL
+    policy = replace(POOL, delays_s=(0, 60, 3000))
 
     def __init__(self) -> None:
         super().__init__()
@@ -179,15 +179,15 @@ class BadSlot(RuleBasedStateMachine):
         self.world.settle(10)
 
     @property
-    def neighbours(self) -> set[str]:
-        """Tokens of those that train in the other slots."""
-        return {job.token for job in self.world.running if job.slot}
+    def neighbours(self) -> dict[int, Job]:
+        """Who trains in the other slots."""
+        return {job.slot: job for job in self.world.running if job.slot in range(1, SLOTS)}
 
     @rule(seconds=st.sampled_from([1, 61, 400]))
     def a_pass(self, seconds: int) -> None:
         self.world.now += seconds
         touched = [one for one in self.world.one_pass() if isinstance(one, Cancel | Signal)]
-        assert not {one.token for one in touched} & self.neighbours
+        assert not {one.token for one in touched} & {one.token for one in self.neighbours.values()}
 
     @rule()
     def the_site_starts_a_job(self) -> None:
@@ -200,14 +200,23 @@ class BadSlot(RuleBasedStateMachine):
     @rule(number=st.integers(1, SLOTS - 1))
     def a_neighbour_hands_over(self, number: int) -> None:
         """After ten minutes, and is followed as soon as the site starts whoever may."""
-        self.world.now += 600.0
+        self.a_pass(600)
         self.end(number, "wall")
         for _ in range(3):
-            self.world.one_pass()
+            self.a_pass(1)
             self.world.start_one()
             self.world.start_one()
-        assert self.world.slots[number].goodbye is None
+        assert number in self.neighbours
         self.world.progress(number)
+        self.a_pass(1)
+        self.a_pass(1)
+        assert self.is_followed(self.neighbours[number])
+
+    def is_followed(self, job: Job) -> bool:
+        """Whether somebody waits behind a job; of a pool, nobody needs to."""
+        return self.policy.enforced or any(
+            one.after == job.job_id and not one.held for one in self.world.pending
+        )
 
     def end(self, number: int, how: str) -> None:
         """End who trains in a slot, if anybody does."""
@@ -224,7 +233,7 @@ class BadSlot(RuleBasedStateMachine):
 class BadChainedSlot(BadSlot):
     """The same where each successor waits behind its predecessor."""
 
-    policy = replace(POOL, enforced=False)
+    policy = replace(BadSlot.policy, enforced=False)
 
 
 OFTEN = settings(

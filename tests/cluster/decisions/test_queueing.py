@@ -57,6 +57,11 @@ def test_who_is_on_the_way_to_a_slot_takes_one_of_the_places(phase: Phase) -> No
     assert amended(decide(POOL, REFUSED, *FLEET[:2], coming, waits(21, held=True))) == []
 
 
+def test_who_may_not_be_there_and_could_not_start_if_it_were_takes_no_place() -> None:
+    asked = behind(20, FLEET[0], phase=Phase.INTENT)
+    assert decide(CHAIN, REFUSED, FLEET[0], FLEET[2], asked, behind(21, FLEET[2]), waits(22)) == ()
+
+
 def test_while_the_breaker_is_open_one_canary_is_let_go_and_no_second_while_it_starts() -> None:
     failed = [ended(n, Outcome.CRASHED, 9000 - n, slot=n, claimed_ts=NOW - 9010) for n in range(4)]
     held = [waits(n, held=True) for n in (20, 21)]
@@ -71,12 +76,25 @@ def test_successors_in_line_are_not_held_for_a_slot_that_is_not_theirs() -> None
     assert decide(CHAIN, REFUSED, *FLEET, *heirs) == ()
 
 
-def test_who_may_start_is_let_go_before_older_ones_that_cannot_yet() -> None:
-    """Slot 1 has lost its job: its heir may start, the older one of slot 0 may not."""
-    lost = ended(11, Outcome.NODE_FAILED, slot=1, claimed_ts=NOW - 90, progressed_ts=NOW - 70)
-    heirs = [behind(20, FLEET[0], held=True), behind(21, lost, held=True)]
-    actions = decide(CHAIN, REFUSED, lost, FLEET[0], FLEET[2], *heirs)
-    assert (121, False) in amended(actions)
+def test_who_may_start_is_let_go_and_not_an_older_one_that_cannot_yet() -> None:
+    """The scheduler put one back into the queue; who stands behind it waits for it."""
+    again = waits(11, restarts=1)
+    heirs = [behind(20, again), waits(21, held=True)]
+    actions = decide(CHAIN, REFUSED, again, FLEET[0], *heirs, behind(22, FLEET[0]))
+    assert amended(actions) == [(120, True), (121, False)]
+
+
+def test_whose_turn_it_is_keeps_it_though_an_older_one_was_held_for_the_slot_that_fails() -> None:
+    gone = ended(11, Outcome.DRAINED, slot=1, claimed_ts=NOW - 90, progressed_ts=NOW - 70)
+    waiting = [waits(20, held=True), behind(21, gone), behind(22, FLEET[0]), behind(23, FLEET[2])]
+    assert decide(CHAIN, REFUSED, gone, FLEET[0], FLEET[2], *waiting) == ()
+
+
+def test_who_is_held_for_the_slot_that_fails_is_nobodys_successor() -> None:
+    waiting = [waits(19, held=True), behind(20, FLEET[0]), behind(21, FLEET[1])]
+    (wish,) = decide(CHAIN, REFUSED, *FLEET, *waiting)
+    assert isinstance(wish, Submit)
+    assert wish.after == FLEET[2].job_id
 
 
 def test_an_empty_slot_is_filled_although_heirs_of_others_wait() -> None:

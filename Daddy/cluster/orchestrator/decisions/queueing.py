@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from Daddy.cluster.orchestrator.actions import Action, Amend, Cancel, Submit
 from Daddy.cluster.orchestrator.decisions import capacity
 from Daddy.cluster.orchestrator.decisions.view import View
-from Daddy.cluster.orchestrator.records import Attempt, Chaining
+from Daddy.cluster.orchestrator.records import Attempt, Chaining, Phase
 
 _IN_LINE = (Chaining.CHAIN, Chaining.OVERLAP)
 """Ways in which each successor waits behind a predecessor."""
@@ -19,13 +19,13 @@ def fill_up(view: View, avoided: tuple[str, ...]) -> tuple[list[Action], list[st
     if view.stop is not None:
         return [], [view.stop.reason]
     chaining = capacity.way(view.ledger.site, view.policy).chaining
-    training, waiting = len(view.training), len(view.waiting)
-    fill, ahead = view.fill, _ahead(view, chaining)
-    fillers = max(0, fill - len(_ready(view)))
-    successors = max(0, fill + ahead - waiting - fillers)
-    room, limit = capacity.room(view.ledger, view.snapshot, view.policy, fill, view.now)
+    ahead = _ahead(view, chaining)
+    fillers = max(0, view.fill - len(_ready(view)))
+    successors = max(0, ahead - _spare(view))
+    room, limit = capacity.room(view.ledger, view.snapshot, view.policy, view.fill, view.now)
     over = max(0, fillers + successors - room)
     wishes = _submits(view, min(fillers, room), max(0, successors - over), chaining, avoided)
+    training, waiting = len(view.training), len(view.waiting)
     story = [f"{training} of {view.desired.slots} slots train, {waiting} jobs wait or start"]
     if over:
         story.append(f"{limit}: {over} jobs fewer than wanted")
@@ -33,14 +33,26 @@ def fill_up(view: View, avoided: tuple[str, ...]) -> tuple[list[Action], list[st
 
 
 def _ahead(view: View, chaining: Chaining) -> int:
-    """Successors to have in the queue. While something is held, one of a pool would start in the
-    place that is to stay empty; one behind a job that trains takes that one's.
+    """Successors to have in the queue. While a slot is held, the next job of a pool would start in
+    its place, so there are none; in line there is one for every other slot.
     """
-    ledger, policy = view.ledger, view.policy
-    wanted = capacity.ahead(ledger, policy, chaining, view.steady, view.now, view.fill)
     if not view.holds:
-        return wanted
-    return min(wanted, len(_followed(view))) if chaining in _IN_LINE else 0
+        steady = len(view.steady)
+    elif chaining in _IN_LINE:
+        steady = len(_free_of_holds(view, view.steady))
+    else:
+        return 0
+    return capacity.ahead(view.ledger, view.policy, chaining, steady, view.now, view.fill)
+
+
+def _spare(view: View) -> int:
+    """Successors that wait already: those beyond the empty slots. While a slot is held, only those
+    who stand behind another: what else waits, waits for the held one too.
+    """
+    if not view.holds:
+        return len(view.waiting) - min(len(_ready(view)), view.fill)
+    ends = _free_of_holds(view, view.steady)
+    return sum(1 for one in view.waiting if one.after in ends)
 
 
 def _submits(
@@ -58,25 +70,32 @@ def _submits(
     overlap = chaining is Chaining.OVERLAP
     chain = [
         replace(empty, reason=f"successor of job {end}", after=end, overlap=overlap)
-        for end in _followed(view)
+        for end in _free_of_holds(view, view.steady)
         if end not in behind
     ]
     return [*[empty] * fillers, *chain[:successors]]
 
 
-def _followed(view: View) -> list[int]:
-    """Jobs that train where somebody may come after them: no hold keeps their place or all."""
+def _free_of_holds(view: View, training: Iterable[Attempt]) -> list[int]:
+    """Of jobs that train those after which others may: no hold is on their slot, or on all."""
     kept = {one.slot for one in view.holds}
-    if None in kept:
-        return []
-    here = (one for one in view.training if one.slot not in kept)
-    return [one.job_id for one in here if one.job_id is not None]
+    wanted = () if None in kept else set(range(view.desired.slots)) - kept
+    here = (one.job_id for one in training if one.slot in wanted)
+    return [job_id for job_id in here if job_id is not None]
 
 
-def _ready(view: View) -> list[Attempt]:
-    """Waiting jobs that may take any empty slot: those behind nobody who still trains."""
-    running = {one.job_id for one in view.training}
-    return [one for one in view.waiting if one.after is None or one.after not in running]
+def _ready(view: View) -> Sequence[Attempt]:
+    """Who may come to any empty slot: jobs that start, and those behind nobody who is still there,
+    as in a pool.
+    """
+    if all(one.after is None for one in view.waiting):
+        return view.waiting
+    there = {one.job_id for one in view.ledger.live if one.left_ts is None}
+    return [
+        one
+        for one in view.waiting
+        if one.phase is Phase.RUNNING or one.after is None or one.after not in there
+    ]
 
 
 def _shrink(view: View, ahead: int) -> list[Action]:
@@ -108,23 +127,26 @@ def hold_back(view: View, *, guests: bool) -> list[Action]:
     else:
         barred, why = [], ""
     tokens = {one.token for one in barred}
+    wishes = ((one, one.token in tokens) for one in waits)
     return [
         Amend(one.token, one.job_id, why if hold else "it may start again", hold=hold)
-        for one in waits
-        if one.job_id is not None and one.held is not (hold := one.token in tokens)
+        for one, hold in wishes
+        if one.job_id is not None and one.held is not hold
     ]
 
 
 def _barred(view: View, waits: Sequence[Attempt]) -> list[Attempt]:
     """Waiting jobs that would start in a place which is to stay empty.
 
-    Who is behind a job that trains takes its place. The others share the slots that may be filled,
-    oldest first (attempts stand in the order intended), after whoever is on the way there already.
+    Who is behind a job that trains takes its place. The others share the slots that may be filled:
+    first who starts already, then who was not held so far, then the oldest (attempts stand in the
+    order intended).
     """
-    followed, coming = set(_followed(view)), sum(1 for one in view.waiting if not one.queued)
-    ready = [one for one in _ready(view) if one.queued]
-    may = {one.token for one in ready[: max(0, view.fill - coming)]}
-    return [one for one in waits if one.token not in may and one.after not in followed]
+    ready, ends = _ready(view), set(_free_of_holds(view, view.training))
+    free = view.fill - sum(1 for one in ready if not one.queued)
+    queued = sorted((one for one in ready if one.queued), key=lambda one: one.held)
+    may = {one.token for one in queued[: max(0, free)]}
+    return [one for one in waits if one.token not in may and one.after not in ends]
 
 
 def _queued(view: View) -> list[Attempt]:

@@ -33,11 +33,11 @@ class View:
     """Why nothing may be submitted at all."""
 
     @property
-    def steady(self) -> int:
+    def steady(self) -> tuple[Attempt, ...]:
         """Jobs that train and are known to get somewhere: only these get successors."""
         proven = self.ledger.proven
-        return sum(
-            1 for one in self.training if one.progressed_ts is not None or one.release in proven
+        return tuple(
+            one for one in self.training if one.progressed_ts is not None or one.release in proven
         )
 
 
