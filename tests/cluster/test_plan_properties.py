@@ -4,7 +4,7 @@ The twelve promises: no more live jobs than slots and successors (1), no token t
 done about what cannot be seen (3), nothing is submitted once the run is to end (4), in calm weather
 every slot trains (5), submissions keep to their rate (6), a controller killed between any two
 effects changes nothing in the end (7), a plan that was applied leaves nothing to plan (8), terms
-only grow (10), wall time is no failure (11), one bad slot costs no other one anything (12). That a
+only grow (10), wall time is no failure (11), one bad slot costs no other one a job (12). That a
 controller without its term does nothing (9) is told in ``test_effects``.
 """
 
@@ -169,7 +169,9 @@ class LateFleet(Fleet):
 
 
 class BadSlot(RuleBasedStateMachine):
-    """One slot kills whatever trains in it; the others never lose a job, nor their turn, for it."""
+    """One slot kills whatever trains in it; the others never lose a job for it, and in line not
+    their turn either.
+    """
 
     policy = replace(POOL, delays_s=(0, 60, 3000))
 

@@ -57,7 +57,7 @@ def test_who_is_on_the_way_to_a_slot_takes_one_of_the_places(phase: Phase) -> No
     assert amended(decide(POOL, REFUSED, *FLEET[:2], coming, waits(21, held=True))) == []
 
 
-def test_who_may_not_be_there_and_could_not_start_if_it_were_takes_no_place() -> None:
+def test_who_is_perhaps_not_there_and_could_not_start_if_it_were_takes_no_place() -> None:
     asked = behind(20, FLEET[0], phase=Phase.INTENT)
     assert decide(CHAIN, REFUSED, FLEET[0], FLEET[2], asked, behind(21, FLEET[2]), waits(22)) == ()
 
@@ -103,10 +103,17 @@ def test_an_empty_slot_is_filled_although_heirs_of_others_wait() -> None:
     assert [one for one in actions if isinstance(one, Submit)] == [Submit("a slot is empty")]
 
 
-def test_while_a_slot_is_held_successors_in_line_are_submitted_those_of_a_pool_not() -> None:
+def test_while_a_slot_is_held_successors_in_line_are_submitted_those_of_a_pool_are_not() -> None:
     wishes = decide(CHAIN, REFUSED, *FLEET)
     assert [one.after for one in wishes if isinstance(one, Submit)] == [one.job_id for one in FLEET]
     assert decide(POOL, REFUSED, *FLEET) == ()
+
+
+def test_heirs_are_held_while_a_slot_is_and_nobody_gets_anywhere() -> None:
+    """Whoever came next would fail as well, and each failure before the breaker opens is waste."""
+    lost = tuple(trains(10 + slot, slot, progressed_ts=None) for slot in range(3))
+    heirs = [behind(20 + slot, one) for slot, one in enumerate(lost)]
+    assert amended(decide(CHAIN, REFUSED, *lost, *heirs)) == [(120, True), (121, True), (122, True)]
 
 
 def test_while_nothing_may_start_heirs_are_held_too() -> None:

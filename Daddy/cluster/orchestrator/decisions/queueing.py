@@ -33,8 +33,8 @@ def fill_up(view: View, avoided: tuple[str, ...]) -> tuple[list[Action], list[st
 
 
 def _ahead(view: View, chaining: Chaining) -> int:
-    """Successors to have in the queue. While a slot is held, the next job of a pool would start in
-    its place, so there are none; in line there is one for every other slot.
+    """Successors to have in the queue. While a slot is held, there is to be none that waits for any
+    slot, as the next of a pool does: it would start in that place. In line the others have theirs.
     """
     if not view.holds:
         steady = len(view.steady)
@@ -47,11 +47,11 @@ def _ahead(view: View, chaining: Chaining) -> int:
 
 def _spare(view: View) -> int:
     """Successors that wait already: those beyond the empty slots. While a slot is held, only those
-    who stand behind another: what else waits, waits for the held one too.
+    behind a job that `_ahead` counted: whatever else waits may be meant for the held slot.
     """
     if not view.holds:
         return len(view.waiting) - min(len(_ready(view)), view.fill)
-    ends = _free_of_holds(view, view.steady)
+    ends = set(_free_of_holds(view, view.steady))
     return sum(1 for one in view.waiting if one.after in ends)
 
 
@@ -66,27 +66,30 @@ def _submits(
     if chaining not in _IN_LINE:
         more = replace(empty, reason="successor, as slots train")
         return [*[empty] * fillers, *[more] * successors]
-    behind = {one.after for one in view.waiting}
-    overlap = chaining is Chaining.OVERLAP
+    behind, overlap = {one.after for one in view.waiting}, chaining is Chaining.OVERLAP
+    ends = [end for end in _free_of_holds(view, view.steady) if end not in behind]
     chain = [
         replace(empty, reason=f"successor of job {end}", after=end, overlap=overlap)
-        for end in _free_of_holds(view, view.steady)
-        if end not in behind
+        for end in ends[:successors]
     ]
-    return [*[empty] * fillers, *chain[:successors]]
+    return [*[empty] * fillers, *chain]
 
 
 def _free_of_holds(view: View, training: Iterable[Attempt]) -> list[int]:
-    """Of jobs that train those after which others may: no hold is on their slot, or on all."""
+    """Ids of those among `training` that may be followed: no hold is on their slot, nor on all, and
+    while any slot is held somebody gets somewhere, lest whoever comes next fails as well.
+    """
     kept = {one.slot for one in view.holds}
-    wanted = () if None in kept else set(range(view.desired.slots)) - kept
+    if None in kept or (kept and all(one.progressed_ts is None for one in view.training)):
+        return []
+    wanted = set(range(view.desired.slots)) - kept
     here = (one.job_id for one in training if one.slot in wanted)
     return [job_id for job_id in here if job_id is not None]
 
 
 def _ready(view: View) -> Sequence[Attempt]:
-    """Who may come to any empty slot: jobs that start, and those behind nobody who is still there,
-    as in a pool.
+    """Who could come to any empty slot: jobs that have started, and those behind nobody who is
+    still there, such as all of a pool.
     """
     if all(one.after is None for one in view.waiting):
         return view.waiting
@@ -138,9 +141,9 @@ def hold_back(view: View, *, guests: bool) -> list[Action]:
 def _barred(view: View, waits: Sequence[Attempt]) -> list[Attempt]:
     """Waiting jobs that would start in a place which is to stay empty.
 
-    Who is behind a job that trains takes its place. The others share the slots that may be filled:
-    first who starts already, then who was not held so far, then the oldest (attempts stand in the
-    order intended).
+    Whoever is behind a job that trains takes its place. The others share the slots that may be
+    filled: first those that run already or may exist, then those not held so far, then the oldest
+    (attempts stand in the order intended).
     """
     ready, ends = _ready(view), set(_free_of_holds(view, view.training))
     free = view.fill - sum(1 for one in ready if not one.queued)
