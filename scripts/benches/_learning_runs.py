@@ -45,7 +45,7 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "checkpointing": {"min_seconds": 30.0, "max_keep": 2, "keep_hours": 0},
     "collaboration": {"enabled": False},
     "reward": {"memory_steps": 4_096, "cell": 0.1, "open_goal": 3.0, "event": 0.5, "required": 3.0},
-    "archive": {"mode": "off", "patience": 128, "square": 8},
+    "archive": {"mode": "off", "patience": 48, "square": 4},
 }
 """Of every run. Spans are the real game's, shortened as the quest and the budget are. What is paid
 often weighs more, and what is paid once less: the peers' weights are for thousands of times as many

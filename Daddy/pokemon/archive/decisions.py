@@ -107,12 +107,12 @@ def _onward(seen: Catalogue, rules: Rules, dice: Dice) -> Entry:
 
     Nothing is ruled out: a frontier that is merely hard goes on being tried, and one that is dead
     draws almost nobody once it has been tried often. What the last milestone opened is tried more
-    than what was known before it.
+    than what was known before it, and where hardly anybody comes more than what all pass.
     """
     ranks = [_places(group) for group in _grouped(seen.entries, lambda entry: -entry.rank)]
     lures = [rules.stray**depth * _lure(places, seen) for depth, places in enumerate(ranks)]
     places = _drawn(ranks, lures, dice)
-    lures = [_lure([states], seen) / (1 + _known_for(states, seen)) for states in places]
+    lures = [_lure([states], seen) * _novelty(states, seen) for states in places]
     group = _drawn(places, lures, dice)
     weights = [1 / (1 + _tired(entry, seen) + _outdone(entry, group)) for entry in group]
     return _drawn(group, weights, dice)
@@ -137,10 +137,13 @@ def _lure(places: Sequence[Sequence[Entry]], seen: Catalogue) -> float:
     return 1 / (1 + tired / _WEARY)
 
 
-def _known_for(states: Sequence[Entry], seen: Catalogue) -> int:
-    """How many milestones ago the place of these states was first seen; 0 where nothing tells."""
+def _novelty(states: Sequence[Entry], seen: Catalogue) -> float:
+    """How little known the place of these states is: the less, the more often somebody came there,
+    and the more milestones ago it was first seen.
+    """
     last = states[-1]  # states of before, which tell no place, come first
-    return max(0, last.rank - seen.first.get(last.place, last.rank))
+    known_for = max(0, last.rank - seen.first.get(last.place, last.rank))
+    return 1 / ((1 + known_for) * (1 + seen.visits.get(last.key, 0)))
 
 
 def _tired(entry: Entry, seen: Catalogue) -> int:

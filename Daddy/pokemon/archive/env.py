@@ -100,6 +100,7 @@ class ArchivedEnv(PokemonRedEnv):
         if held == before:
             return self._recover() if keys.milestones(now) != now else ""
         seen = self._archive.look()
+        self._archive.visited(keys.ident(held))
         if not decisions.is_new(held, before, seen, self._rules):
             self._journey = self._journey.went_to(held)
             return ""

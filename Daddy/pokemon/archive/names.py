@@ -50,13 +50,14 @@ class Entry:
 @dataclass(frozen=True)
 class Catalogue:
     """What an archive holds: its states in order, how often each led nowhere or on, and with how
-    many milestones each place was known first.
+    many milestones each place was known first. `visits`: how often somebody came to a key.
     """
 
     entries: tuple[Entry, ...] = ()
     dry: Mapping[str, int] = field(default_factory=dict)
     gains: Mapping[str, int] = field(default_factory=dict)
     first: Mapping[str, int] = field(default_factory=dict)
+    visits: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def by_key(self) -> Mapping[str, tuple[Entry, ...]]:

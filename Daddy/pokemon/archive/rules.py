@@ -24,9 +24,9 @@ class Rules:
     """Weight of one step fewer milestones, where one is left for another or an episode begins."""
     square: int = 16
     """Cells a side of the squares of a map that tell moments apart; 0: whole maps."""
-    places: int = 32
+    places: int = 128
     """With as many milestones; beyond them there is room only where one of them leads nowhere."""
-    most_keys: int = 512
+    most_keys: int = 2_048
     stronger: float = 1.1
     """HP of a party over the most before, from which a moment without a new key is kept."""
     look_every: int = 64

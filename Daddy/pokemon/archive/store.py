@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -36,7 +38,8 @@ class Archive:
         self.refused: dict[str, str] = {}
         """Hash of each state that could not be loaded, and why."""
         self._kin, self.rules = kin, rules
-        self._seen = self._offered = Catalogue()
+        self._visits = Counter[str]()
+        self._seen = self._offered = Catalogue(visits=self._visits)
         self._offered_of: tuple[Catalogue, int] = (self._seen, 0)
         """Of which listing, without how many refused, `_offered` is."""
         self._stamps: tuple[int, int] = (-1, -1)
@@ -54,7 +57,8 @@ class Archive:
             if closely or self._stamps != (stamp, stamp) or self._looks % _CLOSE_LOOK == 0:
                 self._stamps = (self._stamps[1], stamp)
                 with contextlib.suppress(OSError):
-                    self._seen = names.catalogue(os.listdir(self.folder))  # noqa: PTH208 - names
+                    listed = names.catalogue(os.listdir(self.folder))  # noqa: PTH208 - names
+                    self._seen = replace(listed, visits=self._visits)
             return self._without_refused()
 
     def _without_refused(self) -> Catalogue:
@@ -70,6 +74,12 @@ class Archive:
             return self.folder.stat().st_mtime_ns
         except OSError:
             return 0
+
+    def visited(self, key: str) -> None:
+        """Count that an environment of this process came by itself to where states are kept."""
+        if key in self._seen.by_key:
+            with self._lock:
+                self._visits[key] += 1
 
     def put(self, provenance: Provenance, state: bytes) -> Entry:
         """Keep a state, give up what is beyond the bounds. OSError when the disk refuses."""

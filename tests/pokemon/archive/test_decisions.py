@@ -168,6 +168,14 @@ def test_what_the_last_milestone_opened_draws_more_than_what_was_known_before_it
     assert moves.count(cave) == pytest.approx(3 * moves.count(home), rel=0.3), "1 / (1 + 6 - 4)"
 
 
+def test_where_hardly_anybody_comes_draws_more_than_what_all_pass() -> None:
+    square, corner = entry(6, "at_square"), entry(6, "at_corner")
+    visits = {square.key: 7, corner.key: 1}
+    seen = Catalogue(tuple(sorted([square, corner])), visits=visits)
+    moves = moves_from(square, seen)
+    assert moves.count(corner) == pytest.approx(4 * moves.count(square), rel=0.3), "1/2 to 1/8"
+
+
 def test_of_a_place_that_no_name_tells_nothing_is_known() -> None:
     before, now = entry(6, "at_cave", hp=UNTOLD), entry(6, "at_cave")
     home = entry(6, "at_home")
@@ -198,7 +206,7 @@ def test_beyond_the_bound_of_places_those_that_lead_nowhere_go_and_then_the_olde
     assert surplus(Catalogue((old, entry(5), entry(6))), rules) == (), "each number has its own"
 
 
-@pytest.mark.parametrize("many", [1, 17, 31, 32, 33, 40])
+@pytest.mark.parametrize("many", [1, 17, 127, 128, 129, 140])
 def test_as_many_places_stay_as_there_is_room_for(many: int) -> None:
     entries = [entry(4, f"at_{number}") for number in range(many)]
     assert len(surplus(Catalogue(tuple(sorted(entries))), RULES)) == max(0, many - RULES.places)

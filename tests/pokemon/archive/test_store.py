@@ -104,6 +104,17 @@ def test_the_fewest_milestones_a_place_was_known_with_stay_known(archive: Archiv
     assert len(list(archive.folder.glob("*.first-*"))) == 2
 
 
+def test_who_comes_by_is_counted_where_states_are_kept_and_nowhere_else(archive: Archive) -> None:
+    entry = archive.put(provenance("met_elder"), b"a state")
+    for _ in range(3):
+        archive.visited(entry.key)
+    archive.visited("0" * 16)
+    assert archive.look().visits == {entry.key: 3}
+    archive.put(provenance("got_stone"), b"another")
+    assert archive.look().visits == {entry.key: 3}, "a new listing forgets none"
+    assert again(archive).look().visits == {}, "every process counts its own"
+
+
 def test_a_state_whose_name_is_of_before_is_loaded(archive: Archive) -> None:
     facts = provenance("met_elder", "at_cave", step=12)
     entry = archive.put(facts, b"a state")
