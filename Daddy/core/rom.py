@@ -16,8 +16,8 @@ from pathlib import Path
 from Daddy.core.errors import RomError
 
 ENVIRONMENT_VARIABLE = "DADDY_ROM"
-CARTRIDGE_SHA1 = "efe7433ab39ca6c3b7acd98a62b8d8f9e8aff0bc"
-LEAN_CARTRIDGE_SHA1 = "ae5b546349766b4a504275ae945f0f10c8001657"
+CARTRIDGE_SHA1 = "5426f8ca195bc5547cda94189032a48c5480c4be"
+LEAN_CARTRIDGE_SHA1 = "726925ad219e0d09c5444c824ae430cc86b4005a"
 """Our own game, and the same without its busy work (``Daddy.pokemon.cartridge.build --lean``).
 
 Tests hold both against the images that the source assembles to.

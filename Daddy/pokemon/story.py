@@ -94,11 +94,12 @@ CARTRIDGE: Final = tuple(
         flag.name.lower(),
         8 * (flag.address - ram.EVENTS) + flag.bit,
         QUEST[flag.name].map,
-        required=True,
+        required=flag.required,
     )
     for flag in symbols.STORY
 )
-"""The cartridge's events; all are required."""
+"""The cartridge's events."""
+CARTRIDGE_REQUIRED: Final = tuple(step for step in CARTRIDGE if step.required)
 CARTRIDGE_FACTS: Final = (Fact("cut_taught", 5, "got_cut", _known(CUT)),)
 """What nobody can finish the cartridge without and no event of it tells."""
 
@@ -152,7 +153,7 @@ def place_key(map_id: int, real: bool = True, *part: int) -> str:
 @lru_cache(maxsize=256)
 def open_places(held: frozenset[str], real: bool = True) -> frozenset[int]:
     """Maps on which a required milestone is still to be won."""
-    required, facts = (REQUIRED, FACTS) if real else (CARTRIDGE, CARTRIDGE_FACTS)
+    required, facts = (REQUIRED, FACTS) if real else (CARTRIDGE_REQUIRED, CARTRIDGE_FACTS)
     steps = {step.place for step in required if step.name not in held}
     return frozenset(steps | {fact.place for fact in facts if fact.name not in held})
 
@@ -170,7 +171,7 @@ def names(real: bool = True) -> tuple[str, ...]:
 
 
 _REQUIRED_BITS: Final = ladder.mask(REQUIRED)
-_CARTRIDGE_BITS: Final = ladder.mask(CARTRIDGE)
+_CARTRIDGE_BITS: Final = ladder.mask(CARTRIDGE_REQUIRED)
 
 
 def _evidence(progress: Progress) -> Evidence:
@@ -193,5 +194,5 @@ def _reached(events: int, evidence: Evidence) -> frozenset[str]:
 
 @lru_cache(maxsize=1024)
 def _rung(events: int, evidence: Evidence) -> frozenset[str]:
-    flags = frozenset(step.name for step in CARTRIDGE if events >> step.flag & 1)
+    flags = frozenset(step.name for step in CARTRIDGE_REQUIRED if events >> step.flag & 1)
     return flags | {fact.name for fact in CARTRIDGE_FACTS if fact.holds(evidence)}

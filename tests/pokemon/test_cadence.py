@@ -16,7 +16,7 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import script
 from Daddy.pokemon.cartridge.atlas import read_atlas
 from Daddy.pokemon.cartridge.facts import read_facts
-from Daddy.pokemon.cartridge.player import Player
+from Daddy.pokemon.cartridge.player import BEDS, Player
 from Daddy.pokemon.cartridge.symbols import FERRIES
 from Daddy.pokemon.emulator import FRAMES_PER_STEP, Emulator
 from Daddy.pokemon.memory import byte
@@ -39,6 +39,8 @@ LONGEST_SCENE = script.MOST * FRAMES_PER_STEP
 """Frames in which no direction does anything: between two maps, and while a script has control."""
 ALL_KEYS = 0xFF
 BOAT = 94
+WOKEN = (4, 3)
+"""Where one stands in a rest house after a defeat."""
 MOST_KEYS = 60
 """Keys that a text or a fight may take until the player is free again."""
 
@@ -119,6 +121,7 @@ def test_another_map_begins_at_the_end_of_a_door_or_beyond_an_edge() -> None:
         doors |= {(fork.to, fork.to_y, fork.to_x) for fork in maps[before].forks}
         doors |= {ferry.to for ferry in FERRIES if before == BOAT}
         led = (number, y, x) in doors or number == BOAT
+        led |= number in {bed.map for bed in BEDS} and (y, x) == WOKEN
         assert (linked and at_the_edge) or led or any(to == number for to, _, _ in doors)
 
 

@@ -102,7 +102,7 @@ def test_a_badge_a_battle_and_money_come_together(game: Diary) -> None:
 @pytest.mark.parametrize(
     ("key", "item"),
     [
-        *(("got_almanac", 0x09), ("got_shell", 0x2A), ("got_pass", 0x3F), ("got_cut", 0xC4)),
+        *(("got_almanac", 0x09), ("got_pass", 0x3F), ("got_cut", 0xC4)),
         *(("got_stone", 0x40), ("got_key", 0x4A), ("got_lamp", 0x48)),
     ],
 )

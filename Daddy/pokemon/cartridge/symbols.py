@@ -22,11 +22,15 @@ SECRET_ADDRESS: Final = 0xC05A
 
 
 class StoryFlag(NamedTuple):
-    """One event: its bit stands where the real game has a like one. Once set it stays set."""
+    """One event: its bit stands where the real game has a like one. Once set it stays set.
+
+    `required` are those that somebody on the way to the end should not miss; the others are gifts.
+    """
 
     name: str
     address: int
     bit: int
+    required: bool = True
 
 
 class Ferry(NamedTuple):
@@ -55,24 +59,27 @@ STORY: Final = tuple(
         ("BEAT_RIVAL", 0xD74B, 3),
         ("GOT_ALMANAC", 0xD74B, 5),
         ("GOT_CHARM", 0xD74B, 4),
-        ("GOT_MAP", 0xD74A, 0),
+        ("GOT_MAP", 0xD74A, 0, False),
         ("BEAT_LENA", 0xD7BF, 1),
         ("GOT_LETTER", 0xD74E, 1),
         ("GOT_FRIEND", 0xD7BF, 5),
         ("BEAT_OTIS", 0xD7BF, 2),
+        ("SLEPT_STONE", 0xD755, 0),
         ("BEAT_PUPIL1", 0xD755, 2),
         ("BEAT_LEADER1", 0xD755, 7),
-        ("GOT_TONIC", 0xD755, 6),
+        ("GOT_TONIC", 0xD755, 6, False),
         ("LETTER_BROUGHT", 0xD74E, 0),
         ("BEAT_MARA", 0xD7C3, 2),
         ("BEAT_TOBY", 0xD7C3, 3),
         ("BEAT_DIGGER", 0xD7F6, 1),
-        ("GOT_SHELL", 0xD7F6, 6),
+        ("GOT_SHELL", 0xD7F6, 6, False),
         ("BEAT_RIVAL2", 0xD75A, 0),
-        ("MET_HERMIT", 0xD7F1, 0),
-        ("GOT_PASS", 0xD7F2, 4),
+        ("SLEPT_LAKE", 0xD75E, 0),
         ("BEAT_PUPIL2", 0xD75E, 2),
         ("BEAT_LEADER2", 0xD75E, 7),
+        ("MET_HERMIT", 0xD7F1, 0),
+        ("GOT_PASS", 0xD7F2, 4),
+        ("BEAT_UTE", 0xD7C9, 3),
         ("BEAT_IVY", 0xD7C9, 1),
         ("ASKED_STONE", 0xD771, 1),
         ("GOT_STONE", 0xD75F, 0),
@@ -82,7 +89,9 @@ STORY: Final = tuple(
         ("BEAT_PUPIL3", 0xD773, 2),
         ("BEAT_LEADER3", 0xD773, 7),
         ("BEAT_SAL", 0xD7C9, 2),
+        ("SLEPT_ISLE", 0xD76C, 0),
         ("GOT_PUDDLO", 0xD7BF, 6),
+        ("BEAT_ROE", 0xD7F6, 3),
         ("BEAT_MINER", 0xD7F6, 2),
         ("GOT_KEY", 0xD81B, 6),
         ("HEARD_WAY", 0xD76A, 1),
@@ -90,11 +99,18 @@ STORY: Final = tuple(
         ("GOT_LAMP", 0xD769, 1),
         ("LAMP_SHOWN", 0xD76C, 2),
         ("BLESSED", 0xD74B, 6),
+        ("SLEPT_MILL", 0xD7ED, 1),
+        ("BEAT_HALE", 0xD7EE, 1),
         ("PASSED_WATCH1", 0xD7ED, 0),
         ("PASSED_WATCH2", 0xD7ED, 6),
         ("PASSED_WATCH3", 0xD7ED, 3),
+        ("BEAT_NILS", 0xD869, 1),
+        ("BEAT_GRETA", 0xD869, 2),
         ("BEAT_RIVAL3", 0xD7EB, 6),
+        ("BEAT_OLA", 0xD7EE, 2),
+        ("BEAT_JON", 0xD7EE, 3),
         ("BEAT_WARDEN", 0xD866, 6),
+        ("BEAT_TILDA", 0xD813, 1),
         ("BEAT_SAGE", 0xD863, 1),
         ("BEAT_CHAMPION", 0xD867, 1),
     )

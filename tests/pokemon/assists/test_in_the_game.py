@@ -70,9 +70,9 @@ def told(env: PokemonRedEnv, column: str) -> tuple[str, ...]:
 
 
 def test_nothing_wild_appears_where_it_would_have(make: Make) -> None:
-    assert play(make(), 500)[0] > 0
+    assert play(make(), 800)[0] > 0
     env = make("no_wild")
-    assert play(env, 500)[0] == 0
+    assert play(env, 800)[0] == 0
     assert told(env, "assists") == told(env, "assists_used") == ("no_wild",)
     assert told(env, "assists_off") == ()
 
@@ -109,7 +109,7 @@ class Deaf:
 def test_where_it_has_no_effect_three_wild_fights_end_it_also_in_later_episodes(make: Make) -> None:
     env = make("no_wild")
     env._helper = Helper(Deaf(env._emulator, ram.NO_BATTLE_STEPS), ("no_wild",))
-    fights, said, _ = play(env, 800)
+    fights, said, _ = play(env, 1_200)
     failures = [words for words in said if "failed" in words]
     assert fights >= 3
     assert failures == ["no_wild: failed"] * 2 + ["no_wild: failed; it is given up"]

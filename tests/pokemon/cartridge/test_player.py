@@ -25,7 +25,8 @@ class StraightPlayer(Player):
 
     def goal(self, facts: Facts) -> Place:
         told = {STORY[index].name for index in facts.set_flags if index < len(STORY)}
-        return QUEST["BEAT_LEADER1" if "GOT_STARTER" in told else "GOT_STARTER"]
+        needed = ("GOT_STARTER", "GOT_LETTER", "GOT_FRIEND", "SLEPT_STONE", "BEAT_LEADER1")
+        return QUEST[next((name for name in needed if name not in told), needed[-1])]
 
 
 @pytest.mark.parametrize("seed", [0, 5, 77])

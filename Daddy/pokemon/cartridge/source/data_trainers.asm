@@ -1,7 +1,8 @@
 ; The trainers: class, number among the leaders (0 none), prize in hundreds, creatures with levels.
 trainers:
     dw rival1, lena, otis, pupil1, leader1, mara, toby, digger, rival2, pupil2, leader2, ivy
-    dw pupil3, leader3, champion, sal, miner, rival3, warden, sage
+    dw pupil3, leader3, champion, sal, miner, rival3, warden, sage, nils, greta, roe
+    dw hale, ola, jon, tilda, ute
 
 rival1:   db 25, 0, $01, 1, MOSSEL, 4
 lena:     db 2, 0, $01, 1, SKITTER, 4
@@ -23,3 +24,11 @@ miner:    db 14, 0, $05, 2, GRUMBO, 15, GRUMBO, 16
 rival3:   db 25, 0, $20, 2, FLAPJAY, 17, MOSSEL, 18
 warden:   db 47, 0, $30, 2, GRUMBO, 17, ZAPMOTH, 19
 sage:     db 46, 0, $25, 2, MOSSEL, 17, PUDDLO, 18
+nils:     db 20, 0, $05, 2, SKITTER, 13, GRUMBO, 16
+greta:    db 20, 0, $05, 2, MOSSEL, 14, PUDDLO, 17
+roe:      db 14, 0, $05, 2, SKITTER, 12, PUDDLO, 14
+hale:     db 20, 0, $05, 2, SKITTER, 13, ZAPMOTH, 15
+ola:      db 20, 0, $05, 2, FLAPJAY, 13, ZAPMOTH, 16
+jon:      db 20, 0, $05, 2, MOSSEL, 13, GRUMBO, 16
+tilda:    db 20, 0, $05, 2, PUDDLO, 14, FLAPJAY, 17
+ute:      db 6, 0, $03, 1, PUDDLO, 11

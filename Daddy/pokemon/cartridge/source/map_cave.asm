@@ -29,12 +29,15 @@ cave_things:
 
 digger_script:
     say "DIGGER: MY TUNNEL!", "MINE, MINE, MINE!"
+    say "I WAS HERE FIRST.", "ASK ANY MOLE."
     fight DIGGER
     set_flag BEAT_DIGGER
     say "DIGGER: FINE. I'LL", "DIG ELSEWHERE."
+    say "MY MAP SAYS THAT I", "AM NOT EVEN HERE."
     stop
 shell_script:
     give_item SHELL
     set_flag GOT_SHELL
     say "AN OLD SHELL!", "IT HUMS A LITTLE."
+    say "FAR AWAY, A TIDE.", "OR IS IT A SONG?"
     stop

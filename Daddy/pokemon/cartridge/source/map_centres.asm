@@ -29,23 +29,44 @@ isle_centre_warps:
     end_of_list
 
 millbrook_centre_things:
+    thing 1, 4, PIC_NURSE, DOWN, 0, NONE, STAYS, millbrook_nurse
+    end_of_list
 stonewick_centre_things:
+    thing 1, 4, PIC_NURSE, DOWN, 0, NONE, STAYS, stonewick_nurse
+    end_of_list
 lakemere_centre_things:
-    thing 1, 4, PIC_NURSE, DOWN, 0, NONE, STAYS, nurse
+    thing 1, 4, PIC_NURSE, DOWN, 0, NONE, STAYS, lakemere_nurse
+    end_of_list
+isle_centre_things:
+    thing 1, 4, PIC_NURSE, DOWN, 0, NONE, STAYS, isle_nurse
+    thing 1, 6, PIC_MACHINE, DOWN, 0, NONE, STAYS, machine
     end_of_list
 port_centre_things:
-isle_centre_things:
     thing 1, 4, PIC_NURSE, DOWN, 0, NONE, STAYS, careful_nurse
     thing 1, 6, PIC_MACHINE, DOWN, 0, NONE, STAYS, machine
     end_of_list
 
+millbrook_nurse:            ; the watch wants whoever goes up to have slept
+    if_clear BLESSED, nurse
+    set_flag SLEPT_MILL
+    if_set SLEPT_MILL, nurse
+stonewick_nurse:
+    set_flag SLEPT_STONE
+    if_set SLEPT_STONE, nurse
+lakemere_nurse:
+    set_flag SLEPT_LAKE
 nurse:
     heal_party
     rest_here
     say "YOUR FRIENDS LOOK", "TIRED. ALL BETTER!"
     stop
+isle_nurse:
+    ask "DO THEY WANT", "TO REST?", careful_nurse.no
+    set_flag SLEPT_ISLE
+    if_set SLEPT_ISLE, careful_nurse.rest
 careful_nurse:
     ask "DO THEY WANT", "TO REST?", .no
+.rest:
     take_control
     rest_here
     say "THEN LIE DOWN HERE", "AND BREATHE..."

@@ -23,6 +23,7 @@ grotto_things:
     thing 2, 3, PIC_LEVER, DOWN, 0, NONE, STAYS, lever_script
     thing 3, 6, PIC_GATE, DOWN, 0, SLUICE_OPEN, GOES, flooded
     thing 6, 7, PIC_GATE, DOWN, 0, SLUICE_OPEN, COMES, flooded
+    thing 3, 5, PIC_KID_LEFT, LEFT, 1, BEAT_ROE, GOES, roe_script
     thing 5, 11, PIC_KID_LEFT, LEFT, 1, BEAT_MINER, GOES, miner_script
     thing 5, 13, PIC_ITEM, DOWN, 0, GOT_KEY, GOES, key_script
     end_of_list
@@ -34,14 +35,25 @@ lever_script:
 flooded:
     say "A SLUICE GATE, AND", "WATER BEHIND IT."
     stop
+roe_script:
+    say "ROE: MY LAMP WENT", "OUT. ARE YOU WILD?"
+    say "I SEE NOBODY. HIT", "WHERE YOU THINK."
+    fight ROE
+    set_flag BEAT_ROE
+    say "ROE: NOT A CAVE", "BAT, THEN. SORRY."
+    say "THERE IS A GATE. I", "FELT IT. OUCH."
+    stop
 miner_script:
     say "MINER: FINDERS", "KEEPERS, LOSERS..."
+    say "I FOUND THE THING.", "IT IS A KEEPER'S."
     fight MINER
     set_flag BEAT_MINER
     say "MINER: ...WEEPERS.", "TAKE THE THING."
+    say "TELL THE KEEPER I", "KEPT IT DRY."
     stop
 key_script:
     give_item KEY
     set_flag GOT_KEY
     say "AN IRON KEY, RED", "WITH RUST."
+    say "IT SMELLS OF SALT", "AND OF OLD LIGHT."
     stop

@@ -24,24 +24,26 @@ pupil1_script:
     fight PUPIL1
     set_flag BEAT_PUPIL1
     say "PUPIL: CRACKED", "LIKE A PEBBLE..."
+    say "GO ON, HE HEARD IT", "ALL. HE IS SMILING"
     stop
 .again:
     say "PUPIL: HE IS HARD", "BUT FAIR."
     stop
 leader1_script:
-    if_set BEAT_LEADER1, .after
+    if_set BEAT_LEADER1, .again
     say "FLINT: SHOW ME HOW", "SOLID YOU ARE!"
+    say "I WAS A BOULDER", "WHEN I WAS YOUNG."
     fight LEADER1
     give_badge 1
     set_flag BEAT_LEADER1
-    say "THE STONE BELL", "RINGS FOR YOU!"
-    stop
-.after:
-    if_set GOT_TONIC, .again
     give_item TONIC
     set_flag GOT_TONIC
     heal_party
+    say "THE STONE BELL", "RINGS FOR YOU!"
+    say "ITS SISTERS ARE OF", "WATER AND SPARKS."
+    say "RING ALL THREE AND", "THE SEA IS YOURS."
     say "FLINT: A TONIC FOR", "THE ROAD EAST."
+    say "IT TASTES OF ROCKS", "BUT IT HELPS."
     stop
 .again:
     say "FLINT: STAND FIRM", "OUT THERE."

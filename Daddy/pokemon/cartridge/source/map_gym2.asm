@@ -22,9 +22,11 @@ gym2_things:
 pupil2_script:
     if_set BEAT_PUPIL2, .again
     say "PUPIL: CAREFUL,", "THE EDGE IS WET."
+    say "THE POOL IS DEEPER", "THAN IT LOOKS."
     fight PUPIL2
     set_flag BEAT_PUPIL2
     say "PUPIL: I SLIPPED.", "HONESTLY."
+    say "NERA SAW IT. NOW", "IT IS YOUR TURN."
     stop
 .again:
     say "PUPIL: NERA NEVER", "SLIPS."
@@ -32,10 +34,13 @@ pupil2_script:
 leader2_script:
     if_set BEAT_LEADER2, .again
     say "NERA: DEEP WATER", "MAKES NO NOISE."
+    say "IT WAITS. IT KNOWS", "YOU WILL COME."
     fight LEADER2
     give_badge 2
     set_flag BEAT_LEADER2
     say "THE WATER BELL", "RINGS FOR YOU!"
+    say "IT TELLS THE FISH", "WHO IS THE MASTER."
+    say "GO SOUTH. THE SEA", "HAS A THIRD ONE."
     stop
 .again:
     say "NERA: FOLLOW THE", "ROAD TO THE SEA."

@@ -37,9 +37,11 @@ no_lever:
 pupil3_script:
     if_set BEAT_PUPIL3, .again
     say "PUPIL: DON'T TOUCH", "THE STATUES!"
+    say "THEY BITE. WITH", "LIGHTNING."
     fight PUPIL3
     set_flag BEAT_PUPIL3
     say "PUPIL: OUCH. IT'S", "THE SECOND LAST."
+    say "ONE OF THESE IS NO", "STATUE. SHH."
     stop
 .again:
     say "PUPIL: MY HAIR IS", "STILL STANDING."
@@ -47,10 +49,13 @@ pupil3_script:
 leader3_script:
     if_set BEAT_LEADER3, .again
     say "VOLTA: FEEL THAT", "HUM? IT'S FOR YOU."
+    say "THE BELL AND I GO", "WAY BACK. BZZT."
     fight LEADER3
     give_badge 4
     set_flag BEAT_LEADER3
     say "THE SPARK BELL", "RINGS FOR YOU!"
+    say "IT TINGLES, DOES", "IT NOT? IT SHOULD."
+    say "A SAILOR WAITS FOR", "YOU AT THE PIER."
     stop
 .again:
     say "VOLTA: THE SUMMIT", "WAITS. GO BY BOAT."

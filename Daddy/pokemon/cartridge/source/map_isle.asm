@@ -27,6 +27,7 @@ isle_warps:
 isle_things:
     thing 15, 8, PIC_GUARD, UP, 0, NONE, STAYS, boatman
     thing 13, 11, PIC_KID_LEFT, LEFT, 3, BEAT_SAL, STAYS, sal_script
+    thing 10, 13, PIC_KID, DOWN, 0, GOT_PUDDLO, GOES, diver
     thing 8, 2, PIC_WOMAN, DOWN, 0, NONE, STAYS, fisher
     thing 5, 6, PIC_KID, DOWN, 0, NONE, STAYS, borrower
     thing 4, 12, PIC_GATE, DOWN, 0, DOOR_OPEN, GOES, tower_door
@@ -43,6 +44,7 @@ boatman:
     pause 90
     go_to 0, 11, 7
     say "SAILOR: HEARTH.", "FARE YOU WELL!"
+    say "DID YOU SEE HOW IT", "LIT THE WAVES?"
     stop
 .no:
     say "THE SEA CAN WAIT."
@@ -50,18 +52,30 @@ boatman:
 sal_script:
     if_set BEAT_SAL, .again
     say "SAL: THE GULLS AND", "I SHARE NOTHING!"
+    say "WELL. A FIGHT, I", "MIGHT SHARE."
+    say "NOT EVEN A CHIP.", "NOT EVEN A WORD."
     fight SAL
     set_flag BEAT_SAL
     say "SAL: TAKE A CHIP,", "THEN."
+    say "THE FISHER HAS TOO", "MANY FRIENDS. ASK!"
     stop
 .again:
     say "SAL: THEY STEAL", "LIKE GULLS."
     stop
+diver:
+    say "TOO DEEP FOR DRY", "FEET. HAVE A FISH?"
+    stop
 fisher:
     if_set GOT_PUDDLO, .again
+    if_clear SLEPT_ISLE, .wet
     give_creature PUDDLO, 14
     set_flag GOT_PUDDLO
     say "THIS PUDDLO BIT MY", "HOOK. IT'S YOURS."
+    say "IT BITES ONLY WHAT", "IT LOVES. SO, ALL."
+    stop
+.wet:
+    say "YOU ARE ALL WET.", "GO AND LIE DOWN,"
+    say "THEN COME BACK.", "I HAVE SOMEBODY."
     stop
 .again:
     say "THE LIGHT IS OUT.", "THE FISH SLEEP."
@@ -86,6 +100,7 @@ tower_door:
 .opens:
     set_flag DOOR_OPEN
     say "THE KEY TURNS. THE", "DOOR STANDS OPEN."
+    say "INSIDE IT IS DARK", "AND COLD."
     stop
 
 keeper_cells:
@@ -112,6 +127,7 @@ keeper_script:
     stop
 .way:
     set_flag HEARD_WAY
+    say "KEEPER: MY KEY! GO", "UP FOR ME. LISTEN:"
     tell_secret 0, .first1, .first2, .first3
 .first1:
     say "KEEPER: THE LEFT", "STAIRS, TO BEGIN."
@@ -134,4 +150,5 @@ keeper_script:
 .thanks:
     set_flag LAMP_SHOWN
     say "KEEPER: IT SHINES!", "SHOW IT TO HEARTH."
+    say "ALL THESE YEARS IN", "THE DARK. NO MORE."
     stop

@@ -41,6 +41,10 @@ elder:
 .light:
     set_flag BLESSED
     say "ELDER: THE LIGHT", "OF THE ISLE! CLIMB"
+    say "I HAD FORGOTTEN", "HOW WARM IT IS."
+    say "THE WATCH WILL LET", "YOU UP NOW."
+    say "BUT SLEEP FIRST,", "IN MILLBROOK."
+    say "ODA IS UP THERE.", "SAY HELLO FOR ME."
     stop
 egg:
     give_creature LUMPKIN, 5

@@ -24,6 +24,7 @@ lakemere_warps:
 
 lakemere_things:
     thing 4, 5, PIC_RIVAL, UP, 1, BEAT_RIVAL2, STAYS, rival_at_lake
+    thing 7, 4, PIC_WOMAN, DOWN, 0, SLEPT_LAKE, GOES, hall_guard
     thing 13, 8, PIC_GUARD, DOWN, 0, GOT_PASS, GOES, south_guard
     thing 11, 6, SIGN, DOWN, 0, NONE, STAYS, lakemere_sign
     end_of_list
@@ -31,9 +32,12 @@ lakemere_things:
 rival_at_lake:
     if_set BEAT_RIVAL2, .again
     say "PIP: YOU TOOK YOUR", "TIME IN THERE!"
+    say "I FOUND THE SHORT", "WAY. IT WAS LONG."
+    say "AND NOW I'LL WIN.", "I WIN ON SUNDAYS."
     fight RIVAL2
     set_flag BEAT_RIVAL2
     say "PIP: ARGH. SEE YOU", "AT THE SUMMIT."
+    say "IT IS NOT SUNDAY,", "IS IT?"
     stop
 .again:
     say "PIP: THE LAKE IS", "NICE. GO AWAY."
@@ -62,13 +66,24 @@ hermit_things:
     end_of_list
 
 hermit_script:
-    if_set GOT_PASS, .again
+    if_set GOT_PASS, .later
     set_flag MET_HERMIT
     say "HERMIT: A GUEST?", "THROUGH THE CAVE?"
-    if_clear BEAT_LEADER1, .again
+    say "NOBODY CAME SINCE", "THE GREAT RAIN."
+    say "SIT. NO, NOT ON", "THE BOOKS."
+    if_clear BEAT_LEADER2, .again
     give_item PASS
     set_flag GOT_PASS
     say "TAKE MY PASS. I'M", "STAYING HERE."
+    say "THE GUARD SLEEPS", "BUT HE WILL LOOK."
+    stop
+.later:
+    if_set GOT_STONE, .again
+    if_clear ASKED_STONE, .again
+    give_item STONE
+    set_flag GOT_STONE
+    say "FOR BRAM? TAKE MY", "OLD WHETSTONE."
+    say "IT SHARPENED MY", "WIT FOR YEARS."
     stop
 .again:
     say "HERMIT: BOOKS ARE", "QUIET COMPANY."

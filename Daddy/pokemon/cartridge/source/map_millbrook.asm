@@ -19,13 +19,19 @@ millbrook_warps:
     end_of_list
 
 millbrook_things:
-    thing 5, 1, PIC_GUARD, DOWN, 0, BEAT_LEADER3, GOES, summit_guard
+    thing 0, 8, PIC_GUARD, DOWN, 0, GOT_FRIEND, GOES, north_guard
+    thing 5, 1, PIC_GUARD, DOWN, 0, SLEPT_MILL, GOES, summit_guard
     thing 8, 7, PIC_WOMAN, DOWN, 0, NONE, STAYS, miller
     thing 8, 13, SIGN, DOWN, 0, NONE, STAYS, millbrook_sign
     end_of_list
 
+north_guard:
+    say "NOT WITH ONE ONLY!", "ASK IN THE COTTAGE"
+    say "WHO WOULD TRAVEL", "WITH YOU."
+    stop
 summit_guard:
-    say "THE SUMMIT IS ONLY", "FOR THREE BELLS."
+    say "THE SUMMIT IS ONLY", "FOR THREE BELLS,"
+    say "A BLESSING, AND A", "GOOD NIGHT'S SLEEP"
     stop
 miller:
     if_set GOT_LETTER, .later
@@ -33,13 +39,6 @@ miller:
     say "THIS LETTER IS FOR", "THE NORTHERN MASON"
     stop
 .later:
-    if_set GOT_STONE, .again
-    if_clear ASKED_STONE, .again
-    give_item STONE
-    set_flag GOT_STONE
-    say "FOR BRAM? TAKE MY", "OLD WHETSTONE."
-    stop
-.again:
     say "THE WHEEL TURNS,", "THE FLOUR FALLS."
     stop
 millbrook_sign:
@@ -64,11 +63,12 @@ cottage_things:
 
 cottager:
     if_set GOT_FRIEND, .again
-    if_clear GOT_STARTER, .again
+    if_clear GOT_LETTER, .again
     give_creature FLAPJAY, 6
     set_flag GOT_FRIEND
     say "THIS FLAPJAY LOVES", "TO TRAVEL. GO ON!"
     stop
 .again:
     say "THE SKY IS WIDE,", "ISN'T IT?"
+    say "THE MILLER LOOKS", "FOR A MESSENGER."
     stop

@@ -34,6 +34,9 @@ sailor:
     if_clear BEAT_LEADER3, .later
     take_control
     say "SAILOR: I HEARD", "ALL THREE BELLS!"
+    say "SEVEN YEARS I HAVE", "WAITED FOR THEM."
+    say "THE WATER IS DEEP", "AND OLD, THEY SAY."
+    say "BUT THE ISLE IS", "OLDER. AND DARKER."
     ask "SAIL TO", "GULL ISLE?", .later
     go_to 94, 4, 1
     pause 20

@@ -26,9 +26,11 @@ route3_things:
 mara_script:
     if_set BEAT_MARA, .again
     say "MARA: THE WIND", "TOLD ME OF YOU."
+    say "IT SAID: A SMALL", "ONE IN A HURRY."
     fight MARA
     set_flag BEAT_MARA
     say "MARA: IT DID NOT", "TELL ME THAT."
+    say "TAKE THE LONG WAY", "ROUND THE FENCES."
     stop
 .again:
     say "MARA: THE CAVE IS", "DARK BUT SHORT."
@@ -36,9 +38,11 @@ mara_script:
 toby_script:
     if_set BEAT_TOBY, .again
     say "TOBY: TWO OF MINE", "FOR ONE OF YOURS!"
+    say "I COUNTED TWICE.", "IT IS FAIR."
     fight TOBY
     set_flag BEAT_TOBY
     say "TOBY: TWO WERE NOT", "ENOUGH?"
+    say "I WILL GO HOME AND", "COUNT AGAIN."
     stop
 .again:
     say "TOBY: THREE NEXT", "TIME, THEN."

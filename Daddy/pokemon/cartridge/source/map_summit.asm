@@ -16,21 +16,32 @@ route22_warps:
     end_of_list
 
 route22_things:
+    thing 5, 10, PIC_KID_LEFT + MIRROR, RIGHT, 1, BEAT_HALE, GOES, hale_script
     thing 5, 5, PIC_GUARD, DOWN, 0, PASSED_WATCH1, GOES, watch1
     thing 4, 5, PIC_GUARD, DOWN, 0, PASSED_WATCH2, GOES, watch2
     thing 3, 5, PIC_GUARD, DOWN, 0, PASSED_WATCH3, GOES, watch3
     thing 6, 5, PIC_SHRUB, DOWN, 0, 0, REGROWS, shrub
     end_of_list
 
+hale_script:
+    say "HALE: I TRAIN HERE", "UNTIL THEY LET ME."
+    say "ONE DAY THEY WILL.", "SHOW ME HOW!"
+    fight HALE
+    set_flag BEAT_HALE
+    say "HALE: YOU, THEY", "WILL LET UP."
+    say "GREET THE THREE OF", "THEM FROM ME."
+    stop
 watch1:
     if_clear BEAT_LEADER2, no_bells
     set_flag PASSED_WATCH1
     say "STONE AND WATER.", "I HEAR THEM. PASS."
+    say "MY BROTHERS WATCH", "THE NEXT STEPS."
     stop
 watch2:
     if_clear BEAT_LEADER3, no_bells
     set_flag PASSED_WATCH2
     say "AND THE SPARK! GO", "UP, BELL RINGER."
+    say "ONE MORE BROTHER,", "THEN THE CLIMB."
     stop
 watch3:
     if_set BLESSED, .light
@@ -39,6 +50,7 @@ watch3:
 .light:
     set_flag PASSED_WATCH3
     say "THE LIGHT OF GULL", "ISLE! UP YOU GO."
+    say "MIND THE DARK. MY", "LAMP IS TOO SMALL."
     stop
 no_bells:
     say "I HEAR TOO FEW", "BELLS AROUND YOU."
@@ -64,10 +76,16 @@ summit_things:
 
 champion_script:
     say "ODA: I HAVE WAITED", "A LONG TIME. COME!"
+    say "SIT DOWN. NO, BOTH", "OF US STAND."
+    say "THE BELLS SAID YOU", "WERE ON THE WAY."
+    say "STONE, WATER AND", "SPARKS. AND LIGHT."
+    say "SHOW ME WHAT RINGS", "IN YOU."
     fight CHAMPION
     set_flag BEAT_CHAMPION
     heal_party
     say "ODA: THE HALL IS", "YOURS. RING THEM!"
+    say "NOBODY RANG THEM", "IN MY TIME."
+    say "I KEPT THEM SILENT", "FOR SOMEBODY."
     stop
 
 hall_cells:
@@ -88,4 +106,6 @@ hall_things:
 
 great_bell:
     say "YOU RING THE GREAT", "BELL OF THE ISLE!"
+    say "IT HUMS, AND THEN", "ALL THREE ANSWER."
+    say "DOWN IN HEARTH DAD", "LOOKS UP."
     finish_game

@@ -48,8 +48,10 @@ tower3_things:
 lamp_script:
     take_control
     say "THE LAMP IS COLD.", "YOU STRIKE A FIRE."
+    say "ONCE. TWICE. THEN", "A SPARK HOLDS."
     pause 90
     give_item LAMP
     set_flag GOT_LAMP
     say "IT BURNS! A PIECE", "OF IT COMES ALONG."
+    say "FAR BELOW, A SHIP", "BLOWS ITS HORN."
     stop

@@ -20,15 +20,18 @@ woodcutter_script:
     if_item STONE, .thanks
     set_flag ASKED_STONE
     say "BRAM: MY BLADE IS", "AS BLUNT AS BREAD."
-    say "THE MILLER HAS A", "WHETSTONE. FAR UP!"
+    say "AND BLUNT IT STAYS", "WITHOUT A STONE."
+    say "THE LAKE'S HERMIT", "HAS A WHETSTONE!"
     stop
 .thanks:
     take_item STONE
     set_flag STONE_BROUGHT
     say "BRAM: ALL THE WAY?", "HEAR THE BLADE!"
+    say "LISTEN TO IT SING.", "NOW IT CUTS AIR."
     give_item CUT_BOOK
     set_flag GOT_CUT
     say "TAKE MY BOOK. IT", "TEACHES TO CUT."
+    say "PAGE ONE: HOLD IT", "BY THE HANDLE."
     stop
 .again:
     say "START, BAG, BOOK:", "TEACH A FRIEND."
