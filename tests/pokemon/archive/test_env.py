@@ -14,7 +14,7 @@ from gymnasium.utils.env_checker import check_env
 from Daddy.core.reward import Reward
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story
-from Daddy.pokemon.archive import store
+from Daddy.pokemon.archive import keys, store
 from Daddy.pokemon.archive.env import ArchivedEnv
 from Daddy.pokemon.archive.rules import Rules
 from Daddy.pokemon.env import PokemonRedEnv
@@ -129,8 +129,10 @@ def test_a_place_is_kept_by_the_first_who_comes_there_and_is_nothing_new_to_the_
     kept = [str(first.step(key)[4].get("archive")) for key in (2, 2, 2, 2)]
     assert sum("states hold these 0 milestones here" in said for said in kept) >= 1
     names = {entry.sha256 for entry in first._archive.look(closely=True).entries}
+    assert first._archive.look().visits == {}, "what is new is no visit"
     for key in (2, 2, 2, 2):
         second.step(key)
+    assert second._archive.look().visits == {keys.ident(second._journey.held): 1}
     assert second._journey.held == first._journey.held
     assert {entry.sha256 for entry in second._archive.look(closely=True).entries} == names
     assert second._journey.since == 4

@@ -140,7 +140,6 @@ BEAT_WARDEN    equ 56
 BEAT_TILDA     equ 57
 BEAT_SAGE      equ 58
 BEAT_CHAMPION  equ 59
-FLAG_COUNT     equ 55
 ; Switches: flags behind those of the story that can be cleared again.
 SLUICE_OPEN    equ 60
 
