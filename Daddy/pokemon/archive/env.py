@@ -57,6 +57,8 @@ class ArchivedEnv(PokemonRedEnv):
         self._journey = journey.Journey()
         self._log: claims.Log | None = None
         self._loads = 0
+        self._passed = set[str]()
+        """Keys that this try came to."""
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -66,6 +68,7 @@ class ArchivedEnv(PokemonRedEnv):
         observation, info = super().reset(seed=seed, options=options)
         self._log = claims.Log("", start)
         self._journey = self._journey.begun(self._keys(), seed)
+        self._passed.clear()
         choice = decisions.where_to_begin(self._archive.look(), self._rules, self._dice)
         loaded, reason = self._load(choice)
         return loaded or observation, {**info, "archive": reason}
@@ -100,7 +103,7 @@ class ArchivedEnv(PokemonRedEnv):
         if held == before:
             return self._recover() if keys.milestones(now) != now else ""
         seen = self._archive.look()
-        self._archive.visited(keys.ident(held))
+        self._pass(keys.ident(held))
         if not decisions.is_new(held, before, seen, self._rules):
             self._journey = self._journey.went_to(held)
             return ""
@@ -111,9 +114,16 @@ class ArchivedEnv(PokemonRedEnv):
             self._journey = self._journey.went_to(held)
             return reason
         self._journey = self._journey.arrived(held, kept)
+        self._passed = {keys.ident(held)}
         if kept:
             self._log = claims.Log(kept)
         return reason
+
+    def _pass(self, key: str) -> None:
+        """A try counts once at each place: to pace up and down at a border is no crowd."""
+        if key not in self._passed:
+            self._passed.add(key)
+            self._archive.visited(key)
 
     def _recover(self) -> str:
         """Keep the moment if its party is the strongest of its milestones here; or ""."""
@@ -190,6 +200,8 @@ class ArchivedEnv(PokemonRedEnv):
                 held = keys.moment(frozenset(provenance.held), self._keys())
                 self._journey = self._journey.loaded(held, entry.sha256)
                 self._log = claims.Log(entry.sha256)
+                self._passed.clear()
+                self._pass(entry.key)
                 return observation, choice.reason
             other = decisions.instead(entry, self._archive.look(), self._dice)
             if other is None:

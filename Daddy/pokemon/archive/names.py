@@ -1,4 +1,4 @@
-"""Pure: what the names of an archive's files say; a listing of them is the whole catalogue.
+"""Pure: what the names of an archive's files say; a listing of them is the catalogue.
 
 A state is ``r007-<key>-p1a2b3c-h0031-<age>-<sha256>.state``: seven milestones, the key's name, the
 place's, the HP of the whole party (names of before tell neither), the steps its environment had
@@ -50,7 +50,10 @@ class Entry:
 @dataclass(frozen=True)
 class Catalogue:
     """What an archive holds: its states in order, how often each led nowhere or on, and with how
-    many milestones each place was known first. `visits`: how often somebody came to a key.
+    many milestones each place was known first.
+
+    `visits` stands in no name: tries of this process that began at a key or came to it, counted on
+    while the catalogue is looked at.
     """
 
     entries: tuple[Entry, ...] = ()

@@ -15,6 +15,7 @@ from Daddy.core.reward import Reward
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story
 from Daddy.pokemon.archive import keys, store
+from Daddy.pokemon.archive.decisions import Choice
 from Daddy.pokemon.archive.env import ArchivedEnv
 from Daddy.pokemon.archive.rules import Rules
 from Daddy.pokemon.env import PokemonRedEnv
@@ -136,6 +137,22 @@ def test_a_place_is_kept_by_the_first_who_comes_there_and_is_nothing_new_to_the_
     assert second._journey.held == first._journey.held
     assert {entry.sha256 for entry in second._archive.look(closely=True).entries} == names
     assert second._journey.since == 4
+
+
+def test_a_try_counts_once_at_a_place_it_begins_at_or_comes_to(make: Make) -> None:
+    """Who paces up and down at a border is no crowd; who is sent somewhere has been there."""
+    first, second = make(replace(RULES, square=2)), make(replace(RULES, square=2), seed=2)
+    for key in (2, 2, 2, 2):
+        first.step(key)
+    for key in (2, 2, 2, 2, 3, 3, 3, 3, 2, 2, 2, 2):
+        second.step(key)
+    visits = second._archive.look().visits
+    assert visits
+    assert set(visits.values()) == {1}
+    entry = second._archive.look().entries[-1]
+    before = visits.get(entry.key, 0)
+    assert second._load(Choice(entry, "sent"))[0] is not None
+    assert second._archive.look().visits[entry.key] == before + 1
 
 
 def test_a_full_key_is_not_kept_again(make: Make) -> None:
