@@ -1,4 +1,4 @@
-"""Door to an archive's files: one flat folder, whose listing is the whole catalogue.
+"""Door to an archive's files: one flat folder, whose listing is the catalogue.
 
 Promises: a state appears whole, under the hash of its bytes, or not at all; nothing is locked and
 nothing is replaced, so that writers on several hosts cannot spoil each other's states; a file that
@@ -9,6 +9,7 @@ something changed.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections import Counter
 from dataclasses import replace
@@ -26,6 +27,8 @@ from Daddy.pokemon.archive.rules import Rules
 
 _CLOSE_LOOK = 128
 """One look in so many lists the folder, whatever its stamp says."""
+_PASSING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Troubles of a disk or of this process that say nothing of the file that was asked for."""
 _ABANDONED_S = 86_400.0
 """Age of a temporary file that nobody writes any more, by the file system's own clock."""
 
@@ -76,7 +79,7 @@ class Archive:
             return 0
 
     def visited(self, key: str) -> None:
-        """Count that an environment of this process came by itself to where states are kept."""
+        """Count that a try of this process's began at, or came to, where states are kept."""
         if key in self._seen.by_key:
             with self._lock:
                 self._visits[key] += 1
@@ -100,13 +103,15 @@ class Archive:
     def get(self, entry: Entry) -> tuple[Provenance, bytes]:
         """A state and where it comes from; FileError when it is gone, damaged, foreign or not ours.
 
-        What cannot be loaded once is not offered again by this process.
+        What cannot be loaded once is not offered again by this process, unless the trouble passes.
         """
         try:
             return self._read(entry)
         except (FileError, OSError) as error:
             said = error.message if isinstance(error, FileError) else str(error)
-            self.refuse(entry, said)
+            cause = error if isinstance(error, OSError) else error.__cause__
+            if not (isinstance(cause, OSError) and cause.errno in _PASSING):
+                self.refuse(entry, said)
             raise FileError(said, "another state is used") from error
 
     def _read(self, entry: Entry) -> tuple[Provenance, bytes]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -172,6 +173,19 @@ def test_a_damaged_state_is_passed_over_by_name(archive: Archive, harm) -> None:
             other.get(bad)
         assert bad.sha256 in other.refused
     assert other.look().entries == (good,)
+
+
+def test_a_trouble_that_passes_refuses_no_state(archive: Archive) -> None:
+    entry = archive.put(provenance("met_elder"), b"a state")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        with pytest.raises(FileError, match="Too many open files"):
+            archive.get(entry)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert archive.look().entries == (entry,)
+    assert archive.get(entry)[1] == b"a state"
 
 
 def test_a_state_under_another_ones_name_is_refused(archive: Archive) -> None:
