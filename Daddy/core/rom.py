@@ -16,8 +16,8 @@ from pathlib import Path
 from Daddy.core.errors import RomError
 
 ENVIRONMENT_VARIABLE = "DADDY_ROM"
-CARTRIDGE_SHA1 = "5426f8ca195bc5547cda94189032a48c5480c4be"
-LEAN_CARTRIDGE_SHA1 = "726925ad219e0d09c5444c824ae430cc86b4005a"
+CARTRIDGE_SHA1 = "c670c5231ed986515c18194ae740c93a0ef25292"
+LEAN_CARTRIDGE_SHA1 = "1551dd4eed3c399c0c207aab8f1f0818223a183a"
 """Our own game, and the same without its busy work (``Daddy.pokemon.cartridge.build --lean``).
 
 Tests hold both against the images that the source assembles to.

@@ -31,6 +31,8 @@ def free(facts: Facts) -> bool:
 
 
 STOPS: Final[dict[str, Callable[[Facts], bool]]] = {
+    "letter": lambda facts: told(facts, "GOT_LETTER"),
+    "stonewick": lambda facts: is_in(facts, "STONEWICK"),
     "errand": lambda facts: told(facts, "ASKED_STONE"),
     "stone": lambda facts: told(facts, "GOT_STONE"),
     "book": lambda facts: told(facts, "GOT_CUT"),
@@ -42,10 +44,14 @@ STOPS: Final[dict[str, Callable[[Facts], bool]]] = {
     "lever": lambda facts: told(facts, "SLUICE_OPEN"),
     "keeper": lambda facts: told(facts, "GOT_KEY") and is_in(facts, "KEEPER'S HOUSE"),
     "tower": lambda facts: is_in(facts, "LIGHTHOUSE"),
+    "lamp": lambda facts: told(facts, "GOT_LAMP") and is_in(facts, "GULL ISLE"),
+    "blessed": lambda facts: told(facts, "BLESSED"),
     "climb": lambda facts: is_in(facts, "LOWER CLIMB"),
 }
-"""In the order of the story: the woodcutter's errand, half of it, his book, Cut taught, thorns
-ahead, the third hall, the pier after it, the isle, its lever, its keeper, the tower, the caves."""
+"""In the order of the story: a letter to carry, the first bell's town before a night there, the
+woodcutter's errand, half of it, his book, Cut taught, thorns ahead, the third hall, the pier after
+it, the isle, its lever, its keeper, the tower, its light outside, the elder's blessing, the caves.
+"""
 
 
 def holds(stop: str, facts: Facts) -> bool:

@@ -22,7 +22,7 @@ SECRET_ADDRESS: Final = 0xC05A
 
 
 class StoryFlag(NamedTuple):
-    """One event: its bit stands where the real game has a like one. Once set it stays set.
+    """One event: its bit stands where the real game has a like one, if any. Once set it stays set.
 
     `required` are those that somebody on the way to the end should not miss; the others are gifts.
     """

@@ -14,7 +14,10 @@ CHAOS, MOST_STEPS = 300, 3_000
 MACHINE, BORROWER, LEVER = (171, 1, 6), (8, 5, 6), (165, 2, 3)
 
 
-@pytest.mark.parametrize("stop", ["book", "thorns", "lever", "tower"])
+STAGES = ("letter", "stonewick", "book", "thorns", "isle", "lever", "tower", "lamp", "blessed")
+
+
+@pytest.mark.parametrize("stop", STAGES)
 def test_after_random_buttons_the_game_can_still_be_won(stop: str) -> None:
     game, dice = game_at(stop), random.Random(stop)
     for _ in range(CHAOS):

@@ -16,6 +16,7 @@ from tests.pokemon.cartridge.stops import game_at, state_at, walk_to
 Make = Callable[..., PokemonRedEnv]
 PORT, BOAT, ISLE = 5, 94, 8
 SAILOR, NURSE = (5, 11, 10), (89, 1, 4)
+BOATMAN, KEEPER = (8, 15, 8), (167, 2, 3)
 MOST_MASHED = 12
 """Presses of A after which whoever is spoken to has let go."""
 
@@ -158,3 +159,21 @@ def test_in_the_lighthouse_start_does_nothing_and_everything_else_works() -> Non
     game.press("left")
     assert game.place[2] == place[2] - 1
     game.close()
+
+
+def test_whoever_has_the_light_shows_it_to_the_keeper_before_the_boat_sails() -> None:
+    game = walk_to(game_at("lamp"), *BOATMAN)
+    assert not _asks(game)
+    walk_to(game, *KEEPER)
+    game.press("a", *"bbbb")
+    assert _asks(walk_to(game, *BOATMAN))
+    game.close()
+
+
+def _asks(game: Game) -> bool:
+    """Whether whoever one faces has a question, within a few boxes."""
+    for _ in range(4):
+        game.press("a")
+        if game.byte(ram.TEXT_BOX) == ram.QUESTION and game.facts().text_box:
+            return True
+    return False

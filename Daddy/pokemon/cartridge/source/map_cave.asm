@@ -7,7 +7,7 @@ cave_cells:
     row X::XX:XX:::XX::X
     row X:::X:XX:::::::X
     row XX::::XXXXX:XXXX
-    row XX:XXXXXXXX:XXXX
+    row XXXXXXXXXXX:XXXX
     row X::::::::::::::X
     row X::XX::XX::XX::X
     row X::XX::XX::XX::X

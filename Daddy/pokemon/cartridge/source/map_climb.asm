@@ -91,6 +91,7 @@ ola_script:
     fight OLA
     set_flag BEAT_OLA
     say "OLA: THE NEXT TURN", "IS JON'S."
+    say "HIS SCARF IS MINE,", "BY THE WAY."
     stop
 jon_script:
     say "JON: OLA SENT YOU?", "SHE ALWAYS DOES."
@@ -110,6 +111,7 @@ warden_script:
     heal_party
     say "WARDEN: A FINE ONE", "INDEED. HAVE SOUP."
     say "TWO MORE ON THE", "WAY. THEN SKY."
+    say "DON'T LOOK DOWN.", "OR DO. IT IS NICE."
     stop
 
 climb3_cells:
@@ -117,11 +119,11 @@ climb3_cells:
     row X:::::::::::::::::OX
     row X:XXXXXXXXXXXXXXXXXX
     row X:::::::::::::::::XX
-    row XXXXXXX::XXXXXXXX:XX
+    row XXXXXXX::XXXXXXXXXXX
     row XX::::::::::::::::XX
     row XX:XXXX::XXXXXXXXXXX
     row XX::::::::::::::::XX
-    row XXXXX::XXXXXXXXXX:XX
+    row XXXXXXXXXXXXXXXXX:XX
     row X:::::::::::::::::XX
     row X:XXXXXXXXXXXXXXXXXX
     row X::::::::::::::::::X
@@ -141,10 +143,11 @@ climb3_things:
 tilda_script:
     say "TILDA: FROM HERE I", "HEAR THE HALL."
     say "IT IS A LOW NOTE.", "YOU KNOW IT."
-    say "IT HUMS AT NIGHT,", "LIKE YOUR SHELL."
+    say "IT HUMS AT NIGHT,", "LIKE A SHELL."
     fight TILDA
     set_flag BEAT_TILDA
     say "TILDA: RING IT FOR", "ALL OF US."
+    say "ONCE FOR ME AND", "TWICE FOR OLA."
     stop
 sage_script:
     if_set BEAT_SAGE, .again
@@ -154,6 +157,7 @@ sage_script:
     fight SAGE
     set_flag BEAT_SAGE
     say "SAGE: NOT MANY ARE", "LEFT. GO ON."
+    say "ODA TOOK THEM TWO", "AT A TIME."
     say "COUNT THE REST FOR", "ME, WILL YOU?"
     stop
 .again:

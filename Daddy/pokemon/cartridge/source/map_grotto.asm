@@ -4,7 +4,7 @@ grotto_cells:
     row X::::XX::::::::X
     row X::X:XX::XXXX::X
     row X::X::::::XXX::X
-    row X::XXXXXX:XXX::X
+    row X::XXXXXX:XXXXXX
     row X:::::::X:::::XX
     row XXXX:XX:XXXXXXXX
     row X::::XX::::::::X
@@ -50,6 +50,7 @@ miner_script:
     set_flag BEAT_MINER
     say "MINER: ...WEEPERS.", "TAKE THE THING."
     say "TELL THE KEEPER I", "KEPT IT DRY."
+    say "MOSTLY. ONE SPLASH", "DOES NOT COUNT."
     stop
 key_script:
     give_item KEY

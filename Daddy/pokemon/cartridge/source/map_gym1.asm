@@ -15,7 +15,7 @@ gym1_warps:
 
 gym1_things:
     thing 1, 3, PIC_LEADER, DOWN, 2, BEAT_LEADER1, STAYS, leader1_script
-    thing 4, 6, PIC_KID_LEFT, LEFT, 2, BEAT_PUPIL1, STAYS, pupil1_script
+    thing 4, 6, PIC_KID_LEFT, LEFT, 4, BEAT_PUPIL1, STAYS, pupil1_script
     end_of_list
 
 pupil1_script:

@@ -16,7 +16,7 @@ gym2_warps:
 
 gym2_things:
     thing 1, 3, PIC_LEADER, DOWN, 2, BEAT_LEADER2, STAYS, leader2_script
-    thing 3, 6, PIC_KID_LEFT, LEFT, 2, BEAT_PUPIL2, STAYS, pupil2_script
+    thing 3, 6, PIC_KID_LEFT, LEFT, 3, BEAT_PUPIL2, STAYS, pupil2_script
     end_of_list
 
 pupil2_script:

@@ -21,7 +21,7 @@ gym3_things:
     thing 5, 1, INVISIBLE, DOWN, 0, NONE, STAYS, no_lever
     thing 5, 3, INVISIBLE, DOWN, 0, NONE, STAYS, no_lever
     thing 5, 7, INVISIBLE, DOWN, 0, NONE, STAYS, no_lever
-    thing 6, 7, PIC_KID_LEFT, LEFT, 4, BEAT_PUPIL3, STAYS, pupil3_script
+    thing 6, 7, PIC_KID_LEFT, LEFT, 7, BEAT_PUPIL3, STAYS, pupil3_script
     end_of_list
 
 gate:

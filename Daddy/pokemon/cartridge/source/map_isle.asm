@@ -33,7 +33,12 @@ isle_things:
     thing 4, 12, PIC_GATE, DOWN, 0, DOOR_OPEN, GOES, tower_door
     end_of_list
 
-boatman:
+boatman:                    ; whoever brings the light shows it to the keeper first
+    if_clear GOT_LAMP, .sails
+    if_set LAMP_SHOWN, .sails
+    say "A LIGHT! SHOW IT", "TO THE KEEPER."
+    stop
+.sails:
     ask "SAIL HOME", "TO HEARTH?", .no
     take_control
     go_to 94, 4, 10

@@ -4,7 +4,7 @@ lakemere_cells:
     row XXXX...(RR)....T
     row XOXX...wDWw..f.T
     row X,,,,,,,,,,....T
-    row X.....f.,.~~~~~T
+    row XTTTT.f.,.~~~~~T
     row X.(RRR).,.~~~~~T
     row X.wKDKw.,.~~~~~T
     row X.Y.,.Y.,.~~~~~T
@@ -23,7 +23,7 @@ lakemere_warps:
     end_of_list
 
 lakemere_things:
-    thing 4, 5, PIC_RIVAL, UP, 1, BEAT_RIVAL2, STAYS, rival_at_lake
+    thing 4, 5, PIC_RIVAL, UP, 3, BEAT_RIVAL2, STAYS, rival_at_lake
     thing 7, 4, PIC_WOMAN, DOWN, 0, SLEPT_LAKE, GOES, hall_guard
     thing 13, 8, PIC_GUARD, DOWN, 0, GOT_PASS, GOES, south_guard
     thing 11, 6, SIGN, DOWN, 0, NONE, STAYS, lakemere_sign

@@ -63,12 +63,14 @@ cottage_things:
 
 cottager:
     if_set GOT_FRIEND, .again
-    if_clear GOT_LETTER, .again
+    if_clear GOT_LETTER, .later
     give_creature FLAPJAY, 6
     set_flag GOT_FRIEND
     say "THIS FLAPJAY LOVES", "TO TRAVEL. GO ON!"
     stop
 .again:
     say "THE SKY IS WIDE,", "ISN'T IT?"
+    stop
+.later:
     say "THE MILLER LOOKS", "FOR A MESSENGER."
     stop

@@ -15,7 +15,7 @@ route2_warps:
     end_of_list
 
 route2_things:
-    thing 1, 10, PIC_KID_LEFT, LEFT, 2, BEAT_OTIS, STAYS, otis_script
+    thing 1, 10, PIC_KID_LEFT, LEFT, 3, BEAT_OTIS, STAYS, otis_script
     thing 8, 3, SIGN, DOWN, 0, NONE, STAYS, route2_sign
     end_of_list
 

@@ -2,9 +2,9 @@
 route3_cells:
     row XXXXXXXXXXXXXXXX
     row XXX...ggg..XXXXX
-    row X.....ggg....OXX
+    row X..T..ggg....OXX
     row X..T..ggg....,.X
-    row X..Tvvvvv=.=.,.X
+    row X..Tvvvvv===.,.X
     row X..T.....T.=.,.X
     row ,,,,,,...T..,,.X
     row X..T.gg..T.vvvvX

@@ -8,7 +8,7 @@ route5_cells:
     row T..~~.,.~~.T
     row T..~~.,.~~.T
     row T.ff.....f.T
-    row TvvvvvvvT,,T
+    row TTTTTTTTT,,T
     row T.........,T
     row T.gggg,,,,,T
     row TTTTTT,TTTTT

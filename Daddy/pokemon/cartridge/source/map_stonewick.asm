@@ -1,4 +1,5 @@
-; Stonewick: the first hall. The road east opens for whoever rang its bell.
+; Stonewick: the first hall. The road east opens for whoever rang its
+; bell and brought the mason his letter.
 stonewick_cells:
     row XXXXXXXXXXXXXXXX
     row X..............X

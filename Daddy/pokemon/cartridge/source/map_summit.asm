@@ -30,30 +30,22 @@ hale_script:
     set_flag BEAT_HALE
     say "HALE: YOU, THEY", "WILL LET UP."
     say "GREET THE THREE OF", "THEM FROM ME."
+    say "THEY STAND ALL DAY", "AND NEVER SIT."
     stop
 watch1:
-    if_clear BEAT_LEADER2, no_bells
     set_flag PASSED_WATCH1
     say "STONE AND WATER.", "I HEAR THEM. PASS."
     say "MY BROTHERS WATCH", "THE NEXT STEPS."
     stop
 watch2:
-    if_clear BEAT_LEADER3, no_bells
     set_flag PASSED_WATCH2
     say "AND THE SPARK! GO", "UP, BELL RINGER."
     say "ONE MORE BROTHER,", "THEN THE CLIMB."
     stop
 watch3:
-    if_set BLESSED, .light
-    say "BRING A LIGHT, AND", "OUR ELDER'S WORD."
-    stop
-.light:
     set_flag PASSED_WATCH3
     say "THE LIGHT OF GULL", "ISLE! UP YOU GO."
     say "MIND THE DARK. MY", "LAMP IS TOO SMALL."
-    stop
-no_bells:
-    say "I HEAR TOO FEW", "BELLS AROUND YOU."
     stop
 
 summit_cells:
@@ -86,6 +78,7 @@ champion_script:
     say "ODA: THE HALL IS", "YOURS. RING THEM!"
     say "NOBODY RANG THEM", "IN MY TIME."
     say "I KEPT THEM SILENT", "FOR SOMEBODY."
+    say "PULL HARD. THE BIG", "ONE IS LAZY."
     stop
 
 hall_cells:

@@ -54,4 +54,5 @@ lamp_script:
     set_flag GOT_LAMP
     say "IT BURNS! A PIECE", "OF IT COMES ALONG."
     say "FAR BELOW, A SHIP", "BLOWS ITS HORN."
+    say "THEN ANOTHER ONE.", "THEN GULLS."
     stop
