@@ -16,8 +16,8 @@ from pathlib import Path
 from Daddy.core.errors import RomError
 
 ENVIRONMENT_VARIABLE = "DADDY_ROM"
-CARTRIDGE_SHA1 = "c670c5231ed986515c18194ae740c93a0ef25292"
-LEAN_CARTRIDGE_SHA1 = "1551dd4eed3c399c0c207aab8f1f0818223a183a"
+CARTRIDGE_SHA1 = "d61ac54d615e0dc535926f1dcd62e70f2b4e0561"
+LEAN_CARTRIDGE_SHA1 = "1c7899d6187489e9f0fd857111b7b2943eec9cf1"
 """Our own game, and the same without its busy work (``Daddy.pokemon.cartridge.build --lean``).
 
 Tests hold both against the images that the source assembles to.

@@ -8,7 +8,7 @@ route5_cells:
     row T..~~.,.~~.T
     row T..~~.,.~~.T
     row T.ff.....f.T
-    row TTTTTTTTT,,T
+    row TvvvvvvvT,,T
     row T.........,T
     row T.gggg,,,,,T
     row TTTTTT,TTTTT
@@ -18,7 +18,7 @@ route5_warps:
 
 route5_things:
     thing 4, 6, PIC_WOMAN, UP, 1, BEAT_UTE, GOES, ute_script
-    thing 7, 10, PIC_KID_LEFT, LEFT, 4, BEAT_IVY, STAYS, ivy_script
+    thing 7, 10, PIC_KID_LEFT, LEFT, 9, BEAT_IVY, STAYS, ivy_script
     end_of_list
 
 ute_script:
