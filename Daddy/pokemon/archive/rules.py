@@ -20,7 +20,7 @@ class Rules:
     """Dry tries, on balance, after which a state calls nobody and makes room."""
     fresh: float = 0.25
     """Share of episodes that begin where the game does all the same."""
-    stray: float = 0.5
+    stray: float = 0.25
     """Weight of one step fewer milestones, where one is left for another or an episode begins."""
     square: int = 16
     """Cells a side of the squares of a map that tell moments apart; 0: whole maps."""

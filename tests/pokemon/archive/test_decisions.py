@@ -176,6 +176,21 @@ def test_where_hardly_anybody_comes_draws_more_than_what_all_pass() -> None:
     assert moves.count(corner) == pytest.approx(4 * moves.count(square), rel=0.3), "1/2 to 1/8"
 
 
+def test_a_pocket_that_nobody_walks_to_draws_hardly_more_than_any_other_place() -> None:
+    """Tries from elsewhere pass five places each; whoever is sent to the pocket stays there."""
+    pocket, *others = [entry(6, f"at_{number}") for number in range(41)]
+    visits = dict.fromkeys((one.key for one in others), 1_000)
+    seen = Catalogue(tuple(sorted([pocket, *others])), dry={pocket.sha256: 64}, visits=visits)
+    standing, dice = Standing(6, 6, pocket.sha256, since=100), random.Random(2)
+    sent = []
+    for _ in range(4_000):
+        sent.append(what_to_load(standing, seen, RULES, dice.random).entry)
+        passed = [pocket] if sent[-1] == pocket else [sent[-1], *dice.sample(others, 5)]
+        for one in passed:
+            visits[one.key] = visits.get(one.key, 0) + 1
+    assert sent[2_000:].count(pocket) < 0.1 * 2_000
+
+
 def test_of_a_place_that_no_name_tells_nothing_is_known() -> None:
     before, now = entry(6, "at_cave", hp=UNTOLD), entry(6, "at_cave")
     home = entry(6, "at_home")
