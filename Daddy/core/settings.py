@@ -213,7 +213,10 @@ class Archive(Section):
         16, ge=0, le=255, description="cells a side of a map's squares, the places; 0: whole maps"
     )
     patience: int = Field(
-        20_000, ge=1, description="steps from a state without anything new that make a try dry"
+        20_000,
+        ge=1,
+        description="steps from a state without anything new that make a try dry; of steps in a "
+        "fight eight count as one",
     )
     tries: int = Field(3, ge=1, le=32, description="dry tries after which a state calls nobody")
     look_steps: int = Field(

@@ -82,7 +82,7 @@ class ArchivedEnv(PokemonRedEnv):
     def finish(self) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """As `PokemonRedEnv.finish`; then what is new is kept, and perhaps a state is loaded."""
         observation, reward, won, late, info = super().finish()
-        self._journey = self._journey.stepped()
+        self._journey = self._journey.stepped(self.progress.battle > 0)
         said = self._arrive()
         if won or late:
             self._end_try(won)

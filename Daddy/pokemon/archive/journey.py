@@ -13,14 +13,18 @@ from typing import Any
 from Daddy.pokemon.archive import keys
 from Daddy.pokemon.archive.decisions import Standing
 
+_FIGHT_STEPS = 8
+"""Steps in a fight that count as one without anything new."""
+
 
 @dataclass(frozen=True, slots=True)
 class Journey:
     """Where one environment is.
 
     `parent` is the state this game descends from, "" for the start of the game; `tried` is the
-    same while nothing new was reached since, `since` the steps since then; `lived` counts all.
-    `hp` is the most that the party had since it came to this place, or was loaded.
+    same while nothing new was reached since, `since` the steps since then, `fought` those of them
+    in a fight; `lived` counts all. `hp` is the most that the party had since it came to this place,
+    or was loaded.
     """
 
     held: frozenset[str] = frozenset()
@@ -28,27 +32,34 @@ class Journey:
     parent: str = ""
     tried: str = ""
     since: int = 0
+    fought: int = 0
     lived: int = 0
     seed: int | None = None
     hp: int = 0
 
     @property
     def standing(self) -> Standing:
-        """What a decision needs to know."""
-        return Standing(keys.rank(self.held), self.followed, self.tried, self.since)
+        """What a decision needs to know. Of steps in a fight a few count as one: it goes on to its
+        end, and yet nobody dawdles in one for ever.
+        """
+        since = self.since - self.fought + self.fought // _FIGHT_STEPS
+        return Standing(keys.rank(self.held), self.followed, self.tried, since)
 
     def begun(self, held: frozenset[str], seed: int | None) -> Journey:
         """At the start of the game; without a seed the same random sequence goes on."""
         seed = self.seed if seed is None else seed
-        return replace(self, held=held, parent="", tried="", since=0, seed=seed, hp=0)
+        anew = replace(self, held=held, parent="", tried="", seed=seed, hp=0)
+        return anew.waited()
 
-    def stepped(self) -> Journey:
+    def stepped(self, fights: bool) -> Journey:
         """One step later."""
-        return replace(self, since=self.since + 1, lived=self.lived + 1)
+        fought = self.fought + fights
+        return replace(self, since=self.since + 1, fought=fought, lived=self.lived + 1)
 
     def arrived(self, held: frozenset[str], kept: str) -> Journey:
         """At a new key; `kept` is the hash of the state that was kept of it, or ""."""
-        return replace(self, held=held, parent=kept or self.parent, tried=kept, since=0, hp=0)
+        anew = replace(self, held=held, parent=kept or self.parent, tried=kept, hp=0)
+        return anew.waited()
 
     def went_to(self, held: frozenset[str]) -> Journey:
         """At a place where others have been with as much."""
@@ -62,11 +73,11 @@ class Journey:
         """In the game of another state."""
         followed = max(self.followed, keys.rank(held))
         there = replace(self, held=held, followed=followed, parent=sha256, hp=0)
-        return replace(there, tried=sha256, since=0)
+        return replace(there, tried=sha256).waited()
 
     def waited(self) -> Journey:
-        """The try was dry and there is nowhere else to go."""
-        return replace(self, since=0)
+        """Nothing counts against the try any more."""
+        return replace(self, since=0, fought=0)
 
     def to_facts(self) -> dict[str, Any]:
         """JSON that `from_facts` reads. HP are looked at anew."""

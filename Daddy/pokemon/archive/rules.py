@@ -15,7 +15,7 @@ class Rules:
     """Begin episodes from states that were tried least."""
     per_key: int = 8
     patience: int = 20_000
-    """Steps from a state without a new key after which the try was dry."""
+    """Steps from a state without a new key after which the try was dry; see `journey.Journey`."""
     tries: int = 3
     """Dry tries, on balance, after which a state calls nobody and makes room."""
     fresh: float = 0.25
