@@ -46,7 +46,7 @@ class Standing:
     tried: str = ""
     """Hash of the state it is on its way from, "" when it is on its own."""
     since: int = 0
-    """Steps since it was there."""
+    """Steps since it was there, those in a fight at an eighth."""
 
 
 def is_demoted(entry: Entry, seen: Catalogue, rules: Rules) -> bool:

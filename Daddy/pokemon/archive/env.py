@@ -27,7 +27,7 @@ from Daddy.pokemon.env import TELEMETRY, PokemonRedEnv
 from Daddy.pokemon.observation import Observation
 
 _CHOICES = 8
-"""States tried for one load before giving up: each that fails is not offered again."""
+"""States tried for one load before giving up."""
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ class ArchivedEnv(PokemonRedEnv):
         """An episode's end ends the try; one that had hardly begun says nothing of the state."""
         if won:
             self._mark("gain")
-        elif 2 * self._journey.since >= min(self.episode_steps, self._rules.patience):
+        elif 2 * self._journey.standing.since >= min(self.episode_steps, self._rules.patience):
             self._mark("dry")
         self._journey = self._journey.arrived(self._journey.held, "")
 

@@ -39,7 +39,7 @@ class Journey:
 
     @property
     def standing(self) -> Standing:
-        """What a decision needs to know. Of steps in a fight a few count as one: it goes on to its
+        """What a decision needs to know. Of steps in a fight eight count as one: it has time to
         end, and yet nobody dawdles in one for ever.
         """
         since = self.since - self.fought + self.fought // _FIGHT_STEPS

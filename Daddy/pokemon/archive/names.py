@@ -57,8 +57,8 @@ class Catalogue:
     """What an archive holds: its states in order, how often each led nowhere or on, and with how
     many milestones each place was known first.
 
-    `visits` stands in no name: tries of this process that began at a key or came to it, counted on
-    while the catalogue is looked at.
+    `visits` stands in no name: tries of this process that began at a key or came to it once it had
+    a state, counted on while the catalogue is looked at.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -131,8 +131,8 @@ def catalogue(names: Iterable[str]) -> Catalogue:
     """The catalogue of a folder with these files."""
     entries, marks, first = list[Entry](), list[tuple[str, str]](), dict[str, int]()
     for name in names:
-        if (entry := read_name(name)) is not None:
-            entries.append(entry)
+        if name.endswith(".state"):
+            entries += [entry] if (entry := read_name(name)) else []
         elif (mark := marked(name)) is not None:
             marks.append(mark)
         elif (found := _FIRST.fullmatch(name)) is not None:

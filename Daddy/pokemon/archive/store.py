@@ -27,7 +27,7 @@ from Daddy.pokemon.archive.rules import Rules
 
 _CLOSE_LOOK = 128
 """One look in so many lists the folder, whatever its stamp says."""
-_PASSING = (errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+_PASSING = (errno.ESTALE, errno.ETIMEDOUT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Troubles of a disk or of this process that say nothing of the file that was asked for."""
 _ABANDONED_S = 86_400.0
 """Age of a temporary file that nobody writes any more, by the file system's own clock."""

@@ -17,7 +17,7 @@ def after(journey: Journey, steps: int, fights: bool = False) -> Journey:
     return journey
 
 
-def test_a_fight_is_not_left_in_the_middle_and_yet_ends_a_try_at_last() -> None:
+def test_a_fight_has_eight_times_as_long_and_yet_ends_a_try_at_last() -> None:
     walked = after(Journey(tried="a state"), 9)
     fighting = after(walked, 7, fights=True)
     assert not is_over(fighting.standing, RULES)
