@@ -16,8 +16,8 @@ from pathlib import Path
 from Daddy.core.errors import RomError
 
 ENVIRONMENT_VARIABLE = "DADDY_ROM"
-CARTRIDGE_SHA1 = "d61ac54d615e0dc535926f1dcd62e70f2b4e0561"
-LEAN_CARTRIDGE_SHA1 = "1c7899d6187489e9f0fd857111b7b2943eec9cf1"
+CARTRIDGE_SHA1 = "80aca331e0f09159255fc4181ad55370bac913c0"
+LEAN_CARTRIDGE_SHA1 = "3369fb27cfe153bda2d84d063c86df485b76a07c"
 """Our own game, and the same without its busy work (``Daddy.pokemon.cartridge.build --lean``).
 
 Tests hold both against the images that the source assembles to.

@@ -8,6 +8,7 @@ import pytest
 
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import script
+from Daddy.pokemon.cartridge.stops import told
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_STEP
 from Daddy.pokemon.env import PokemonRedEnv
 from tests.pokemon.cartridge.game import Game
@@ -17,6 +18,7 @@ Make = Callable[..., PokemonRedEnv]
 PORT, BOAT, ISLE = 5, 94, 8
 SAILOR, NURSE = (5, 11, 10), (89, 1, 4)
 BOATMAN, KEEPER = (8, 15, 8), (167, 2, 3)
+EGG, RIVAL, ELDER, DAD = (40, 3, 2), (40, 5, 4), (40, 3, 1), (37, 3, 5)
 MOST_MASHED = 12
 """Presses of A after which whoever is spoken to has let go."""
 
@@ -167,6 +169,19 @@ def test_whoever_has_the_light_shows_it_to_the_keeper_before_the_boat_sails() ->
     walk_to(game, *KEEPER)
     game.press("a", *"bbbb")
     assert _asks(walk_to(game, *BOATMAN))
+    game.close()
+
+
+def test_whoever_skips_dad_is_sent_home_by_the_elder() -> None:
+    game = walk_to(Game(), *EGG)
+    game.press("a", *"bbbb")
+    walk_to(game, *RIVAL).press("a")
+    walk_to(game, *ELDER).press("a", *"bbbb")
+    assert told(game.facts(), "BEAT_RIVAL")
+    assert not told(game.facts(), "GOT_ALMANAC")
+    walk_to(game, *DAD).press("a", *"bbbb")
+    walk_to(game, *ELDER).press("a", *"bbbb")
+    assert told(game.facts(), "GOT_CHARM")
     game.close()
 
 

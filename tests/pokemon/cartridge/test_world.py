@@ -165,7 +165,7 @@ def test_from_every_place_one_can_go_home_and_to_the_next_goal(count: int, sluic
 
 
 GATES = (
-    ("GOT_STARTER", "GOT_FRIEND"),
+    ("GOT_CHARM", "GOT_FRIEND"),
     ("GOT_FRIEND", "SLEPT_STONE"),
     ("SLEPT_STONE", "BEAT_LEADER1"),
     ("LETTER_BROUGHT", "BEAT_DIGGER"),

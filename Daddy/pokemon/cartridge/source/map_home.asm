@@ -13,7 +13,7 @@ home_warps:
     end_of_list
 
 home_things:
-    thing 3, 5, PIC_DAD, LEFT, 5, GREETED_DAD, STAYS, dad
+    thing 3, 5, PIC_DAD, DOWN, 0, NONE, STAYS, dad
     end_of_list
 
 dad:

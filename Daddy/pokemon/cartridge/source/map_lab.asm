@@ -28,23 +28,31 @@ elder:
 .gifts:
     set_flag MET_ELDER
     if_set GOT_CHARM, .bells
+    if_clear GREETED_DAD, .home
     set_flag GOT_ALMANAC
     give_item ALMANAC
     say "ELDER: WELL DONE!", "HAVE THIS ALMANAC,"
     set_flag GOT_CHARM
     say "AND A CHARM. THE", "WILD TRUSTS IT."
     stop
+.home:
+    say "ELDER: YOUR DAD", "ASKED FOR YOU. GO!"
+    stop
 .bells:
     if_item LAMP, .light
     say "THREE BELLS SLEEP.", "WAKE THEM FOR US!"
     stop
 .light:
+    if_clear LAMP_SHOWN, .whose
     set_flag BLESSED
     say "ELDER: THE LIGHT", "OF THE ISLE! CLIMB"
     say "I HAD FORGOTTEN", "HOW WARM IT IS."
     say "THE WATCH WILL LET", "YOU UP NOW."
     say "BUT SLEEP FIRST,", "IN MILLBROOK."
     say "ODA IS UP THERE.", "SAY HELLO FOR ME."
+    stop
+.whose:
+    say "ELDER: A LIGHT? GO", "TO ITS KEEPER."
     stop
 egg:
     give_creature LUMPKIN, 5

@@ -21,14 +21,14 @@ town_warps:
     end_of_list
 
 town_things:
-    thing 5, 7, PIC_GUARD, DOWN, 0, GOT_STARTER, GOES, town_guard
+    thing 5, 7, PIC_GUARD, DOWN, 0, GOT_CHARM, GOES, town_guard
     thing 3, 8, PIC_WOMAN, DOWN, 0, NONE, STAYS, neighbour
     thing 9, 10, SIGN, DOWN, 0, NONE, STAYS, town_sign
     end_of_list
 
 town_guard:
     say "NOBODY GOES NORTH", "WITHOUT A FRIEND."
-    say "ASK THE ELDER FOR", "ONE OF HER EGGS!"
+    say "ASK THE ELDER FOR", "AN EGG. AND LUCK!"
     stop
 neighbour:
     if_set GOT_MAP, .again
