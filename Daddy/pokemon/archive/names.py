@@ -28,10 +28,10 @@ _STATE = re.compile(
 )
 _MARK = re.compile(r"([0-9a-f]{64})\.(dry|gain)-(\d\d)")
 _FIRST = re.compile(r"([0-9a-f]{6})\.first-(\d{3})")
-
-
 _REMEMBERED = 1 << 15
 """Names whose meaning is kept: a listing comes every few steps, and most of it is as it was."""
+_IN_ORDER = attrgetter("rank", "key", "place", "hp", "age", "sha256")
+"""As entries compare, and four times as fast."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -121,10 +121,6 @@ def marked(name: str) -> tuple[str, str] | None:
 def first_name(place: str, rank: int) -> str:
     """The name of the file that says with how many milestones a place was known first."""
     return f"{place}.first-{rank:03d}"
-
-
-_IN_ORDER = attrgetter("rank", "key", "place", "hp", "age", "sha256")
-"""As entries compare, ten times as fast."""
 
 
 def catalogue(names: Iterable[str]) -> Catalogue:
