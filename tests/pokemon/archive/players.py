@@ -25,6 +25,16 @@ def advance(env: ArchivedEnv, milestones: int, most: int = 400) -> list[dict[str
     raise AssertionError(f"{milestones_of(env)} milestones after {most} steps")
 
 
+def meet_somebody(env: ArchivedEnv, most: int = 400) -> None:
+    """Let the scripted player play until it is in a fight."""
+    player = Player(env.rom.data)
+    for _ in range(most):
+        if env.progress.battle:
+            return
+        env.step(_next_key(env, player))
+    raise AssertionError(f"no fight in {most} steps")
+
+
 def win(env: ArchivedEnv, most: int = 6_000) -> dict[str, Any]:
     """Let the scripted player win; the info of its last step."""
     player = Player(env.rom.data)

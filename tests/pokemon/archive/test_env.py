@@ -19,7 +19,7 @@ from Daddy.pokemon.archive.decisions import Choice
 from Daddy.pokemon.archive.env import ArchivedEnv
 from Daddy.pokemon.archive.rules import Rules
 from Daddy.pokemon.env import PokemonRedEnv
-from tests.pokemon.archive.players import advance, archived, milestones_of, win
+from tests.pokemon.archive.players import advance, archived, meet_somebody, milestones_of, win
 
 RULES = Rules(per_key=2, patience=60, tries=2, look_every=4)
 Make = Callable[..., ArchivedEnv]
@@ -153,6 +153,22 @@ def test_a_try_counts_once_at_a_place_it_begins_at_or_comes_to(make: Make) -> No
     before = visits.get(entry.key, 0)
     assert second._load(Choice(entry, "sent"))[0] is not None
     assert second._archive.look().visits[entry.key] == before + 1
+
+
+def test_steps_in_a_fight_hardly_count_against_a_try_nor_against_an_episodes_end(
+    make: Make,
+) -> None:
+    env = make(replace(RULES, patience=6_000), episode_steps=400)
+    meet_somebody(env)
+    since, tried = env._journey.since, env._journey.tried
+    env._journey = replace(env._journey, since=since + 200, fought=200)
+    before = env._journey.standing.since
+    idle(env, 8)
+    assert env.progress.battle
+    assert env._journey.standing.since == before + 1
+    env._end_try(won=False)
+    assert tried
+    assert env._archive.look().dry == {}, "200 steps of a fight are no 200 steps"
 
 
 def test_a_full_key_is_not_kept_again(make: Make) -> None:

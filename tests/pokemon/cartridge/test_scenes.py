@@ -9,6 +9,7 @@ import pytest
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import script
 from Daddy.pokemon.cartridge.stops import told
+from Daddy.pokemon.cartridge.symbols import STORY
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_STEP
 from Daddy.pokemon.env import PokemonRedEnv
 from tests.pokemon.cartridge.game import Game
@@ -169,6 +170,20 @@ def test_whoever_has_the_light_shows_it_to_the_keeper_before_the_boat_sails() ->
     walk_to(game, *KEEPER)
     game.press("a", *"bbbb")
     assert _asks(walk_to(game, *BOATMAN))
+    game.close()
+
+
+def test_a_light_that_the_keeper_has_not_seen_is_not_blessed() -> None:
+    """A defeat may lead home with it, past the boatman: here his flag is set for the voyage."""
+    game = game_at("lamp")
+    flag = next(one for one in STORY if one.name == "LAMP_SHOWN")
+    kept = game.byte(flag.address)
+    game.emulator.write(flag.address, kept | 1 << flag.bit)
+    walk_to(game, *ELDER)
+    for shown, blessed in ((kept, False), (kept | 1 << flag.bit, True)):
+        game.emulator.write(flag.address, shown)
+        game.press("a", *"bbbb")
+        assert told(game.facts(), "BLESSED") == blessed
     game.close()
 
 
