@@ -13,6 +13,7 @@ durable     files whole or not at all, with named crash points
 store       the folder protocol: card, blobs, versions, heads (no torch)
 offers      contributions on disk: of jobs, and of laptops in the inbox
 watch       silence and age on one's own clock
+fate        what became of a peer's offers (no torch)
 progress    where one peer stands, and what that makes of its weights
 merger      one merge, from pending contributions to the next version
 replay      a version again from its inputs: verify, repair

@@ -20,12 +20,13 @@ from Daddy.core.paths import SharedPaths
 from Daddy.weights import offers
 from Daddy.weights.codec import decode, encode, schema_of
 from Daddy.weights.durable import Hook, no_hook
+from Daddy.weights.fate import fate_of
 from Daddy.weights.fences import Fence, raise_fence
 from Daddy.weights.manifest import Contribution, Version
 from Daddy.weights.merger import Merger
 from Daddy.weights.offers import Pulse
 from Daddy.weights.polyak import StateDict, copy, is_finite
-from Daddy.weights.progress import Adoption, Base, Fate, Progress
+from Daddy.weights.progress import Adoption, Base, Progress, Stride, whole
 from Daddy.weights.replay import repair
 from Daddy.weights.resume import read_note, resume, take_note
 from Daddy.weights.settings import ExchangeSettings
@@ -101,8 +102,7 @@ class SharedExchange:
         if note is None:
             self._at.env_steps = -1
             return Adoption(base.version, copy(base.weights), f"joined at v{base.version}")
-        stale = self._settings.max_staleness
-        return resume(self._store, self._at, record, own, note, self._peer, stale)
+        return resume(self._store, self._at, record, own, note, self._peer, asked.max_staleness)
 
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
         """Offer progress since the last offer; totals are this peer's since its run began."""
@@ -114,15 +114,18 @@ class SharedExchange:
             self._tell("error", {"what": "publish", "reason": said})
         return said
 
-    def adopt(self, weights: StateDict) -> Adoption | None:
-        """Merge if it is due and nobody else does; a newer version, rebased, if there is one."""
+    def adopt(self, weights: StateDict, stride: Stride = whole) -> Adoption | None:
+        """Merge if it is due and nobody else does; a newer version, rebased, if there is one.
+
+        ``stride`` gets the weights that it comes to and says which to take instead, if not them.
+        """
         try:
             self._beat(left=False)
             self._merge()
             self._wait_for_commit()
             if self._store.newest() == self._at.base.version:
                 return None
-            return self._adopt_newest(copy(weights))
+            return self._adopt_newest(copy(weights), stride)
         except (OSError, DaddyError) as error:
             self._tell("error", {"what": "adopt", "reason": str(error)})
             return None
@@ -137,7 +140,7 @@ class SharedExchange:
 
     def bookkeeping(self) -> bytes:
         """What a successor needs besides the weights to go on."""
-        return take_note(self._at, self._run_id, self._incarnation).to_bytes()
+        return take_note(self._store, self._at, self._run_id, self._incarnation).to_bytes()
 
     def leave(self, reason: str) -> None:
         """Say goodbye, so that nobody waits for us; the last one merges what is left."""
@@ -259,29 +262,25 @@ class SharedExchange:
             self._clock.wait(never, POLL_S)
             self._merge()
 
-    def _adopt_newest(self, own: StateDict) -> Adoption | None:
+    def _adopt_newest(self, own: StateDict, stride: Stride) -> Adoption | None:
         at = self._at
         record, base = self._load_newest()
         if base.version <= at.base.version:
             return None
-        fate = self._fate_of_mine(record)
+        fate = fate_of(self._store, self._peer, self._incarnation, at.base.version, record)
         for number, (_, reason) in fate.refused.items():
             self._tell("state", {"state": "refused", "sequence": number, "reason": reason})
-        adoption = at.rebase(base, own, fate)
-        self._beat(left=False)
-        self._heal(record, base.weights)
+        adoption = at.rebase(base, own, fate, stride)
+        self._follow_up(record, base.weights)
         return adoption
 
-    def _fate_of_mine(self, newest: Version) -> Fate:
-        """What became of our offers between our base and ``newest``."""
-        author = f"{self._peer}/{self._incarnation}"
-        refused = {}
-        first = max(self._at.base.version + 1, newest.version - 255)
-        for number in range(first, newest.version + 1):
-            for one in self._store.version(number).refused:
-                if (one.peer, one.incarnation) == (self._peer, self._incarnation):
-                    refused[one.sequence] = (one.fault, one.reason)
-        return Fate(newest.consumed.get(author, [0])[0], refused)
+    def _follow_up(self, record: Version, state: StateDict) -> None:
+        """Nothing here may fail the adoption: from now on progress is counted from the new base."""
+        try:
+            self._beat(left=False)
+            self._heal(record, state)
+        except (OSError, DaddyError) as error:
+            self._tell("error", {"what": "adopt", "reason": str(error)})
 
     # -- signs of life
 

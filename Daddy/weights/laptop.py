@@ -13,10 +13,10 @@ from Daddy.core.clock import Clock
 from Daddy.core.files import sha256_hex, write_atomic
 from Daddy.core.names import check_peer
 from Daddy.weights.codec import decode, encode
+from Daddy.weights.fate import Fate
 from Daddy.weights.manifest import Contribution, Receipt
 from Daddy.weights.offers import box_name
 from Daddy.weights.polyak import StateDict, add, copy, is_finite
-from Daddy.weights.progress import Fate
 from Daddy.weights.pulled import PulledVersions
 from Daddy.weights.receipts import read_receipts
 

@@ -4,16 +4,28 @@ In one line: own weights = base + deltas offered but not yet merged + progress s
 the first two; an offer is own - anchor, so every bit of progress is offered exactly once, and on
 adoption what has not been merged is carried over to the new version instead of being dropped.
 
+Who goes only part of the way to a new version stands beside it. What lies between (``held_back``)
+is nobody's progress: the anchor is moved by it, or the next offer would pull all others back.
+
 Under the rule "polyak" an offer is own - base (absolute weights), and only progress since is
 carried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from Daddy.weights.fate import Fate
 from Daddy.weights.polyak import StateDict, add, copy, difference, is_finite
+
+Stride = Callable[[StateDict], StateDict]
+"""From the weights that an adoption comes to, to those that are taken: part of the way, or all."""
+
+
+def whole(weights: StateDict) -> StateDict:
+    """The stride of whoever goes all the way."""
+    return weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +46,6 @@ class Base:
     weights: StateDict
 
 
-@dataclass(frozen=True, slots=True)
-class Fate:
-    """What became of own offers: highest sequence judged, and [fault, reason] of those refused."""
-
-    judged: int
-    refused: Mapping[int, tuple[str, str]]
-
-
 @dataclass(slots=True)
 class Progress:
     """One process's book-keeping. Totals are the peer's since its run began; -1: not known yet."""
@@ -55,6 +59,7 @@ class Progress:
     optimizer_steps: int = 0
     unmerged: dict[int, StateDict] = field(default_factory=dict)
     blobs: dict[int, str] = field(default_factory=dict)
+    held_back: StateDict | None = None
 
     @classmethod
     def start(cls, base: Base, *, absolute: bool = False) -> Progress:
@@ -76,18 +81,19 @@ class Progress:
         self.env_steps, self.optimizer_steps = env_steps, optimizer_steps
         self.counted_steps = max(self.counted_steps, env_steps)
 
-    def rebase(self, base: Base, own: StateDict, fate: Fate) -> Adoption:
+    def rebase(self, base: Base, own: StateDict, fate: Fate, stride: Stride = whole) -> Adoption:
         """Move to ``base``; return the weights to go on with.
 
         Offers not judged yet stay on top, late ones become progress again, and a refusal for values
-        (or progress that is not finite) drops all progress: the new version is taken as it is.
+        (or progress that is not finite) drops all progress: the new version is taken as it is, all
+        the way. Else ``stride`` says how far.
         """
         since = difference(own, self.anchor)
         bad = [self._why(fate, n) for n in self.unmerged if self._fault(fate, n) == "values"]
         late = [delta for n, delta in self.unmerged.items() if self._fault(fate, n) == "late"]
         kept = {n: delta for n, delta in self.unmerged.items() if n > fate.judged}
         self.unmerged, self.blobs = kept, {n: self.blobs[n] for n in kept}
-        self.base = base
+        self.base, self.held_back = base, None
         self.anchor = base.weights if self.absolute else add(base.weights, *kept.values())
         if bad:
             self.drop_all()
@@ -97,11 +103,17 @@ class Progress:
                             "are not finite")  # fmt: skip
         carried = [] if self.absolute else late
         weights = add(self.anchor, since, *carried)
-        return Adoption(base.version, weights, f"adopted v{base.version}, rebased")
+        taken = stride(weights)
+        if taken is weights:
+            return Adoption(base.version, weights, f"adopted v{base.version}, rebased")
+        self.held_back = difference(taken, weights)
+        self.anchor = add(self.anchor, self.held_back)
+        return Adoption(base.version, taken, f"adopted v{base.version} part of the way, rebased")
 
     def drop_all(self) -> None:
         """Forget everything on top of the base."""
         self.unmerged, self.blobs, self.anchor = {}, {}, self.base.weights
+        self.held_back = None
 
     @staticmethod
     def _fault(fate: Fate, number: int) -> str:

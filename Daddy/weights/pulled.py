@@ -11,10 +11,11 @@ from pathlib import Path
 
 from Daddy.core.errors import WeightsError
 from Daddy.weights.codec import decode, schema_of
+from Daddy.weights.fate import Fate
 from Daddy.weights.local import Verified, newest_verified, read_frame, refuse_strange
 from Daddy.weights.manifest import Receipt
 from Daddy.weights.polyak import StateDict, copy
-from Daddy.weights.progress import Adoption, Base, Fate, Progress
+from Daddy.weights.progress import Adoption, Base, Progress, Stride, whole
 
 
 class PulledVersions:
@@ -55,8 +56,8 @@ class PulledVersions:
         del weights, env_steps, optimizer_steps
         return "nothing published: this laptop only plays"
 
-    def adopt(self, weights: StateDict) -> Adoption | None:
-        """A newer version, rebased on ``weights``, if one was pulled."""
+    def adopt(self, weights: StateDict, stride: Stride = whole) -> Adoption | None:
+        """A newer version, rebased on ``weights``, if one was pulled; ``stride`` says how far."""
         try:
             frame = read_frame(self._folder / "wan" / "HEAD.json")
             if frame is None or frame.version == self._at.base.version:
@@ -68,7 +69,7 @@ class PulledVersions:
         except WeightsError as error:
             self._warn(error.message)
             return None
-        return self._at.rebase(base, copy(weights), self._fate(base.version))
+        return self._at.rebase(base, copy(weights), self._fate(base.version), stride)
 
     def fleet_steps(self) -> int:
         """Environment steps of all contributors in the version taken over last."""

@@ -6,13 +6,15 @@ that wrote it went on to offer it, or its base is too old to be of use.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from Daddy.core.errors import WeightsError
+from Daddy.core.files import sha256_hex
 from Daddy.weights import offers
-from Daddy.weights.codec import decode
+from Daddy.weights.codec import decode, encode
 from Daddy.weights.manifest import Version
 from Daddy.weights.polyak import StateDict, add, copy, difference
 from Daddy.weights.progress import Adoption, Progress
@@ -33,6 +35,8 @@ class Note:
     env_steps: int
     counted_steps: int
     optimizer_steps: int
+    held_back: str = ""
+    """Hash of what was not taken of the last adoption, as a blob; "" where all was."""
 
     def to_bytes(self) -> bytes:
         """JSON with a format number."""
@@ -46,10 +50,11 @@ class Note:
             "env_steps": self.env_steps,
             "counted_steps": self.counted_steps,
             "optimizer_steps": self.optimizer_steps,
+            "held_back": self.held_back,
         }, sort_keys=True).encode()  # fmt: skip
 
 
-def take_note(progress: Progress, run_id: str, incarnation: str) -> Note:
+def take_note(store: Store, progress: Progress, run_id: str, incarnation: str) -> Note:
     """What a successor needs besides the weights."""
     return Note(
         run_id=run_id,
@@ -60,7 +65,18 @@ def take_note(progress: Progress, run_id: str, incarnation: str) -> Note:
         env_steps=progress.env_steps,
         counted_steps=progress.counted_steps,
         optimizer_steps=progress.optimizer_steps,
+        held_back=_keep(store, progress.held_back),
     )
+
+
+def _keep(store: Store, held_back: StateDict | None) -> str:
+    """Put what was not taken where a successor looks; one who does not find it goes all the way."""
+    if held_back is None:
+        return ""
+    data = encode(held_back)
+    with contextlib.suppress(OSError):
+        store.put_blob(data, "blob")
+    return sha256_hex(data)
 
 
 def read_note(data: bytes) -> Note | None:
@@ -76,6 +92,7 @@ def read_note(data: bytes) -> Note | None:
             env_steps=int(body["env_steps"]),
             counted_steps=int(body["counted_steps"]),
             optimizer_steps=int(body["optimizer_steps"]),
+            held_back=str(body.get("held_back", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -98,15 +115,17 @@ def resume(
         base = store.version(note.version)
         old = decode(store.get_blob(base.state), base.schema)
         offered = {n: decode(store.get_blob(sha), base.schema) for n, sha in note.unmerged.items()}
+        beside = [decode(store.get_blob(note.held_back), base.schema)] if note.held_back else []
     except WeightsError as error:
         reason = f"took v{newest.version}: {error.message}"
         return Adoption(newest.version, copy(progress.base.weights), reason)
     judged = newest.consumed.get(f"{peer}/{note.incarnation}", [0])[0]
     waiting = [delta for number, delta in offered.items() if number > judged]
     if newest.version == note.version and len(waiting) == len(offered):
-        progress.anchor = add(old, *waiting)
+        progress.anchor = add(old, *waiting, *beside)
+        progress.held_back = beside[0] if beside else None
         return Adoption(newest.version, own, f"resumed on v{newest.version}")
-    since = difference(own, add(old, *offered.values()))
+    since = difference(own, add(old, *offered.values(), *beside))
     progress.anchor = add(progress.base.weights, *waiting)
     reason = f"resumed from v{note.version}, rebased on v{newest.version}"
     return Adoption(newest.version, add(progress.anchor, since), reason)

@@ -14,6 +14,7 @@ from Daddy.core.paths import SharedPaths
 from Daddy.weights.durable import Hook, no_hook
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.polyak import StateDict
+from Daddy.weights.progress import Stride, whole
 from Daddy.weights.settings import ExchangeSettings
 
 
@@ -108,8 +109,8 @@ class Peer:
     def publish(self) -> str:
         return self.exchange.publish(self.weights, self.env_steps, self.updates)
 
-    def adopt(self) -> int | None:
-        adoption = self.exchange.adopt(self.weights)
+    def adopt(self, stride: Stride = whole) -> int | None:
+        adoption = self.exchange.adopt(self.weights, stride)
         if adoption is None:
             return None
         self.weights, self.version = dict(adoption.weights), adoption.version
