@@ -95,9 +95,11 @@ class Announced:
         """As the exchange; says which version it is."""
         return self._announce(self._exchange.begin(initial, resumed))
 
-    def adopt(self, weights: StateDict) -> Adoption | None:
+    def adopt(
+        self, weights: StateDict, stride: Callable[[StateDict], StateDict]
+    ) -> Adoption | None:
         """As the exchange; says which version it is and what became of contributions."""
-        adoption = self._exchange.adopt(weights)
+        adoption = self._exchange.adopt(weights, stride)
         self._tell_receipts()
         self._tell_warnings()
         return None if adoption is None else self._announce(adoption)

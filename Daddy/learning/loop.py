@@ -7,6 +7,8 @@ written to, and that every orderly end leaves a checkpoint.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from Daddy.core.seat import LEAVING
 from Daddy.learning import checkpoint as disk
 from Daddy.learning.ahead import LOADED
@@ -25,6 +27,10 @@ from Daddy.learning.session import (
     to_checkpoint,
 )
 from Daddy.learning.show import Show
+from Daddy.learning.stride import Follower, guard_critic
+
+if TYPE_CHECKING:
+    from Daddy.learning.ports import StateDict
 
 _ADOPT_SECONDS = 1.0
 """Shortest time between two looks for a newer version: a look costs a listing and a beat on NFS."""
@@ -77,16 +83,38 @@ def stop_reason(session: Session) -> tuple[str, str] | None:
     return ("drained", reason) if reason else None
 
 
-def adopt_newer(session: Session) -> None:
-    """Take over a newer version if there is one; the memory is played again under its weights."""
+def adopt_newer(session: Session, *, learns: bool = True) -> None:
+    """Take over a newer version if there is one; the memory is played again under its weights.
+
+    Who learns goes only as far as its policy stays alike; who only plays goes all the way.
+    """
     if not session.is_due("adopt", _ADOPT_SECONDS):
         return
     with session.timed("share_seconds"):
-        adoption = session.parts.exchange.adopt(session.weights())
+        follower = session.follower() if learns else None
+        adoption = session.parts.exchange.adopt(session.weights(), follower or _all_the_way)
         session.mark("adopt")
         if adoption is not None:
             take_over(session, adoption)
+            if follower is not None:
+                settle(session, follower)
             session.replay_memory()
+
+
+def _all_the_way(weights: StateDict) -> StateDict:
+    return weights
+
+
+def settle(session: Session, follower: Follower) -> None:
+    """Make good what a jump does to a learner, and write down how far it was."""
+    if follower.stride is None:  # the shared weights were taken as they are
+        return
+    share, kl = follower.stride.share, follower.stride.kl
+    fitted = guard_critic(session.parts.policy, follower.seen())
+    if share < 1.0:
+        session.learner.cool()
+    session.metrics.update({"adoption_share": share, "adoption_kl": kl})
+    write_state(session, "followed", share=share, kl=round(kl, 6), critic_fitted=fitted)
 
 
 def collect(session: Session) -> bool:

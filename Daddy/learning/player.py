@@ -29,7 +29,7 @@ def play(parts: Parts) -> Outcome:
     """Play the newest version until told to stop; adopt newer ones between rollouts."""
     session = begin(parts)
     while (stop := stop_reason(session)) is None:
-        adopt_newer(session)
+        adopt_newer(session, learns=False)
         if collect(session):
             session.counters.iterations += 1
             record(session)

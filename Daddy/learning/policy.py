@@ -58,13 +58,20 @@ class ActorCritic(nn.Module):
         self, observations: Mapping[str, Tensor], state: Tensor, starts: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """T steps of B sequences: (T, B, *shape) → logits (T, B, A), values (T, B), state."""
+        features, state = self.features(observations, state, starts)
+        return *self.judge(features), state
+
+    def features(
+        self, observations: Mapping[str, Tensor], state: Tensor, starts: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """What actor and critic judge by, (T, B, F) float32, and the next state."""
         steps, width = starts.shape
         flat = {key: value.flatten(0, 1) for key, value in observations.items()}
         features = self.encoder(flat).view(steps, width, -1)
         features, state = self._remember(features, state, starts)
-        return *self._judge(features.float()), state
+        return features.float(), state
 
-    def _judge(self, features: Tensor) -> tuple[Tensor, Tensor]:
+    def judge(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Logits and values in full precision, whatever the layers below were computed in.
 
         bfloat16 has eight bits: a value of 100 would be known to 0.5, a probability to 3 %.

@@ -26,6 +26,7 @@ from Daddy.learning.normalise import RewardNormaliser
 from Daddy.learning.parts import Parts
 from Daddy.learning.ppo import Learner
 from Daddy.learning.rollout import Rollout
+from Daddy.learning.stride import Follower
 
 if TYPE_CHECKING:
     from Daddy.learning.ports import StateDict
@@ -84,6 +85,15 @@ class Session:
         if any(not torch.equal(ours[name].cpu(), value) for name, value in weights.items()):
             self.rollout.filled = 0
         self.parts.policy.load_state_dict(weights)
+
+    def follower(self) -> Follower | None:
+        """What says how far to follow the shared weights; None until something was played."""
+        if not self.rollout.played:
+            return None
+        device = self.parts.device
+        return Follower(
+            self.parts.policy, self.weights(), lambda: self.rollout.last_sequence(device)
+        )
 
     @torch.inference_mode()
     def replay_memory(self) -> None:
@@ -165,6 +175,7 @@ def to_checkpoint(session: Session) -> Checkpoint:
         "workload": session.parts.workload,
         "num_envs": session.parts.vector.num_envs,
         "optimizer_steps": learner.optimizer.steps,
+        "cold": learner.cold,
         "normaliser": collector.normaliser.state(),
         "random": randomness.facts(),
         "version": session.version,
@@ -187,6 +198,7 @@ def restore(session: Session, checkpoint: Checkpoint) -> None:
     _check_kin(session, tensors, facts)
     session.take_weights(_named(tensors, "policy."))
     session.learner.optimizer.load(_named(tensors, "optimizer."), int(facts["optimizer_steps"]))
+    session.learner.cold = int(facts.get("cold", 0))
     session.term = max(session.term, checkpoint.term)  # terms began anew if leases were deleted
     session.learner.generator.set_state(tensors["random.shuffling"])
     session.collector.generator.set_state(tensors["random.playing"])

@@ -32,7 +32,10 @@ class NoExchange:
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:  # noqa: ARG002
         return "nothing published: collaboration is off"
 
-    def adopt(self, weights: StateDict) -> OwnWeights | None:  # noqa: ARG002
+    def adopt(
+        self, weights: StateDict, stride: Callable[[StateDict], StateDict]
+    ) -> OwnWeights | None:
+        del weights, stride
         return None
 
     def fleet_steps(self) -> int:

@@ -379,8 +379,11 @@ class Partner(NoExchange):
         self.resumed = resumed
         return OwnWeights(7, initial(), "newest")
 
-    def adopt(self, weights):
-        return self.offers.popleft() if self.offers else None
+    def adopt(self, weights, stride):
+        if not self.offers:
+            return None
+        offered = self.offers.popleft()
+        return replace(offered, weights=stride(offered.weights))
 
     def publish(self, weights, env_steps, optimizer_steps):
         self.published.append(env_steps)
@@ -397,9 +400,9 @@ def test_an_adopted_version_is_what_is_played_next(tmp_path):
     partner = Partner()
     parts = cartpole_parts(tmp_path, memory=16, exchange=partner)
     session = begin(parts)
-    new = {name: torch.ones_like(value) for name, value in session.weights().items()}
-    partner.offers.append(OwnWeights(8, new, "newer"))
     assert collect(session)
+    new = {name: value + 1e-4 for name, value in session.weights().items()}
+    partner.offers.append(OwnWeights(8, new, "newer"))
     session.counters.iterations = 1
     session.due["adopt"] = float("-inf")
     old_state = session.collector.state.clone()

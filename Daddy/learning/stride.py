@@ -1,0 +1,137 @@
+"""How far a learner goes along when the shared weights move: all the way, unless its policy would
+jump.
+
+PPO takes for granted that two policies in a row are alike. So the way is shortened until they are,
+by their KL divergence on what was seen last; the rate is warmed up again after a shortened one, and
+a critic that is far off afterwards is fitted to the returns that are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import sqrt
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from Daddy.learning.policy import ActorCritic
+    from Daddy.learning.ports import StateDict
+    from Daddy.learning.rollout import Minibatch
+
+SHARES = (1.0, 0.5, 0.25, 0.1)
+"""Shares of the way that are tried, in this order."""
+MOST_KL = 0.05
+"""Nats between the policy before and after. Healthy adoptions of four learners lie at 0.002 to
+0.008 in our pilot, those that hurt above 0.1: it acts in trouble only."""
+WORSE = 1.5
+"""How many times the critic's error may grow before its last layer is fitted anew."""
+RIDGE = 1e-2
+"""Weight of staying where one is, as a share of the features' mean square, in that fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stride:
+    """A share of the way, and the KL divergence in nats from the policy before to that after."""
+
+    share: float
+    kl: float
+
+
+def longest(divergence: Callable[[float], float]) -> Stride:
+    """The longest stride whose `divergence` is small enough; the shortest where none is."""
+    kl = float("nan")
+    for share in SHARES:
+        kl = divergence(share)
+        if kl <= MOST_KL:
+            return Stride(share, kl)
+    return Stride(SHARES[-1], kl)
+
+
+def between(own: StateDict, other: StateDict, share: float) -> StateDict:
+    """`share` of the way from `own` to `other`; what is counted, not learnt, is the other's."""
+    return {
+        name: torch.lerp(one, other[name], share) if one.is_floating_point() else other[name]
+        for name, one in own.items()
+    }
+
+
+@torch.inference_mode()
+def log_probs(policy: ActorCritic, weights: StateDict, batch: Minibatch) -> Tensor:
+    """What the policy would do with these weights on `batch`: (T, B, A), whatever it holds now."""
+    from torch.func import functional_call  # a tenth of a second that a boot need not wait for
+
+    device = batch.starts.device
+    there = {name: one.to(device) for name, one in weights.items()}
+    seen = (batch.observations, batch.state, batch.starts)
+    logits, _, _ = functional_call(policy, there, seen)
+    return torch.log_softmax(logits, -1)
+
+
+def divergence(before: Tensor, after: Tensor) -> float:
+    """Mean KL divergence in nats from the first policy to the second; arguments (..., A)."""
+    return float((before.exp() * (before - after)).sum(-1).mean())
+
+
+def error(values: Tensor, targets: Tensor) -> float:
+    """Root mean square of a critic's error."""
+    return sqrt(float((values - targets).square().mean()))
+
+
+@dataclass
+class Follower:
+    """One adoption by a learner that holds `own`; `seen` gives what it saw last.
+
+    `stride` tells how far it went, None where nobody asked.
+    """
+
+    policy: ActorCritic
+    own: StateDict
+    seen: Callable[[], Minibatch]
+    stride: Stride | None = None
+
+    def __call__(self, offered: StateDict) -> StateDict:
+        """The weights to take: `offered`, or what lies on the way to them."""
+        batch = self.seen()
+        before = log_probs(self.policy, self.own, batch)
+
+        def jump(share: float) -> float:
+            there = between(self.own, offered, share)
+            return divergence(before, log_probs(self.policy, there, batch))
+
+        self.stride = longest(jump)
+        share = self.stride.share
+        return offered if share == 1.0 else between(self.own, offered, share)
+
+
+@torch.no_grad()
+def guard_critic(policy: ActorCritic, batch: Minibatch) -> bool:
+    """Fit the critic anew if it knows the returns of `batch` much less well than when it was
+    played; whether that was so.
+    """
+    features, _ = policy.features(batch.observations, batch.state, batch.starts)
+    _, values = policy.judge(features)
+    if error(values, batch.targets) <= WORSE * error(batch.values, batch.targets):
+        return False
+    fit_critic(policy, features.flatten(0, 1), batch.targets.flatten())
+    return True
+
+
+@torch.no_grad()
+def fit_critic(policy: ActorCritic, features: Tensor, targets: Tensor) -> None:
+    """Move the critic's last layer to what was returned, no further than the ridge lets it.
+
+    features (S, F), targets (S,), both of the same S samples.
+    """
+    ones = torch.ones(len(features), 1, device=features.device)
+    known = torch.cat([features, ones], -1).double()
+    head = torch.cat([policy.critic.weight[0], policy.critic.bias]).double()
+    square = known.T @ known
+    stay = RIDGE * float(square.diagonal().mean())
+    lack = known.T @ (targets.double() - known @ head)
+    square.diagonal().add_(stay)
+    head += torch.linalg.solve(square, lack)
+    policy.critic.weight.copy_(head[None, :-1])
+    policy.critic.bias.copy_(head[-1:])

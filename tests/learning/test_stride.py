@@ -1,0 +1,159 @@
+"""How far a learner follows: measured on its own policy, and made good where it was a jump."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+import torch
+
+from Daddy.learning import stride
+from Daddy.learning.cartpole import CartPole
+from Daddy.learning.loop import adopt_newer, begin, checkpoint, collect, estimate, update
+from Daddy.learning.policy import make_policy
+from Daddy.learning.solo import NoExchange, OwnWeights
+from tests.learning.helpers import Notebook, Place, cartpole_parts
+
+
+class Jumps(NoExchange):
+    """Offers, at every look, weights that are `by` away in the actor."""
+
+    def __init__(self, by):
+        self.by, self.version, self.offered = by, 0, None
+
+    def adopt(self, weights, stride):
+        self.version += 1
+        moved = {name: value.clone() for name, value in weights.items()}
+        moved["actor.weight"][0] += self.by
+        self.offered = moved
+        return OwnWeights(self.version, stride(moved), "newer")
+
+
+def played(path, by, **options):
+    """A session that has learnt once and looks at the exchange next."""
+    session = begin(cartpole_parts(path, exchange=Jumps(by), **options))
+    assert collect(session)
+    estimate(session)
+    update(session)
+    session.due["adopt"] = float("-inf")
+    return session
+
+
+@torch.no_grad()
+def judged(policy, batch):
+    return policy(batch.observations, batch.state, batch.starts)[1]
+
+
+@pytest.mark.parametrize(
+    ("kls", "share"),
+    [([0.05], 1.0), ([0.06, 0.01], 0.5), ([9, 9, 0.05], 0.25), ([9, 9, 9, 9], 0.1)],
+)
+def test_the_longest_stride_that_leaves_the_policy_alike(kls, share):
+    left = list(kls)
+    found = stride.longest(lambda _: left.pop(0))
+    assert (found.share, found.kl) == (share, kls[-1])
+
+
+def test_a_divergence_that_is_no_number_counts_as_too_much():
+    assert stride.longest(lambda share: float("nan") if share > 0.2 else 0.0).share == 0.1
+
+
+def test_the_divergence_is_that_of_the_two_distributions():
+    p, q = torch.tensor([[0.5, 0.5]]), torch.tensor([[0.9, 0.1]])
+    by_hand = 0.5 * (torch.log(torch.tensor(0.5 / 0.9)) + torch.log(torch.tensor(0.5 / 0.1)))
+    assert stride.divergence(p.log(), q.log()) == pytest.approx(float(by_hand))
+
+
+def test_half_of_the_way_is_half_of_every_weight_and_all_of_what_is_counted():
+    own = {"w": torch.tensor([1.0, 2.0]), "n": torch.tensor([3])}
+    there = stride.between(own, {"w": torch.tensor([3.0, 0.0]), "n": torch.tensor([9])}, 0.5)
+    assert torch.equal(there["w"], torch.tensor([2.0, 1.0]))
+    assert torch.equal(there["n"], torch.tensor([9]))
+
+
+@pytest.mark.parametrize("memory", [0, 16])
+def test_newer_weights_that_are_alike_are_taken_as_they_are(tmp_path, memory):
+    session = played(tmp_path, 1e-4, memory=memory)
+    adopt_newer(session)
+    offered = session.parts.exchange.offered
+    assert all(torch.equal(one, offered[name]) for name, one in session.weights().items())
+    assert session.metrics["adoption_share"] == 1.0
+    assert 0.0 <= session.metrics["adoption_kl"] < stride.MOST_KL
+    assert session.learner.cold == 0
+
+
+@pytest.mark.parametrize("memory", [0, 16])
+def test_a_policy_that_would_jump_goes_part_of_the_way(tmp_path, memory):
+    session = played(tmp_path, 3.0, memory=memory)
+    own = session.weights()
+    batch = session.rollout.last_sequence(session.parts.device)
+    before = stride.log_probs(session.parts.policy, own, batch)
+    adopt_newer(session)
+    share, offered = session.metrics["adoption_share"], session.parts.exchange.offered
+    assert share in stride.SHARES[1:]
+    now = session.weights()
+    there = stride.between(own, offered, share)
+    assert all(torch.equal(now[name], one) for name, one in there.items() if "critic" not in name)
+    with torch.inference_mode():
+        logits, *_ = session.parts.policy(batch.observations, batch.state, batch.starts)
+    measured = stride.divergence(before, torch.log_softmax(logits, -1))
+    assert measured == pytest.approx(session.metrics["adoption_kl"], rel=1e-3)
+    assert measured <= stride.MOST_KL or share == stride.SHARES[-1]
+
+
+def test_who_only_plays_goes_all_the_way(tmp_path):
+    session = played(tmp_path, 3.0)
+    adopt_newer(session, learns=False)
+    offered = session.parts.exchange.offered
+    assert all(torch.equal(one, offered[name]) for name, one in session.weights().items())
+    assert "adoption_share" not in session.metrics
+
+
+def test_after_a_jump_the_rate_is_warmed_up_again(tmp_path):
+    session = played(tmp_path, 3.0)
+    adopt_newer(session)
+    rates = [session.learner._warmed(1.0) for _ in range(12)]
+    assert rates[0] == pytest.approx(1 / 11)
+    assert all(after > before for before, after in pairwise(rates[:11]))
+    assert rates[10:] == [1.0, 1.0]
+
+
+def test_a_stop_while_the_rate_is_warmed_up_changes_nothing(tmp_path):
+    session = played(tmp_path, 3.0)
+    adopt_newer(session)
+    session.learner._warmed(1.0)
+    checkpoint(session)
+    again = begin(cartpole_parts(tmp_path, place=Place(term=2)))
+    assert again.learner.cold == session.learner.cold > 0
+
+
+def test_a_critic_that_is_far_off_is_fitted_to_what_was_returned(tmp_path):
+    session = played(tmp_path, 0.0, memory=16)
+    batch = session.rollout.last_sequence(session.parts.device)
+    policy = session.parts.policy
+    assert not stride.guard_critic(policy, batch)
+    with torch.no_grad():
+        policy.critic.weight += 5.0
+    bad = judged(policy, batch)
+    assert stride.guard_critic(policy, batch)
+    good = judged(policy, batch)
+    assert stride.error(good, batch.targets) < 0.5 * stride.error(bad, batch.targets)
+
+
+def test_the_fit_finds_the_layer_that_made_the_returns():
+    env = CartPole()
+    policy = make_policy(env.observation_space, 2, 8, 0)
+    features = torch.randn(512, 8, generator=torch.Generator().manual_seed(1))
+    truth = torch.linspace(-1, 1, 8)
+    stride.fit_critic(policy, features, features @ truth + 0.5)
+    assert torch.allclose(policy.critic.weight[0], truth, atol=0.05)
+    assert policy.critic.bias.item() == pytest.approx(0.5, abs=0.05)
+
+
+def test_how_far_it_went_is_written_down(tmp_path):
+    notebook = Notebook()
+    session = played(tmp_path, 3.0, events=notebook)
+    adopt_newer(session)
+    ((_, told),) = notebook.states("followed")
+    assert told["share"] == session.metrics["adoption_share"]
+    assert told["kl"] == pytest.approx(session.metrics["adoption_kl"], abs=1e-6)
