@@ -1,4 +1,5 @@
-"""Progress of a transfer, for people: nothing for the first two seconds, then a line a second.
+"""Progress of a transfer, for people: nothing for the first two seconds, then a line a second; one
+every half minute where nobody sits before it (a log).
 
 rsync's own display differs between its flavours, so what has arrived is read from the folder.
 """
@@ -14,7 +15,7 @@ from pathlib import Path
 from Daddy.core.clock import Clock
 
 QUIET_S = 2.0
-STEP_S = 1.0
+STEP_S, LOG_STEP_S = 1.0, 30.0
 MEGA = 1e6
 
 
@@ -23,6 +24,7 @@ def shown(label: str, total: int, clock: Clock, arriving: Path | None = None) ->
     """Show progress of the body on stderr; ``arriving`` is the folder that grows, if it is here."""
     stop = threading.Event()
     before = folder_bytes(arriving) if arriving else 0
+    step_s = STEP_S if sys.stderr.isatty() else LOG_STEP_S
 
     def tell() -> None:
         begun = clock.monotonic()
@@ -31,7 +33,7 @@ def shown(label: str, total: int, clock: Clock, arriving: Path | None = None) ->
         while True:
             done = folder_bytes(arriving) - before if arriving else None
             _print(label, done, total, clock.monotonic() - begun)
-            if clock.wait(stop, STEP_S):
+            if clock.wait(stop, step_s):
                 break
         if sys.stderr.isatty():
             print(file=sys.stderr)
