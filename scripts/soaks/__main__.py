@@ -23,7 +23,7 @@ def _interrupt(*_: object) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the named soak; Ctrl-C and TERM end it and everything it started."""
     parser = argparse.ArgumentParser(prog="scripts/soak", description=__doc__)
-    parser.add_argument("name", choices=("slurm", "link"))
+    parser.add_argument("name", choices=("slurm", "link", "laptops"))
     parser.add_argument("--minutes", type=float, default=20.0, help="how long it lasts")
     parser.add_argument("--seed", type=int, default=1, help="of the times and kinds of faults")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")

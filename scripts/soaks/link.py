@@ -21,6 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from cluster.sandbox.login_texts import HOME_LINK
 from Daddy.core.clock import SystemClock
 from Daddy.core.config import CHECKOUT
 from Daddy.core.errors import SchedulerError
@@ -29,7 +32,6 @@ from Daddy.core.paths import SharedPaths
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.local import read_frame
 from Daddy.weights.settings import ExchangeSettings
-from cluster.sandbox.login_texts import HOME_LINK
 from scripts.demonstration.login_node import LoginNode, lower_login_node, raise_login_node
 
 KBIT_S, DELAY_MS = 340.0, 150.0
@@ -83,10 +85,8 @@ class Cluster:
     """The run's side: one learner that commits a version whenever it is told to."""
 
     def __init__(self, shared: Path, seed: int) -> None:
-        import torch
-
         self._dice = torch.Generator().manual_seed(seed)
-        self._torch, self._steps = torch, 0
+        self._steps = 0
         settings = ExchangeSettings(run="soak", workload="soak", period_s=0.0)
         facts = (SharedPaths(shared), "slot-0", new_incarnation(), settings)
         self._exchange = SharedExchange(*facts, SystemClock(), _Quiet())
@@ -99,7 +99,7 @@ class Cluster:
         """One version more, as far from the last as an optimizer goes meanwhile."""
         far = _RATE * math.sqrt(_STEPS)
         moved = {
-            name: one + far * self._torch.randn(one.shape, generator=self._dice)
+            name: one + far * torch.randn(one.shape, generator=self._dice)
             for name, one in self.weights.items()
         }
         self._steps += 1_000

@@ -29,6 +29,8 @@ DOORS = {
         "scripts/benches/_cartpole_*.py",
         "scripts/benches/conformance.py",
         "scripts/benches/train.py",
+        "scripts/soaks/hostile.py",
+        "scripts/soaks/link.py",
     ],
     "stable_baselines3": [
         "scripts/benches/_cartpole_peers.py",

@@ -1,0 +1,108 @@
+"""What a laptop hands in that has turned hostile: one contribution of each kind.
+
+Each is an attack that a merger must survive without a word of it entering a version. They carry a
+process start of their own, so that a commit record tells which of them got in.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from Daddy.core.files import sha256_hex, to_json
+from Daddy.weights.codec import encode
+from Daddy.weights.manifest import Contribution, Keyframe
+from Daddy.weights.offers import box_name
+from Daddy.weights.polyak import StateDict
+
+SPARSE_BYTES = 10 << 30
+_SMALL = 1e-4
+
+
+@dataclass(frozen=True)
+class Attack:
+    """Files to lay into a box, by name, and the process start that they claim."""
+
+    name: str
+    incarnation: str
+    files: Mapping[str, bytes]
+    sparse: str = ""
+    """Name of a file of 10 GiB that takes no room, made over there."""
+    welcome: int = 0
+    """How many inputs of that process start a run may hold: one, where it is a fair one twice."""
+
+
+def touching(path: Path) -> bytes:
+    """A pickle, written by hand, that leaves a file behind when somebody loads it."""
+    return f"cposix\nsystem\n(S'touch {path}'\ntR.".encode()
+
+
+class Forge:
+    """Makes attacks against the run whose newest version a laptop has pulled."""
+
+    def __init__(self, peer: str, frame: Keyframe, weights: StateDict, proof: Path) -> None:
+        self._peer, self._frame, self._weights, self._proof = peer, frame, weights, proof
+
+    def all(self) -> list[Attack]:
+        """One of each kind."""
+        fair = encode(self._delta(), half=True)
+        nan = {name: one / 0.0 * 0.0 for name, one in self._delta().items()}
+        named = {"../../../../tmp/x": torch.zeros(3), **self._delta()}
+        bad = touching(self._proof)
+        return [
+            self._attack("not finite", "bad00001", encode(nan, half=True)),
+            self._attack("another run", "bad00002", fair, run_id="0123456789abcdef"),
+            self._again("the same twice", "bad00003", fair),
+            self._sparse("ten gibibytes that are none", "bad00004"),
+            self._attack("a tensor that climbs", "bad00005", encode(named, half=True)),
+            self._climbing("a file that climbs", "bad00006", fair),
+            self._attack("a pickle", "bad00007", bad),
+            Attack("a pickle as record", "bad00008", {f"bad00008-000001-{'0' * 12}.json": bad}),
+            self._attack("a whole run's steps", "bad00009", fair, env_steps=1 << 40),
+            self._attack("a slot's name", "bad0000a", fair, peer="slot-0"),
+        ]
+
+    def _delta(self) -> StateDict:
+        return {name: torch.full_like(one, _SMALL) for name, one in self._weights.items()}
+
+    def _offer(self, incarnation: str, data: bytes, size: int, **lies: object) -> Contribution:
+        frame = self._frame
+        offer = Contribution(
+            run_id=frame.run_id,
+            schema=frame.schema,
+            peer=self._peer,
+            incarnation=incarnation,
+            sequence=1,
+            blob=sha256_hex(data),
+            size=size,
+            base_version=frame.version,
+            base_state=frame.state,
+            env_steps=1_000,
+            new_steps=1_000,
+            optimizer_steps=100,
+        )
+        return dataclasses.replace(offer, **lies)  # type: ignore[arg-type]
+
+    def _attack(self, name: str, incarnation: str, data: bytes, **lies: object) -> Attack:
+        offer = self._offer(incarnation, data, len(data), **lies)
+        stem = box_name(offer)
+        return Attack(name, incarnation, {f"{stem}.st": data, f"{stem}.json": offer.to_bytes()})
+
+    def _again(self, name: str, incarnation: str, data: bytes) -> Attack:
+        """Fair in itself; whoever pushes lays it down a second time."""
+        return dataclasses.replace(self._attack(name, incarnation, data), welcome=1)
+
+    def _sparse(self, name: str, incarnation: str) -> Attack:
+        offer = self._offer(incarnation, b"", SPARSE_BYTES)
+        stem = box_name(offer)
+        return Attack(name, incarnation, {f"{stem}.json": offer.to_bytes()}, sparse=f"{stem}.st")
+
+    def _climbing(self, name: str, incarnation: str, data: bytes) -> Attack:
+        facts = dataclasses.asdict(self._offer(incarnation, data, len(data)))
+        record = to_json({"format": 1, **facts, "peer": "../../peers/slot-0"})
+        stem = f"{incarnation}-000001-{facts['blob'][:12]}"
+        return Attack(name, incarnation, {f"..{stem}.st": data, f"{stem}.json": record})

@@ -1,0 +1,238 @@
+"""Two laptops contribute while four jobs train and are handed over; then one turns hostile.
+
+Two homes, two keys, two users of a real sshd; ``sync_weights.sh`` and ``run_actors_only`` as people
+type them. Judged by the commit records and the receipts: what both handed in must have entered,
+nothing hostile may have, and the run must go on earning what it earned.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from Daddy.core import machine, process
+from Daddy.core.config import CHECKOUT, load, run_paths
+from Daddy.core.errors import SchedulerError
+from Daddy.core.events import read_events
+from Daddy.core.paths import RunPaths, SharedPaths
+from Daddy.weights.codec import decode
+from Daddy.weights.history import read_history
+from Daddy.weights.local import newest_verified
+from Daddy.weights.manifest import Version
+from Daddy.weights.receipts import read_receipts
+from scripts.demonstration.stage import Stage
+from scripts.soaks.hostile import SPARSE_BYTES, Attack, Forge
+
+SITE = "demo"
+BOOT_S, GRACE_S, SIEGE_S = 180.0, 10.0, 90.0
+KEPT_RETURN = 0.8
+"""Share of the mean return that must be left a minute and a half after the attacks."""
+
+
+@dataclass
+class Laptop:
+    """One person's machine: a name, a home, a login of the sandbox's."""
+
+    name: str
+    login: str
+    home: Path
+    stage: Stage
+
+    @property
+    def shared(self) -> Path:
+        return self.home / "shared_weights"
+
+    def start(self, who: str) -> None:
+        """What its person types, in two terminals."""
+        script = str(CHECKOUT / "Daddy" / "cluster" / "sync_weights.sh")
+        self._type("sync", [script, "bidirectional", "", str(self.shared), "5"], who)
+        play = [sys.executable, "-m", "Daddy.run_actors_only", "--shared-dir", str(self.shared)]
+        play += ["--contribute", "--num-envs", "4", "--device", "cpu", "--cartridge"]
+        play += ["--user-id", self.name, "--run-dir", str(self.home / "run")]
+        self._type("play", [*play, "--wait-seconds", "180"], who)
+
+    def _type(self, what: str, argv: Sequence[str], who: str) -> None:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("SYNC_")}
+        env = {
+            **kept,
+            "HOME": str(self.home),
+            "PATH": self.stage.node.path,
+            "DADDY_PYTHON": sys.executable,
+            "SYNC_CLUSTER_HOST": self.login,
+            "SYNC_CLUSTER_USER": who,
+            "SYNC_SSH_CONFIG": self.stage.node.ssh_config,
+            "SYNC_REMOTE_DIR": str(self.stage.run.shared_weights),
+        }
+        log = self.home / f"{what}.log"
+        self.processes.append(process.start(argv, log_path=log, env=env, cwd=CHECKOUT))
+
+    def __post_init__(self) -> None:
+        self.processes: list[machine.ProcessId] = []
+        self.home.mkdir(parents=True)
+
+    def end(self) -> None:
+        """Close the lid."""
+        for one in self.processes:
+            machine.end_tree(one, GRACE_S)
+        self.processes.clear()
+
+    def receipts(self) -> Counter[str]:
+        """Accepted, or why not; how many of each."""
+        found = read_receipts(self.shared, self.name)
+        return Counter("accepted" if one.accepted else one.reason for one in found)
+
+    def lay(self, attack: Attack) -> None:
+        """Push an attack's files as this laptop's own user, past our own software."""
+        folder = self.home / "hostile"
+        folder.mkdir(exist_ok=True)
+        for name, data in attack.files.items():
+            (folder / name).write_bytes(data)
+        box = f"{self.stage.run.shared_weights}/inbox/{self.name}"
+        if attack.sparse:
+            self._over_there(f"truncate -s {SPARSE_BYTES} {box}/{attack.sparse}")
+        names = [str(folder / name) for name in sorted(attack.files, reverse=True)]
+        ssh = f"ssh -F {self.stage.node.ssh_config}"
+        self._run(["rsync", "-e", ssh, *names, f"{self.login}:{box}/"])
+
+    def _over_there(self, command: str) -> None:
+        self._run(["ssh", "-F", self.stage.node.ssh_config, self.login, command])
+
+    def _run(self, argv: Sequence[str]) -> None:
+        env = {**os.environ, "PATH": self.stage.node.path}
+        done = process.run(argv, 60.0, env=env)
+        if done.returncode:
+            raise SchedulerError(f"{argv[0]} failed: {done.stderr.strip()[-300:]}")
+
+
+def run(minutes: float, seed: int, keep: Path | None) -> dict[str, Any]:
+    """Contribute for so long, then attack; the figures. ``seed`` is not used: chance is real."""
+    del seed
+    with tempfile.TemporaryDirectory(prefix="daddy-soak-") as temporary:
+        folder = keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o755)
+        shutil.rmtree(folder / "run", ignore_errors=True)
+        paths = run_paths(load(None, {"run_dir": str(folder / "run")}, {}, SITE))
+        paths.events.mkdir(parents=True)
+        with Stage(paths, SITE, slurm=False, headless=True) as stage:
+            stage.raise_login_node()
+            if not stage.node.by_ssh or not stage.node.facts.get("friend"):
+                raise SchedulerError("this soak needs two users of an sshd", "run it as root")
+            laptops = _laptops(stage, folder)
+            try:
+                return _siege(stage, laptops, minutes * 60.0)
+            finally:
+                for one in laptops:
+                    one.end()
+
+
+def _laptops(stage: Stage, folder: Path) -> list[Laptop]:
+    shutil.rmtree(folder / "homes", ignore_errors=True)
+    return [
+        Laptop("anna", "login", folder / "homes" / "anna", stage),
+        Laptop("ben", "friend", folder / "homes" / "ben", stage),
+    ]
+
+
+def _siege(stage: Stage, laptops: list[Laptop], seconds: float) -> dict[str, Any]:
+    stage.start_controller(9999)
+    shared = SharedPaths(stage.run.shared_weights)
+    _wait_for(shared.run.exists, "no job wrote the run's card")
+    box = shared.inbox / "ben"  # what an owner does for a friend with an account of his own
+    box.mkdir(parents=True, exist_ok=True)
+    box.chmod(0o777)
+    for one, key in zip(laptops, ("user", "friend"), strict=True):
+        one.start(str(stage.node.facts[key]))
+    _let_pass(seconds, "contributing", laptops)
+    received = {one.name: one.receipts() for one in laptops}
+    before, hostile = _mean_return(stage.run), laptops[1]
+    hostile.end()
+    attacks, proof = _attacks(hostile), hostile.home / "unpickled"
+    for attack in [*attacks, *(one for one in attacks if one.welcome)]:
+        hostile.lay(attack)
+    _let_pass(SIEGE_S, "under attack", laptops)
+    figures = _figures(stage, received, attacks, before)
+    figures["broken"] += ["a pickle was loaded"] * proof.exists()
+    stage.stop_controller()
+    return figures
+
+
+def _attacks(hostile: Laptop) -> list[Attack]:
+    newest = newest_verified(hostile.shared)
+    if newest is None:
+        raise SchedulerError("the second laptop has pulled no version")
+    weights = decode(newest.data, newest.frame.schema)
+    return Forge(hostile.name, newest.frame, weights, hostile.home / "unpickled").all()
+
+
+def _figures(
+    stage: Stage, received: dict[str, Counter[str]], attacks: list[Attack], before: float
+) -> dict[str, Any]:
+    versions = read_history(SharedPaths(stage.run.shared_weights)).versions
+    after = _mean_return(stage.run)
+    entered = Counter(one.incarnation for version in versions for one in version.inputs)
+    inside = [one.name for one in attacks if entered[one.incarnation] > one.welcome]
+    broken = [f"{name} entered a version" for name in inside]
+    broken += [f"nothing of {name} was accepted" for name, of in received.items()
+               if not of["accepted"]]  # fmt: skip
+    broken += ["the return fell"] if after < KEPT_RETURN * before else []
+    return {
+        "versions": len(versions) - 1,
+        "jobs": len({one.incarnation for version in versions for one in version.inputs
+                     if one.peer.startswith("slot-")}),
+        "receipts": {name: dict(of) for name, of in received.items()},
+        "share": {name: _share(versions, name) for name in received},
+        "refused": {one.name: _refusal(versions, one) for one in attacks},
+        "mean_return": {"before": round(before, 2), "after": round(after, 2)},
+        "broken": broken,
+    }  # fmt: skip
+
+
+def _share(versions: Sequence[Version], peer: str) -> float:
+    """Of all that moved the weights, the part that came from one peer."""
+    shares = [(one.peer, one.share) for version in versions for one in version.inputs]
+    total = sum(share for _, share in shares)
+    return round(sum(share for name, share in shares if name == peer) / max(total, 1e-9), 4)
+
+
+def _refusal(versions: Sequence[Version], attack: Attack) -> str:
+    said = [one.reason for version in versions for one in version.refused
+            if one.incarnation == attack.incarnation]  # fmt: skip
+    return said[-1] if said else "never read" if not attack.welcome else "counted once"
+
+
+def _mean_return(run: RunPaths, newest: int = 60) -> float:
+    """Of the newest episodes of all learners."""
+    rows = [
+        (event["ts"], value)
+        for event in read_events(run.events, "learner-*.jsonl")
+        if event["event"] == "result"
+        for value in event["data"].get("returns", [])
+    ]
+    values = [value for _, value in sorted(rows)[-newest:]]
+    return statistics.mean(values) if values else 0.0
+
+
+def _let_pass(seconds: float, what: str, laptops: list[Laptop]) -> None:
+    until = time.monotonic() + seconds
+    while (left := until - time.monotonic()) > 0:
+        said = ", ".join(f"{one.name} {dict(one.receipts())}" for one in laptops)
+        print(f"  {what}, {left:.0f} s left: {said}", file=sys.stderr, flush=True)
+        time.sleep(min(15.0, left))
+
+
+def _wait_for(ready: Callable[[], bool], said: str) -> None:
+    until = time.monotonic() + BOOT_S
+    while not ready():
+        if time.monotonic() > until:
+            raise SchedulerError(f"{said} within {BOOT_S:.0f} s")
+        time.sleep(0.5)

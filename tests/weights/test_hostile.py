@@ -1,0 +1,74 @@
+"""What the soak `laptops` throws at a run, against a real merger in one process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from Daddy.core.paths import SharedPaths
+from Daddy.weights.codec import decode
+from Daddy.weights.history import read_history
+from Daddy.weights.local import newest_verified
+from scripts.soaks.hostile import SPARSE_BYTES, Forge, touching
+from tests.weights.helpers import ToldClock
+from tests.weights.test_inbox import Cluster
+
+
+@pytest.fixture
+def besieged(tmp_path):
+    """A cluster some versions old, and one attack of each kind in the box of ben."""
+    cluster = Cluster(tmp_path, ToldClock())
+    for _ in range(3):
+        cluster.merge()
+    newest = newest_verified(cluster.local)
+    weights = decode(newest.data, newest.frame.schema)
+    attacks = Forge("ben", newest.frame, weights, tmp_path / "unpickled").all()
+    box = cluster.root / "inbox" / "ben"
+    box.mkdir(parents=True)
+    return cluster, box, attacks
+
+
+def lay(box, attack):
+    for name, data in attack.files.items():
+        (box / name).write_bytes(data)
+    if attack.sparse:
+        with (box / attack.sparse).open("wb") as stream:
+            stream.truncate(SPARSE_BYTES)
+
+
+def test_nothing_hostile_enters_and_what_is_fair_counts_once(besieged, tmp_path):
+    cluster, box, attacks = besieged
+    outside = {path for path in tmp_path.rglob("*") if "shared" not in path.parts}
+    for _ in range(2):
+        for attack in attacks:
+            lay(box, attack)
+        for _ in range(3):
+            cluster.merge()
+    versions = read_history(SharedPaths(cluster.root)).versions
+    entered = Counter(one.incarnation for version in versions for one in version.inputs)
+    assert {one.name: entered[one.incarnation] for one in attacks} == {
+        one.name: one.welcome for one in attacks
+    }
+    assert not (tmp_path / "unpickled").exists()
+    assert {path for path in tmp_path.rglob("*") if "shared" not in path.parts} == outside
+
+
+def test_of_the_ten_gibibytes_nothing_is_kept(besieged):
+    cluster, box, attacks = besieged
+    (sparse,) = (one for one in attacks if one.sparse)
+    lay(box, sparse)
+    cluster.merge()
+    cluster.merge()
+    held = [path.stat() for path in cluster.root.rglob("*") if path.is_file()]
+    assert sum(one.st_blocks * 512 for one in held) < 10 << 20
+
+
+def test_the_pickle_would_bite(tmp_path):
+    """Else its harmlessness would prove nothing."""
+    loader = "import pickle, sys; pickle.loads(sys.stdin.buffer.read())"
+    bad = touching(tmp_path / "bitten")
+    subprocess.run([sys.executable, "-c", loader], input=bad, check=True, timeout=30)
+    assert (tmp_path / "bitten").exists()
