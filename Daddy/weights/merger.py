@@ -218,7 +218,7 @@ class Merger:
             for author, pair in head.consumed.items()
             if pair[1] > horizon or author in here
         }
-        for one in judged:
+        for one in sorted(judged, key=lambda one: one.found.key):  # the highest is noted last
             kept[one.found.offer.author] = (one.found.offer.sequence, number)
         return kept
 

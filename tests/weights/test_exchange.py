@@ -322,6 +322,22 @@ def test_a_blob_that_never_comes_is_given_up_and_its_progress_offered_again(tmp_
     assert close(author.weights, shifted(shared, 1.0))
 
 
+def test_one_refused_and_a_later_one_admitted_in_one_version_are_both_done_with(tmp_path, clock):
+    author, other = begin(tmp_path, "slot-0", clock), begin(tmp_path, "slot-1", clock)
+    begin(tmp_path, "slot-2", clock)
+    for seed in (1, 2):
+        author.learn(seed)
+        author.publish()
+        if seed == 1:
+            spoil(tmp_path, "flipped")
+    other.learn(3)
+    other.publish()
+    version = newest(tmp_path)
+    assert [(one.peer, one.sequence) for one in version.refused] == [("slot-0", 1)]
+    assert ("slot-0", 2) in [(one.peer, one.sequence) for one in version.inputs]
+    assert version.consumed[f"slot-0/{author.incarnation}"] == (2, 1)
+
+
 def test_heads_that_a_dead_merger_left_behind_are_mended_by_the_next_reader(tmp_path, clock):
     peer = begin(tmp_path, "slot-0", clock)
     peer.learn(1)
