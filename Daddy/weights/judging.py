@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from Daddy.core.errors import WeightsError
+from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import sha256_hex
 from Daddy.weights import offers
 from Daddy.weights.admission import (
@@ -117,8 +117,8 @@ class Judge:
             if not verdict.admitted:
                 return Judged(one, verdict)
             delta = decode(data, head.schema)
-        except FileNotFoundError:
-            return Judged(one, self._patience(one))
+        except (FileNotFoundError, FileError) as error:
+            return Judged(one, self._patience(one, error))
         except WeightsError as error:
             return Judged(one, Verdict(admitted=False, reason=error.message, fault=Fault.VALUES))
         size = norm(delta)
@@ -139,13 +139,12 @@ class Judge:
         late = judge_term(one.offer, read_fences(self._store, one.offer.peer))
         return Verdict(admitted=False, reason=late) if late else ADMITTED
 
-    def _patience(self, one: Found) -> Verdict:
+    def _patience(self, one: Found, error: Exception) -> Verdict:
+        """Trouble with our own view or disk is nobody's fault: it is waited for, then "late"."""
         waited = self._watch.still_s(("blob", one.key))
-        return Verdict(
-            admitted=False,
-            reason=f"its file did not appear within {waited:.0f} s",
-            wait=waited < BLOB_PATIENCE_S,
-        )
+        what = "be read" if isinstance(error, FileError) else "appear"
+        reason = f"its file did not {what} within {waited:.0f} s"
+        return Verdict(admitted=False, reason=reason, wait=waited < BLOB_PATIENCE_S)
 
     def _standing(self, head: Version, one: Found) -> Standing:
         settings = self._settings

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -336,6 +337,36 @@ def test_one_refused_and_a_later_one_admitted_in_one_version_are_both_done_with(
     assert [(one.peer, one.sequence) for one in version.refused] == [("slot-0", 1)]
     assert ("slot-0", 2) in [(one.peer, one.sequence) for one in version.inputs]
     assert version.consumed[f"slot-0/{author.incarnation}"] == (2, 1)
+
+
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.EIO])
+def test_trouble_with_the_mergers_own_disk_costs_an_author_nothing(
+    tmp_path, clock, monkeypatch, number
+):
+    author, other = begin(tmp_path, "slot-0", clock), begin(tmp_path, "slot-1", clock)
+    begin(tmp_path, "slot-2", clock)
+    author.shift(1.0)
+    author.publish()
+    record = next(SharedPaths(tmp_path).peers.glob("slot-0/*/000001.json"))
+    blob = SharedPaths(tmp_path).blob(json.loads(record.read_text())["blob"])
+    real = os.open
+
+    def failing(path, *rest):
+        if path == blob:
+            raise OSError(number, os.strerror(number), str(path))
+        return real(path, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", failing)
+        other.learn(2)
+        other.publish()
+        other.adopt()
+    assert [(one.peer, one.sequence) for one in newest(tmp_path).inputs] == [("slot-1", 1)]
+    clock.pass_by(60)
+    other.adopt()
+    clock.pass_by(60)
+    other.adopt()
+    assert [(one.peer, one.sequence) for one in newest(tmp_path).inputs] == [("slot-0", 1)]
 
 
 def test_heads_that_a_dead_merger_left_behind_are_mended_by_the_next_reader(tmp_path, clock):
