@@ -52,13 +52,15 @@ class Durable:
         _sync_folder(path.parent)
         return won
 
-    def replace(self, path: Path, data: bytes, what: str, *, sync: bool = True) -> None:
-        """Replace ``path``: readers see the old bytes or the new ones. For hints and beats only.
+    def replace(
+        self, path: Path, data: bytes, what: str, mode: int = 0o644, *, sync: bool = True
+    ) -> None:
+        """Replace ``path``: readers see the old bytes or the new ones. For hints, beats, repairs.
 
         Without ``sync`` a power cut may take it along: enough for what the next call writes again.
         """
         path.parent.mkdir(parents=True, exist_ok=True)
-        temp = self._write(data, what, 0o644, sync=sync)
+        temp = self._write(data, what, mode, sync=sync)
         try:
             temp.replace(path)
         except BaseException:

@@ -56,7 +56,7 @@ def factors(rule: str, shares: Sequence[float], clips: Sequence[float]) -> list[
 
 
 def repair(store: Store, record: Version) -> bytes:
-    """The bytes of a version's state; a damaged file is set aside and made again if possible.
+    """The bytes of a version's state; a damaged file is kept as evidence and made again.
 
     WeightsError (of the damage) when it cannot be.
     """
@@ -71,8 +71,5 @@ def repair(store: Store, record: Version) -> bytes:
             raise damage from None
         if sha256_hex(data) != record.state:
             raise damage from None
-    path = store.paths.blob(record.state)
-    if path.exists():
-        store.set_aside(path, "damaged")
-    store.put_blob(data, "state")
+    store.mend_blob(data)
     return data

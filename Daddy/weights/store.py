@@ -8,6 +8,7 @@ is locked; heads are hints that any reader may repair. No wall clock decides any
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import uuid
 from pathlib import Path
@@ -91,12 +92,28 @@ class Store:
             )
         return data
 
+    def mend_blob(self, data: bytes) -> None:
+        """Put ``data`` under its hash if other bytes lie there or nothing does.
+
+        By replacing: a name that is invisible or damaged for us only is never taken from others.
+        """
+        sha = sha256_hex(data)
+        path = self.paths.blob(sha)
+        with contextlib.suppress(OSError, FileError):
+            if sha256_hex(read_bounded(path, BLOB_LIMIT)) == sha:
+                return
+            os.link(path, self._evidence(path, "damaged"))
+        self.durable.replace(path, data, "state", mode=0o444)
+
     def set_aside(self, path: Path, reason: str) -> None:
         """Move a damaged or refused file into quarantine, as evidence."""
+        with contextlib.suppress(FileNotFoundError):  # another merger was faster
+            path.rename(self._evidence(path, reason))
+
+    def _evidence(self, path: Path, reason: str) -> Path:
         folder = self.paths.quarantine / reason
         folder.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):  # another merger was faster
-            path.rename(folder / f"{uuid.uuid4().hex[:8]}-{path.name}")
+        return folder / f"{uuid.uuid4().hex[:8]}-{path.name}"
 
     # -- versions
 

@@ -407,6 +407,25 @@ def test_a_damaged_newest_state_is_made_again_from_what_it_was_made_of(tmp_path,
     assert list(SharedPaths(tmp_path).quarantine.glob("damaged/*"))
 
 
+def test_a_state_that_only_looked_missing_is_not_taken_from_others(tmp_path, clock, monkeypatch):
+    """A name may be invisible for a while; whoever cannot see it must not set it aside."""
+    peer = begin(tmp_path, "slot-0", clock)
+    peer.learn(1)
+    peer.publish()
+    blob = SharedPaths(tmp_path).blob(newest(tmp_path).state)
+    kept, real = blob.stat().st_ino, Store.get_blob
+
+    def blind(store, sha):
+        if sha == blob.stem:
+            raise WeightsError(f"{sha} is missing", "an older version is used")
+        return real(store, sha)
+
+    monkeypatch.setattr(Store, "get_blob", blind)
+    assert begin(tmp_path, "slot-1", clock).version == 1
+    assert blob.stat().st_ino == kept
+    assert not SharedPaths(tmp_path).quarantine.exists()
+
+
 def test_when_that_cannot_be_done_the_version_before_is_used_and_said(tmp_path, clock):
     peer = begin(tmp_path, "slot-0", clock)
     kept = {}
