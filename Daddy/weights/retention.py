@@ -7,7 +7,7 @@ Records go before the blobs they name. Commit records stay for ever. Never remov
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 
 from Daddy.core.errors import WeightsError
@@ -22,6 +22,9 @@ ORPHAN_S = 3600.0
 
 SWEEP_S = 600.0
 """Seconds between two listings of every blob."""
+
+GAP_S = 2 * SWEEP_S
+"""A longer pause between two looks counts as this much of the hour."""
 
 KEEP_TERMS = 8
 KEEP_RECEIPTS = 64
@@ -92,7 +95,7 @@ class Sweeper:
 
     def _drop_blobs(self, number: int, needed: set[str]) -> None:
         with contextlib.suppress(WeightsError):
-            for sha in blobs_of(self._store.version(number)) - needed:
+            for sha in sorted(blobs_of(self._store.version(number)) - needed):
                 self._store.paths.blob(sha).unlink(missing_ok=True)
 
     def _drop_terms(self) -> None:
@@ -109,15 +112,18 @@ class Sweeper:
         for box in offers.boxes(self._store):
             with contextlib.suppress(OSError):  # not every box can be looked into
                 strays += [one for one in box.iterdir() if not one.with_suffix(".json").exists()]
-        gone = [path for path in strays if self._watch.still_s(("stray", path)) >= ORPHAN_S]
+        gone = [path for path in strays if self._age_s(("stray", path)) >= ORPHAN_S]
         _remove(gone)
         return gone
+
+    def _age_s(self, key: Hashable, value: Hashable = None) -> float:
+        return self._watch.watched_s(key, GAP_S, value)
 
     def sweep_incarnations(self) -> None:
         """Remove the folders of processes that are gone and have nothing pending."""
         for pulse in offers.pulses(self._store):
             folder = self._store.paths.peer(pulse.peer, pulse.incarnation)
-            silent = self._watch.still_s(("gone", folder), pulse.counter)
+            silent = self._age_s(("gone", folder), pulse.counter)
             if silent >= ORPHAN_S and not offers.sequences(folder):
                 with contextlib.suppress(OSError):
                     (folder / "hb.json").unlink(missing_ok=True)

@@ -17,6 +17,7 @@ class Watch:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._since: dict[Hashable, tuple[Hashable, float]] = {}
+        self._looked: dict[Hashable, float] = {}
 
     def still_s(self, key: Hashable, value: Hashable = None) -> float:
         """Seconds for which ``key`` has had ``value`` since it was first looked at; 0 at first."""
@@ -26,6 +27,18 @@ class Watch:
             self._since[key] = (value, now)
             return 0.0
         return now - known[1]
+
+    def watched_s(self, key: Hashable, gap_s: float, value: Hashable = None) -> float:
+        """Like :meth:`still_s`, but between two looks ``gap_s`` pass at most.
+
+        While the file system hung nobody could look, and nobody could finish what he had begun.
+        """
+        now = self._clock.monotonic()
+        missed = now - self._looked.get(key, now) - gap_s
+        self._looked[key] = now
+        if missed > 0 and (known := self._since.get(key)) is not None:
+            self._since[key] = (known[0], known[1] + missed)
+        return self.still_s(key, value)
 
     def live(self, pulses: Iterable[Pulse], silence_s: float) -> list[Pulse]:
         """Pulses whose process has not left and whose counter moved within ``silence_s``."""

@@ -351,8 +351,8 @@ def test_what_no_record_names_leaves_a_box_after_an_hour(tmp_path, clock):
     for _ in range(4):
         cluster.merge()
         assert list(box.iterdir()) != []
-        clock.pass_by(1300)
-    for _ in range(2):
-        clock.pass_by(1300)
+        clock.pass_by(1100)
+    for _ in range(4):
+        clock.pass_by(600)
         cluster.merge()
     assert list(box.iterdir()) == []
