@@ -28,7 +28,7 @@ from Daddy.weights.offers import Pulse
 from Daddy.weights.polyak import StateDict, copy, is_finite
 from Daddy.weights.progress import Adoption, Base, Progress, Stride, whole
 from Daddy.weights.replay import repair
-from Daddy.weights.resume import read_note, resume, take_note
+from Daddy.weights.resume import ancestry, read_note, resume, take_note
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store import Store
 
@@ -95,6 +95,7 @@ class SharedExchange:
         self._progress = Progress.start(base, absolute=self._settings.rule == "polyak")
         note = None if resumed is None else read_note(resumed)
         self._fence = raise_fence(self._store, self._peer, self._fence.term, note)
+        self._at.before = ancestry(self._store, self._peer, note, record.version)
         self._beat(left=False)
         self._heal(record, base.weights)
         if resumed is None:

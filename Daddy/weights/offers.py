@@ -165,18 +165,22 @@ def sequences(folder: Path) -> list[tuple[int, Path]]:
     return []
 
 
-def offered_by(store: Store, peer: str, incarnation: str, since: int) -> dict[int, int]:
-    """New steps by sequence that one process offered after version ``since``: judged or pending."""
+def offered_by(store: Store, peer: str, since: int) -> dict[tuple[str, int], int]:
+    """New steps by (incarnation, sequence) that ``peer`` offered: judged after ``since``, pending.
+
+    ``since`` is a version.
+    """
     newest = store.newest() or 0
     steps = {}
     for number in range(max(since + 1, newest - 255), newest + 1):
         for one in store.version(number).inputs:
-            if (one.peer, one.incarnation) == (peer, incarnation):
-                steps[one.sequence] = one.new_steps
-    for number, path in sequences(store.paths.peer(peer, incarnation)):
-        offer = _read_offer(path)
-        if offer is not None:
-            steps[number] = offer.new_steps
+            if one.peer == peer:
+                steps[one.incarnation, one.sequence] = one.new_steps
+    for folder in _folders(store.paths.peers / peer, INCARNATION):
+        for number, path in sequences(folder):
+            offer = _read_offer(path)
+            if offer is not None:
+                steps[folder.name, number] = offer.new_steps
     return steps
 
 
@@ -214,12 +218,18 @@ def is_plain(path: Path) -> bool:
 
 
 def read_blob(found: Found) -> bytes:
-    """The offered bytes, unjudged. FileNotFoundError while they are not visible; WeightsError."""
+    """The offered bytes, unjudged. WeightsError when what lies there is no such file.
+
+    FileNotFoundError while they are not visible, FileError when the disk does not give them: both
+    may pass.
+    """
     if found.laptop and not is_plain(found.blob):
         raise WeightsError(f"{found.blob.name} is no plain file", "send a regular file")
     try:
         return read_bounded(found.blob, min(found.offer.size, BLOB_LIMIT))
     except FileError as error:
+        if isinstance(error.__cause__, OSError):
+            raise
         raise WeightsError(f"{found.blob.name}: {error.message}", error.fix) from error
 
 

@@ -13,11 +13,14 @@ carried.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from Daddy.weights.fate import Fate
 from Daddy.weights.polyak import StateDict, add, copy, difference, is_finite
+
+Key = tuple[str, int]
+"""A contribution of a peer: incarnation and sequence."""
 
 Stride = Callable[[StateDict], StateDict]
 """From the weights that an adoption comes to, to those that are taken: part of the way, or all."""
@@ -48,7 +51,12 @@ class Base:
 
 @dataclass(slots=True)
 class Progress:
-    """One process's book-keeping. Totals are the peer's since its run began; -1: not known yet."""
+    """One process's book-keeping. Totals are the peer's since its run began; -1: not known yet.
+
+    ``before``: up to which sequence each older process of the peer is contained in the totals.
+    ``inherited``: what older processes offered and no version had judged, part of the anchor until
+    the next rebase.
+    """
 
     base: Base
     anchor: StateDict
@@ -60,6 +68,8 @@ class Progress:
     unmerged: dict[int, StateDict] = field(default_factory=dict)
     blobs: dict[int, str] = field(default_factory=dict)
     held_back: StateDict | None = None
+    before: Mapping[str, int] = field(default_factory=dict)
+    inherited: Mapping[Key, str] = field(default_factory=dict)
 
     @classmethod
     def start(cls, base: Base, *, absolute: bool = False) -> Progress:
@@ -93,7 +103,7 @@ class Progress:
         late = [delta for n, delta in self.unmerged.items() if self._fault(fate, n) == "late"]
         kept = {n: delta for n, delta in self.unmerged.items() if n > fate.judged}
         self.unmerged, self.blobs = kept, {n: self.blobs[n] for n in kept}
-        self.base, self.held_back = base, None
+        self.base, self.held_back, self.inherited = base, None, {}
         self.anchor = base.weights if self.absolute else add(base.weights, *kept.values())
         if bad:
             self.drop_all()

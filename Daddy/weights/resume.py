@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from Daddy.core.errors import WeightsError
 from Daddy.core.files import sha256_hex
@@ -17,10 +17,15 @@ from Daddy.weights import offers
 from Daddy.weights.codec import decode, encode
 from Daddy.weights.manifest import Version
 from Daddy.weights.polyak import StateDict, add, copy, difference
-from Daddy.weights.progress import Adoption, Progress
+from Daddy.weights.progress import Adoption, Key, Progress
 from Daddy.weights.store import Store
 
 FORMAT = 1
+
+ANCESTORS = 16
+"""Older processes of a peer that are remembered: none that long ago has anything pending."""
+
+OFFERED_ALREADY = "what came after the checkpoint was offered already"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,21 @@ class Note:
     optimizer_steps: int
     held_back: str = ""
     """Hash of what was not taken of the last adoption, as a blob; "" where all was."""
+    before: Mapping[str, int] = field(default_factory=dict)
+    inherited: Mapping[Key, str] = field(default_factory=dict)
+
+    @property
+    def known(self) -> dict[str, int]:
+        """Up to which sequence each process of the peer is contained in the totals."""
+        return {**self.before, self.incarnation: self.sequence}
+
+    @property
+    def offered(self) -> dict[Key, str]:
+        """Blobs of what was offered and not judged, by this process or those before it."""
+        return {
+            **self.inherited,
+            **{(self.incarnation, n): sha for n, sha in self.unmerged.items()},
+        }
 
     def to_bytes(self) -> bytes:
         """JSON with a format number."""
@@ -51,6 +71,8 @@ class Note:
             "counted_steps": self.counted_steps,
             "optimizer_steps": self.optimizer_steps,
             "held_back": self.held_back,
+            "before": [[name, last] for name, last in self.before.items()],
+            "inherited": [[*key, sha] for key, sha in self.inherited.items()],
         }, sort_keys=True).encode()  # fmt: skip
 
 
@@ -66,6 +88,8 @@ def take_note(store: Store, progress: Progress, run_id: str, incarnation: str) -
         counted_steps=progress.counted_steps,
         optimizer_steps=progress.optimizer_steps,
         held_back=_keep(store, progress.held_back),
+        before=progress.before,
+        inherited=progress.inherited,
     )
 
 
@@ -93,6 +117,8 @@ def read_note(data: bytes) -> Note | None:
             counted_steps=int(body["counted_steps"]),
             optimizer_steps=int(body["optimizer_steps"]),
             held_back=str(body.get("held_back", "")),
+            before={str(name): int(last) for name, last in body.get("before", [])},
+            inherited={(str(a), int(n)): str(sha) for a, n, sha in body.get("inherited", [])},
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -107,20 +133,24 @@ def resume(
     ``progress`` stands on ``newest`` and is brought up to date.
     """
     progress.env_steps, progress.optimizer_steps = note.env_steps, note.optimizer_steps
-    progress.counted_steps = max(note.counted_steps, published_total(store, peer, note))
+    later = offered_later(store, peer, note)
+    progress.counted_steps = note.counted_steps + sum(later.values())
     why_not = _why_not(store, newest, note, peer, max_staleness)
+    if later and not why_not:
+        why_not = OFFERED_ALREADY
     try:
         if why_not:
             raise WeightsError(why_not)
         base = store.version(note.version)
         old = decode(store.get_blob(base.state), base.schema)
-        offered = {n: decode(store.get_blob(sha), base.schema) for n, sha in note.unmerged.items()}
+        offered = {k: decode(store.get_blob(sha), base.schema) for k, sha in note.offered.items()}
         beside = [decode(store.get_blob(note.held_back), base.schema)] if note.held_back else []
     except WeightsError as error:
         reason = f"took v{newest.version}: {error.message}"
         return Adoption(newest.version, copy(progress.base.weights), reason)
-    judged = newest.consumed.get(f"{peer}/{note.incarnation}", [0])[0]
-    waiting = [delta for number, delta in offered.items() if number > judged]
+    judged = {key: newest.consumed.get(f"{peer}/{key[0]}", [0])[0] for key in offered}
+    progress.inherited = {k: sha for k, sha in note.offered.items() if k[1] > judged[k]}
+    waiting = [offered[key] for key in progress.inherited]
     if newest.version == note.version and len(waiting) == len(offered):
         progress.anchor = add(old, *waiting, *beside)
         progress.held_back = beside[0] if beside else None
@@ -143,14 +173,23 @@ def _why_not(store: Store, newest: Version, note: Note, peer: str, max_staleness
     folder = store.paths.peer(peer, note.incarnation)
     offered = max((number for number, _ in offers.sequences(folder)), default=0)
     if max(judged, offered) > note.sequence:
-        return "what came after the checkpoint was offered already"
+        return OFFERED_ALREADY
     return ""
 
 
-def published_total(store: Store, peer: str, note: Note) -> int:
-    """Steps of the peer that were ever offered: the note's, and those after the checkpoint.
+def offered_later(store: Store, peer: str, note: Note) -> dict[Key, int]:
+    """New steps of what the peer offered after the checkpoint, by whichever of its processes.
 
-    So that steps which are played again after a crash are not counted twice.
+    So that steps which are played again after a crash, or after several, are not counted twice.
     """
-    later = offers.offered_by(store, peer, note.incarnation, note.version)
-    return note.counted_steps + sum(n for number, n in later.items() if number > note.sequence)
+    offered, known = offers.offered_by(store, peer, note.version), note.known
+    return {key: steps for key, steps in offered.items() if key[1] > known.get(key[0], 0)}
+
+
+def ancestry(store: Store, peer: str, note: Note | None, newest: int) -> dict[str, int]:
+    """Up to which sequence each older process of the peer is contained in what begins now."""
+    known = {} if note is None else note.known
+    since = newest if note is None else note.version
+    for incarnation, number in sorted(offers.offered_by(store, peer, since)):
+        known[incarnation] = max(number, known.get(incarnation, 0))
+    return dict(list(known.items())[-ANCESTORS:])

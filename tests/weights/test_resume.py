@@ -118,3 +118,51 @@ def test_book_keeping_of_another_folder_is_not_believed(tmp_path, clock):
     first = begin(tmp_path / "b", "slot-1", clock, seed=3)
     again = restart(tmp_path / "b", clock, dead, note)
     assert close(again.weights, first.weights)
+
+
+def test_two_crashes_after_one_checkpoint_count_its_progress_once(tmp_path, clock):
+    peer, third = begin(tmp_path, "slot-0", clock), begin(tmp_path, "slot-2", clock)
+    begin(tmp_path, "slot-1", clock)
+    peer.shift(1.0)
+    dead, note = saved(peer)
+    second = restart(tmp_path, clock, dead, note)
+    second.shift(1.0)
+    second.publish()  # the checkpoint's progress and more, then killed before its own checkpoint
+    last = restart(tmp_path, clock, dead, note)
+    assert close(last.weights, third.weights)  # not carried over: it was offered already
+    last.shift(0.5)
+    last.publish()
+    third.adopt()
+    clock.pass_by(100)
+    third.adopt()
+    assert fleet(tmp_path).contributors["slot-0"] == 200
+    offered = [one for v in read_history(SharedPaths(tmp_path)).versions for one in v.inputs]
+    moved = sorted(round(one.norm / 15**0.5, 3) for one in offered)
+    assert moved == [0.5, 2.0]
+
+
+def test_what_a_predecessor_offered_before_the_checkpoint_is_no_reason_to_drop_it(tmp_path, clock):
+    peer = begin(tmp_path, "slot-0", clock)
+    others = [begin(tmp_path, f"slot-{k}", clock) for k in (1, 2)]
+    peer.shift(1.0)
+    peer.publish()  # pending until long after the next checkpoint
+    second = restart(tmp_path, clock, *saved(peer))
+    second.shift(0.5)
+    kept = saved(second)
+    others[0].adopt()  # sees it
+    clock.pass_by(100)
+    others[0].adopt()
+    assert fleet(tmp_path).version == 1
+    again = restart(tmp_path, clock, *kept)
+    assert close(again.weights, shifted(fleet_weights(others[0]), 0.5))
+    again.shift(0.5)
+    again.publish()
+    others[1].adopt()
+    clock.pass_by(100)
+    others[1].adopt()
+    assert fleet(tmp_path).contributors["slot-0"] == 300
+
+
+def fleet_weights(peer):
+    peer.adopt()
+    return peer.weights
