@@ -1,6 +1,9 @@
 """Everything under ``shared_weights/``: how jobs share one policy and how it reaches laptops.
 
 manifest    the records on disk (pure)
+layout      the list of tensors in safetensors bytes, its schema hash (pure; no torch)
+planes      16-bit numbers rearranged for compression (pure; no torch)
+wire        frames: a state whole, or the step from a version both sides hold (pure; no torch)
 strict      JSON read strictly into dataclasses (pure)
 admission   the gate's rules: which contributions count, each refusal with its reason (pure)
 fences      what a slot's older holders offer too late

@@ -1,0 +1,184 @@
+"""Pure: the list of tensors at the head of safetensors bytes, read strictly. No torch.
+
+A schema hash stands for names, kinds and shapes, so whoever knows it knows every size. What comes
+over the wire shows its list first, and only a list with that hash says how much is allocated.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from Daddy.core.errors import WeightsError
+
+HEADER_LIMIT = 1 << 18
+"""Bytes of a header: 100 per tensor, so over two thousand tensors."""
+
+BLOCK = 1024
+"""Numbers that share a scale in a quantised delta."""
+
+FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
+_INTEGERS = {"I64": ("int64", 8), "I32": ("int32", 4), "I16": ("int16", 2), "I8": ("int8", 1),
+             "U8": ("uint8", 1), "BOOL": ("bool", 1)}  # fmt: skip
+_LENGTH_BYTES = 8
+
+Row = tuple[str, str, list[int]]
+"""Name, kind ("float" or an integer's) and shape: what a schema consists of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One tensor: where its bytes lie behind the header."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    start: int
+    stop: int
+
+    @property
+    def row(self) -> Row:
+        """What it adds to the schema."""
+        return (self.name, kind_of(self.dtype), list(self.shape))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The header's bytes, length included, and the tensors behind it as they lie there."""
+
+    preamble: bytes
+    fields: tuple[Field, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole."""
+        return len(self.preamble) + (self.fields[-1].stop if self.fields else 0)
+
+
+def kind_of(dtype: str) -> str:
+    """The kind of a dtype as safetensors writes it: "float", or an integer's name."""
+    return "float" if dtype in FLOATS else _INTEGERS.get(dtype, (dtype, 0))[0]
+
+
+def schema_of_rows(rows: Iterable[Row]) -> str:
+    """SHA-256 of the sorted rows."""
+    return hashlib.sha256(json.dumps(sorted(rows)).encode()).hexdigest()
+
+
+def schema_of_bytes(data: bytes) -> str:
+    """The schema hash from the header of safetensors bytes; WeightsError when it is damaged."""
+    header, _ = _header(data)
+    try:
+        return schema_of_rows(
+            (name, kind_of(one["dtype"]), [int(size) for size in one["shape"]])
+            for name, one in header.items()
+            if name != "__metadata__"
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(f"its header lacks {error}") from error
+
+
+def read_layout(data: bytes) -> Layout:
+    """The list of tensors that ``data`` begins with; no byte between them, each of its own size.
+
+    WeightsError when it is damaged. Nothing is allocated by what it says.
+    """
+    header, length = _header(data)
+    header.pop("__metadata__", None)
+    try:
+        fields = sorted((_field(name, one) for name, one in header.items()), key=_place)
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(f"its header lacks {error}") from error
+    end = 0
+    for one in fields:
+        if one.start != end or one.stop - one.start != prod(one.shape) * width_of(one.dtype):
+            raise damaged(f"the place of {one.name[:80]!r} does not fit its shape")
+        end = one.stop
+    return Layout(data[: _LENGTH_BYTES + length], tuple(fields))
+
+
+def _place(one: Field) -> tuple[int, int, str]:
+    return (one.start, one.stop, one.name)
+
+
+def width_of(dtype: str) -> int:
+    """Bytes of one number; ValueError for a dtype that is none of ours."""
+    width = FLOATS.get(dtype) or _INTEGERS.get(dtype, ("", 0))[1]
+    if not width:
+        raise damaged(f"{dtype[:20]!r} is no kind of number that we have")
+    return width
+
+
+def _field(name: str, one: dict[str, Any]) -> Field:
+    start, stop = one["data_offsets"]
+    numbers = (start, stop, *one["shape"])
+    if not all(type(number) is int and number >= 0 for number in numbers):
+        raise ValueError(f"a size of {name[:80]!r}")
+    if not isinstance(one["dtype"], str):
+        raise ValueError(f"the kind of {name[:80]!r}")  # noqa: TRY004 - one fault for the caller
+    return Field(name, one["dtype"], tuple(one["shape"]), start, stop)
+
+
+def refuse_unless_half(layout: Layout, schema: str) -> None:
+    """WeightsError unless these are the tensors of ``schema``, the floating ones bfloat16."""
+    if any(one.dtype in FLOATS and one.dtype != "BF16" for one in layout.fields):
+        raise damaged("it holds numbers that are not bfloat16")
+    refuse_other_schema(schema_of_rows(one.row for one in layout.fields), schema)
+
+
+def refuse_unless_quantised(layout: Layout, schema: str) -> None:
+    """WeightsError unless these are the tensors of ``schema`` as int8 with their scales.
+
+    A floating tensor x is ``q.x`` (int8), ``s.x`` (float16, one per block) and ``u.x`` (float32,
+    one); any other is ``i.x``.
+    """
+    fields = {one.name: one for one in layout.fields}
+    rows, expected = [], set()
+    for name, one in fields.items():
+        if name.startswith("q."):
+            plain, blocks = name[2:], -(-prod(one.shape) // BLOCK)
+            rows.append((plain, "float", list(one.shape)))
+            expected |= {(name, "I8", one.shape), (f"s.{plain}", "F16", (blocks,))}
+            expected.add((f"u.{plain}", "F32", (1,)))
+        elif name.startswith("i.") and one.dtype not in FLOATS:
+            rows.append((name[2:], kind_of(one.dtype), list(one.shape)))
+            expected.add((name, one.dtype, one.shape))
+    refuse_other_schema(schema_of_rows(rows), schema)
+    if expected != {(name, one.dtype, one.shape) for name, one in fields.items()}:
+        raise damaged("its scales do not belong to its tensors")
+
+
+def refuse_other_schema(found: str, schema: str) -> None:
+    """WeightsError when the two hashes differ."""
+    if found != schema:
+        raise WeightsError(
+            "the weights have other tensor names or shapes than expected (schema hash "
+            f"{found[:12]}, expected {schema[:12]})",
+            "they belong to another policy or another version of the code",
+        )
+
+
+def _header(data: bytes) -> tuple[dict[str, Any], int]:
+    """The header and its length."""
+    if len(data) < _LENGTH_BYTES:
+        raise damaged(f"it has {len(data)} bytes")
+    (length,) = struct.unpack("<Q", data[:_LENGTH_BYTES])
+    if length > min(HEADER_LIMIT, len(data) - _LENGTH_BYTES):
+        raise damaged(f"its header claims {length} bytes")
+    try:
+        header = json.loads(data[_LENGTH_BYTES : _LENGTH_BYTES + length])
+    except (ValueError, RecursionError) as error:
+        raise damaged("its header is not JSON") from error
+    if not isinstance(header, dict):
+        raise damaged("its header is no object")
+    return header, length
+
+
+def damaged(detail: str) -> WeightsError:
+    """What to raise for bytes that are no complete safetensors, with the ``detail``."""
+    return WeightsError(f"the file is no complete safetensors: {detail}", "fetch or write it again")
