@@ -4,6 +4,7 @@ manifest    the records on disk (pure)
 layout      the list of tensors in safetensors bytes, its schema hash (pure; no torch)
 planes      16-bit numbers rearranged for compression (pure; no torch)
 wire        frames: a state whole, or the step from a version both sides hold (pure; no torch)
+route       which frames a laptop fetches (pure)
 strict      JSON read strictly into dataclasses (pure)
 admission   the gate's rules: which contributions count, each refusal with its reason (pure)
 fences      what a slot's older holders offer too late
@@ -14,6 +15,7 @@ settings    the numbers a config may set (pure)
 codec       state dict to safetensors bytes and back (torch)
 durable     files whole or not at all, with named crash points
 store       the folder protocol: card, blobs, versions, heads (no torch)
+wan         what laptops are offered: whole, compressed, and as steps (no torch)
 offers      contributions on disk: of jobs, and of laptops in the inbox
 watch       silence and age on one's own clock
 fate        what became of a peer's offers (no torch)
@@ -35,6 +37,7 @@ sftp        the carrier without rsync
 meter       progress of a transfer, for people
 stopping    a signal to end on
 sync_settings  who and where the cluster is: environment, remembered settings
+fetching    one version by its route, decoded and verified (no torch)
 transfer    one pull, one push
 setup       first contact: key, connection, what is missing
 sync        entry behind ``sync_weights.sh``: pull, push, bidirectional, status, setup

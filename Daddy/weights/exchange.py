@@ -31,6 +31,7 @@ from Daddy.weights.replay import repair
 from Daddy.weights.resume import ancestry, read_note, resume, take_note
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store import Store
+from Daddy.weights.wan import serve
 
 POLL_S = 0.1
 """Between two looks while waiting for a commit that is about to come."""
@@ -191,7 +192,7 @@ class SharedExchange:
             return
         offered = self._store.keyframe()
         if offered is None or offered.version < record.version:
-            self._store.write_keyframe(record.version, encode(state, half=True))
+            serve(self._store, record.version, encode(state, half=True))
 
     # -- publishing
 

@@ -177,8 +177,27 @@ class Head(Written):
 
 
 @dataclass(frozen=True, slots=True)
+class Part(Written):
+    """A frame below ``wan/`` (``wire``): a version, or the step to it from another.
+
+    ``sha256`` is of the state that comes out, ``base_sha256`` of the state it is a step from, empty
+    for a whole one.
+    """
+
+    file: str
+    size: int
+    version: int
+    sha256: str
+    base_sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Keyframe(Written):
-    """``wan/HEAD.json``: the newest whole state that laptops can pull."""
+    """``wan/HEAD.json``: the newest whole state that laptops can pull.
+
+    ``name``, ``size`` and ``sha256`` are of the bfloat16 safetensors, which every laptop
+    understands; ``parts`` are smaller ways to the same bytes.
+    """
 
     version: int
     name: str
@@ -192,6 +211,7 @@ class Keyframe(Written):
     fleet_steps: int
     ts: float
     assists: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from Daddy.weights.polyak import StateDict, is_finite, move
 from Daddy.weights.replay import factors, pull, repair
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store import Store
+from Daddy.weights.wan import serve
 from Daddy.weights.watch import Watch
 from Daddy.weights.weighting import Due, Shares, complete_set, is_due, share_out
 
@@ -228,7 +229,7 @@ class Merger:
         store.write_head(record.version)
         store.durable.hook("C11")
         if self._settings.wan:
-            store.write_keyframe(record.version, encode(state, half=True))
+            serve(store, record.version, encode(state, half=True))
         store.durable.hook("C12")
         for one in (store.version(record.version - 1), record):  # its merger may have died here
             for receipt in receipts(one):

@@ -19,7 +19,7 @@ from Daddy.core.files import read_bounded, sha256_hex
 from Daddy.core.names import new_token
 from Daddy.core.paths import SharedPaths
 from Daddy.weights.durable import Durable, Hook, no_hook
-from Daddy.weights.manifest import Head, Keyframe, RunCard, Version, parse
+from Daddy.weights.manifest import Head, Keyframe, Part, RunCard, Version, parse
 from Daddy.weights.strict import LIMIT
 
 BLOB_LIMIT = 1 << 30
@@ -200,8 +200,11 @@ class Store:
         """What laptops are offered, if anything is."""
         return _read_hint(Keyframe, self.paths.wan / "HEAD.json")
 
-    def write_keyframe(self, number: int, data: bytes) -> None:
-        """Offer version ``number`` to laptops as ``data``: the file first, its head last."""
+    def write_keyframe(self, number: int, data: bytes, parts: tuple[Part, ...] = ()) -> None:
+        """Offer version ``number`` to laptops as ``data``: the file first, its head last.
+
+        What the head says of ``parts`` has been written.
+        """
         record, card, sha = self.version(number), self.card(), sha256_hex(data)
         name = f"kf-{number:08d}-{sha[:12]}.st"
         frame = Keyframe(
@@ -217,6 +220,7 @@ class Store:
             fleet_steps=record.fleet_steps,
             ts=record.ts,
             assists=record.assists,
+            parts=parts,
         )
         self.durable.create(self.paths.wan / name, data, "keyframe", mode=0o444)
         self.durable.replace(self.paths.wan / "HEAD.json", frame.to_bytes(), "wan-head")

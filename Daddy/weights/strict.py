@@ -23,6 +23,7 @@ LIMIT = 64 * 1024
 HASH = re.compile(r"[0-9a-f]{64}")
 INCARNATION = re.compile(r"[0-9a-f]{8}")
 KEYFRAME = re.compile(r"kf-[0-9]{8}-[0-9a-f]{12}\.st")
+PART = re.compile(r"(kf|d)-[0-9]{8}-[0-9a-f]{12}\.wire")
 
 FORMS: Mapping[str, re.Pattern[str]] = {
     "peer": PEER,
@@ -34,7 +35,9 @@ FORMS: Mapping[str, re.Pattern[str]] = {
     "sha256": HASH,
     "record": HASH,
     "parent": re.compile(r"|[0-9a-f]{64}"),
+    "base_sha256": re.compile(r"|[0-9a-f]{64}"),
     "name": KEYFRAME,
+    "file": PART,
     "assists": re.compile(r"[a-z_]{1,40}"),
 }
 """Fields whose text becomes part of a path or is compared with a hash."""

@@ -89,14 +89,16 @@ class Sync:
         if not found.new:
             return f"v{frame.version} is here already" + (f" ({found.remark})" * bool(found.remark))
         seconds = self.clock.monotonic() - begun
+        size = found.route.size if found.route else frame.size
         facts: dict[str, object] = {
             "version": frame.version,
-            "bytes": frame.size,
+            "bytes": size,
+            "route": found.route.reason if found.route else "",
             "seconds": round(seconds, 3),
             "transport": self.carrier.name,
         }
         self.events(frame, "pulled", facts)
-        return f"pulled v{frame.version} ({frame.size / 1e6:.2f} MB in {seconds:.1f} s)"
+        return f"pulled v{frame.version} ({size / 1e6:.2f} MB in {seconds:.1f} s)"
 
     def status(self) -> int:
         """What is here, what is there, how old, and what became of contributions."""

@@ -1,14 +1,14 @@
 """One pull and one push between a laptop's folder and the cluster's.
 
-Pull: the small head, then the immutable file it names, verified, then the local head last; so what
-a reader finds under the local head is always complete. Push: files first, records last, and the
-originals leave the outbox only afterwards. Interrupted at any point, the next one goes on.
+Pull: the small head, then the immutable files it names by the cheapest way (``route``), verified,
+then the local head last; so what a reader finds under the local head is always complete, and is the
+plain file whichever way it came. Push: files first, records last, and the originals leave the
+outbox only afterwards. Interrupted at any point, the next one goes on.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +18,11 @@ from Daddy.core.errors import DaddyError, WeightsError
 from Daddy.core.files import read_bounded, write_atomic
 from Daddy.core.names import PEER
 from Daddy.weights.carrier import Carrier
+from Daddy.weights.fetching import bring
 from Daddy.weights.local import PREVIOUS, read_frame, read_version
 from Daddy.weights.manifest import Contribution, Keyframe, parse
 from Daddy.weights.meter import shown
+from Daddy.weights.route import Route, cheapest, plain
 from Daddy.weights.strict import LIMIT
 
 KEEP_KEYFRAMES = 3
@@ -28,11 +30,12 @@ KEEP_KEYFRAMES = 3
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """What a pull found: the version now here, whether it is new, and a remark, if any."""
+    """What a pull found: the version now here, whether it is new, a remark, and how it came."""
 
     frame: Keyframe
     new: bool
     remark: str = ""
+    route: Route | None = None
 
 
 def pull(carrier: Carrier, local: Path, clock: Clock) -> Pulled:
@@ -82,36 +85,19 @@ def _pull_version(
         return Pulled(here, new=False)
     if here is not None and here.run_id == frame.run_id and frame.version < here.version:
         return Pulled(here, new=False, remark=f"the cluster's head shows v{frame.version} again")
-    incoming = local / "incoming"
-    for _ in range(2):  # the second time for a leftover of an interrupted transfer that is stale
-        with shown(f"pulling v{frame.version}", frame.size, clock, incoming):
-            there = carrier.fetch(f"wan/{frame.name}", incoming, frame.size)
-        if not there:
-            frame = remote_frame(
-                carrier, local
-            )  # it was cleaned away while we looked: take the next
-            continue
-        if _arrived(local, frame):
+    for plainly in (False, True, True):  # the last for a stale leftover of an interrupted transfer
+        held = here.sha256 if here is not None else ""
+        route = plain(frame, "frames did not verify") if plainly else cheapest(frame, held)
+        with shown(f"pulling v{frame.version}", route.size, clock, local / "incoming"):
+            found = bring(carrier, local, frame, route, here)
+        if found is None:
+            frame = remote_frame(carrier, local)  # it was cleaned away while we looked
+        elif found:
             _point_at(local, frame, here)
-            return Pulled(frame, new=True)
+            return Pulled(frame, new=True, route=route)
     raise WeightsError(
         f"v{frame.version} arrived damaged twice", "what is here is kept; pull again in a minute"
     )
-
-
-def _arrived(local: Path, frame: Keyframe) -> bool:
-    """Move the file into place if it verifies; remove it otherwise."""
-    arrived, place = local / "incoming" / frame.name, local / "wan" / frame.name
-    place.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        read_version(local, frame, arrived)
-    except WeightsError:
-        arrived.unlink(missing_ok=True)
-        return False
-    with arrived.open("rb") as stream:
-        os.fsync(stream.fileno())
-    arrived.replace(place)
-    return True
 
 
 def _point_at(local: Path, frame: Keyframe, here: Keyframe | None) -> None:

@@ -231,14 +231,37 @@ def test_a_version_that_arrives_damaged_never_becomes_visible(home):
     job = home.job()
     home.sync("pull")
     advance(job, 1)
-    frame = json.loads((home.shared / "wan" / "HEAD.json").read_text())
-    path = home.shared / "wan" / frame["name"]
-    path.chmod(0o644)
-    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    for path in (home.shared / "wan").glob("*-00000001-*"):
+        path.chmod(0o644)
+        path.write_bytes(path.read_bytes()[:-1] + b"!")
     done = home.sync("pull")
     assert done.returncode == 6
     assert "damaged twice" in done.stderr
     assert newest_verified(home.local).version == 0
+
+
+@pytest.mark.parametrize("transport", ["rsync", "sftp"])
+def test_a_policy_worth_compressing_comes_whole_and_then_in_steps(home, transport):
+    import torch
+
+    own = {"w": torch.randn(100, 200, generator=torch.Generator().manual_seed(3)) * 0.05}
+    job = begin(home.shared, "slot-0", home.clock, own=own)
+    pulled = {}
+    for seed in range(3):
+        events = home.home / f"events-{seed}"
+        done = home.sync("pull", SYNC_TRANSPORT=transport, SYNC_EVENTS_DIR=str(events))
+        assert done.returncode == 0, done.stderr
+        (line,) = [json.loads(line) for path in events.iterdir() for line in path.open()]
+        pulled[line["data"]["version"]] = (line["data"]["route"], line["data"]["bytes"])
+        found = newest_verified(home.local)
+        assert found.data == (home.shared / "wan" / found.frame.name).read_bytes()
+        job.learn(seed, scale=1e-5)
+        job.publish()
+        job.adopt()
+    assert [pulled[version][0] for version in range(3)] == [
+        "whole", "1 step(s) from what is here", "1 step(s) from what is here",
+    ]  # fmt: skip
+    assert pulled[2][1] < pulled[0][1] < newest_verified(home.local).frame.size
 
 
 def test_a_truncated_file_at_home_is_fetched_again(home):

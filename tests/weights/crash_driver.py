@@ -19,7 +19,7 @@ from Daddy.weights.store import Store
 from tests.weights.helpers import Peer, ToldClock, begin, make_state, nudged
 
 TRUTHS = ("blob", "contribution", "state", "record")
-HINTS = ("card", "head", "keyframe", "wan-head", "beat")
+HINTS = ("card", "head", "part", "keyframe", "wan-head", "beat")
 POINTS = [f"C{step}:{what}" for what in TRUTHS for step in range(1, 6)]
 POINTS += [f"C{step}:{what}" for what in HINTS for step in (2, 5)]
 POINTS += ["C5:receipt", "C6", "C7", "C8", "C9", "C10", "C11", "C12"]

@@ -1,0 +1,244 @@
+"""What laptops are offered, the way they choose, and what arrives: through real files."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+
+import pytest
+import torch
+
+from Daddy.core.clock import SystemClock
+from Daddy.core.errors import WeightsError
+from Daddy.core.paths import SharedPaths
+from Daddy.weights.codec import decode, encode
+from Daddy.weights.local import newest_verified
+from Daddy.weights.manifest import Keyframe, Part, parse
+from Daddy.weights.route import cheapest
+from Daddy.weights.store import Store
+from Daddy.weights.transfer import pull
+from Daddy.weights.wan import LISTED_STEPS, SPARE, serve
+from tests.weights.folder import FolderCarrier
+from tests.weights.helpers import ToldClock, begin
+
+FRAME = Keyframe(
+    version=5, name="kf-00000005-0123456789ab.st", size=1000, sha256="55" * 32, state="ab" * 32,
+    run="run", run_id="id", workload="w", schema="cd" * 32, fleet_steps=1, ts=1.0,
+)  # fmt: skip
+
+
+def part(version: int, size: int, base: int | None = None) -> Part:
+    kind = "kf" if base is None else "d"
+    name = f"{kind}-{version:08d}-{version:012x}.wire"
+    return Part(name, size, version, f"{version}{version}" * 32,
+                "" if base is None else f"{base}{base}" * 32)  # fmt: skip
+
+
+OFFERED = dataclasses.replace(
+    FRAME, parts=(part(3, 90, 2), part(4, 100, 3), part(5, 110, 4), part(5, 700))
+)
+
+
+@pytest.mark.parametrize(
+    ("held", "versions", "size", "said"),
+    [
+        ("44" * 32, [(5, "d")], 110, "1 step(s)"),
+        ("22" * 32, [(3, "d"), (4, "d"), (5, "d")], 300, "3 step(s)"),
+        ("11" * 32, [(5, "kf")], 700, "too far away"),
+        ("", [(5, "kf")], 700, "whole"),
+    ],
+)
+def test_the_way_with_the_fewest_bytes_is_taken(held, versions, size, said):
+    route = cheapest(OFFERED, held)
+    assert [(one.version, one.file.split("-")[0]) for one in route.parts] == versions
+    assert route.size == size
+    assert said in route.reason
+
+
+def test_a_chain_that_costs_more_than_the_whole_is_not_followed():
+    dear = dataclasses.replace(FRAME, parts=(part(4, 400, 3), part(5, 400, 4), part(5, 700)))
+    assert [one.size for one in cheapest(dear, "33" * 32).parts] == [700]
+    assert [one.size for one in cheapest(dear, "44" * 32).parts] == [400]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (),  # an older cluster
+        (part(5, 1000),),  # nothing gained
+        (part(4, 10),),  # leads elsewhere
+        (part(5, 10, 4),),  # from what nobody here holds
+    ],
+)
+def test_where_no_frame_helps_the_plain_file_is_fetched(parts):
+    route = cheapest(dataclasses.replace(FRAME, parts=parts), "")
+    assert (route.parts, route.size) == ((), 1000)
+
+
+class Run:
+    """One learner whose policy is large enough for compression to pay, and a laptop's folder."""
+
+    def __init__(self, root):
+        self.clock, self.root = ToldClock(), root / "shared"
+        own = {"w": torch.randn(100, 200, generator=torch.Generator().manual_seed(3)) * 0.05}
+        self.peer = begin(self.root, "slot-0", self.clock, own=own)
+        self.carrier, self.local = FolderCarrier(self.root), root / "laptop"
+
+    @property
+    def store(self) -> Store:
+        return Store(SharedPaths(self.root))
+
+    def advance(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.clock.pass_by(10)
+            self.peer.learn(int(self.clock.time), scale=1e-5)
+            self.peer.publish()
+            self.peer.adopt()
+
+    def pull(self):
+        found = pull(self.carrier, self.local, SystemClock())
+        verified = newest_verified(self.local)
+        assert verified.version == found.frame.version
+        plain = encode(decode(self.store.get_blob(found.frame.state)), half=True)
+        assert verified.data == plain  # bit for bit what a plain pull brings
+        return found
+
+
+@pytest.fixture
+def run(tmp_path):
+    return Run(tmp_path)
+
+
+def test_a_newcomer_takes_the_whole_and_then_follows_in_steps(run):
+    assert run.pull().route.reason == "whole"
+    assert run.carrier.frames() == ["kf.wire"]
+    run.advance()
+    run.pull()
+    assert run.carrier.frames() == ["d.wire"]
+    run.advance(3)
+    found = run.pull()
+    assert run.carrier.frames() == ["d.wire"] * 3
+    assert found.route.size < found.frame.size / 2
+    assert list((run.local / "incoming").glob("*.wire")) == []
+
+
+def test_whoever_slept_too_long_takes_the_whole(run):
+    run.pull()
+    run.advance(LISTED_STEPS + 1)
+    run.carrier.frames()
+    assert "too far away" in run.pull().route.reason
+    assert run.carrier.frames() == ["kf.wire"]
+
+
+def test_the_head_lists_a_bounded_number_of_frames_and_every_one_is_there(run):
+    run.advance(LISTED_STEPS + SPARE + 3)
+    frame = run.store.keyframe()
+    steps = [one for one in frame.parts if one.base_sha256]
+    assert len(steps) == LISTED_STEPS
+    for one in frame.parts:
+        assert (run.root / "wan" / one.file).stat().st_size == one.size
+    assert len(list((run.root / "wan").glob("d-*.wire"))) == LISTED_STEPS + SPARE
+    assert len(list((run.root / "wan").glob("kf-*.wire"))) == SPARE
+    assert len(frame.to_bytes()) < 3_000
+
+
+def test_two_who_serve_the_same_versions_write_the_same(run, tmp_path):
+    run.advance(2)
+    twin = tmp_path / "twin"
+    shutil.copytree(run.root, twin)
+    served = []
+    for root in (run.root, twin):
+        shutil.rmtree(root / "wan")
+        store = Store(SharedPaths(root))
+        for number in range(3):
+            state = decode(store.get_blob(store.version(number).state))
+            serve(store, number, encode(state, half=True))
+        served.append({path.name: path.read_bytes() for path in store.paths.wan.iterdir()})
+    assert served[0] == served[1]
+    assert len(served[0]) == 1 + 3 + 3 + 2  # the head, plain files, whole frames, steps
+
+
+def damage(path) -> None:
+    path.chmod(0o644)
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0x55
+    path.write_bytes(data)
+
+
+def test_a_damaged_frame_costs_a_plain_file_and_never_shows(run):
+    run.pull()
+    run.advance()
+    run.carrier.frames()
+    for path in (run.root / "wan").glob("*-00000001-*.wire"):
+        damage(path)
+    assert run.pull().new
+    assert run.carrier.frames() == ["d.wire", "kf.st"]
+
+
+def test_frames_that_were_cleaned_away_cost_a_plain_file(run):
+    run.pull()
+    run.advance()
+    run.carrier.frames()
+    for path in (run.root / "wan").glob("*.wire"):
+        path.unlink()
+    assert run.pull().new
+    assert run.carrier.frames() == ["d.wire", "kf.st"]
+
+
+def test_when_nothing_verifies_what_was_here_stays(run):
+    run.pull()
+    run.advance()
+    for path in (run.root / "wan").glob("*-00000001-*"):
+        damage(path)
+    with pytest.raises(WeightsError, match="damaged twice"):
+        pull(run.carrier, run.local, SystemClock())
+    assert newest_verified(run.local).version == 0
+
+
+@pytest.mark.parametrize(
+    "change", [{"sha256": "00" * 32}, {"size": 12}, {"base_sha256": "11" * 32}]
+)
+def test_a_head_that_lies_about_a_frame_does_not_put_other_weights_in_place(run, change):
+    run.pull()
+    run.advance()
+    head = run.root / "wan" / "HEAD.json"
+    frame = parse(Keyframe, head.read_bytes(), "it")
+    wrong = [dataclasses.replace(one, **change) if one.base_sha256 else one for one in frame.parts]
+    head.write_bytes(dataclasses.replace(frame, parts=tuple(wrong)).to_bytes())
+    assert run.pull().new
+
+
+def test_a_frame_under_a_path_of_its_own_choice_makes_the_head_invalid(run):
+    head = run.root / "wan" / "HEAD.json"
+    for name in ("../../.ssh/config", "/etc/passwd", "kf-00000000-0123456789ab.wire\n", "-x.wire"):
+        body = json.loads(head.read_bytes())
+        body["parts"][0]["file"] = name
+        with pytest.raises(WeightsError, match="file"):
+            parse(Keyframe, json.dumps(body).encode(), "it")
+
+
+def test_an_older_laptop_finds_the_plain_file_under_the_head_it_knows(run):
+    run.advance()
+    body = json.loads((run.root / "wan" / "HEAD.json").read_bytes())
+    older = {name: body[name] for name in body if name != "parts"}
+    frame = parse(Keyframe, json.dumps(older).encode(), "it")
+    assert frame.parts == ()
+    assert (run.root / "wan" / frame.name).stat().st_size == frame.size
+
+
+def test_from_a_cluster_without_frames_the_plain_file_is_pulled(run):
+    head = run.root / "wan" / "HEAD.json"
+    frame = parse(Keyframe, head.read_bytes(), "it")
+    head.write_bytes(dataclasses.replace(frame, parts=()).to_bytes())
+    assert run.pull().new
+    assert run.carrier.frames() == ["kf.st"]
+
+
+def test_what_is_here_and_damaged_is_no_base_for_a_step(run):
+    run.pull()
+    damage(run.local / "wan" / newest_verified(run.local).frame.name)
+    run.advance()
+    run.carrier.frames()
+    assert run.pull().route.reason == "whole"
+    assert run.carrier.frames() == ["kf.wire"]
