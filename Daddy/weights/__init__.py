@@ -4,6 +4,7 @@ manifest    the records on disk (pure)
 layout      the list of tensors in safetensors bytes, its schema hash (pure; no torch)
 planes      16-bit numbers rearranged for compression (pure; no torch)
 wire        frames: a state whole, or the step from a version both sides hold (pure; no torch)
+quantise    deltas as int8 with scales (pure; torch)
 route       which frames a laptop fetches (pure)
 strict      JSON read strictly into dataclasses (pure)
 admission   the gate's rules: which contributions count, each refusal with its reason (pure)
@@ -27,6 +28,7 @@ resume      going on after a restart
 exchange    a job's WeightExchange
 pulled      a laptop's WeightExchange that only takes
 laptop      a laptop's that also contributes, through an outbox
+owed        what quantising dropped, for a laptop's next process
 receipts    what became of a laptop's contributions
 local       the newest complete, verified version in a pulled folder (no torch)
 history     the chain of versions, for reports (no torch)

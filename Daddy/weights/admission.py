@@ -62,7 +62,7 @@ class Standing:
 
     ``states`` maps a version to the hash of its state; ``consumed`` an author to the highest
     sequence judged; ``sizes`` are the smallest and largest file a delta of this schema can be, in
-    bytes.
+    bytes, by the form it may have.
     """
 
     run_id: str
@@ -70,7 +70,7 @@ class Standing:
     newest: int
     states: Mapping[int, str]
     consumed: Mapping[str, int]
-    sizes: tuple[int, int]
+    sizes: Mapping[str, tuple[int, int]]
     max_staleness: int
     assists: tuple[str, ...] = ()
 
@@ -120,7 +120,9 @@ def _judge_claims(offer: Contribution, standing: Standing) -> Verdict:
         return _bad(f"claims {offer.env_steps} environment steps, {offer.new_steps} of them new")
     if offer.optimizer_steps == 0:
         return _bad("no optimizer step was made: nothing was learnt")
-    smallest, largest = standing.sizes
+    if offer.form not in standing.sizes:
+        return _late(f"it is written as {offer.form!r}, which this run does not read")
+    smallest, largest = standing.sizes[offer.form]
     if not smallest <= offer.size <= largest:
         return _bad(f"{offer.size} bytes, a delta of this run has {smallest} to {largest}")
     return ADMITTED

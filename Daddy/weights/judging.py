@@ -17,11 +17,11 @@ from Daddy.weights.admission import (
     judge_record,
     judge_values,
 )
-from Daddy.weights.codec import decode
 from Daddy.weights.fences import judge_term, read_fences
-from Daddy.weights.manifest import Input, Refusal, Version
+from Daddy.weights.manifest import INT8, PLAIN, Input, Refusal, Version
 from Daddy.weights.offers import Found
 from Daddy.weights.polyak import StateDict, norm
+from Daddy.weights.quantise import decode_delta
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store import Store
 from Daddy.weights.watch import Watch
@@ -61,6 +61,7 @@ class Judged:
             env_steps=offer.env_steps,
             new_steps=offer.new_steps,
             optimizer_steps=offer.optimizer_steps,
+            form=offer.form,
         )
 
     def as_refusal(self) -> Refusal:
@@ -116,7 +117,7 @@ class Judge:
             verdict = judge_file(one.offer, len(data), sha256_hex(data))
             if not verdict.admitted:
                 return Judged(one, verdict)
-            delta = decode(data, head.schema)
+            delta = decode_delta(data, one.offer.form, head.schema)
         except (FileNotFoundError, FileError) as error:
             return Judged(one, self._patience(one, error))
         except WeightsError as error:
@@ -156,7 +157,15 @@ class Judge:
             newest=head.version,
             states={n: self._store.version(n).state for n in range(first, head.version + 1)},
             consumed={author: pair[0] for author, pair in head.consumed.items()},
-            sizes=(head.size // 3, head.size + head.size // 2),
+            sizes=_sizes(head.size),
             max_staleness=limit,
             assists=head.assists,
         )
+
+
+def _sizes(state: int) -> dict[str, tuple[int, int]]:
+    """Bytes that a delta can have, by form, where a state has so many.
+
+    Compressed int8 may be nearly nothing, and of a small policy is mostly the list of its tensors.
+    """
+    return {PLAIN: (state // 3, state + state // 2), INT8: (64, state + 4096)}

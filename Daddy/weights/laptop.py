@@ -1,23 +1,28 @@
 """A laptop that learns: the WeightExchange port over pulled versions and an outbox.
 
 ``sync_weights.sh`` moves the files: contributions wait in ``outbox/<peer>/`` (the ``.st`` first,
-the ``.json`` last), receipts come back below ``receipts/``. Deltas are bfloat16; what rounding left
-over stays progress and is in the next one.
+the ``.json`` last), receipts come back below ``receipts/``. Deltas are int8 where the run reads
+that, else bfloat16; what rounding left over stays progress and is in the next one, also in that of
+the next process (``owed``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from Daddy.core.clock import Clock
 from Daddy.core.files import sha256_hex, write_atomic
 from Daddy.core.names import check_peer
-from Daddy.weights.codec import decode, encode
+from Daddy.weights.codec import encode
 from Daddy.weights.fate import Fate
-from Daddy.weights.manifest import Contribution, Receipt
+from Daddy.weights.manifest import INT8, PLAIN, Contribution, Receipt
 from Daddy.weights.offers import box_name
-from Daddy.weights.polyak import StateDict, add, copy, is_finite
+from Daddy.weights.owed import keep_owed, read_owed
+from Daddy.weights.polyak import StateDict, add, copy, difference, is_finite
+from Daddy.weights.progress import Adoption
 from Daddy.weights.pulled import PulledVersions
+from Daddy.weights.quantise import decode_delta, quantise
 from Daddy.weights.receipts import read_receipts
 
 CONTRIBUTE_S = 60.0
@@ -48,6 +53,16 @@ class LaptopExchange(PulledVersions):
         self._min_seconds = min_seconds
         self._last_publish: float | None = None
 
+    def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
+        """The newest version and, on top, what rounding left over from the last process."""
+        adoption = super().begin(initial, resumed)
+        assert self.newest is not None
+        rest = read_owed(self._folder, self._peer, self.newest.frame.run_id, self._schema)
+        if rest is None:
+            return adoption
+        own = add(self._at.base.weights, rest)
+        return Adoption(adoption.version, own, f"{adoption.reason} and what was still owed to it")
+
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
         """Put the progress since the last contribution into the outbox; says what happened."""
         at, own = self._at, copy(weights)
@@ -55,13 +70,16 @@ class LaptopExchange(PulledVersions):
         why_not = self._why_not(own, steps, updates)
         if why_not:
             return why_not
-        data = encode(at.to_offer(own), half=True)
-        offer = self._offer(data, steps, updates)
+        form = self._form()
+        delta = at.to_offer(own)
+        data = quantise(delta) if form == INT8 else encode(delta, half=True)
+        offer = self._offer(data, form, steps, updates)
         self._put(offer, data)
-        sent = decode(data)
+        sent = decode_delta(data, form, self._schema)
         at.offered(add(at.anchor, sent), sent, offer.blob)
         at.count(env_steps, optimizer_steps)
         self._last_publish = self._clock.monotonic()
+        keep_owed(self._folder, offer, difference(own, at.anchor))
         return (
             f"contribution {offer.sequence} on v{offer.base_version}, {steps} steps: in the outbox"
         )
@@ -86,7 +104,12 @@ class LaptopExchange(PulledVersions):
             return f"not contributed: {UNMERGED_LIMIT} wait for a receipt; is push running?"
         return ""
 
-    def _offer(self, data: bytes, steps: int, updates: int) -> Contribution:
+    def _form(self) -> str:
+        """The smallest form that the run reads."""
+        assert self.newest is not None
+        return INT8 if INT8 in self.newest.frame.accepts else PLAIN
+
+    def _offer(self, data: bytes, form: str, steps: int, updates: int) -> Contribution:
         at = self._at
         assert self.newest is not None
         return Contribution(
@@ -103,6 +126,7 @@ class LaptopExchange(PulledVersions):
             new_steps=steps,
             optimizer_steps=updates,
             assists=self._assists,
+            form=form,
         )
 
     def _put(self, offer: Contribution, data: bytes) -> None:

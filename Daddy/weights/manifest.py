@@ -18,6 +18,9 @@ from Daddy.weights.strict import FORMAT, build, read_object
 
 Record = TypeVar("Record", bound="Written")
 
+PLAIN, INT8 = "", "int8"
+"""Forms of a delta's file: safetensors, as all were once, or a frame of int8 with scales."""
+
 
 @dataclass(frozen=True, slots=True)
 class Written:
@@ -42,11 +45,11 @@ class RunCard(Written):
 
 @dataclass(frozen=True, slots=True)
 class Contribution(Written):
-    """Progress that one peer offers: a delta of fp32 (laptops: bf16) against a version.
+    """Progress that one peer offers: a delta of fp32 (laptops: int8 or bf16) against a version.
 
-    ``env_steps`` and ``optimizer_steps`` lie in this delta; ``new_steps`` is the part of
-    ``env_steps`` that no earlier contribution of the peer has counted (a resumed peer replays a
-    little).
+    ``form`` says how its file is written. ``env_steps`` and ``optimizer_steps`` lie in this delta;
+    ``new_steps`` is the part of ``env_steps`` that no earlier contribution of the peer has counted
+    (a resumed peer replays a little).
     """
 
     run_id: str
@@ -62,6 +65,7 @@ class Contribution(Written):
     new_steps: int
     optimizer_steps: int
     assists: tuple[str, ...] = ()
+    form: str = PLAIN
 
     @property
     def author(self) -> str:
@@ -85,6 +89,7 @@ class Input(Written):
     env_steps: int
     new_steps: int
     optimizer_steps: int
+    form: str = PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +201,8 @@ class Keyframe(Written):
     """``wan/HEAD.json``: the newest whole state that laptops can pull.
 
     ``name``, ``size`` and ``sha256`` are of the bfloat16 safetensors, which every laptop
-    understands; ``parts`` are smaller ways to the same bytes.
+    understands; ``parts`` are smaller ways to the same bytes. ``accepts`` names the forms of
+    contributions that are read besides safetensors.
     """
 
     version: int
@@ -212,6 +218,7 @@ class Keyframe(Written):
     ts: float
     assists: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
+    accepts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

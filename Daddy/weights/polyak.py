@@ -1,4 +1,4 @@
-"""Pure: arithmetic on state dicts. One of the three files of this package that import torch.
+"""Pure: arithmetic on state dicts. One of the few files of this package that import torch.
 
 Deterministic: float64 sums in the order given, on the CPU, so that two mergers with equal inputs
 write equal bytes. Floating tensors move; anything else (counters) takes the largest.

@@ -13,6 +13,7 @@ from Daddy.core.files import sha256_hex
 from Daddy.weights.codec import decode, encode
 from Daddy.weights.manifest import Version
 from Daddy.weights.polyak import StateDict, add, difference, move
+from Daddy.weights.quantise import decode_delta
 from Daddy.weights.store import Store
 
 
@@ -24,7 +25,7 @@ def replay(store: Store, record: Version) -> bytes:
     base = decode(store.get_blob(store.version(record.base).state), record.schema)
     pulls = []
     for one in record.inputs:
-        delta = decode(store.get_blob(one.blob), record.schema)
+        delta = decode_delta(store.get_blob(one.blob), one.form, record.schema)
         pulls.append(pull(store, record.rule, delta, one.base_version, base))
     shares, clips = [one.share for one in record.inputs], [one.clip for one in record.inputs]
     return encode(move(base, pulls, factors(record.rule, shares, clips)))

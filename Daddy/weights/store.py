@@ -200,7 +200,13 @@ class Store:
         """What laptops are offered, if anything is."""
         return _read_hint(Keyframe, self.paths.wan / "HEAD.json")
 
-    def write_keyframe(self, number: int, data: bytes, parts: tuple[Part, ...] = ()) -> None:
+    def write_keyframe(
+        self,
+        number: int,
+        data: bytes,
+        parts: tuple[Part, ...] = (),
+        accepts: tuple[str, ...] = (),
+    ) -> None:
         """Offer version ``number`` to laptops as ``data``: the file first, its head last.
 
         What the head says of ``parts`` has been written.
@@ -221,6 +227,7 @@ class Store:
             ts=record.ts,
             assists=record.assists,
             parts=parts,
+            accepts=accepts,
         )
         self.durable.create(self.paths.wan / name, data, "keyframe", mode=0o444)
         self.durable.replace(self.paths.wan / "HEAD.json", frame.to_bytes(), "wan-head")

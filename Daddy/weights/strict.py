@@ -38,6 +38,8 @@ FORMS: Mapping[str, re.Pattern[str]] = {
     "base_sha256": re.compile(r"|[0-9a-f]{64}"),
     "name": KEYFRAME,
     "file": PART,
+    "form": re.compile(r"[a-z0-9]{0,16}"),
+    "accepts": re.compile(r"[a-z0-9]{1,16}"),
     "assists": re.compile(r"[a-z_]{1,40}"),
 }
 """Fields whose text becomes part of a path or is compared with a hash."""

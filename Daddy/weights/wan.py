@@ -11,7 +11,7 @@ from __future__ import annotations
 from Daddy.core.errors import WeightsError
 from Daddy.core.files import sha256_hex
 from Daddy.weights.local import read_version
-from Daddy.weights.manifest import Keyframe, Part
+from Daddy.weights.manifest import INT8, Keyframe, Part
 from Daddy.weights.store import Store
 from Daddy.weights.wire import pack, pack_step
 
@@ -30,7 +30,7 @@ def serve(store: Store, number: int, data: bytes) -> None:
     before, sha = store.keyframe(), sha256_hex(data)
     whole = _put(store, pack(data), number, sha)
     parts = (*_steps(store, before, number, data)[-LISTED_STEPS:], whole)
-    store.write_keyframe(number, data, parts)
+    store.write_keyframe(number, data, parts, accepts=(INT8,))
     for kind, kept in (("kf", SPARE), ("d", LISTED_STEPS + SPARE)):
         for old in sorted(store.paths.wan.glob(f"{kind}-*.wire"))[:-kept]:
             old.unlink(missing_ok=True)

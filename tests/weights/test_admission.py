@@ -39,7 +39,7 @@ STANDING = Standing(
     newest=8,
     states={7: HASH, 8: OTHER},
     consumed={"slot-0/01234567": 2},
-    sizes=(300, 1500),
+    sizes={"": (300, 1500), "int8": (64, 700)},
     max_staleness=4,
     assists=("money",),
 )
@@ -69,6 +69,9 @@ def test_a_contribution_in_order_is_admitted():
         ({"optimizer_steps": 0}, Fault.VALUES, "nothing was learnt"),
         ({"size": 10}, Fault.VALUES, "300 to 1500"),
         ({"size": 10_000}, Fault.VALUES, "300 to 1500"),
+        ({"form": "int8"}, Fault.VALUES, "64 to 700"),
+        ({"form": "int8", "size": 63}, Fault.VALUES, "64 to 700"),
+        ({"form": "int4"}, Fault.LATE, "'int4', which this run does not read"),
     ],
 )
 def test_each_refusal_says_why_and_whose_fault_it_is(changes, fault, said):

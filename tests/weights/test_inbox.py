@@ -8,6 +8,7 @@ import os
 import pytest
 
 from Daddy.core.paths import SharedPaths
+from Daddy.weights.codec import schema_of
 from Daddy.weights.history import read_history
 from Daddy.weights.laptop import LaptopExchange
 from Daddy.weights.manifest import Contribution, parse
@@ -250,14 +251,14 @@ def test_refusals_of_laptops_alone_make_no_version(tmp_path, clock):
 def test_rounding_left_over_is_in_the_next_contribution(tmp_path, clock):
     cluster = Cluster(tmp_path, clock)
     laptop, weights = cluster.laptop()
-    from Daddy.weights.codec import decode
+    from Daddy.weights.quantise import decode_delta
 
     total, own = None, weights
     for number in range(6):
         own = nudged(own, number, 0.01)
         laptop.publish(own, 100 * (number + 1), number + 1)
     for path in sorted((cluster.local / "outbox" / "anna").glob("*.st")):
-        delta = decode(path.read_bytes())
+        delta = decode_delta(path.read_bytes(), "int8", schema_of(weights))
         total = delta if total is None else {n: total[n] + delta[n] for n in total}
     moved = {n: own[n] - weights[n] for n in own}
     assert close(total, moved, 2e-4)

@@ -141,6 +141,7 @@ def test_the_head_lists_a_bounded_number_of_frames_and_every_one_is_there(run):
     assert len(list((run.root / "wan").glob("d-*.wire"))) == LISTED_STEPS + SPARE
     assert len(list((run.root / "wan").glob("kf-*.wire"))) == SPARE
     assert len(frame.to_bytes()) < 3_000
+    assert frame.accepts == ("int8",)
 
 
 def test_two_who_serve_the_same_versions_write_the_same(run, tmp_path):
@@ -221,16 +222,16 @@ def test_a_frame_under_a_path_of_its_own_choice_makes_the_head_invalid(run):
 def test_an_older_laptop_finds_the_plain_file_under_the_head_it_knows(run):
     run.advance()
     body = json.loads((run.root / "wan" / "HEAD.json").read_bytes())
-    older = {name: body[name] for name in body if name != "parts"}
+    older = {name: body[name] for name in body if name not in ("parts", "accepts")}
     frame = parse(Keyframe, json.dumps(older).encode(), "it")
-    assert frame.parts == ()
+    assert (frame.parts, frame.accepts) == ((), ())
     assert (run.root / "wan" / frame.name).stat().st_size == frame.size
 
 
 def test_from_a_cluster_without_frames_the_plain_file_is_pulled(run):
     head = run.root / "wan" / "HEAD.json"
     frame = parse(Keyframe, head.read_bytes(), "it")
-    head.write_bytes(dataclasses.replace(frame, parts=()).to_bytes())
+    head.write_bytes(dataclasses.replace(frame, parts=(), accepts=()).to_bytes())
     assert run.pull().new
     assert run.carrier.frames() == ["kf.st"]
 
