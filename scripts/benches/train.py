@@ -23,7 +23,7 @@ from Daddy.core.machine import usable_cores
 from Daddy.core.settings import Config
 from Daddy.learning.prepare import prepare
 from Daddy.learning.trial import random_rate
-from Daddy.workloads import WORKLOADS
+from Daddy.workloads import WORKLOADS, Workload
 from scripts.benches import _step_parts
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def run(quick: bool) -> dict[str, object]:
     """Steps per second of training, of its environments alone, and the ceiling between them."""
     prepare()
     rounds = QUICK_ROUNDS if quick else ROUNDS
-    with _session(_config()) as session:
-        _train(session, 1)
+    with session_of(_config()) as session:
+        iterate(session, 1)
         measured = [_round(session, quick, f"{n + 1}/{rounds}") for n in range(rounds)]
         facts = _facts(session)
     found: dict[str, Any] = {name: median(one[name] for one in measured) for name in measured[0]}
@@ -92,12 +92,13 @@ def _config() -> Config:
 
 
 @contextmanager
-def _session(config: Config) -> Iterator[Session]:
+def session_of(config: Config, given: Workload | None = None) -> Iterator[Session]:
+    """A learner of the configured workload (or the one ``given``) that shares with nobody."""
     from Daddy.learning.assemble import Surroundings, Task, assemble
     from Daddy.learning.loop import begin
     from Daddy.learning.solo import NoExchange, NoFrames
 
-    row, alone = WORKLOADS[config.training.workload], Alone()
+    row, alone = given or WORKLOADS[config.training.workload], Alone()
     task = Task(row.name, row.make_env(config), row.make_policy, row.reports, row.reached)
     with tempfile.TemporaryDirectory(prefix="daddy-bench-") as folder:
         around = Surroundings(
@@ -124,7 +125,7 @@ def _round(session: Session, quick: bool, name: str) -> dict[str, float]:
     cores = usable_cores() if session.parts.device.type == "cpu" else 0
     env_only = random_rate(session.parts.vector, seconds, SystemClock())
     inference_s = _decide(session)
-    training = _train(session, iterations)
+    training = iterate(session, iterations)
     learning_s = _learn(session)
     playing_s = 1 / env_only + inference_s / cores if cores else max(1 / env_only, inference_s)
     ceiling = 1 / (playing_s + learning_s)
@@ -164,7 +165,7 @@ def _decide(session: Session) -> float:
     return median(took) / collector.vector.num_envs
 
 
-def _train(session: Session, iterations: int) -> float:
+def iterate(session: Session, iterations: int) -> float:
     """Steps per second of whole iterations of the learner's loop."""
     from Daddy.learning.loop import adopt_newer, collect, estimate, update
     from Daddy.learning.record import record

@@ -5,6 +5,8 @@ Cost: four learners of the game's own network publish, merge and adopt through a
 Loss: four processes merge as fast as they can, once through the exchange and once, as a positive
 control, through one shared file that each reads, blends and replaces (what many scripts do). A
 merge is lost when what it added is not in the end result.
+
+Wire: bytes and seconds per version of a policy of 3 M parameters, beside real rsync (``_wire``).
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from Daddy.weights.manifest import Version
 from Daddy.weights.polyak import StateDict, add, move
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.workloads import WORKLOADS
+from scripts.benches import _wire
 
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Barrier
@@ -47,13 +50,14 @@ class _Quiet:
 
 
 def run(quick: bool) -> dict[str, object]:
-    """Figures of both parts; ``ratio`` compares with the limit, ``lost`` with the control."""
+    """Figures of all parts; ``ratio`` compares with the limit, ``lost`` with the control."""
     limit_threads(1)  # as a learner on a shared machine: idle threads that spin distort the figures
     with tempfile.TemporaryDirectory(prefix="daddy-bench-") as folder:
         root = Path(folder)
         return {
             "cost": _cost(root / "cost", 3 if quick else 10),
             "loss": _loss(root / "loss", 25 if quick else 100),
+            "wire": _wire.measure(root / "wire", 1 if quick else 5),
         }
 
 

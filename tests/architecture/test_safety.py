@@ -10,6 +10,8 @@ import pytest
 from tests.architecture.tree import Source, imports_of
 
 UNPICKLERS = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}
+CONTROLS = {("scripts/benches/_wire.py", "torch.save")}
+"""A bench writes the file that others ship, to count its bytes; nothing reads it."""
 CALLS = {"torch.load", "torch.save", "os.system", "os.popen", "eval", "exec"}
 EVERY_INTERFACE = "0.0.0.0"
 WRITES = {"write_text", "write_bytes"}
@@ -21,7 +23,8 @@ def dangers(source: Source) -> Iterator[str]:
             yield f"{source.path}:{line} imports {name}"
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Call):
-            yield from (f"{source.path}:{node.lineno} {what}" for what in dangerous_call(node))
+            if (source.path, ast.unparse(node.func)) not in CONTROLS:
+                yield from (f"{source.path}:{node.lineno} {what}" for what in dangerous_call(node))
         elif isinstance(node, ast.Constant) and node.value == EVERY_INTERFACE:
             yield f"{source.path}:{node.lineno} names {EVERY_INTERFACE}"
 

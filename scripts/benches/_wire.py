@@ -1,0 +1,195 @@
+"""Bytes and seconds per version on the wire, of a policy of 3 M parameters that really learns.
+
+The game's learner with a wider network and the large network's step size takes 160 optimizer steps
+of PPO after two iterations that fill Adam's moments. What it is after 0, 1, 16 and 160 of them
+travels in each form, is decoded again and compared bit for bit. In the same run real rsync, local,
+with its delta algorithm on, brings a safetensors file and a ``.pt`` from the first to each other.
+Seconds are of one core, as the kernel counts them: others on the machine do not lengthen them.
+"""
+
+from __future__ import annotations
+
+import re
+import resource
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+from Daddy.core import process
+from Daddy.core.config import load
+from Daddy.core.settings import PROFILES
+from Daddy.weights.codec import encode, schema_of
+from Daddy.weights.layout import refuse_unless_half
+from Daddy.weights.polyak import StateDict, copy, difference, norm
+from Daddy.weights.quantise import decode_delta, quantise
+from Daddy.weights.wire import pack, pack_step, unpack, unpack_step
+from Daddy.workloads import WORKLOADS
+from scripts.benches import train
+
+DISTANCES = (1, 16, 160)
+WARM_ITERATIONS = 2
+FEATURES, MEMORY = 512, 536
+"""Widths that make the game's network 3 M parameters."""
+
+RSYNC_S = 120.0
+Result = TypeVar("Result")
+
+
+def measure(folder: Path, times: int) -> dict[str, object]:
+    """Figures by form: seconds are medians of ``times`` tries, ``of_…`` are ratios of bytes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    states, facts = _learn()
+    raw = len(encode(states[0]))
+    found: dict[str, object] = {**facts, "raw_bytes": raw}
+    found["keyframe"] = _keyframe(states[0], raw, times)
+    for steps in DISTANCES:
+        files = {
+            name: _rsync(folder, name, write, states[0], states[steps])
+            for name, write in (("safetensors", _write_safetensors), ("pt", _write_pt))
+        }
+        least = min(float(one["bytes"]) for one in files.values())
+        found[f"steps_{steps}"] = {
+            "delta": _delta(states[0], states[steps], raw, least, times),
+            "int8_contribution": _int8(states[0], states[steps], raw, least, times),
+            **{f"rsync_{name}": one for name, one in files.items()},
+        }
+    return found
+
+
+def _learn() -> tuple[dict[int, StateDict], dict[str, object]]:
+    """The policy's state by optimizer steps since it was warm."""
+    rate = PROFILES["gpu"]["learning_rate"]
+    flags = {"training.device": "cpu", "training.tensorboard": False, "archive.mode": "off",
+             "training.learning_rate": rate}  # fmt: skip
+    row = replace(WORKLOADS["pokemon_red"], features=FEATURES, memory=MEMORY)
+    states: dict[int, StateDict] = {}
+    with train.session_of(load(None, flags), row) as session:
+        train.iterate(session, WARM_ITERATIONS)
+        optimizer, policy = session.learner.optimizer, session.learner.policy
+        warm, plain_step = optimizer.steps, optimizer.step
+        states[0] = copy(policy.state_dict())
+
+        def step(rate: float, max_norm: float) -> float:
+            length = plain_step(rate, max_norm)
+            if optimizer.steps - warm in DISTANCES:
+                states[optimizer.steps - warm] = copy(policy.state_dict())
+            return length
+
+        optimizer.step = step  # type: ignore[method-assign]
+        while optimizer.steps - warm < max(DISTANCES):
+            train.iterate(session, 1)
+    size = sum(one.numel() for one in states[0].values())
+    return states, {"parameters": size, "learning_rate": rate}
+
+
+def _keyframe(state: StateDict, raw: int, times: int) -> dict[str, object]:
+    plain, schema = encode(state, half=True), schema_of(state)
+    seconds, frame = _timed(lambda: pack(plain), times)
+    check = lambda layout: refuse_unless_half(layout, schema)  # noqa: E731
+    back_s, back = _timed(lambda: unpack(frame, check), times)
+    return {
+        "bfloat16_bytes": len(plain),
+        **_row(len(frame), raw, seconds, back_s),
+        "exact": back == plain,
+    }
+
+
+def _delta(
+    before: StateDict, after: StateDict, raw: int, least: float, times: int
+) -> dict[str, object]:
+    base, plain = encode(before, half=True), encode(after, half=True)
+    seconds, frame = _timed(lambda: pack_step(plain, base), times)
+    back_s, back = _timed(lambda: unpack_step(frame, base), times)
+    changed = [
+        (one.bfloat16() != after[name].bfloat16()).sum().item() for name, one in before.items()
+    ]
+    size = sum(one.numel() for one in before.values())
+    return {
+        "bfloat16_changed": round(sum(changed) / size, 3),
+        **_row(len(frame), raw, seconds, back_s),
+        "of_rsync": round(len(frame) / least, 4),
+        "exact": back == plain,
+    }
+
+
+def _int8(
+    before: StateDict, after: StateDict, raw: int, least: float, times: int
+) -> dict[str, object]:
+    delta, schema = difference(after, before), schema_of(before)
+    seconds, frame = _timed(lambda: quantise(delta), times)
+    back_s, back = _timed(lambda: decode_delta(frame, "int8", schema), times)
+    return {
+        **_row(len(frame), raw, seconds, back_s),
+        "of_rsync": round(len(frame) / least, 4),
+        "error_of_delta": round(norm(difference(back, delta)) / norm(delta), 5),
+    }
+
+
+def _row(size: int, raw: int, encode_s: float, decode_s: float) -> dict[str, object]:
+    return {
+        "bytes": size,
+        "of_raw": round(size / raw, 4),
+        "encode_s": round(encode_s, 3),
+        "decode_s": round(decode_s, 3),
+    }
+
+
+def _timed(work: Callable[[], Result], times: int) -> tuple[float, Result]:
+    seconds = []
+    for _ in range(times):
+        begun = time.process_time()
+        result = work()
+        seconds.append(time.process_time() - begun)
+    return statistics.median(seconds), result
+
+
+def _write_safetensors(path: Path, state: StateDict) -> None:
+    path.write_bytes(encode(state))
+
+
+def _write_pt(path: Path, state: StateDict) -> None:
+    """What many scripts ship; nothing here ever reads it."""
+    torch.save(state, path)
+
+
+def _rsync(
+    folder: Path,
+    name: str,
+    write: Callable[[Path, StateDict], None],
+    before: StateDict,
+    after: StateDict,
+) -> dict[str, float]:
+    """Bytes both ways and seconds of one real transfer over a copy that is one version old."""
+    there, here = (folder / side / f"policy.{name}" for side in ("there", "here"))
+    for path, state in ((here, before), (there, after)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, state)
+    words = ["rsync", "--ignore-times", "--no-whole-file", "--stats", str(there), str(here)]
+    begun = _children_s()
+    done = process.run(words, RSYNC_S, env={"PATH": "/usr/bin:/bin:/usr/local/bin", "LC_ALL": "C"})
+    seconds = _children_s() - begun
+    if done.returncode or there.read_bytes() != here.read_bytes():
+        raise RuntimeError(f"rsync failed: {done.stderr}")
+    return {
+        "bytes": _stat(done.stdout, "Total bytes sent")
+        + _stat(done.stdout, "Total bytes received"),
+        "matched": _stat(done.stdout, "Matched data"),
+        "seconds": round(seconds, 3),
+    }
+
+
+def _children_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _stat(text: str, name: str) -> int:
+    found = re.search(rf"{name}: ([\d,]+)", text)
+    if found is None:
+        raise RuntimeError(f"rsync did not say {name!r}")
+    return int(found[1].replace(",", ""))
