@@ -23,7 +23,6 @@ MEGA = 1e6
 def shown(label: str, total: int, clock: Clock, arriving: Path | None = None) -> Iterator[None]:
     """Show progress of the body on stderr; ``arriving`` is the folder that grows, if it is here."""
     stop = threading.Event()
-    before = folder_bytes(arriving) if arriving else 0
     step_s = STEP_S if sys.stderr.isatty() else LOG_STEP_S
 
     def tell() -> None:
@@ -31,7 +30,7 @@ def shown(label: str, total: int, clock: Clock, arriving: Path | None = None) ->
         if clock.wait(stop, QUIET_S):
             return
         while True:
-            done = folder_bytes(arriving) - before if arriving else None
+            done = folder_bytes(arriving) if arriving else None
             _print(label, done, total, clock.monotonic() - begun)
             if clock.wait(stop, step_s):
                 break

@@ -3,12 +3,14 @@
 Pull: the small head, then the immutable files it names by the cheapest way (``route``), verified,
 then the local head last; so what a reader finds under the local head is always complete, and is the
 plain file whichever way it came. Push: files first, records last, and the originals leave the
-outbox only afterwards. Interrupted at any point, the next one goes on.
+outbox only afterwards. Interrupted at any point, the next one goes on; a version that was begun is
+finished before a newer one is, or over a thin line none would ever arrive.
 """
 
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,8 @@ from Daddy.weights.route import Route, cheapest, plain
 from Daddy.weights.strict import LIMIT
 
 KEEP_KEYFRAMES = 3
+BEGUN = "BEGUN.json"
+"""The head of the version that is being fetched, in ``incoming/``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ def pull(carrier: Carrier, local: Path, clock: Clock) -> Pulled:
     what arrived does not verify (the version that was here stays).
     """
     frame = remote_frame(carrier, local)
-    here = local_frame(local)
+    here = _finish_begun(carrier, local, frame, local_frame(local), clock)
     found = _pull_version(carrier, local, frame, here, clock)
     for peer in contributors(local):
         carrier.fetch_small(f"receipts/{peer}", local / "receipts" / peer)
@@ -78,6 +82,31 @@ def local_frame(local: Path) -> Keyframe | None:
     return frame
 
 
+def _finish_begun(
+    carrier: Carrier, local: Path, frame: Keyframe, here: Keyframe | None, clock: Clock
+) -> Keyframe | None:
+    """What is here once an interrupted pull is finished, while its files are still offered."""
+    begun = _begun(local)
+    if begun is None or begun.name == frame.name or begun.run_id != frame.run_id:
+        return here
+    if here is not None and here.run_id == begun.run_id and begun.version <= here.version:
+        return here
+    route = cheapest(begun, here.sha256 if here is not None else "")
+    with shown(f"finishing v{begun.version}", route.size, clock, local / "incoming"):
+        found = bring(carrier, local, begun, route, here)
+    if not found:
+        return here
+    _point_at(local, begun, here)
+    return begun
+
+
+def _begun(local: Path) -> Keyframe | None:
+    try:
+        return read_frame(local / "incoming" / BEGUN)
+    except WeightsError:
+        return None
+
+
 def _pull_version(
     carrier: Carrier, local: Path, frame: Keyframe, here: Keyframe | None, clock: Clock
 ) -> Pulled:
@@ -88,6 +117,7 @@ def _pull_version(
     for plainly in (False, True, True):  # the last for a stale leftover of an interrupted transfer
         held = here.sha256 if here is not None else ""
         route = plain(frame, "frames did not verify") if plainly else cheapest(frame, held)
+        write_atomic(local / "incoming" / BEGUN, frame.to_bytes())
         with shown(f"pulling v{frame.version}", route.size, clock, local / "incoming"):
             found = bring(carrier, local, frame, route, here)
         if found is None:
@@ -106,6 +136,7 @@ def _point_at(local: Path, frame: Keyframe, here: Keyframe | None) -> None:
     if here is not None:
         write_atomic(wan / PREVIOUS, here.to_bytes())
     write_atomic(wan / "HEAD.json", frame.to_bytes())
+    shutil.rmtree(local / "incoming", ignore_errors=True)  # nothing is begun any more
     keep = {frame.name, *([here.name] if here else [])}
     for old in sorted(wan.glob("kf-*.st"), key=lambda path: path.stat().st_mtime)[:-KEEP_KEYFRAMES]:
         if old.name not in keep:

@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.errors import WeightsError
+from Daddy.core.errors import NetworkError, WeightsError
 from Daddy.core.paths import SharedPaths
 from Daddy.weights.codec import decode, encode
 from Daddy.weights.local import newest_verified
 from Daddy.weights.manifest import Keyframe, Part, parse
 from Daddy.weights.route import cheapest
-from Daddy.weights.store import Store
-from Daddy.weights.transfer import pull
+from Daddy.weights.store import KEEP_KEYFRAMES, Store
+from Daddy.weights.transfer import BEGUN, pull
 from Daddy.weights.wan import LISTED_STEPS, SPARE, serve
 from tests.weights.folder import FolderCarrier
 from tests.weights.helpers import ToldClock, begin
@@ -243,3 +243,75 @@ def test_what_is_here_and_damaged_is_no_base_for_a_step(run):
     run.carrier.frames()
     assert run.pull().route.reason == "whole"
     assert run.carrier.frames() == ["kf.wire"]
+
+
+class BrokenLine(FolderCarrier):
+    """Breaks in the middle of the next file that is worth a partial one; what arrived is kept."""
+
+    breaks = False
+
+    def fetch(self, name, into, size):
+        if self.breaks and size:
+            self.breaks = False
+            into.mkdir(parents=True, exist_ok=True)
+            self.fetched.append(name)
+            raise NetworkError("the line broke", "try again")
+        return super().fetch(name, into, size)
+
+
+@pytest.fixture
+def thin(run):
+    run.carrier = BrokenLine(run.root)
+    return run
+
+
+def break_off(run):
+    run.carrier.breaks = True
+    with pytest.raises(NetworkError):
+        run.pull()
+
+
+def test_what_was_begun_is_finished_before_a_newer_version_is(thin):
+    """Else over a thin line every newer version would begin anew, and none would ever arrive."""
+    break_off(thin)
+    thin.advance(2)
+    assert thin.pull().frame.version == 2
+    assert thin.carrier.frames() == ["kf.wire", "kf.wire", "d.wire", "d.wire"]
+    assert not list(thin.local.glob("incoming/*"))
+
+
+def test_the_same_version_goes_on_where_it_stopped(thin):
+    thin.pull()
+    thin.advance()
+    thin.carrier.frames()
+    break_off(thin)
+    assert thin.pull().route.reason == "1 step(s) from what is here"
+    assert thin.carrier.frames() == ["d.wire", "d.wire"]
+
+
+def test_what_was_begun_and_is_not_offered_any_more_is_given_up(thin):
+    break_off(thin)
+    thin.advance(SPARE + KEEP_KEYFRAMES + 1)
+    thin.carrier.frames()
+    newest = SPARE + KEEP_KEYFRAMES + 1
+    assert thin.pull().frame.version == newest
+    assert thin.carrier.frames() == ["kf.wire", "kf.wire"]
+
+
+def test_what_was_begun_of_another_run_is_given_up(thin):
+    thin.pull()
+    thin.advance()
+    break_off(thin)
+    path = thin.local / "incoming" / BEGUN
+    other = dataclasses.replace(parse(Keyframe, path.read_bytes(), "it"), run_id="0" * 16)
+    path.write_bytes(dataclasses.replace(other, name="kf-00000009-000000000000.st").to_bytes())
+    thin.advance()
+    thin.carrier.frames()
+    assert thin.pull().frame.version == 2
+    assert thin.carrier.frames() == ["d.wire", "d.wire"]
+
+
+def test_a_damaged_note_of_what_was_begun_is_no_trouble(thin):
+    break_off(thin)
+    (thin.local / "incoming" / BEGUN).write_bytes(b"{")
+    assert thin.pull().new
