@@ -38,15 +38,17 @@ def serve(store: Store, number: int, data: bytes) -> None:
 
 def _steps(store: Store, before: Keyframe | None, number: int, data: bytes) -> list[Part]:
     """The steps offered before and the one to ``number``, if it can be made."""
-    if before is None or before.run_id != store.card().run_id or before.version >= number:
+    if before is None or before.run_id != store.card().run_id:
         return []
+    known = [part for part in before.parts if part.base_sha256]
+    if before.version >= number:  # another merger has served it meanwhile
+        return known if before.sha256 == sha256_hex(data) else []
     try:
         base = read_version(store.paths.root, before)
         frame = pack_step(data, base.data)
     except WeightsError:
         return []  # whoever holds the version before takes the whole
-    step = _put(store, frame, number, sha256_hex(data), base.sha256)
-    return [*(part for part in before.parts if part.base_sha256), step]
+    return [*known, _put(store, frame, number, sha256_hex(data), base.sha256)]
 
 
 def _put(store: Store, frame: bytes, number: int, sha: str, base_sha: str = "") -> Part:

@@ -31,7 +31,6 @@ from Daddy.weights.manifest import Version
 from Daddy.weights.polyak import StateDict, add, move
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.workloads import WORKLOADS
-from scripts.benches import _wire
 
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Barrier
@@ -51,6 +50,8 @@ class _Quiet:
 
 def run(quick: bool) -> dict[str, object]:
     """Figures of all parts; ``ratio`` compares with the limit, ``lost`` with the control."""
+    from scripts.benches import _wire  # the racing children do without a learner
+
     limit_threads(1)  # as a learner on a shared machine: idle threads that spin distort the figures
     with tempfile.TemporaryDirectory(prefix="daddy-bench-") as folder:
         root = Path(folder)

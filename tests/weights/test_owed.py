@@ -114,22 +114,40 @@ def test_what_is_owed_to_another_run_or_policy_is_not_paid_here(cluster):
     assert close(cluster.laptop("bert")[1], weights, 1e-9)
 
 
-def test_a_bomb_in_a_box_is_refused_with_a_receipt(cluster):
+def swap(box, change):
+    """Put what ``change`` makes of the bytes into a box in place of the one contribution there."""
+    (record,) = box.glob("*.json")
+    offer = parse(Contribution, record.read_bytes(), "it")
+    data = change(record.with_suffix(".st").read_bytes())
+    changed = dataclasses.replace(offer, blob=sha256_hex(data), size=len(data))
+    for path in box.iterdir():
+        path.unlink()
+    (box / f"{box_name(changed)}.st").write_bytes(data)
+    (box / f"{box_name(changed)}.json").write_bytes(changed.to_bytes())
+
+
+def armed(frame: bytes) -> bytes:
+    """A frame whose first tensor unfolds into megabytes."""
+    (first,) = struct.unpack_from("<I", frame, 64)
+    bomb = zlib.compress(bytes(3_000_000), 9)
+    return frame[: 68 + first] + struct.pack("<I", len(bomb)) + bomb
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (armed, "more than the"),
+        (lambda frame: frame + bytes(100_000), "a delta of this run has 64 to"),
+        (lambda frame: frame[:-1], "ends too early"),
+        (lambda frame: b"cos\nsystem\n(S'true'\ntR." + bytes(100), "begin as one of ours"),
+    ],
+)
+def test_a_hostile_int8_file_in_a_box_is_refused_with_a_receipt(cluster, change, said):
     laptop, weights = cluster.laptop()
     laptop.publish(nudged(weights, 5), 1000, 50)
     box = cluster.push()
-    (record,) = box.glob("*.json")
-    offer = parse(Contribution, record.read_bytes(), "it")
-    whole = record.with_suffix(".st").read_bytes()
-    (first,) = struct.unpack_from("<I", whole, 64)
-    bomb = zlib.compress(bytes(3_000_000), 9)
-    armed = whole[: 68 + first] + struct.pack("<I", len(bomb)) + bomb
-    changed = dataclasses.replace(offer, blob=sha256_hex(armed), size=len(armed))
-    for path in box.iterdir():
-        path.unlink()
-    (box / f"{box_name(changed)}.st").write_bytes(armed)
-    (box / f"{box_name(changed)}.json").write_bytes(changed.to_bytes())
+    swap(box, change)
     version = cluster.merge()
     assert [one.peer for one in version.inputs] == ["slot-0"]
-    assert "more than the" in laptop.receipts()[0].reason
+    assert said in laptop.receipts()[0].reason
     assert list(box.iterdir()) == []

@@ -44,6 +44,15 @@ def test_no_value_is_wrong_by_more_than_half_its_blocks_scale(numbers, zeros):
     assert raw["s.w"].shape == (-(-len(delta["w"]) // 1024),)
 
 
+@pytest.mark.parametrize("quiet", [1e-4, 1e-6, 1e-8])
+def test_a_quiet_block_beside_a_loud_one_is_not_lost_to_the_scales_own_rounding(quiet):
+    rows = torch.randn(2, 1024, generator=torch.Generator().manual_seed(1))
+    delta = {"w": rows * torch.tensor([[1.0], [quiet]])}
+    raw, back = opened(quantise(delta), schema_of(delta)), there_and_back(delta)
+    error = (back["w"] - delta["w"]).abs().amax(1).double()
+    assert (error <= raw["s.w"].double() * raw["u.w"].double() / 2).all()
+
+
 @pytest.mark.parametrize("size", [1e-30, 1e-12, 1e-8, 1e-5, 1.0, 1e30])
 def test_at_every_learning_rate_the_error_is_a_percent_or_less(size):
     generator = torch.Generator().manual_seed(1)

@@ -19,8 +19,9 @@ from Daddy.weights.route import cheapest
 from Daddy.weights.store import KEEP_KEYFRAMES, Store
 from Daddy.weights.transfer import BEGUN, pull
 from Daddy.weights.wan import LISTED_STEPS, SPARE, serve
+from Daddy.weights.wire import pack_step
 from tests.weights.folder import FolderCarrier
-from tests.weights.helpers import ToldClock, begin
+from tests.weights.helpers import ToldClock, begin, nudged
 
 FRAME = Keyframe(
     version=5, name="kf-00000005-0123456789ab.st", size=1000, sha256="55" * 32, state="ab" * 32,
@@ -160,6 +161,15 @@ def test_two_who_serve_the_same_versions_write_the_same(run, tmp_path):
     assert len(served[0]) == 1 + 3 + 3 + 2  # the head, plain files, whole frames, steps
 
 
+def test_a_version_served_twice_is_served_once(run):
+    run.advance(3)
+    head = run.root / "wan" / "HEAD.json"
+    before, names = head.read_bytes(), sorted((run.root / "wan").iterdir())
+    serve(run.store, 3, encode(run.peer.weights, half=True))
+    assert head.read_bytes() == before
+    assert sorted((run.root / "wan").iterdir()) == names
+
+
 def damage(path) -> None:
     path.chmod(0o644)
     data = bytearray(path.read_bytes())
@@ -208,6 +218,25 @@ def test_a_head_that_lies_about_a_frame_does_not_put_other_weights_in_place(run,
     wrong = [dataclasses.replace(one, **change) if one.base_sha256 else one for one in frame.parts]
     head.write_bytes(dataclasses.replace(frame, parts=tuple(wrong)).to_bytes())
     assert run.pull().new
+
+
+def test_a_frame_in_order_that_gives_other_weights_does_not_put_them_in_place(run):
+    run.pull()
+    base = newest_verified(run.local)
+    other = encode(nudged(decode(base.data), 9, 1e-5), half=True)
+    run.advance()
+    run.carrier.frames()
+    head = run.root / "wan" / "HEAD.json"
+    frame = parse(Keyframe, head.read_bytes(), "it")
+    forged = pack_step(other, base.data)
+    (step,) = (one for one in frame.parts if one.base_sha256)
+    path = run.root / "wan" / step.file
+    path.chmod(0o644)
+    path.write_bytes(forged)
+    wrong = (dataclasses.replace(step, size=len(forged)),)
+    head.write_bytes(dataclasses.replace(frame, parts=wrong).to_bytes())
+    assert run.pull().new
+    assert run.carrier.frames() == ["d.wire", "kf.st"]
 
 
 def test_a_frame_under_a_path_of_its_own_choice_makes_the_head_invalid(run):

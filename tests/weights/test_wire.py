@@ -157,6 +157,32 @@ def test_a_stream_that_unfolds_into_gigabytes_is_refused_at_the_size_of_the_sche
             tracemalloc.stop()
 
 
+def altered(frame: bytes, change) -> bytes:
+    """The frame with its last stream changed."""
+    *others, last = streams_of(frame)
+    return framed(frame[:64], *others, change(last))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda stream: stream[:-4], "or has a tail"),  # all its bytes, but no proof of them
+        (lambda stream: stream + b"x", "or has a tail"),
+        (lambda stream: zlib.compress(zlib.decompress(stream)[:-1]), "of 50 bytes"),
+        (lambda stream: zlib.compress(zlib.decompress(stream) + b"x"), "more than the 50 bytes"),
+        (lambda stream: zlib.compress(zlib.decompress(stream)[::-1]), "promised size and hash"),
+        (lambda stream: b"", "0 of 50 bytes"),
+    ],
+)
+def test_a_stream_gives_exactly_what_was_promised_or_is_refused(change, said):
+    state = {"w": torch.randn(50, generator=torch.Generator().manual_seed(1))}
+    before, after = encode(state, half=True), encode(nudged(state, 2), half=True)
+    with pytest.raises(WeightsError, match=said):
+        unpack(altered(pack(after), change), check_for(after), len(after))
+    with pytest.raises(WeightsError, match=said):
+        unpack_step(altered(pack_step(after, before), change), before)
+
+
 def test_what_its_first_bytes_claim_allocates_nothing_and_must_be_true():
     whole, _, _, after = frames()
     head = bytearray(whole[:64])
