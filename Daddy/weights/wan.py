@@ -1,25 +1,32 @@
 """What laptops are offered below ``wan/``: each version whole, compressed, and as steps.
 
 The plain bfloat16 file is what every laptop understands and what is read in place; a frame of the
-whole and one of the step from the version offered before are smaller ways to the same bytes. Steps
-make a chain that the head lists: whoever follows pulls one, whoever slept some, a newcomer the
-whole. Equal inputs give equal frames wherever zlib is the same; the hash of what comes out decides.
+whole and one of the step from each of the last versions are smaller ways to the same bytes. One
+step over four versions is hardly larger than one over one (weights wander, they do not march), so
+that a thin line keeps up. Equal inputs give equal frames wherever zlib is the same; the hash of
+what comes out decides.
 """
 
 from __future__ import annotations
 
-from Daddy.core.errors import WeightsError
-from Daddy.core.files import sha256_hex
-from Daddy.weights.local import read_version
-from Daddy.weights.manifest import INT8, Keyframe, Part
+import contextlib
+import re
+from pathlib import Path
+
+from Daddy.core.errors import FileError, WeightsError
+from Daddy.core.files import read_bounded, sha256_hex
+from Daddy.weights.manifest import INT8, Part
 from Daddy.weights.store import Store
 from Daddy.weights.wire import pack, pack_step
 
-LISTED_STEPS = 4
-"""Steps in the head, which is polled: longer chains seldom cost less than the whole."""
+REACH = 4
+"""So many of the versions offered before lead to the newest in one step. From further back the
+whole costs hardly more."""
 
 SPARE = 4
-"""Frames that stay although no head lists them any more: somebody may be fetching them."""
+"""Versions whose frames stay although no head lists them any more: somebody may be fetching one."""
+
+_PLAIN = re.compile(r"kf-(\d{8})-([0-9a-f]{12})\.st")
 
 
 def serve(store: Store, number: int, data: bytes) -> None:
@@ -27,28 +34,30 @@ def serve(store: Store, number: int, data: bytes) -> None:
 
     WeightsError when the version's records cannot be read; OSError when the disk does not take it.
     """
-    before, sha = store.keyframe(), sha256_hex(data)
-    whole = _put(store, pack(data), number, sha)
-    parts = (*_steps(store, before, number, data)[-LISTED_STEPS:], whole)
-    store.write_keyframe(number, data, parts, accepts=(INT8,))
-    for kind, kept in (("kf", SPARE), ("d", LISTED_STEPS + SPARE)):
-        for old in sorted(store.paths.wan.glob(f"{kind}-*.wire"))[:-kept]:
+    whole = _put(store, pack(data), number, sha256_hex(data))
+    store.write_keyframe(number, data, (*_steps(store, number, data), whole), accepts=(INT8,))
+    for kind, each in (("kf", 1), ("d", REACH)):
+        for old in sorted(store.paths.wan.glob(f"{kind}-*.wire"))[: -each * (1 + SPARE)]:
             old.unlink(missing_ok=True)
 
 
-def _steps(store: Store, before: Keyframe | None, number: int, data: bytes) -> list[Part]:
-    """The steps offered before and the one to ``number``, if it can be made."""
-    if before is None or before.run_id != store.card().run_id:
-        return []
-    known = [part for part in before.parts if part.base_sha256]
-    if before.version >= number:  # another merger has served it meanwhile
-        return known if before.sha256 == sha256_hex(data) else []
-    try:
-        base = read_version(store.paths.root, before)
-        frame = pack_step(data, base.data)
-    except WeightsError:
-        return []  # whoever holds the version before takes the whole
-    return [*known, _put(store, frame, number, sha256_hex(data), base.sha256)]
+def _steps(store: Store, number: int, data: bytes) -> list[Part]:
+    """To ``number`` from each of the versions offered last, oldest first."""
+    parts = []
+    for path in _offered_before(store, number):
+        with contextlib.suppress(FileNotFoundError, FileError, WeightsError):  # the whole is left
+            base = read_bounded(path, 2 * len(data))
+            sha = sha256_hex(base)
+            if path.name.split("-")[-1] == f"{sha[:12]}.st":
+                frame = pack_step(data, base)
+                parts.append(_put(store, frame, number, sha256_hex(data), sha))
+    return parts
+
+
+def _offered_before(store: Store, number: int) -> list[Path]:
+    found = sorted(store.paths.wan.glob("kf-*.st"))
+    names = [(path, _PLAIN.fullmatch(path.name)) for path in found]
+    return [path for path, name in names if name and int(name[1]) < number][-REACH:]
 
 
 def _put(store: Store, frame: bytes, number: int, sha: str, base_sha: str = "") -> Part:

@@ -18,7 +18,7 @@ from Daddy.weights.manifest import Keyframe, Part, parse
 from Daddy.weights.route import cheapest
 from Daddy.weights.store import KEEP_KEYFRAMES, Store
 from Daddy.weights.transfer import BEGUN, pull
-from Daddy.weights.wan import LISTED_STEPS, SPARE, serve
+from Daddy.weights.wan import REACH, SPARE, serve
 from Daddy.weights.wire import pack_step
 from tests.weights.folder import FolderCarrier
 from tests.weights.helpers import ToldClock, begin, nudged
@@ -119,28 +119,28 @@ def test_a_newcomer_takes_the_whole_and_then_follows_in_steps(run):
     assert run.carrier.frames() == ["d.wire"]
     run.advance(3)
     found = run.pull()
-    assert run.carrier.frames() == ["d.wire"] * 3
+    assert run.carrier.frames() == ["d.wire"]  # one step over three versions
     assert found.route.size < found.frame.size / 2
     assert list((run.local / "incoming").glob("*.wire")) == []
 
 
 def test_whoever_slept_too_long_takes_the_whole(run):
     run.pull()
-    run.advance(LISTED_STEPS + 1)
+    run.advance(REACH + 1)
     run.carrier.frames()
     assert "too far away" in run.pull().route.reason
     assert run.carrier.frames() == ["kf.wire"]
 
 
 def test_the_head_lists_a_bounded_number_of_frames_and_every_one_is_there(run):
-    run.advance(LISTED_STEPS + SPARE + 3)
+    run.advance(REACH + SPARE + 3)
     frame = run.store.keyframe()
     steps = [one for one in frame.parts if one.base_sha256]
-    assert len(steps) == LISTED_STEPS
+    assert len(steps) == REACH
     for one in frame.parts:
         assert (run.root / "wan" / one.file).stat().st_size == one.size
-    assert len(list((run.root / "wan").glob("d-*.wire"))) == LISTED_STEPS + SPARE
-    assert len(list((run.root / "wan").glob("kf-*.wire"))) == SPARE
+    assert len(list((run.root / "wan").glob("d-*.wire"))) == REACH * (1 + SPARE)
+    assert len(list((run.root / "wan").glob("kf-*.wire"))) == 1 + SPARE
     assert len(frame.to_bytes()) < 3_000
     assert frame.accepts == ("int8",)
 
@@ -158,7 +158,7 @@ def test_two_who_serve_the_same_versions_write_the_same(run, tmp_path):
             serve(store, number, encode(state, half=True))
         served.append({path.name: path.read_bytes() for path in store.paths.wan.iterdir()})
     assert served[0] == served[1]
-    assert len(served[0]) == 1 + 3 + 3 + 2  # the head, plain files, whole frames, steps
+    assert len(served[0]) == 1 + 3 + 3 + 3  # the head, plain files, whole frames, steps
 
 
 def test_a_version_served_twice_is_served_once(run):
@@ -305,7 +305,7 @@ def test_what_was_begun_is_finished_before_a_newer_version_is(thin):
     break_off(thin)
     thin.advance(2)
     assert thin.pull().frame.version == 2
-    assert thin.carrier.frames() == ["kf.wire", "kf.wire", "d.wire", "d.wire"]
+    assert thin.carrier.frames() == ["kf.wire", "kf.wire", "d.wire"]
     assert not list(thin.local.glob("incoming/*"))
 
 
@@ -337,7 +337,7 @@ def test_what_was_begun_of_another_run_is_given_up(thin):
     thin.advance()
     thin.carrier.frames()
     assert thin.pull().frame.version == 2
-    assert thin.carrier.frames() == ["d.wire", "d.wire"]
+    assert thin.carrier.frames() == ["d.wire"]
 
 
 def test_a_damaged_note_of_what_was_begun_is_no_trouble(thin):
