@@ -170,17 +170,17 @@ def offered_by(store: Store, peer: str, since: int) -> dict[tuple[str, int], int
 
     ``since`` is a version.
     """
-    newest = store.newest() or 0
     steps = {}
-    for number in range(max(since + 1, newest - 255), newest + 1):
-        for one in store.version(number).inputs:
-            if one.peer == peer:
-                steps[one.incarnation, one.sequence] = one.new_steps
     for folder in _folders(store.paths.peers / peer, INCARNATION):
         for number, path in sequences(folder):
             offer = _read_offer(path)
             if offer is not None:
                 steps[folder.name, number] = offer.new_steps
+    newest = store.newest() or 0  # looked up last: a record goes after its version has come
+    for number in range(max(since + 1, newest - 255), newest + 1):
+        for one in store.version(number).inputs:
+            if one.peer == peer:
+                steps[one.incarnation, one.sequence] = one.new_steps
     return steps
 
 
