@@ -112,6 +112,8 @@ class Judge:
             verdict = judge_record(one.offer, self._standing(head, one))
         if not verdict.admitted:
             return Judged(one, verdict)
+        if not self._has_base(one):
+            return Judged(one, self._patience(one, "its base's state did not appear"))
         try:
             data = offers.read_blob(one)
             verdict = judge_file(one.offer, len(data), sha256_hex(data))
@@ -119,7 +121,8 @@ class Judge:
                 return Judged(one, verdict)
             delta = decode_delta(data, one.offer.form, head.schema)
         except (FileNotFoundError, FileError) as error:
-            return Judged(one, self._patience(one, error))
+            what = "be read" if isinstance(error, FileError) else "appear"
+            return Judged(one, self._patience(one, f"its file did not {what}"))
         except WeightsError as error:
             return Judged(one, Verdict(admitted=False, reason=error.message, fault=Fault.VALUES))
         size = norm(delta)
@@ -140,11 +143,17 @@ class Judge:
         late = judge_term(one.offer, read_fences(self._store, one.offer.peer))
         return Verdict(admitted=False, reason=late) if late else ADMITTED
 
-    def _patience(self, one: Found, error: Exception) -> Verdict:
+    def _has_base(self, one: Found) -> bool:
+        """Whether the weights it began with are here; only the rule "polyak" asks for them."""
+        if self._settings.rule != "polyak":
+            return True
+        state = self._store.version(one.offer.base_version).state
+        return self._store.paths.blob(state).exists()
+
+    def _patience(self, one: Found, what: str) -> Verdict:
         """Trouble with our own view or disk is nobody's fault: it is waited for, then "late"."""
         waited = self._watch.still_s(("blob", one.key))
-        what = "be read" if isinstance(error, FileError) else "appear"
-        reason = f"its file did not {what} within {waited:.0f} s"
+        reason = f"{what} within {waited:.0f} s"
         return Verdict(admitted=False, reason=reason, wait=waited < BLOB_PATIENCE_S)
 
     def _standing(self, head: Version, one: Found) -> Standing:

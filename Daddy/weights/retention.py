@@ -65,12 +65,20 @@ class Sweeper:
         first = max(0, record.version - self._keep + 1)
         keep = {offer.offer.blob for offer in self._pending(record)}
         for number in range(first, record.version + 1):
-            keep |= blobs_of(self._store.version(number))
+            keep |= self._sources(self._store.version(number))
         for pulse in offers.pulses(self._store):
             if not pulse.left and 0 <= record.version - pulse.version <= 64 * self._keep:
                 with contextlib.suppress(WeightsError):
                     keep.add(self._store.version(pulse.version).state)
         return keep
+
+    def _sources(self, record: Version) -> set[str]:
+        """A version's own blobs, and the states from which they make it again."""
+        bases = {record.base}
+        if record.rule == "polyak":  # averages absolute weights: base + delta
+            bases |= {one.base_version for one in record.inputs}
+        older = {self._store.version(number).state for number in bases if number >= 0}
+        return blobs_of(record) | older
 
     def _pending(self, record: Version) -> list[Found]:
         return offers.pending(self._store, {key: one[0] for key, one in record.consumed.items()})

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from Daddy.core.paths import SharedPaths
+from Daddy.weights.replay import replay
 from Daddy.weights.retention import ORPHAN_S, SWEEP_S, Sweeper, blobs_of
 from Daddy.weights.store import Store
 from Daddy.weights.watch import Watch
@@ -117,3 +118,37 @@ def test_folders_of_processes_that_are_gone_disappear(tmp_path, clock):
         run(peer, clock, 1, start=round_)
         clock.pass_by(SWEEP_S)
     assert [path.name for path in SharedPaths(tmp_path).peers.glob("slot-1/*")] == []
+
+
+@pytest.mark.parametrize("rule", ["delta", "polyak"])
+def test_every_version_that_is_kept_can_be_made_again(tmp_path, clock, rule):
+    slow = begin(tmp_path, "slot-1", clock, keep_versions=3, rule=rule)
+    fast = begin(tmp_path, "slot-0", clock, keep_versions=3, rule=rule, silence_s=1.0)
+    for round_ in range(9):
+        run(fast, clock, 1, start=round_)
+        if round_ % 3 == 1:
+            slow.learn(100 + round_)
+            slow.publish()
+        if round_ % 3 == 2:
+            slow.adopt()
+    store = Store(SharedPaths(tmp_path))
+    newest = store.newest()
+    assert newest >= 9
+    for number in range(newest - 2, newest + 1):
+        record = store.version(number)
+        assert replay(store, record) == store.get_blob(record.state)
+
+
+def test_under_polyak_a_contribution_whose_base_is_gone_stops_nobody(tmp_path, clock):
+    slow = begin(tmp_path, "slot-1", clock, keep_versions=2, rule="polyak")
+    fast = begin(tmp_path, "slot-0", clock, keep_versions=2, rule="polyak", silence_s=1.0)
+    slow.exchange.leave("so that nobody keeps its base")
+    run(fast, clock, 4)
+    store = Store(SharedPaths(tmp_path))
+    assert store.version(0).state not in blobs(tmp_path)
+    slow.learn(50)
+    slow.publish()
+    run(fast, clock, 12, start=60)
+    assert store.newest() >= 16
+    refused = [one for n in range(17) for one in store.version(n).refused]
+    assert [(one.peer, one.fault) for one in refused] == [("slot-1", "late")]
