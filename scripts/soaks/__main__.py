@@ -1,4 +1,5 @@
-"""``scripts/soak NAME --minutes N [--seed N] [--json FILE]``: run one soak, show its verdict.
+"""``scripts/soak slurm --minutes N`` or ``scripts/soak weights --schedules N``, ``[--seed N]``
+``[--json FILE]``: run one soak, show its verdict.
 
 Exit code 1 when anything was found that must not be.
 """
@@ -23,8 +24,9 @@ def _interrupt(*_: object) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the named soak; Ctrl-C and TERM end it and everything it started."""
     parser = argparse.ArgumentParser(prog="scripts/soak", description=__doc__)
-    parser.add_argument("name", choices=("slurm", "link", "laptops"))
+    parser.add_argument("name", choices=("slurm", "link", "laptops", "weights"))
     parser.add_argument("--minutes", type=float, default=20.0, help="how long it lasts")
+    parser.add_argument("--schedules", type=int, default=10_000, help="of weights: how many")
     parser.add_argument("--seed", type=int, default=1, help="of the times and kinds of faults")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep all evidence there")
@@ -32,8 +34,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGINT, _interrupt)
     soak = importlib.import_module(f"scripts.soaks.{args.name}")
-    result = {"soak": args.name, "minutes": args.minutes, "seed": args.seed, "machine": _machine()}
-    result["figures"] = soak.run(args.minutes, args.seed, args.keep)
+    result = {"soak": args.name, "seed": args.seed, "machine": _machine()}
+    if args.name == "slurm":
+        result["minutes"] = args.minutes
+        result["figures"] = soak.run(args.minutes, args.seed, args.keep)
+    else:
+        result["figures"] = soak.run(args.schedules, args.seed)
     _show(result)
     if args.json:
         args.json.write_text(json.dumps(result, indent=1) + "\n")

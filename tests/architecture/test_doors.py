@@ -31,6 +31,7 @@ DOORS = {
         "scripts/benches/_wire.py",
         "scripts/benches/conformance.py",
         "scripts/benches/train.py",
+        "scripts/soaks/fleet.py",
         "scripts/soaks/hostile.py",
         "scripts/soaks/link.py",
     ],

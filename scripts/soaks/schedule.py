@@ -1,0 +1,136 @@
+"""One schedule: a seed becomes odds, settings and a run of the fleet; then it is judged."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from unittest.mock import patch
+
+from Daddy.core.errors import DaddyError, WeightsError
+from Daddy.weights import retention
+from Daddy.weights.exchange import SharedExchange
+from Daddy.weights.history import read_history
+from Daddy.weights.polyak import add
+from Daddy.weights.replay import replay
+from Daddy.weights.settings import ExchangeSettings
+from Daddy.weights.store import Store
+from scripts.soaks.baton import Baton, Odds
+from scripts.soaks.fleet import Fleet, Silent, small
+from scripts.soaks.lagging import LaggingFiles
+from scripts.soaks.mounting import mounted
+from scripts.soaks.witness import Witness
+
+ROOT = "/lagging"
+DRAIN_ROUNDS = 40
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one schedule came to; ``broken`` is empty when every invariant held."""
+
+    seed: int
+    steps: int
+    kills: int
+    versions: int
+    contributions: int
+    broken: tuple[str, ...]
+
+
+def run_schedule(seed: int) -> Outcome:
+    """Everything about the schedule follows from ``seed``."""
+    baton = Baton(seed, Odds(1.0, 1.0))
+    baton.odds = _odds(baton)
+    settings = _settings(baton)
+    lag_s = baton.chance.choice([0.0, 5.0, 60.0, 60.0])
+    witness = Witness(ROOT, settings.keep_versions, counts=not lag_s and not baton.odds.trouble)
+    files = LaggingFiles(ROOT, baton, lag_s, witness.changed)
+    with mounted(files), _watched(witness), _quick_sweeps():
+        fleet = Fleet(ROOT, baton, witness, settings, all_merge=baton.by_chance(0.5))
+        baton.run(fleet.processes())
+        for name, error in baton.failures:
+            trace = "".join(traceback.format_exception(error)[-3:])
+            witness.broken.append(f"{name} ended with {error!r}\n{trace}")
+        _judge_end(fleet, baton, witness, settings)
+    return Outcome(
+        seed, baton.steps, baton.kills, len(witness.versions), len(witness.judged),
+        tuple(witness.broken),
+    )  # fmt: skip
+
+
+def _odds(baton: Baton) -> Odds:
+    pick = baton.chance.choice
+    return Odds(
+        seconds=pick([0.02, 0.2, 1.0]),
+        switch=pick([1.0, 0.3, 0.05]),
+        kill=pick([0.0, 0.0005, 0.003]),
+        freeze=pick([0.0, 0.002]),
+        outage=pick([0.0, 0.0, 0.0005]),
+        trouble=pick([0.0, 0.0, 0.003]),
+        lost=pick([0.0, 0.02]),
+    )
+
+
+def _settings(baton: Baton) -> ExchangeSettings:
+    pick = baton.chance.choice
+    return ExchangeSettings(
+        run="model", workload="none", rule=pick(["delta", "delta", "polyak"]),
+        period_s=pick([1.0, 10.0]), silence_s=pick([20.0, 180.0]),
+        keep_versions=pick([5, 8]), wan=pick([True, False]),
+    )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _watched(witness: Witness) -> Iterator[None]:
+    """Every answer to "which version is the newest?" is told to the witness."""
+    real = Store.newest
+
+    def newest(store: Store) -> int | None:
+        number = real(store)
+        witness.saw(store, number)
+        return number
+
+    with patch.object(Store, "newest", newest):
+        yield
+
+
+def _quick_sweeps() -> contextlib.AbstractContextManager[object]:
+    """A schedule lasts minutes, so what retention does once an hour it does every 15 minutes."""
+    return patch.multiple(retention, ORPHAN_S=900.0, SWEEP_S=100.0, GAP_S=200.0)
+
+
+def _judge_end(fleet: Fleet, baton: Baton, witness: Witness, settings: ExchangeSettings) -> None:
+    """Time has passed, everything is visible: the run goes on, and nothing is missing."""
+    baton.sleep(1000.0)
+    before = len(witness.versions)
+    last = SharedExchange(fleet.paths, "slot-9", "99999999", settings, fleet.clock(), Silent())
+    try:
+        own = dict(last.begin(lambda: small(0.0, 0.0, 0.0), None).weights)
+        for round_ in range(1, DRAIN_ROUNDS):
+            own = add(own, small(0.1, 0.01 * round_, 0.1))
+            last.publish(own, 100 * round_, round_)
+            baton.sleep(200.0)
+            if (adopted := last.adopt(own)) is not None:
+                own = dict(adopted.weights)
+            if witness.promised <= witness.judged and len(witness.versions) > before:
+                break
+    except DaddyError as error:
+        witness.broken.append(f"I1: nobody can go on: {error}")
+        return
+    witness.broken += witness.lost()
+    if len(witness.versions) <= before:
+        witness.broken.append("I1: no version came after the schedule")
+    _judge_history(fleet, witness)
+
+
+def _judge_history(fleet: Fleet, witness: Witness) -> None:
+    store, history = Store(fleet.paths), read_history(fleet.paths)
+    newest = witness.versions[-1]
+    if not history.chained or len(history.versions) != len(witness.versions):
+        witness.broken.append(f"I2: {history.flaw or 'the history is shorter than it was'}")
+    try:
+        if replay(store, newest) != store.get_blob(newest.state):
+            witness.broken.append("I1: a replay of the newest version has other bytes")
+    except WeightsError as error:
+        witness.unreadable(newest.state, error)

@@ -1,0 +1,106 @@
+"""Random schedules over files that lag, and the proof that they would find what is broken.
+
+Ten thousand of them: ``./scripts/soak weights --schedules 10000``.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from Daddy.weights import offers
+from Daddy.weights.durable import Durable
+from Daddy.weights.merger import Merger
+from Daddy.weights.retention import Sweeper
+from Daddy.weights.store import Store
+from scripts.soaks.schedule import run_schedule
+from scripts.soaks.weights import summary
+
+SCHEDULES = 80
+
+
+def test_in_random_schedules_every_invariant_holds():
+    figures = summary(map(run_schedule, range(SCHEDULES)))
+    assert figures["broken"] == []
+    assert figures["versions"] > 2 * SCHEDULES
+    assert figures["kills"] > SCHEDULES
+
+
+def test_a_seed_gives_the_same_schedule_again():
+    assert run_schedule(7) == run_schedule(7)
+
+
+def commit_by_replacing(patch):
+    real = Durable.create
+
+    def create(self, path, data, what, mode=0o644):
+        if what != "record":
+            return real(self, path, data, what, mode)
+        self.replace(path, data, what)
+        return True
+
+    patch.setattr(Durable, "create", create)
+
+
+def believe_the_head(patch):
+    def newest(self):
+        hint = self._hint()
+        return hint if hint > 0 else 0 if self.paths.version(0).exists() else None
+
+    patch.setattr(Store, "newest", newest)
+
+
+def forget_what_is_pending(patch):
+    patch.setattr(Sweeper, "_pending", lambda self, record: [])
+
+
+def keep_one_version(patch):
+    real = Sweeper.needed
+
+    def needed(self, record):
+        self._keep = 1
+        return real(self, record)
+
+    patch.setattr(Sweeper, "needed", needed)
+
+
+def jump_over_gaps(patch):
+    def from_job(store, folder, consumed):
+        done = consumed.get(f"{folder.parent.name}/{folder.name}", 0)
+        for number, path in offers.sequences(folder):
+            offer = offers._read_offer(path)
+            if number > done and offer is not None:
+                yield offers.Found(offer, path, store.paths.blob(offer.blob), laptop=False)
+
+    patch.setattr(offers, "_from_job", from_job)
+
+
+def drop_records_before_the_commit(patch):
+    real = Merger._record
+
+    def record(self, head, base, data, shares, admitted, refused):
+        for one in admitted:
+            one.found.record.unlink(missing_ok=True)
+        return real(self, head, base, data, shares, admitted, refused)
+
+    patch.setattr(Merger, "_record", record)
+
+
+@pytest.mark.parametrize(
+    ("mutate", "invariants"),
+    [
+        (commit_by_replacing, {"I2"}),
+        (believe_the_head, {"I5"}),
+        (forget_what_is_pending, {"I4"}),
+        (keep_one_version, {"I1"}),
+        (jump_over_gaps, {"I4"}),
+        (drop_records_before_the_commit, {"I4"}),
+    ],
+)
+def test_what_is_broken_on_purpose_is_found(monkeypatch, mutate, invariants):
+    mutate(monkeypatch)
+    found = set()
+    for seed in range(SCHEDULES):
+        found |= {finding[:2] for finding in run_schedule(seed).broken}
+        if invariants <= found:
+            return
+    raise AssertionError(f"only {found or 'nothing'} was found")
