@@ -17,7 +17,7 @@ from rich.text import Text
 from Daddy.cluster.orchestrator.commands.facts import differs, facts, told_heir
 from Daddy.cluster.orchestrator.commands.heirs import heirs
 from Daddy.cluster.orchestrator.commands.verdict import SILENT_S, boots, is_suspended, leaves
-from Daddy.cluster.orchestrator.commands.words import age, amount, clock, span
+from Daddy.core.words import age, amount, clock, span
 
 WIDE = 104
 """Columns from which each slot's successor fits beside it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.cluster.orchestrator.commands.words import age, amount, clock, span
+from Daddy.core.words import age, amount, clock, span
 
 
 @pytest.mark.parametrize(
