@@ -61,19 +61,24 @@ class EventWriter:
         append_line(self.path, line)
 
 
-def read_events(folder: Path, pattern: str = "*.jsonl") -> Iterator[dict[str, Any]]:
+def read_events(
+    folder: Path, pattern: str = "*.jsonl", containing: bytes = b""
+) -> Iterator[dict[str, Any]]:
     """Every readable event of every writer, file by file, in the order written.
 
-    ``pattern`` narrows the files, such as ``learner-*.jsonl``.
+    ``pattern`` narrows the files, such as ``learner-*.jsonl``; ``containing`` the lines that are
+    parsed at all, for whoever looks for a few among a month's.
     """
     for path in sorted(folder.glob(pattern)):
-        yield from _read_file(path)
+        yield from _read_file(path, containing)
 
 
-def _read_file(path: Path) -> Iterator[dict[str, Any]]:
+def _read_file(path: Path, containing: bytes) -> Iterator[dict[str, Any]]:
     with path.open("rb") as stream:
         for line in stream:
-            if len(line) <= LINE_LIMIT and (record := _parse(line)) is not None:
+            if len(line) > LINE_LIMIT or containing not in line:
+                continue
+            if (record := _parse(line)) is not None:
                 yield record
 
 

@@ -46,3 +46,9 @@ def amount(number: float) -> str:
     if size < 1e6:  # noqa: PLR2004
         return f"{number:,.0f}"
     return f"{number / 1e6:,.2f} M" if size < 1e9 else f"{number / 1e9:,.2f} G"  # noqa: PLR2004
+
+
+def one_line(text: str, longest: int = 240) -> str:
+    """Words that others wrote, fit for a terminal: no control characters, no new lines, no end."""
+    shown = "".join(letter if letter.isprintable() else "?" for letter in text)
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"

@@ -32,6 +32,18 @@ owed        what quantising dropped, for a laptop's next process
 receipts    what became of a laptop's contributions
 local       the newest complete, verified version in a pulled folder (no torch)
 history     the chain of versions, for reports (no torch)
+adoptions   who took over which version, from the learners' events
+lineage     a version's contributions, refusals and adoptions (pure)
+lines       the lineage as lines of text (pure)
+panels      what each panel of its picture shows
+picture     the lineage as one picture (the only importer of matplotlib)
+whereabouts which shared weights a command means
+usage       what a folder takes on the disk
+report      how a run's shared weights stand, as one record (no torch)
+pulled_report  the same of a laptop's folder
+screen      that record as one screen (pure)
+log         entry: the lineage, line by line or as a picture
+status      entry: how shared weights stand
 remote      ssh options, one shared connection, what a failure means
 carrier     what carries files, as a Protocol
 rsync       the carrier: argument lists that stock macOS understands, and their execution

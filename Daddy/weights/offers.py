@@ -130,12 +130,20 @@ def _folders(parent: Path, form: re.Pattern[str]) -> list[Path]:
 def pending(store: Store, consumed: Mapping[str, int]) -> list[Found]:
     """Contributions that no version has judged, in the order in which they are added up.
 
-    From a job, sequences without a gap only: an earlier one may not be visible yet on NFS.
+    What is no contribution in a box is set aside.
     """
-    found = [one for folder in _incarnations(store) for one in _from_job(store, folder, consumed)]
+    found = pending_of_jobs(store, consumed)
     for box in boxes(store):
         found += _from_box(store, box)
     return sorted(found, key=lambda one: one.key)
+
+
+def pending_of_jobs(store: Store, consumed: Mapping[str, int]) -> list[Found]:
+    """Those of jobs; moves nothing.
+
+    Sequences without a gap only: an earlier one may not be visible yet on NFS.
+    """
+    return [one for folder in _incarnations(store) for one in _from_job(store, folder, consumed)]
 
 
 def _from_job(store: Store, folder: Path, consumed: Mapping[str, int]) -> list[Found]:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from Daddy.core.errors import DaddyError
 from Daddy.core.files import read_bounded
-from Daddy.core.names import check_peer
+from Daddy.core.names import PEER, check_peer
 from Daddy.weights.manifest import Receipt, parse
 from Daddy.weights.strict import LIMIT
+
+
+def read_all_receipts(local_dir: Path) -> list[Receipt]:
+    """The readable receipts of every peer that ever got one here, oldest version first."""
+    with contextlib.suppress(FileNotFoundError):
+        peers = [path.name for path in (local_dir / "receipts").iterdir()]
+        named = sorted(peer for peer in peers if PEER.fullmatch(peer))
+        found = [one for peer in named for one in read_receipts(local_dir, peer)]
+        return sorted(found, key=lambda one: one.version)
+    return []
 
 
 def read_receipts(local_dir: Path, peer: str) -> list[Receipt]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from Daddy.core.settings import Config
-from Daddy.weights.weighting import Limits
+from Daddy.weights.weighting import SILENCE_S, Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class ExchangeSettings:
     alpha: float = 0.5
     period_s: float = 60.0
     wait_s: float = 0.0
-    silence_s: float = 180.0
+    silence_s: float = SILENCE_S
     max_staleness: int = 4
     laptop_max_staleness: int = 8
     limits: Limits = field(default_factory=Limits)

@@ -27,7 +27,8 @@ BLOB_LIMIT = 1 << 30
 
 KEEP_KEYFRAMES = 8
 Hint = TypeVar("Hint", Head, Keyframe)
-_VERSION = re.compile(r"v(\d{8})\.json")
+VERSION_NAME = re.compile(r"v(\d{8})\.json")
+"""A commit record's file name."""
 
 
 class Store:
@@ -136,7 +137,7 @@ class Store:
     def _listed(self) -> int:
         if not self.paths.merged.is_dir():
             return -1
-        found = (_VERSION.fullmatch(path.name) for path in self.paths.merged.iterdir())
+        found = (VERSION_NAME.fullmatch(path.name) for path in self.paths.merged.iterdir())
         return max((int(match.group(1)) for match in found if match), default=-1)
 
     def version(self, number: int) -> Version:

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 STALENESS_DISCOUNT = 0.25
 """One version of lag costs a fifth of the weight, 1 / (1 + 0.25 s); stronger ones did not help."""
 
+SILENCE_S = 180.0
+"""Seconds a heartbeat may stand still before nobody waits for its process."""
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:

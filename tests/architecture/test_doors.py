@@ -41,7 +41,11 @@ DOORS = {
         "scripts/benches/conformance.py",
     ],
     "sb3_contrib": ["scripts/benches/_cartpole_peers.py"],
-    "matplotlib": ["Daddy/cluster/orchestrator/simulate/picture.py", "scripts/*.py"],
+    "matplotlib": [
+        "Daddy/cluster/orchestrator/simulate/picture.py",
+        "Daddy/weights/picture.py",
+        "scripts/*.py",
+    ],
     "subprocess": ["Daddy/core/process.py", "scripts/*.py"],
 }
 

@@ -15,6 +15,8 @@ import pytest
 LIGHT = [
     "Daddy.cluster.orchestrator.run_controller",
     "Daddy.weights.sync",
+    "Daddy.weights.status",
+    "Daddy.weights.log",
     "Daddy.streaming.tunnel_server",
 ]
 HEAVY = {"torch", "numpy", "pyboy", "pufferlib", "gymnasium", "submitit", "matplotlib", "pygame"}

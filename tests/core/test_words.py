@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.core.words import age, amount, clock, span
+from Daddy.core.words import age, amount, clock, one_line, span
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,16 @@ def test_a_time_far_away_has_its_day() -> None:
 def test_counts_keep_what_can_be_read() -> None:
     told = [amount(n) for n in (0, 7.25, 812, 12_345, 3_140_000, 2.5e9)]
     assert told == ["0", "7.2", "812", "12,345", "3.14 M", "2.50 G"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("its norm is 7 – too long", "its norm is 7 – too long"),
+        ("run \x1b[31mred\x1b[0m\nv99 all is well", "run ?[31mred?[0m?v99 all is well"),
+        ("\u202e backwards", "? backwards"),
+        ("x" * 500, "x" * 239 + "…"),
+    ],
+)
+def test_what_others_wrote_stays_on_its_line_and_commands_no_terminal(text, said):
+    assert one_line(text) == said

@@ -1,0 +1,39 @@
+"""Who took over which version, and how far its policy moved by that: from the learners' events.
+
+The shared folder does not tell it: adopting writes nothing there but a heartbeat.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from Daddy.core.events import read_events
+from Daddy.weights.lineage import Adopted
+
+
+def read_adoptions(folder: Path) -> dict[int, tuple[Adopted, ...]]:
+    """Every adoption by version, oldest first. Lines that say something else are passed over."""
+    found: dict[int, list[Adopted]] = {}
+    for event in read_events(folder, "learner-*.jsonl", b'"adopted"'):
+        data = event.get("data")
+        if isinstance(data, dict) and data.get("state") == "adopted":
+            version = data.get("version")
+            if isinstance(version, int):
+                found.setdefault(version, []).append(_adopted(event, data))
+    return {
+        version: tuple(sorted(those, key=lambda one: one.ts)) for version, those in found.items()
+    }
+
+
+def _adopted(event: Mapping[str, Any], data: Mapping[str, Any]) -> Adopted:
+    source, kl = event.get("source"), data.get("kl")
+    peer = source.get("id") if isinstance(source, dict) else ""
+    told = isinstance(kl, int | float) and not isinstance(kl, bool) and math.isfinite(kl)
+    return Adopted(str(peer), _number(event.get("ts")), float(kl) if told else None)  # type: ignore[arg-type]
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

@@ -1,0 +1,187 @@
+"""Pure: the record of ``status`` as one screen: the newest version first, then who, what, where.
+
+Drawn with rich, so that a terminal gets colours and a pipe gets plain lines; no line depends on a
+colour to be understood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from Daddy.core.words import age, amount, clock, one_line, span
+
+MOST_REFUSALS, MOST_PENDING, MOST_PEERS = 5, 4, 16
+"""Lines of each that a screen has room for; the rest is counted."""
+_STATES = {"lives": "green", "silent": "bold red", "left": "dim", "laptop": "cyan"}
+_DISK = {
+    "blobs": "states and deltas",
+    "wan": "for laptops",
+    "merged": "records",
+    "inbox": "inbox",
+    "quarantine": "quarantine",
+    "outbox": "outbox",
+}
+
+Record = Mapping[str, Any]
+
+
+def draw(status: Record, now: float) -> RenderableType:
+    """The whole screen; ``now`` in wall seconds."""
+    parts: list[RenderableType] = [_verdict(status)]
+    parts += [_indented(Text(f"passed over: {flaw}", "bold red")) for flaw in status["flaws"]]
+    if status["kind"] == "run":
+        parts += [Text(), _indented(_peers(status["peers"], status["version"]))]
+    return Group(*parts, Text(), _indented(_facts(status, now)))
+
+
+def _indented(what: RenderableType) -> Padding:
+    return Padding(what, (0, 0, 0, 2), expand=False)
+
+
+def _verdict(status: Record) -> Text:
+    lives = sum(one["state"] == "lives" for one in status.get("peers", ()))
+    mark, style = ("●", "bold green") if lives or status["kind"] == "laptop" else ("○", "bold")
+    if status["flaws"]:
+        mark, style = "◐", "bold yellow"
+    name = one_line(status["run"]) or status["folder"]
+    text = Text.assemble((f"{mark} {name}", style), ": ")
+    if status["ts"] is None:
+        return text.append("no version can be read here")
+    helped = f", assists {', '.join(status['assists'])}" if status["assists"] else ""
+    text.append(f"v{status['version']}, merged {age(status['age_s'])} ago, ")
+    text.append(f"{amount(status['fleet_steps'])} steps of {one_line(status['workload'])}{helped}")
+    return text.append(_who(lives) if status["kind"] == "run" else "")
+
+
+def _who(lives: int) -> str:
+    return f"; {lives} job{'s' * (lives != 1)} at work" if lives else "; nobody is at work"
+
+
+def _peers(peers: Sequence[Record], newest: int) -> Table:
+    """Who, on which version, with how many steps, how far it moved the late versions (mean)."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    titles = ("peer", "state", "on", "steps", "share", "counted", "refused")
+    for title in titles:
+        left = title in ("peer", "state", "on", "counted")
+        table.add_column(title, justify="left" if left else "right", no_wrap=True)
+    for one in peers[:MOST_PEERS]:
+        table.add_row(
+            one["peer"],
+            Text(_state(one), _STATES[one["state"]]),
+            _behind(one["stands_on"], newest),
+            f"{one['steps']:,}",
+            f"{100 * one['share']:.0f} %",
+            _behind(one["counted"], newest),
+            str(one["refused"] or ""),
+        )
+    if len(peers) > MOST_PEERS:
+        table.add_row(f"and {len(peers) - MOST_PEERS} more")
+    return table
+
+
+def _state(one: Record) -> str:
+    if one["state"] == "laptop":
+        return "laptop"
+    told = age(one["beat_s"])
+    return f"lives, {told}" if one["state"] == "lives" else f"{one['state']} {told}"
+
+
+def _behind(version: int | None, newest: int) -> str:
+    if version is None:
+        return "-"
+    return f"v{version}" if version >= newest else f"v{version} (-{newest - version})"
+
+
+def _facts(status: Record, now: float) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    rows = _run_rows(status, now) if status["kind"] == "run" else _laptop_rows(status, now)
+    for name, told in rows:
+        table.add_row(name, told)
+    return table
+
+
+def _run_rows(status: Record, now: float) -> Iterator[tuple[str, str]]:
+    yield from _newest(status, now)
+    if status["versions_per_hour"] is not None:
+        rate = f"{amount(status['versions_per_hour'])} versions an hour, "
+        rate += f"{amount(status['steps_per_second'])} steps/s"
+        yield "rate", f"{rate} over the last {span(status['rate_over_s'])} of merging"
+    yield from _list("pending", [_told_pending(one) for one in status["pending"]], MOST_PENDING)
+    boxes = [f"{one['peer']}: {one['waiting']} ({size(one['bytes'])})" for one in status["inbox"]]
+    yield "inbox", ", ".join(boxes) or "empty"
+    yield from _refusals(status["refused"])
+    yield "disk", _disk(status["disk"])
+
+
+def _laptop_rows(status: Record, now: float) -> Iterator[tuple[str, str]]:
+    yield from _newest(status, now)
+    before = status["before"]
+    if before is not None and before != status["version"]:
+        yield "way back", f"v{before} is kept"
+    if status["contributes_as"]:
+        yield "peer", ", ".join(status["contributes_as"])
+    yield "outbox", f"{status['outbox']} to push" if status["outbox"] else "empty"
+    yield "receipts", f"{status['accepted']} counted, {len(status['refused'])} refused"
+    yield from _refusals(status["refused"])
+    yield "disk", _disk(status["disk"])
+
+
+def _newest(status: Record, now: float) -> Iterator[tuple[str, str]]:
+    yield "folder", status["folder"]
+    if status["ts"] is None:
+        return
+    proof = "its file has the right hash" if status["verified"] else "its file does not verify"
+    by = one_line(f" by {status['merger']} (rule {status['rule']})") if status.get("merger") else ""
+    when = clock(status["ts"], now)
+    yield "newest", f"merged at {when}{by}, {size(status['bytes'])}, {proof}"
+
+
+def _told_pending(one: Record) -> str:
+    said = f"{one['peer']}/{one['sequence']} on v{one['base_version']}"
+    return f"{said}, {one['env_steps']:,} steps, since {age(one['waits_s'])}"
+
+
+def _refusals(refused: Sequence[Record]) -> Iterator[tuple[str, str]]:
+    told = [
+        f"v{one['version']} {one['peer']}/{one['sequence']}: {one_line(one['reason'])} "
+        f"({'offered again' if one['fault'] == 'late' else 'dropped'})"
+        for one in reversed(refused)
+    ]
+    yield from _list("refused", told, MOST_REFUSALS)
+
+
+def _list(name: str, told: Sequence[str], most: int) -> Iterator[tuple[str, str]]:
+    if not told:
+        yield name, "none of late" if name == "refused" else "none"
+    for place, line in enumerate(told[:most]):
+        yield (name if place == 0 else ""), line
+    if len(told) > most:
+        yield "", f"and {len(told) - most} more"
+
+
+def _disk(disk: Mapping[str, Mapping[str, int]]) -> str:
+    """All of it, then the folders a person knows by name."""
+    total = sum(one["bytes"] for one in disk.values())
+    told = [
+        f"{word} {size(disk[name]['bytes'])}"
+        for name, word in _DISK.items()
+        if disk.get(name, {}).get("files")
+    ]
+    return f"{size(total)}: {', '.join(told)}" if told else size(total)
+
+
+def size(count: float) -> str:
+    """Bytes as people say them."""
+    for unit in ("bytes", "kB", "MB"):
+        if count < 1000:  # noqa: PLR2004
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:,.3g} GB"

@@ -1,0 +1,220 @@
+"""How shared weights stand, on one screen: newest version, who lives, what waits, what failed."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+
+import pytest
+from rich.console import Console
+
+from Daddy.core.errors import ExitCode, run_entry
+from Daddy.core.paths import SharedPaths
+from Daddy.weights import report as report_module
+from Daddy.weights import status
+from Daddy.weights.report import report_run
+from Daddy.weights.screen import MOST_PEERS, draw, size
+from Daddy.weights.usage import disk, size_of
+from Daddy.weights.weighting import SILENCE_S
+from tests.weights.lineage_run import LineageRun
+
+
+@pytest.fixture
+def run(tmp_path):
+    run = LineageRun(tmp_path)
+    run.play(4)
+    return run
+
+
+def read(run) -> dict:
+    return report_run(SharedPaths(run.shared), run.clock.now())
+
+
+def screen(capsys, *typed) -> str:
+    run_entry(status.main, [str(one) for one in typed])
+    return capsys.readouterr().out
+
+
+def of(report, peer) -> dict:
+    (one,) = [one for one in report["peers"] if one["peer"] == peer]
+    return one
+
+
+def test_the_record_tells_the_newest_version_its_age_its_proof_and_the_rate(run):
+    run.clock.pass_by(90)
+    report = read(run)
+    record = json.loads(SharedPaths(run.shared).version(report["version"]).read_text())
+    assert report["version"] == report["readable"] > 2
+    assert report["age_s"] == pytest.approx(run.clock.now() - record["ts"], abs=0.2)
+    assert report["fleet_steps"] == record["fleet_steps"]
+    assert report["verified"]
+    first = json.loads(SharedPaths(run.shared).version(0).read_text())
+    hours = (record["ts"] - first["ts"]) / 3600
+    assert report["versions_per_hour"] == pytest.approx(report["version"] / hours, rel=0.01)
+    assert report["flaws"] == []
+
+
+def test_who_beats_lives_who_said_goodbye_left_and_who_stands_still_is_silent(run):
+    run.peers["slot-1"].exchange.leave("wall time")
+    beat = next(run.shared.glob("peers/slot-2/*/hb.json"))
+    now = beat.stat().st_mtime
+    os.utime(beat, (now - SILENCE_S - 5, now - SILENCE_S - 5))
+    report = report_run(SharedPaths(run.shared), now)
+    assert {one["peer"]: one["state"] for one in report["peers"]} == {
+        "slot-0": "lives",
+        "slot-1": "left",
+        "slot-2": "silent",
+    }
+    assert of(report, "slot-2")["beat_s"] == pytest.approx(SILENCE_S + 5, abs=1)
+
+
+def test_of_a_peers_processes_the_newest_counts(run):
+    for path in run.shared.glob("peers/slot-0/*/hb.json"):
+        os.utime(path, (1.0, 1.0))  # its predecessor was killed long ago
+    successor = run._job(0)
+    successor.exchange.adopt(successor.weights)
+    now = max(path.stat().st_mtime for path in run.shared.glob("peers/slot-0/*/hb.json"))
+    assert of(report_run(SharedPaths(run.shared), now), "slot-0")["state"] == "lives"
+
+
+def test_a_laptop_is_known_by_what_it_did_and_one_that_was_only_refused_too(run):
+    run.contribute("anna-mac", scale=0.02)
+    run.contribute("bert-pc", bad=True)
+    run.play(2)
+    report = read(run)
+    assert of(report, "anna-mac")["state"] == "laptop"
+    assert of(report, "anna-mac")["steps"] == 200
+    assert 0 < of(report, "anna-mac")["share"] < 0.2
+    assert of(report, "bert-pc")["refused"] == 1
+    (refused,) = report["refused"]
+    assert refused["peer"] == "bert-pc"
+    assert "truncated" in refused["reason"]
+
+
+def test_pending_contributions_and_what_lies_in_the_boxes_are_counted_and_left_alone(run):
+    run.contribute("anna-mac", scale=0.02)
+    last = run.peers["slot-2"]
+    last.learn(99)
+    with run.shut_lease():
+        last.publish()
+    pending = {one["peer"]: one for one in read(run)["pending"]}
+    report = read(run)
+    assert pending["slot-2"]["env_steps"] > 0
+    assert pending["slot-2"]["base_version"] <= report["version"]
+    (box,) = report["inbox"]
+    assert (box["peer"], box["waiting"]) == ("anna-mac", 1)
+    assert box["bytes"] == size_of(run.shared / "inbox" / "anna-mac")[0]
+
+
+def test_the_screen_says_it_in_words(run, capsys):
+    run.contribute("bert-pc", bad=True)
+    run.play(1)
+    said = screen(capsys, run.run.root)
+    report = read(run)
+    assert f"● test: v{report['version']}, merged" in said
+    assert "3 jobs at work" in said
+    assert "its file has the right hash" in said
+    assert "bert-pc/1: the file has" in said
+    assert "(offered again)" in said
+    assert len(said.splitlines()) <= 24
+
+
+def test_nobody_at_work_is_said(run, capsys):
+    for peer in run.peers.values():
+        peer.exchange.leave("done")
+    assert "nobody is at work" in screen(capsys, run.run.root)
+
+
+def test_a_state_that_does_not_verify_is_a_flaw_with_exit_code_six(run, capsys):
+    newest = read(run)
+    record = json.loads(SharedPaths(run.shared).version(newest["version"]).read_text())
+    blob = SharedPaths(run.shared).blob(record["state"])
+    blob.chmod(0o644)
+    blob.write_bytes(blob.read_bytes()[:-1])
+    assert run_entry(status.main, [str(run.run.root)]) == ExitCode.WEIGHTS
+    verdict, flaw, *_ = capsys.readouterr().out.splitlines()
+    assert verdict.startswith("◐")
+    assert flaw.strip().startswith("passed over:")
+    assert blob.name in flaw
+    assert "do not have the hash in its name" in flaw  # on one line, however long
+
+
+def test_a_torn_newest_record_leaves_the_one_before_it_to_be_told(run, capsys):
+    newest = read(run)["version"]
+    SharedPaths(run.shared).version(newest + 1).write_text("{ torn")
+    assert run_entry(status.main, [str(run.run.root), "--json"]) == ExitCode.WEIGHTS
+    report = json.loads(capsys.readouterr().out)
+    assert (report["version"], report["readable"]) == (newest + 1, newest)
+    assert f"v{newest + 1:08d}.json" in report["flaws"][0]
+    assert report["exit_code"] == ExitCode.WEIGHTS
+
+
+@pytest.mark.parametrize("lost", ["RUN.json", "peers", "inbox", "wan", "lease", "blobs"])
+def test_what_is_not_there_stops_nothing(run, capsys, lost):
+    path = run.shared / lost
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    code = run_entry(status.main, [str(run.run.root)])
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert f"v{read(run)['version']}" in said.out
+    assert code == (ExitCode.WEIGHTS if lost in ("RUN.json", "blobs") else ExitCode.DONE)
+
+
+def test_only_late_versions_are_read(run, monkeypatch):
+    monkeypatch.setattr(report_module, "RECENT", 2)
+    SharedPaths(run.shared).version(1).unlink()
+    report = read(run)
+    assert report["version"] > 2
+    assert report["flaws"] == []
+
+
+def test_a_laptops_folder_tells_its_version_its_receipts_and_its_outbox(run, capsys):
+    local = run.laptop("bert-pc")
+    run.contribute("bert-pc", bad=True)
+    run.play(1)
+    exchange, weights, _ = run.laptops["bert-pc"]
+    exchange.publish({name: one + 1 if one.is_floating_point() else one
+                      for name, one in weights.items()}, 9000, 900)  # fmt: skip
+    assert run_entry(status.main, [str(local), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["kind"] == "laptop"
+    assert report["version"] == read(run)["version"]
+    assert (report["outbox"], report["accepted"], len(report["refused"])) == (1, 0, 1)
+    said = screen(capsys, local)
+    assert "1 to push" in said
+    assert "0 counted, 1 refused" in said
+
+
+def test_a_damaged_pull_is_told_with_what_is_used_instead(run, capsys, tmp_path):
+    local = tmp_path / "pulled"
+    shutil.copytree(run.shared / "wan", local / "wan")
+    newest = json.loads((local / "wan" / "HEAD.json").read_text())
+    (local / "wan" / newest["name"]).chmod(0o644)
+    (local / "wan" / newest["name"]).write_bytes(b"short")
+    assert run_entry(status.main, [str(local)]) == ExitCode.WEIGHTS
+    assert f"{newest['name']} has 5 of {newest['size']} bytes" in capsys.readouterr().out
+
+
+def test_more_peers_than_a_screen_has_room_for_are_counted(run):
+    report = read(run)
+    many = [{**report["peers"][0], "peer": f"friend-{number}"} for number in range(40)]
+    console = Console(width=160, file=io.StringIO())
+    console.print(draw({**report, "peers": many}, run.clock.now()))
+    assert f"and {40 - MOST_PEERS} more" in console.file.getvalue()
+
+
+def test_the_disk_is_what_the_files_add_up_to(run):
+    told = disk(run.shared)
+    whole = sum(path.stat().st_size for path in run.shared.rglob("*") if path.is_file())
+    assert sum(one["bytes"] for one in told.values()) == whole
+    assert told["blobs"]["files"] == len(list(run.shared.glob("blobs/*/*")))
+
+
+@pytest.mark.parametrize(
+    ("count", "said"), [(0, "0 bytes"), (999, "999 bytes"), (1000, "1 kB"), (48_840_000, "48.8 MB"),
+                        (3e9, "3 GB")],
+)  # fmt: skip
+def test_bytes_are_told_as_people_say_them(count, said):
+    assert size(count) == said
