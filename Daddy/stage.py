@@ -103,16 +103,25 @@ def _checkpoint(manifest: Path, assists: Sequence[str]) -> Found:
 
 
 def _single(path: Path, assists: Sequence[str]) -> Found:
+    from Daddy.weights.card import card_in, refuse_strange_card
     from Daddy.weights.codec import decode
+    from Daddy.weights.layout import metadata_of
 
     if path.is_dir():
         raise FileError("neither versions nor checkpoints were found")
-    _refuse_strange_folder(path, assists)
-    return Found(path.name, decode(read_bounded(path, _BLOB_LIMIT)))
+    data = read_bounded(path, _BLOB_LIMIT)
+    card = card_in(metadata_of(data), str(path))
+    if card is None:
+        _refuse_strange_folder(path, assists)
+        return Found(path.name, decode(data))
+    if card.workload != GAME:
+        raise WeightsError(f"{path} is of {card.workload!r}", f"only {GAME} can be played")
+    refuse_strange_card(card, assists, str(path))
+    return Found(card.name, decode(data, card.schema))
 
 
 def _refuse_strange_folder(path: Path, assists: Sequence[str]) -> None:
-    """A file of a shared or pulled folder is what the folder says it is."""
+    """A file without a card in a shared or pulled folder is what the folder says it is."""
     from Daddy.weights.local import read_frame, refuse_strange
 
     for folder in path.absolute().parents[:3]:

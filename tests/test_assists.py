@@ -14,6 +14,7 @@ from Daddy import play, run_actors_only, stage
 from Daddy.core.errors import ExitCode, WeightsError, run_entry
 from Daddy.core.events import read_events
 from Daddy.core.paths import RunPaths
+from Daddy.weights import model
 
 ROOT = Path(__file__).resolve().parents[1]
 HELPS = ["no_wild", "money"]
@@ -87,6 +88,18 @@ def test_nobody_plays_these_weights_without_these_helps(
         with pytest.raises(WeightsError, match="the assists no_wild, which are not in use"):
             stage.find_weights(place, ["money"])
         assert stage.find_weights(place, ["flash", *HELPS]).weights
+
+
+def test_a_file_of_them_says_so_wherever_it_was_copied_to(helped: RunPaths, tmp_path: Path) -> None:
+    made, copied = tmp_path / "made.safetensors", tmp_path / "far" / "away.safetensors"
+    assert model.main(["export", str(made), str(helped.root)]) == 0
+    copied.parent.mkdir()
+    made.rename(copied)
+    with pytest.raises(WeightsError, match="the assists no_wild, not in use here"):
+        stage.find_weights(copied, ["money"])
+    found = stage.find_weights(copied, HELPS)
+    assert found.label.startswith("v")
+    assert found.weights
 
 
 def test_whoever_plays_them_with_these_helps_is_told_what_was_reached_with_help(

@@ -175,6 +175,11 @@ class SharedPaths:
         return self.root / "RUN.json"
 
     @property
+    def origin(self) -> Path:
+        """The card of the weights that version 0 was imported from, where it was."""
+        return self.root / "ORIGIN.json"
+
+    @property
     def blobs(self) -> Path:
         """Immutable files named by their hash."""
         return self.root / "blobs"

@@ -44,6 +44,9 @@ pulled_report  the same of a laptop's folder
 screen      that record as one screen (pure)
 log         entry: the lineage, line by line or as a picture
 status      entry: how shared weights stand
+card        the model card of a file of weights (pure)
+porting     a version as a file, and such a file as the beginning of a run
+model       entry: export, import, show
 remote      ssh options, one shared connection, what a failure means
 carrier     what carries files, as a Protocol
 rsync       the carrier: argument lists that stock macOS understands, and their execution
@@ -58,5 +61,5 @@ sync        entry behind ``sync_weights.sh``: pull, push, bidirectional, status,
 
 Callers may use: exchange.SharedExchange, laptop.LaptopExchange, pulled.PulledVersions,
 settings.ExchangeSettings and settings.from_config, local.newest_verified, codec.decode,
-history.read_history, sync.main.
+history.read_history, sync.main, card.card_in.
 """

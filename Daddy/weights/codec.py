@@ -7,6 +7,8 @@ bytes. Floating tensors are float32 in memory; on the wire they may be bfloat16,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
@@ -15,10 +17,16 @@ from Daddy.weights.layout import damaged, refuse_other_schema, schema_of_bytes, 
 from Daddy.weights.polyak import StateDict
 
 
-def encode(state: StateDict, *, half: bool = False) -> bytes:
-    """``state`` as safetensors bytes, float32 or, if ``half``, bfloat16; integers as they are."""
+def encode(
+    state: StateDict, *, half: bool = False, metadata: Mapping[str, str] | None = None
+) -> bytes:
+    """``state`` as safetensors bytes, float32 or, if ``half``, bfloat16; integers as they are.
+
+    ``metadata`` stands in the header. Equal bytes need one key at most: the library orders none.
+    """
     wire = torch.bfloat16 if half else torch.float32
-    return bytes(save({name: _ready(one, wire) for name, one in sorted(state.items())}))
+    ready = {name: _ready(one, wire) for name, one in sorted(state.items())}
+    return bytes(save(ready, metadata=dict(metadata) if metadata else None))
 
 
 def _ready(one: torch.Tensor, wire: torch.dtype) -> torch.Tensor:

@@ -83,6 +83,14 @@ def schema_of_bytes(data: bytes) -> str:
         raise damaged(f"its header lacks {error}") from error
 
 
+def metadata_of(data: bytes) -> dict[str, str]:
+    """What stands beside the tensors in safetensors bytes; WeightsError when it is damaged."""
+    found = _header(data)[0].get("__metadata__", {})
+    if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+        raise damaged("its metadata is no object of texts")
+    return found
+
+
 def read_layout(data: bytes) -> Layout:
     """The list of tensors that ``data`` begins with; no byte between them, each of its own size.
 

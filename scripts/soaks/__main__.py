@@ -35,11 +35,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGINT, _interrupt)
     soak = importlib.import_module(f"scripts.soaks.{args.name}")
     result = {"soak": args.name, "seed": args.seed, "machine": _machine()}
-    if args.name == "slurm":
+    if args.name == "weights":
+        result["figures"] = soak.run(args.schedules, args.seed)
+    else:
         result["minutes"] = args.minutes
         result["figures"] = soak.run(args.minutes, args.seed, args.keep)
-    else:
-        result["figures"] = soak.run(args.schedules, args.seed)
     _show(result)
     if args.json:
         args.json.write_text(json.dumps(result, indent=1) + "\n")

@@ -1,0 +1,86 @@
+"""Entry: a version as one file with a model card, and such a file as the beginning of a new run.
+
+`python -m Daddy.weights.model export FILE`, `import FILE`, `show FILE`. Parses and wires.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from Daddy.core.clock import SystemClock
+from Daddy.core.errors import ExitCode, UsageError, run_entry
+from Daddy.weights.whereabouts import add_place, add_settings, find
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="model", description="Weights as files: clean safetensors with a model card."
+    )
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    export = verbs.add_parser("export", help="write a version to FILE.safetensors and FILE.md")
+    export.add_argument("file", type=Path, metavar="FILE.safetensors", help="must not exist yet")
+    add_place(export)
+    export.add_argument("--version", type=int, metavar="N", help="which one (the newest)")
+    bring = verbs.add_parser("import", help="begin a new run with such a file")
+    bring.add_argument("file", type=Path, metavar="FILE.safetensors", help="one that was exported")
+    add_settings(bring)
+    bring.add_argument("--assists", metavar="NAMES", help="of the new run (docs/assists.md)")
+    show = verbs.add_parser("show", help="print the card of such a file")
+    show.add_argument("file", type=Path, metavar="FILE.safetensors", help="one that was exported")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Codes: 0 done, 2 usage, 3 config, 6 weights missing, damaged or refused, 9 files."""
+    args = make_parser().parse_args(argv)
+    args.file = args.file.expanduser().absolute()
+    warnings.filterwarnings("ignore", "The pynvml package", FutureWarning)  # torch's, not ours
+    {"export": _export, "import": _import, "show": _show}[args.verb](args)
+    return int(ExitCode.DONE)
+
+
+def _export(args: argparse.Namespace) -> None:
+    if args.file.suffix != ".safetensors":
+        raise UsageError(f"{args.file.name} does not end in .safetensors", "name it so")
+    from Daddy.weights.porting import pick, write_model
+
+    model = pick(find(args), args.version)
+    path, page = write_model(model, args.file)
+    helped = f", learnt with the assists {', '.join(model.card.assists)}"
+    print(f"wrote {path}: {model.card.name}{helped * bool(model.card.assists)}")
+    print(f"wrote {page}: its card, for people")
+
+
+def _import(args: argparse.Namespace) -> None:
+    from Daddy.core.config import load
+    from Daddy.weights.porting import plant, read_model
+
+    settings = {"run_dir": args.run_dir, "training.assists": args.assists}
+    config = load(args.config, settings, os.environ, args.site)
+    model = read_model(args.file)
+    shared = plant(model, str(args.file), config, SystemClock())
+    print(f"{shared.root} begins with {model.card.name}, {model.card.workload}")
+    if config.training.assists:
+        print(f"its learners need the same assists: {', '.join(config.training.assists)}")
+
+
+def _show(args: argparse.Namespace) -> None:
+    from Daddy.weights.card import to_markdown
+    from Daddy.weights.porting import read_card
+
+    print(to_markdown(read_card(args.file), args.file.name), end="")
+
+
+def cli() -> None:
+    """Installed command."""
+    sys.exit(run_entry(main))
+
+
+if __name__ == "__main__":
+    cli()

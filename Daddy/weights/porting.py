@@ -1,0 +1,226 @@
+"""A version as a file of its own, and such a file as the beginning of a new run.
+
+What is read is bounded, hashed and parsed, never unpickled. An import is the first version or none:
+a run that has begun is never given other weights, and repeating one that was interrupted ends it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from Daddy.core.clock import Clock
+from Daddy.core.config import run_paths, shared_paths
+from Daddy.core.errors import DaddyError, FileError, WeightsError
+from Daddy.core.files import create_exclusive, read_bounded, sha256_hex
+from Daddy.core.paths import SharedPaths
+from Daddy.core.settings import Config
+from Daddy.weights.card import KEY, Card, card_in, refuse_strange_card, to_markdown
+from Daddy.weights.codec import decode, encode
+from Daddy.weights.history import numbers
+from Daddy.weights.layout import metadata_of, schema_of_bytes
+from Daddy.weights.local import PREVIOUS, newest_verified, read_frame, read_version
+from Daddy.weights.manifest import Keyframe, Version, parse
+from Daddy.weights.polyak import StateDict, is_finite
+from Daddy.weights.store import BLOB_LIMIT, Store
+from Daddy.weights.strict import LIMIT
+from Daddy.weights.whereabouts import Whereabouts, nothing_in
+
+
+@dataclass(frozen=True)
+class Model:
+    """A card and the weights it speaks of."""
+
+    card: Card
+    state: StateDict
+
+    def to_bytes(self) -> bytes:
+        """The file: the tensors, and the card in the header."""
+        half = self.card.precision == "bfloat16"
+        return encode(self.state, half=half, metadata={KEY: self.card.to_bytes().decode()})
+
+
+# -- out
+
+
+def pick(place: Whereabouts, version: int | None) -> Model:
+    """The version ``version`` (None: the newest) of shared weights; WeightsError if it is gone."""
+    if place.pulled:
+        return _from_laptop(place.shared.root, version)
+    store = Store(place.shared)
+    newest = store.newest()
+    if newest is None:
+        raise nothing_in(place.shared.root)
+    if version is not None and not 0 <= version <= newest:
+        raise WeightsError(f"there is no v{version}: the newest is v{newest}", "name another one")
+    return _from_run(store, newest if version is None else version)
+
+
+def _from_run(store: Store, number: int) -> Model:
+    record, card = store.version(number), store.card()
+    try:
+        state = decode(store.get_blob(record.state), record.schema)
+    except WeightsError as error:
+        whole = ", ".join(f"v{one}" for one in _whole(store)) or "none"
+        raise WeightsError(
+            f"the state of v{number} cannot be had: {error.message}",
+            f"versions whose state is still there: {whole}",
+        ) from error
+    origin = read_origin(store.paths)
+    about = {
+        "run": card.run,
+        "workload": card.workload,
+        "merged_ts": record.ts,
+        "contributors": record.contributors,
+        "steps_before": origin.env_steps + origin.steps_before if origin else 0,
+        "ancestors": (*origin.ancestors, origin.name) if origin else (),
+    }
+    return Model(_card(record, state, about, half=False), state)
+
+
+def _whole(store: Store) -> list[int]:
+    """Versions whose state has not gone; the newest alone are kept."""
+    found = []
+    for number in numbers(store.paths):
+        try:
+            if store.paths.blob(store.version(number).state).exists():
+                found.append(number)
+        except DaddyError:
+            continue
+    return found
+
+
+def _from_laptop(root: Path, version: int | None) -> Model:
+    found = newest_verified(root)
+    if found is None:
+        raise nothing_in(root)
+    if version not in (None, found.version):
+        older = read_frame(root / "wan" / PREVIOUS)
+        if older is None or older.version != version:
+            held = f"v{found.version}" + (f" and v{older.version}" if older else "")
+            raise WeightsError(
+                f"{root} does not hold v{version}", f"it holds {held}; a run holds more"
+            )
+        found = read_version(root, older)
+    frame, state = found.frame, decode(found.data, found.frame.schema)
+    about = {"run": frame.run, "workload": frame.workload, "merged_ts": frame.ts}
+    return Model(_card(frame, state, about, half=True), state)
+
+
+def _card(
+    of: Version | Keyframe, state: StateDict, about: Mapping[str, object], *, half: bool
+) -> Card:
+    given: dict[str, object] = {"steps_before": 0, "contributors": {}, **about}
+    return Card(
+        run_id=of.run_id,
+        version=of.version,
+        schema=of.schema,
+        sha256=sha256_hex(encode(state, half=half)),
+        precision="bfloat16" if half else "float32",
+        parameters=sum(one.numel() for one in state.values()),
+        env_steps=of.fleet_steps,
+        assists=of.assists,
+        **given,  # type: ignore[arg-type]
+    )
+
+
+def write_model(model: Model, path: Path) -> tuple[Path, Path]:
+    """The file and its card beside it; FileError where either name is taken."""
+    page = path.with_suffix(".md")
+    for taken in (path, page):
+        if taken.exists():
+            raise FileError(f"{taken} exists already", "name another file, or remove it")
+    create_exclusive(path, model.to_bytes())
+    create_exclusive(page, to_markdown(model.card, path.name).encode())
+    return path, page
+
+
+# -- in
+
+
+def read_card(path: Path) -> Card:
+    """The card of a file of weights; WeightsError when it is none of ours, FileError."""
+    return _card_of(read_bounded(path, BLOB_LIMIT), path)
+
+
+def _card_of(data: bytes, path: Path) -> Card:
+    card = card_in(metadata_of(data), str(path))
+    if card is None:
+        raise WeightsError(
+            f"{path} has no model card, so nobody can tell what its weights were learnt with",
+            "import files that `python -m Daddy.weights.model export` wrote",
+        )
+    return card
+
+
+def read_model(path: Path) -> Model:
+    """The weights in a file that was exported, checked against its card.
+
+    WeightsError: no safetensors, no card, other tensors or values than the card speaks of, or
+    values that are not finite. FileError: no plain file.
+    """
+    data = read_bounded(path, BLOB_LIMIT)
+    card = _card_of(data, path)
+    state = decode(data, card.schema)
+    if sha256_hex(encode(state, half=card.precision == "bfloat16")) != card.sha256:
+        raise WeightsError(
+            f"{path} does not hold the values that its card speaks of", "fetch or export it again"
+        )
+    if not is_finite(state):
+        raise WeightsError(f"{path} holds values that are not finite", "take another version")
+    return Model(card, state)
+
+
+def plant(model: Model, name: str, config: Config, clock: Clock) -> SharedPaths:
+    """Make ``model`` version 0 of the run that ``config`` describes; the shared folder it is in.
+
+    ``name`` is the file's, for messages. WeightsError when the run has begun, or uses fewer assists
+    than the weights were learnt with.
+    """
+    shared, assists = shared_paths(config), tuple(config.training.assists)
+    refuse_strange_card(model.card, assists, name)
+    data = encode(model.state)
+    _refuse_begun(config, shared, sha256_hex(data))
+    store, schema = Store(shared), schema_of_bytes(data)
+    run_id = store.open(config.run_name, model.card.workload, schema, assists).run_id
+    first = Version.first(
+        run_id=run_id,
+        schema=schema,
+        state=store.put_blob(data, "state"),
+        size=len(data),
+        rule=config.collaboration.rule,
+        merger=f"import of {model.card.name}",
+        ts=round(clock.now(), 3),
+        assists=assists,
+    )
+    if not store.commit(first) and store.version(0).state != first.state:
+        raise _begun(shared, "a learner was faster and gave it its own first weights")
+    store.durable.create(shared.origin, model.card.to_bytes(), "origin", mode=0o444)
+    store.write_head(0)
+    store.write_keyframe(0, encode(model.state, half=True))
+    return shared
+
+
+def _refuse_begun(config: Config, shared: SharedPaths, state: str) -> None:
+    """A run that has learnt anything keeps its own weights; an interrupted import goes on."""
+    found = numbers(shared)
+    if found and (len(found) > 1 or Store(shared).version(found[0]).state != state):
+        raise _begun(shared, f"it has versions up to v{found[-1]}")
+    kept = next(run_paths(config).slots.glob("*/checkpoints/*.json"), None)
+    if kept is not None:
+        raise _begun(shared, f"there is a learner's checkpoint, {kept}")
+
+
+def _begun(shared: SharedPaths, why: str) -> WeightsError:
+    return WeightsError(
+        f"the run of {shared.root} has begun: {why}", "import into a new run: another --run-dir"
+    )
+
+
+def read_origin(shared: SharedPaths) -> Card | None:
+    """What version 0 was imported from, if it was; WeightsError for a damaged record."""
+    try:
+        return parse(Card, read_bounded(shared.origin, LIMIT), str(shared.origin))
+    except FileNotFoundError:
+        return None
