@@ -1,9 +1,10 @@
 """rsync as a resumable, verified copy: argument lists for the flags that stock macOS has.
 
-macOS ships openrsync or rsync 2.6.9. Files are whole, immutable and named by their hash, so neither
-the delta algorithm nor compression is of use; ``--inplace``, ``--append`` and ``-u`` would show
-torn files. rsync's own ``--timeout`` does not fire when the far side is frozen: every call has a
-wall-clock limit of ours.
+macOS ships openrsync or rsync 2.6.9. Files are immutable and named by their hash, so compression is
+of no use, and the delta algorithm for one thing only: what a broken transfer left is not sent again
+(with ``--whole-file`` all of it was). ``--inplace``, ``--append`` and ``-u`` would show torn files.
+rsync's own ``--timeout`` does not fire when the far side is frozen: every call has a wall-clock
+limit of ours.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from Daddy.core import process
 from Daddy.core.errors import DaddyError, FileError, NetworkError
 from Daddy.weights.remote import Ssh, explain
 
-FLAGS = ("--times", "--whole-file", "--timeout=30")
+FLAGS = ("--times", "--timeout=30")
 PARTIAL = (*FLAGS, "--ignore-existing", "--partial-dir=.part")
 NOTHING_THERE = frozenset({23, 24})
 LOCAL_FOLDER = 11

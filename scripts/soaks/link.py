@@ -39,8 +39,10 @@ PARAMETERS = 3_000_000
 VERSION_S, CUT_S, POLL_S = 60.0, 60.0, 5.0
 """Seconds between two versions; between two cuts, on average; between two looks of the laptop."""
 MOST_BEHIND = 3
-_RATE, _STEPS = 2.5e-4, 160
-"""Of the optimizer, and its steps from one version to the next: how far the weights move."""
+_RATE, _STEPS, _GAIN = 2e-4, 160, 0.4
+"""Of the optimizer, its steps from one version to the next, and how far one of them goes as a share
+of the rate: together they make a step from version to version as large as a learner's really is
+(2.6 MB, `./scripts/bench weights`)."""
 
 
 @dataclass
@@ -97,7 +99,7 @@ class Cluster:
 
     def commit(self) -> None:
         """One version more, as far from the last as an optimizer goes meanwhile."""
-        far = _RATE * math.sqrt(_STEPS)
+        far = _GAIN * _RATE * math.sqrt(_STEPS)
         moved = {
             name: one + far * torch.randn(one.shape, generator=self._dice)
             for name, one in self.weights.items()

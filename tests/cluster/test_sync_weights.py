@@ -284,6 +284,30 @@ def test_a_stale_leftover_of_an_interrupted_transfer_does_not_stick(home):
     assert newest_verified(home.local).version == 0
 
 
+def test_what_arrived_before_a_break_is_not_sent_again(home, tmp_path):
+    import torch
+
+    own = {"w": torch.randn(500, 500, generator=torch.Generator().manual_seed(3)) * 0.05}
+    begin(home.shared, "slot-0", home.clock, own=own)
+    frame = json.loads((home.shared / "wan" / "HEAD.json").read_text())
+    (whole,) = (home.shared / "wan" / one["file"] for one in frame["parts"])
+    partial = home.local / "incoming" / ".part"
+    partial.mkdir(parents=True)
+    (partial / whole.name).write_bytes(whole.read_bytes()[: whole.stat().st_size * 9 // 10])
+    told, tools = tmp_path / "stats", tmp_path / "tools"
+    tools.mkdir()
+    counting = f'#!/bin/sh\nexec {shutil.which("rsync")} --stats "$@" >>{told}\n'
+    (tools / "rsync").write_text(counting)
+    (tools / "rsync").chmod(0o755)
+    path = f"{tools}:{home.environment()['PATH']}"
+    assert home.sync("pull", PATH=path).returncode == 0
+    sent = [
+        int(one.replace(",", "")) for one in re.findall(r"Literal data: ([\d,]+)", told.read_text())
+    ]
+    assert max(sent) < whole.stat().st_size // 5
+    assert newest_verified(home.local).version == 0
+
+
 def test_a_new_run_in_the_same_place_is_followed_although_its_numbers_are_lower(home):
     job = home.job()
     advance(job, 1)
