@@ -104,7 +104,7 @@ def _facts(status: Record, now: float) -> Table:
     table.add_column(overflow="fold")
     rows = _run_rows(status, now) if status["kind"] == "run" else _laptop_rows(status, now)
     for name, told in rows:
-        table.add_row(name, told)
+        table.add_row(name, Text(told))  # not markup: strangers wrote parts of it
     return table
 
 

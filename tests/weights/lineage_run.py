@@ -115,3 +115,11 @@ class LineageRun:
         lease = Lease.claim(SharedPaths(self.shared).lease, {"merger": "test"})
         yield
         lease.release("done")
+
+
+def everything_below(root: Path) -> dict[str, tuple[int, bytes]]:
+    """Each path with its time and bytes, to see whether anything was touched."""
+    return {
+        str(path): (path.lstat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
+        for path in sorted(root.rglob("*"))
+    }

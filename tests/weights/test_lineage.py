@@ -17,7 +17,7 @@ from Daddy.core.paths import SharedPaths
 from Daddy.weights import log, status
 from Daddy.weights.lineage import Part, Refused, Step, fold, kind_of
 from Daddy.weights.panels import LAPTOPS
-from tests.weights.lineage_run import LineageRun
+from tests.weights.lineage_run import LineageRun, everything_below
 
 
 @pytest.fixture(scope="module")
@@ -186,13 +186,6 @@ def test_a_run_that_keeps_its_weights_elsewhere_says_so_in_its_config(told, tmp_
     assert as_json(capsys, tmp_path)[-1]["parts"]
 
 
-def everything_below(root) -> dict[str, tuple[int, bytes]]:
-    return {
-        str(path): (path.lstat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
-        for path in sorted(root.rglob("*"))
-    }
-
-
 def test_looking_changes_nothing_not_even_what_is_wrong(copied, capsys):
     """A laptop's odd file stays for the merger, and a copy without the right to write is enough."""
     odd = copied / "shared_weights" / "inbox" / "anna-mac" / "x.json"
@@ -252,7 +245,7 @@ def test_what_a_stranger_wrote_commands_neither_the_terminal_nor_the_picture(tmp
     run.play(1)
     run.contribute("mallory")
     (record,) = (run.shared / "inbox" / "mallory").glob("*.json")
-    evil = json.loads(record.read_text()) | {"run_id": "\x1b[2J\nv99 $\\frac{$ all is well"}
+    evil = json.loads(record.read_text()) | {"run_id": "\x1b[2J\nv99 [/b] $\\frac{$ all is well"}
     record.write_text(json.dumps(evil))
     run.play(2)
     for entry in (log, status):

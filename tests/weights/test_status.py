@@ -6,19 +6,21 @@ import io
 import json
 import os
 import shutil
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
 from Daddy.core.errors import ExitCode, run_entry
-from Daddy.core.paths import SharedPaths
+from Daddy.core.paths import RunPaths, SharedPaths
 from Daddy.weights import report as report_module
 from Daddy.weights import status
 from Daddy.weights.report import report_run
 from Daddy.weights.screen import MOST_PEERS, draw, size
 from Daddy.weights.usage import disk, size_of
 from Daddy.weights.weighting import SILENCE_S
-from tests.weights.lineage_run import LineageRun
+from tests.weights.helpers import ToldClock
+from tests.weights.lineage_run import LineageRun, everything_below
 
 
 @pytest.fixture
@@ -26,6 +28,21 @@ def run(tmp_path):
     run = LineageRun(tmp_path)
     run.play(4)
     return run
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    run = LineageRun(tmp_path_factory.mktemp("made"))
+    run.play(4)
+    return run
+
+
+@pytest.fixture
+def still(made, tmp_path):
+    """A run of its own to look at and to damage, in which nobody does anything any more."""
+    copy = RunPaths(tmp_path / "still")
+    shutil.copytree(made.run.root, copy.root)
+    return SimpleNamespace(run=copy, shared=copy.shared_weights, clock=ToldClock(made.clock.time))
 
 
 def read(run) -> dict:
@@ -42,15 +59,15 @@ def of(report, peer) -> dict:
     return one
 
 
-def test_the_record_tells_the_newest_version_its_age_its_proof_and_the_rate(run):
-    run.clock.pass_by(90)
-    report = read(run)
-    record = json.loads(SharedPaths(run.shared).version(report["version"]).read_text())
+def test_the_record_tells_the_newest_version_its_age_its_proof_and_the_rate(still):
+    still.clock.pass_by(90)
+    report = read(still)
+    record = json.loads(SharedPaths(still.shared).version(report["version"]).read_text())
     assert report["version"] == report["readable"] > 2
-    assert report["age_s"] == pytest.approx(run.clock.now() - record["ts"], abs=0.2)
+    assert report["age_s"] == pytest.approx(still.clock.now() - record["ts"], abs=0.2)
     assert report["fleet_steps"] == record["fleet_steps"]
     assert report["verified"]
-    first = json.loads(SharedPaths(run.shared).version(0).read_text())
+    first = json.loads(SharedPaths(still.shared).version(0).read_text())
     hours = (record["ts"] - first["ts"]) / 3600
     assert report["versions_per_hour"] == pytest.approx(report["version"] / hours, rel=0.01)
     assert report["flaws"] == []
@@ -95,17 +112,19 @@ def test_a_laptop_is_known_by_what_it_did_and_one_that_was_only_refused_too(run)
 
 def test_pending_contributions_and_what_lies_in_the_boxes_are_counted_and_left_alone(run):
     run.contribute("anna-mac", scale=0.02)
-    last = run.peers["slot-2"]
-    last.learn(99)
-    with run.shut_lease():
-        last.publish()
-    pending = {one["peer"]: one for one in read(run)["pending"]}
+    one = run.peers["slot-0"]
+    one.learn(99, steps=300)
+    with run.shut_lease():  # nobody merges it
+        one.publish()
+    before = everything_below(run.root)
     report = read(run)
-    assert pending["slot-2"]["env_steps"] > 0
-    assert pending["slot-2"]["base_version"] <= report["version"]
+    pending = {each["peer"]: each for each in report["pending"]}
+    assert pending["slot-0"]["env_steps"] == 300
+    assert pending["slot-0"]["base_version"] == one.version
     (box,) = report["inbox"]
     assert (box["peer"], box["waiting"]) == ("anna-mac", 1)
-    assert box["bytes"] == size_of(run.shared / "inbox" / "anna-mac")[0]
+    assert box["bytes"] == size_of(run.shared / "inbox" / "anna-mac")[0] > 0
+    assert everything_below(run.root) == before
 
 
 def test_the_screen_says_it_in_words(run, capsys):
@@ -127,13 +146,13 @@ def test_nobody_at_work_is_said(run, capsys):
     assert "nobody is at work" in screen(capsys, run.run.root)
 
 
-def test_a_state_that_does_not_verify_is_a_flaw_with_exit_code_six(run, capsys):
-    newest = read(run)
-    record = json.loads(SharedPaths(run.shared).version(newest["version"]).read_text())
-    blob = SharedPaths(run.shared).blob(record["state"])
+def test_a_state_that_does_not_verify_is_a_flaw_with_exit_code_six(still, capsys):
+    newest = read(still)
+    record = json.loads(SharedPaths(still.shared).version(newest["version"]).read_text())
+    blob = SharedPaths(still.shared).blob(record["state"])
     blob.chmod(0o644)
     blob.write_bytes(blob.read_bytes()[:-1])
-    assert run_entry(status.main, [str(run.run.root)]) == ExitCode.WEIGHTS
+    assert run_entry(status.main, [str(still.run.root)]) == ExitCode.WEIGHTS
     verdict, flaw, *_ = capsys.readouterr().out.splitlines()
     assert verdict.startswith("◐")
     assert flaw.strip().startswith("passed over:")
@@ -141,10 +160,10 @@ def test_a_state_that_does_not_verify_is_a_flaw_with_exit_code_six(run, capsys):
     assert "do not have the hash in its name" in flaw  # on one line, however long
 
 
-def test_a_torn_newest_record_leaves_the_one_before_it_to_be_told(run, capsys):
-    newest = read(run)["version"]
-    SharedPaths(run.shared).version(newest + 1).write_text("{ torn")
-    assert run_entry(status.main, [str(run.run.root), "--json"]) == ExitCode.WEIGHTS
+def test_a_torn_newest_record_leaves_the_one_before_it_to_be_told(still, capsys):
+    newest = read(still)["version"]
+    SharedPaths(still.shared).version(newest + 1).write_text("{ torn")
+    assert run_entry(status.main, [str(still.run.root), "--json"]) == ExitCode.WEIGHTS
     report = json.loads(capsys.readouterr().out)
     assert (report["version"], report["readable"]) == (newest + 1, newest)
     assert f"v{newest + 1:08d}.json" in report["flaws"][0]
@@ -152,20 +171,20 @@ def test_a_torn_newest_record_leaves_the_one_before_it_to_be_told(run, capsys):
 
 
 @pytest.mark.parametrize("lost", ["RUN.json", "peers", "inbox", "wan", "lease", "blobs"])
-def test_what_is_not_there_stops_nothing(run, capsys, lost):
-    path = run.shared / lost
+def test_what_is_not_there_stops_nothing(still, capsys, lost):
+    path = still.shared / lost
     shutil.rmtree(path) if path.is_dir() else path.unlink()
-    code = run_entry(status.main, [str(run.run.root)])
+    code = run_entry(status.main, [str(still.run.root)])
     said = capsys.readouterr()
     assert said.err == ""
-    assert f"v{read(run)['version']}" in said.out
+    assert f"v{read(still)['version']}" in said.out
     assert code == (ExitCode.WEIGHTS if lost in ("RUN.json", "blobs") else ExitCode.DONE)
 
 
-def test_only_late_versions_are_read(run, monkeypatch):
+def test_only_late_versions_are_read(still, monkeypatch):
     monkeypatch.setattr(report_module, "RECENT", 2)
-    SharedPaths(run.shared).version(1).unlink()
-    report = read(run)
+    SharedPaths(still.shared).version(1).unlink()
+    report = read(still)
     assert report["version"] > 2
     assert report["flaws"] == []
 
@@ -187,9 +206,9 @@ def test_a_laptops_folder_tells_its_version_its_receipts_and_its_outbox(run, cap
     assert "0 counted, 1 refused" in said
 
 
-def test_a_damaged_pull_is_told_with_what_is_used_instead(run, capsys, tmp_path):
+def test_a_damaged_pull_is_told_by_name(still, capsys, tmp_path):
     local = tmp_path / "pulled"
-    shutil.copytree(run.shared / "wan", local / "wan")
+    shutil.copytree(still.shared / "wan", local / "wan")
     newest = json.loads((local / "wan" / "HEAD.json").read_text())
     (local / "wan" / newest["name"]).chmod(0o644)
     (local / "wan" / newest["name"]).write_bytes(b"short")
@@ -197,19 +216,19 @@ def test_a_damaged_pull_is_told_with_what_is_used_instead(run, capsys, tmp_path)
     assert f"{newest['name']} has 5 of {newest['size']} bytes" in capsys.readouterr().out
 
 
-def test_more_peers_than_a_screen_has_room_for_are_counted(run):
-    report = read(run)
+def test_more_peers_than_a_screen_has_room_for_are_counted(still):
+    report = read(still)
     many = [{**report["peers"][0], "peer": f"friend-{number}"} for number in range(40)]
     console = Console(width=160, file=io.StringIO())
-    console.print(draw({**report, "peers": many}, run.clock.now()))
+    console.print(draw({**report, "peers": many}, still.clock.now()))
     assert f"and {40 - MOST_PEERS} more" in console.file.getvalue()
 
 
-def test_the_disk_is_what_the_files_add_up_to(run):
-    told = disk(run.shared)
-    whole = sum(path.stat().st_size for path in run.shared.rglob("*") if path.is_file())
+def test_the_disk_is_what_the_files_add_up_to(still):
+    told = disk(still.shared)
+    whole = sum(path.stat().st_size for path in still.shared.rglob("*") if path.is_file())
     assert sum(one["bytes"] for one in told.values()) == whole
-    assert told["blobs"]["files"] == len(list(run.shared.glob("blobs/*/*")))
+    assert told["blobs"]["files"] == len(list(still.shared.glob("blobs/*/*")))
 
 
 @pytest.mark.parametrize(
