@@ -119,7 +119,7 @@ class Sweeper:
         strays += list(self._store.paths.tmp.iterdir())
         for box in offers.boxes(self._store):
             with contextlib.suppress(OSError):  # not every box can be looked into
-                strays += [one for one in box.iterdir() if not one.with_suffix(".json").exists()]
+                strays += _unnamed(list(box.iterdir()))
         gone = [path for path in strays if self._age_s(("stray", path)) >= ORPHAN_S]
         _remove(gone)
         return gone
@@ -141,6 +141,12 @@ class Sweeper:
 def blobs_of(record: Version) -> set[str]:
     """The state of a version and what it was made of."""
     return {record.state} | {one.blob for one in record.inputs}
+
+
+def _unnamed(paths: Sequence[Path]) -> list[Path]:
+    """Those whose record is not among them."""
+    records = {path.stem for path in paths if path.suffix == ".json"}
+    return [path for path in paths if path.stem not in records]
 
 
 def _folders(parent: Path) -> list[Path]:

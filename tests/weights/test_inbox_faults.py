@@ -1,0 +1,85 @@
+"""The worst that a box can hold: files of any size and number, names that point elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+import torch
+
+from Daddy.core.files import sha256_hex
+from Daddy.weights.codec import encode
+from Daddy.weights.offers import box_name
+from tests.weights.helpers import ToldClock
+from tests.weights.test_inbox import Cluster, box_with_one, rename_pair
+
+SPARSE = 10 << 30
+MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture
+def clock():
+    return ToldClock()
+
+
+@pytest.mark.parametrize("ending", [".st", ".json"])
+def test_a_sparse_file_of_ten_gigabytes_is_refused_without_reading_it(tmp_path, clock, ending):
+    cluster = Cluster(tmp_path, clock)
+    laptop, _, record, _ = box_with_one(cluster, clock)
+    os.truncate(record.with_suffix(ending), SPARSE)
+    version = cluster.merge()
+    assert [one.peer for one in version.inputs] == ["slot-0"]
+    assert not record.exists()
+    if ending == ".st":
+        assert not laptop.receipts()[0].accepted
+
+
+def test_a_record_that_claims_ten_gigabytes_is_refused(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock)
+    laptop, _, record, offer = box_with_one(cluster, clock)
+    os.truncate(record.with_suffix(".st"), SPARSE)
+    rename_pair(record, dataclasses.replace(offer, size=SPARSE))
+    assert [one.peer for one in cluster.merge().inputs] == ["slot-0"]
+    assert "bytes, a delta of this run has" in laptop.receipts()[0].reason
+
+
+@pytest.mark.parametrize("name", ["../../x", "/etc/x", "core.weight\n", "-rf"])
+def test_a_tensor_under_a_strange_name_is_no_tensor_of_this_run(tmp_path, clock, name):
+    cluster = Cluster(tmp_path, clock)
+    laptop, _, record, offer = box_with_one(cluster, clock)
+    data = encode({name: torch.ones(16), "core.bias": torch.ones(3)})
+    data += b" " * max(0, offer.size - len(data))
+    changed = dataclasses.replace(offer, blob=sha256_hex(data), size=len(data))
+    rename_pair(record, changed)
+    (record.parent / f"{box_name(changed)}.st").write_bytes(data)
+    before = set(tmp_path.parent.rglob("x"))
+    assert [one.peer for one in cluster.merge().inputs] == ["slot-0"]
+    assert "names or shapes" in laptop.receipts()[0].reason
+    assert set(tmp_path.parent.rglob("x")) == before
+
+
+def test_a_hundred_thousand_tiny_files_do_not_keep_a_version_from_coming(clock):
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as folder:
+        cluster = Cluster(Path(folder), clock)
+        box = cluster.root / "inbox" / "anna"
+        box.mkdir(parents=True)
+        for number in range(100_000):
+            os.close(os.open(box / f"{number:06d}.json", os.O_CREAT | os.O_WRONLY))
+        assert cluster.merge().version == 1
+        assert cluster.merge().version == 2
+
+
+def test_a_device_is_no_contribution(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock)
+    laptop, _, record, _ = box_with_one(cluster, clock)
+    blob = record.with_suffix(".st")
+    blob.unlink()
+    try:
+        os.mknod(blob, 0o020644, os.makedev(1, 5))
+    except PermissionError:
+        pytest.skip("only root makes devices")
+    assert [one.peer for one in cluster.merge().inputs] == ["slot-0"]
+    assert "plain file" in laptop.receipts()[0].reason
