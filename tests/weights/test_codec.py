@@ -67,6 +67,29 @@ def test_another_schema_is_refused(change):
         decode(encode(state), expected)
 
 
+def packed(header: dict, size: int) -> bytes:
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + b"\0" * size
+
+
+def test_a_name_that_stands_twice_is_refused():
+    row = b'"a":{"dtype":"F32","shape":[1],"data_offsets":[%d,%d]}'
+    text = b"{" + row % (0, 4) + b"," + row % (4, 8) + b"}"
+    with pytest.raises(WeightsError, match="safetensors"):
+        decode(struct.pack("<Q", len(text)) + text + b"\0" * 8)
+
+
+@given(st.lists(st.integers(0, 0xFFFF), min_size=1, max_size=64))
+@settings(max_examples=50, deadline=None)
+def test_half_the_bytes_come_back_bit_for_bit_once_they_are_bfloat16(bits):
+    """Negative zero, denormals and infinities too; what is NaN stays NaN."""
+    wire = torch.tensor(bits, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)
+    again = decode(encode({"w": wire.float()}, half=True))["w"]
+    numbers = ~wire.isnan()
+    assert torch.equal(again.bfloat16()[numbers].view(torch.int16), wire[numbers].view(torch.int16))
+    assert again.isnan().equal(wire.isnan())
+
+
 def hostile() -> dict[str, bytes]:
     good = encode(make_state())
     header = {"w": {"dtype": "F32", "shape": [1 << 40], "data_offsets": [0, 4]}}
@@ -79,6 +102,18 @@ def hostile() -> dict[str, bytes]:
         "trailing byte": good + b"\0",
         "huge header": struct.pack("<Q", 1 << 40) + b"{}",
         "shape overflow": struct.pack("<Q", len(text)) + text + b"\0" * 4,
+        "header of 101 MB": struct.pack("<Q", 101 << 20) + b"{" + b" " * (101 << 20),
+        "overlapping": packed(
+            {
+                "a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
+                "b": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]},
+            },
+            12,
+        ),
+        "hole": packed({"a": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}}, 8),
+        "shape times offsets": packed(
+            {"a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}}, 8
+        ),
         "header no object": struct.pack("<Q", 2) + b"[]",
         "header rows no objects": struct.pack("<Q", 7) + b'{"a":1}',
         "pickle": b"\x80\x04\x95" + b"\0" * 64,

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.errors import ConfigError, UsageError
+from Daddy.core.errors import ConfigError, FileError, NetworkError, UsageError
 from Daddy.weights.meter import shown
 from Daddy.weights.remote import HostKeyChangedError, connect, explain
-from Daddy.weights.rsync import FLAGS, PARTIAL, time_limit
+from Daddy.weights.rsync import FLAGS, PARTIAL, RsyncCarrier, time_limit
 from Daddy.weights.stopping import Stopping
 from Daddy.weights.sync import pause_s
 from Daddy.weights.sync_settings import Remote, find_remote, remember, remembered
@@ -191,3 +191,39 @@ def test_a_signal_breaks_off_what_may_be_interrupted():
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(
+    ("code", "stderr", "kind", "exit_code"),
+    [
+        (12, "rsync error: error in rsync protocol data stream (code 12)", NetworkError, 8),
+        (23, "rsync: some files could not be transferred (code 23)", NetworkError, 8),
+        (24, "file has vanished: /data/w/x", NetworkError, 8),
+        (30, "rsync error: timeout in data send/receive (code 30)", NetworkError, 8),
+        (255, "ssh: connect to host login port 22: Connection refused", NetworkError, 8),
+        (11, "rsync: write failed on 'x': No space left on device (28)", FileError, 9),
+        (1, "rsync: unrecognized option `--partial-dir=.part'", FileError, 9),
+    ],
+)
+def test_every_way_in_which_rsync_ends_is_said_in_words(
+    tmp_path, monkeypatch, code, stderr, kind, exit_code
+):
+    shim = tmp_path / "rsync"
+    shim.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{stderr}\nEND\nexit {code}\n")
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(kind) as error:
+        RsyncCarrier(connect(REMOTE)).fetch("wan/HEAD.json", tmp_path / "into", 0)
+    assert error.value.fix
+    assert error.value.exit_code == exit_code
+
+
+@pytest.mark.parametrize("code", [23, 24])
+def test_what_is_not_there_is_no_failure(tmp_path, monkeypatch, code):
+    shim = tmp_path / "rsync"
+    shim.write_text(
+        f"#!/bin/sh\necho 'link_stat: No such file or directory (2)' >&2\nexit {code}\n"
+    )
+    shim.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert not RsyncCarrier(connect(REMOTE)).fetch("wan/HEAD.json", tmp_path / "into", 0)
