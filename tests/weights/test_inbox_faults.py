@@ -11,9 +11,12 @@ import pytest
 import torch
 
 from Daddy.core.files import sha256_hex
+from Daddy.core.paths import SharedPaths
 from Daddy.weights.codec import encode
+from Daddy.weights.history import read_history
 from Daddy.weights.offers import box_name
-from tests.weights.helpers import ToldClock
+from Daddy.weights.receipts import read_receipts
+from tests.weights.helpers import ToldClock, nudged
 from tests.weights.test_inbox import Cluster, box_with_one, rename_pair
 
 SPARSE = 10 << 30
@@ -83,3 +86,35 @@ def test_a_device_is_no_contribution(tmp_path, clock):
         pytest.skip("only root makes devices")
     assert [one.peer for one in cluster.merge().inputs] == ["slot-0"]
     assert "plain file" in laptop.receipts()[0].reason
+
+
+def test_two_laptops_under_one_name_both_count_and_both_are_told(tmp_path, clock):
+    """A copied configuration."""
+    cluster = Cluster(tmp_path, clock)
+    for seed in (5, 6):
+        laptop, weights = cluster.laptop()
+        laptop.publish(nudged(weights, seed), 1000, 50)
+    cluster.push()
+    version = cluster.merge()
+    assert [one.peer for one in version.inputs] == ["anna", "anna", "slot-0"]
+    assert len({one.incarnation for one in version.inputs}) == 3
+    assert [one.accepted for one in read_receipts(cluster.local, "anna")] == [True, True]
+
+
+def test_an_older_one_that_arrives_after_a_newer_one_never_counts(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock)
+    laptop, weights = cluster.laptop()
+    for number in (1, 2):
+        laptop.publish(nudged(weights, number), 1000 * number, 50 * number)
+    box = cluster.push()
+    early = {path: path.read_bytes() for path in box.glob("*-000001-*")}
+    for path in early:
+        path.unlink()
+    cluster.merge()
+    for path, data in early.items():
+        path.write_bytes(data)
+    for _ in range(2):
+        cluster.merge()
+    versions = read_history(SharedPaths(cluster.root)).versions
+    assert [one.sequence for v in versions for one in v.inputs if one.peer == "anna"] == [2]
+    assert list(box.iterdir()) == []
