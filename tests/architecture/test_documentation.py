@@ -93,3 +93,10 @@ def test_links_between_pages_lead_somewhere() -> None:
         if not (page.parent / target).exists()
     ]
     assert broken == []
+
+
+def test_every_test_that_the_table_of_faults_names_exists() -> None:
+    there = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    named = re.findall(r"`(test_\w+)`", (ROOT / "docs" / "faults.md").read_text())
+    assert len(named) > 100
+    assert [name for name in named if f"def {name}(" not in there] == []
