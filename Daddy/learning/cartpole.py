@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
 
-_LIMIT = 500
+LIMIT = 500
 """Steps after which an episode is cut, as in CartPole-v1."""
-_SCALE = np.array([2.4, 3.0, 0.21, 3.0], np.float32)
+SCALE = np.array([2.4, 3.0, 0.21, 3.0], np.float32)
 """Where an episode fails (position, angle) and usual speeds: inputs of about one."""
 _TRACK_Y, _PIXELS_PER_METRE = 110, 28
 
@@ -31,9 +31,9 @@ class CartPole(gymnasium.Env[dict[str, NDArray[np.float32]], np.int64]):
 
     telemetry_names = ("episode_return", "episode", "step")
 
-    def __init__(self, episode_steps: int = _LIMIT, *, velocities: bool = True) -> None:
+    def __init__(self, episode_steps: int = LIMIT, *, velocities: bool = True) -> None:
         self._game: Any = CartPoleEnv()
-        self._limit = min(_LIMIT, episode_steps)
+        self._limit = min(LIMIT, episode_steps)
         self._shown = slice(None) if velocities else slice(None, None, 2)
         limit = np.full(4, np.inf, np.float32)[self._shown]
         self.observation_space = spaces.Dict({"state": spaces.Box(-limit, limit)})
@@ -56,7 +56,7 @@ class CartPole(gymnasium.Env[dict[str, NDArray[np.float32]], np.int64]):
         return self._observe(), 1.0, bool(fell), not fell and self._steps >= self._limit, {}
 
     def _observe(self) -> dict[str, NDArray[np.float32]]:
-        return {"state": (np.asarray(self._game.state, np.float32) / _SCALE)[self._shown]}
+        return {"state": (np.asarray(self._game.state, np.float32) / SCALE)[self._shown]}
 
     def telemetry(self) -> tuple[float, ...]:
         """One number for each of `telemetry_names`."""

@@ -28,6 +28,7 @@ DOORS = {
         "Daddy/weights/exchange.py",
         "Daddy/weights/quantise.py",
         "scripts/benches/_cartpole_*.py",
+        "scripts/benches/_sharing_*.py",
         "scripts/benches/_wire.py",
         "scripts/benches/conformance.py",
         "scripts/benches/train.py",

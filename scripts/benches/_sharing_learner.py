@@ -1,0 +1,143 @@
+"""A learner of the bench `sharing`: the product's own session on CartPole, taken step by step.
+
+Policy, collector, PPO and the loop's steps are those that a job runs; only their order is the
+bench's, so that several learners in one process take turns and time is told instead of spent.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+
+from Daddy.core.names import new_incarnation
+from Daddy.core.paths import SharedPaths
+from Daddy.core.seeds import seed_for
+from Daddy.core.settings import Training
+from Daddy.learning import loop
+from Daddy.learning.board import NoBoard
+from Daddy.learning.cartpole import CartPole
+from Daddy.learning.parts import Pace, Parts
+from Daddy.learning.policy import ActorCritic, make_policy
+from Daddy.learning.ports import WeightExchange
+from Daddy.learning.session import Session
+from Daddy.learning.settings import resolve
+from Daddy.learning.solo import NoFrames
+from Daddy.learning.vector import make_vector
+from Daddy.weights.exchange import SharedExchange
+from Daddy.weights.settings import ExchangeSettings
+from scripts.benches._cartpole_ours import AlwaysHeld
+
+FEATURES = 64
+PPO = resolve(
+    Training(num_envs=16, horizon=64, batch_size=128, learning_rate=2e-3, profile="cpu"), "cpu"
+)
+"""Of every learner in every arm: 1024 steps an update; what is not said is the product's own."""
+ROUND_S = 20.0
+"""What a round of training lasts on the told clock."""
+
+
+@dataclass
+class ToldClock:
+    """Time passes when a round is over, or when something waits."""
+
+    time: float = 1_000.0
+
+    def now(self) -> float:
+        return 1_700_000_000.0 + self.time
+
+    def monotonic(self) -> float:
+        return self.time
+
+    def wait(self, stop: threading.Event, seconds: float) -> bool:
+        """What is waited for comes at once, and the time has passed."""
+        self.time += seconds
+        return stop.is_set()
+
+
+@dataclass
+class Ear:
+    """Hears what the exchange and the loop say: counts what was done, keeps what went wrong."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    def write(self, event: str, step: int, data: Mapping[str, object]) -> None:
+        """One event at `step`."""
+        if event == "error":
+            self.errors.append(f"step {step}: {dict(data)}")
+        state = str(data.get("state", event))
+        self.counts[state] = self.counts.get(state, 0) + 1
+        if state == "refused":
+            self.refused.append(str(data.get("reason")))
+
+
+class NeverStops:
+    """Rounds are counted by the bench."""
+
+    def stop_reason(self) -> None:
+        """Nobody asks to leave."""
+
+
+def settings(**changes: object) -> ExchangeSettings:
+    """The product's exchange, for a folder of this bench."""
+    return replace(ExchangeSettings(run="sharing", workload="cartpole", wan=False), **changes)  # type: ignore[arg-type]
+
+
+def exchange(
+    root: Path, peer: str, clock: ToldClock, ear: Ear, how: ExchangeSettings
+) -> SharedExchange:
+    """A new process's view of the shared folder `root`."""
+    return SharedExchange(SharedPaths(root), peer, new_incarnation(), how, clock, ear)
+
+
+def first_policy(seed: int) -> ActorCritic:
+    """The common beginning of all learners of one seed, as jobs of one run have it."""
+    torch.manual_seed(seed_for(seed, "first weights"))
+    return make_policy(CartPole().observation_space, 2, FEATURES, 0)  # type: ignore[arg-type]
+
+
+def learner(
+    seed: int,
+    peer: str,
+    folder: Path,
+    sharing: WeightExchange,
+    clock: ToldClock,
+    ear: Ear,
+    size: int = 1,
+) -> Session:
+    """A session ready for its first round, from the newest checkpoint in `folder` if there is one.
+
+    `size` learners in one: so many times the environments and the minibatch.
+    """
+    ppo = replace(PPO, num_envs=size * PPO.num_envs, batch_size=size * PPO.batch_size)
+    parts = Parts(
+        workload="cartpole",
+        policy=first_policy(seed),
+        vector=make_vector(CartPole, ppo.num_envs, "serial", 1, 1),
+        settings=ppo,
+        pace=Pace(0, 1, 0.0, 2, sync_interval=1),
+        device=torch.device("cpu"),
+        seed=seed_for(seed, peer),
+        checkpoints=folder / "checkpoints" / peer,
+        place=AlwaysHeld(),
+        exchange=sharing,
+        frames=NoFrames(),
+        stopper=NeverStops(),
+        events=ear,
+        clock=clock,
+        board=NoBoard(),
+        reports=lambda _: [],
+    )
+    return loop.begin(parts)
+
+
+def train(session: Session) -> None:
+    """A rollout, learnt from."""
+    loop.collect(session)
+    loop.estimate(session)
+    loop.update(session)

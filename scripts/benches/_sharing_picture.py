@@ -1,0 +1,77 @@
+"""Door to matplotlib for the bench `sharing`: E1's curves, and every other arm against sharing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from scripts.benches import _sharing_arms as arms
+from scripts.benches._curves import COLOURS, FAINT, INK
+from scripts.benches._sharing_arms import Arm
+from scripts.benches._sharing_figures import band, ratio
+from scripts.benches._sharing_table import GREATEST, Found, worth
+
+_CURVES = (arms.SHARED, arms.ALONE, arms.BIG, arms.EIGHT, arms.LAPTOPS)
+
+
+def draw(path: Path, found: Found) -> None:
+    """Curves of those in E1 that were played, and a point with its interval per other arm."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"font.size": 9, "axes.edgecolor": FAINT, "text.color": INK})
+    rows = [arm for arm in found.arms if arm is not arms.SHARED]
+    size = (12, max(4.6, 1.4 + 0.27 * len(rows)))
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=size, dpi=110, layout="constrained", width_ratios=(1.15, 1)
+    )
+    _draw_curves(left, [arm for arm in _CURVES if arm in found.arms], found)
+    _draw_ratios(right, rows, found)
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path)
+    plt.close(figure)
+
+
+def _draw_curves(axes: Any, shown: Sequence[Arm], found: Found) -> None:
+    for colour, arm in zip(COLOURS, shown, strict=False):
+        (results,) = found.of(arm)
+        if not results:
+            continue
+        middle, low, high = band([[fmean(row) for row in one["each"]] for one in results])
+        steps = [(number + 1) * arms.steps_of_a_round() for number in range(len(middle))]
+        axes.plot(steps, middle, color=colour, linewidth=1.8, label=f"{arm.name} ({len(results)})")
+        axes.fill_between(steps, low, high, color=colour, alpha=0.15, linewidth=0)
+    axes.set(
+        title="What learners' own weights earn: middle half of the seeds, 95 % interval",
+        xlabel="environment steps of each job",
+        ylabel="mean return on frozen starts",
+        ylim=(0, GREATEST + 10),
+    )
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.grid(axis="y", color=FAINT, alpha=0.4, linewidth=0.6)
+    if axes.lines:
+        axes.legend(loc="lower right", frameon=False)
+
+
+def _draw_ratios(axes: Any, rows: Sequence[Arm], found: Found) -> None:
+    """Each arm's area over that of four that share: right of the line is better."""
+    names = list[str]()
+    for arm in rows:
+        clean, other = found.of(arms.SHARED, arm)
+        if not clean:
+            continue
+        one = ratio([worth(result) for result in other], [worth(result) for result in clean])
+        place, colour = len(names), COLOURS[3] if "gate off" in arm.name else COLOURS[1]
+        axes.plot((one["low"], one["high"]), (place, place), color=colour, linewidth=2.2)
+        axes.plot(one["ratio"], place, "o", color=colour, markersize=5)
+        names.append(f"{arm.name}  {one['ratio']:.2f}")
+    axes.axvline(1.0, color=INK, linestyle="--", linewidth=0.8)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set(title="Area under the curve, against four that share", xlabel="ratio, 95 % interval")
+    axes.grid(axis="x", color=FAINT, alpha=0.4, linewidth=0.6)

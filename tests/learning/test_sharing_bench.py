@@ -1,0 +1,266 @@
+"""The bench that measures what sharing weights is worth: its judge, crews, controls and figures."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from Daddy.core.errors import UsageError
+from Daddy.core.paths import SharedPaths
+from Daddy.learning import loop
+from Daddy.learning.cartpole import SCALE, CartPole
+from Daddy.weights.codec import decode, encode
+from Daddy.weights.history import read_history
+from Daddy.weights.polyak import StateDict, norm
+from scripts.benches import _sharing_arms as arms
+from scripts.benches import _sharing_hostile as hostile
+from scripts.benches import _sharing_race as race
+from scripts.benches import sharing
+from scripts.benches._sharing_crew import Crew
+from scripts.benches._sharing_figures import iqm, middle, ratio
+from scripts.benches._sharing_judge import Crowd, advance, judge, probe
+from scripts.benches._sharing_learner import first_policy
+from scripts.benches._sharing_table import Found, best, worth
+from scripts.benches._sharing_wire import wire
+
+
+def state(seed: int) -> StateDict:
+    return {name: one.detach() for name, one in first_policy(seed).state_dict().items()}
+
+
+def test_the_judges_cart_is_gymnasiums_to_the_last_fall() -> None:
+    env, dice = CartPole(), np.random.default_rng(3)
+    for seed in range(5):
+        seen, _ = env.reset(seed=seed)
+        games = (np.asarray(env._game.state, np.float64))[None, None]
+        for _ in range(500):
+            right = bool(dice.random() < 0.5)
+            seen, _, fell, _, _ = env.step(int(right))
+            games, falls = advance(games, np.array([[right]]))
+            np.testing.assert_allclose(games[0, 0].astype(np.float32) / SCALE, seen["state"])
+            assert bool(falls[0, 0]) == fell
+            if fell:
+                break
+        assert fell
+
+
+def test_the_judge_asks_each_policy_as_it_would_ask_itself() -> None:
+    games = np.stack([probe()[0]] * 2)
+    found = Crowd([state(1), state(2)]).chances(games)
+    for number, seed in enumerate((1, 2)):
+        seen = {"state": torch.from_numpy(games[number].astype(np.float32) / SCALE)}
+        policy = first_policy(seed)
+        logits, _, _ = policy.step(seen, policy.initial_state(32), torch.ones(32, dtype=bool))
+        np.testing.assert_allclose(found[number], logits.softmax(-1)[:, 1].detach(), atol=1e-6)
+    assert judge([state(1), state(2)]) == [judge([state(1)])[0], judge([state(2)])[0]]
+
+
+def test_who_holds_the_pole_earns_everything_and_who_only_pushes_right_falls() -> None:
+    def handmade(*push: float) -> StateDict:
+        made = {name: torch.zeros_like(one) for name, one in state(0).items()}
+        made["encoder.layers.0.weight"][0] = torch.tensor(push)
+        made["encoder.layers.2.weight"][0, 0] = 1.0
+        made["actor.weight"][:, 0] = torch.tensor([-1e4, 1e4])
+        return made
+
+    steady, pusher = handmade(0.03, 0.06, 0.4, 0.4), handmade(0.0, 0.0, 0.0, 0.0)
+    pusher["actor.bias"][:] = torch.tensor([-50.0, 50.0])
+    returns = judge([steady, pusher])
+    assert returns[0] > 450.0
+    assert 8.0 <= returns[1] <= 11.0
+
+
+def test_the_middle_half_of_the_seeds_counts_and_equal_sides_are_even() -> None:
+    assert iqm(np.array([0.0, 4.0, 6.0, 1000.0])) == 5.0
+    assert iqm(np.array([3.0])) == 3.0
+    assert iqm(np.array([1.0, 2.0, 3.0])) == 2.0
+    values = [100.0, 120.0, 90.0, 300.0]
+    assert ratio(values, values) == {"ratio": 1.0, "low": 1.0, "high": 1.0}
+    double = ratio([2.0 * one for one in values], values)
+    assert double == {"ratio": 2.0, "low": 2.0, "high": 2.0}
+    told = ratio([110.0, 90.0, 100.0, 105.0], [100.0, 100.0, 100.0, 100.0])
+    assert told["low"] < told["ratio"] < told["high"]
+    assert middle(values)["low"] < middle(values)["iqm"] < middle(values)["high"]
+
+
+def test_worth_is_the_mean_of_all_and_best_of_the_learner_that_came_out_best() -> None:
+    result = {"each": [[10.0, 30.0], [20.0, 60.0]]}
+    assert (worth(result), best(result)) == (30.0, 45.0)
+
+
+def test_a_crew_shares_through_a_real_folder_and_goes_the_same_way_twice(tmp_path: Path) -> None:
+    def played(name: str) -> tuple[Crew, list[list[float]]]:
+        crew = arms.SHARED.make(7, tmp_path / name, 2)
+        return crew, [crew.round(number) for number in range(2)]
+
+    crew, returns = played("once")
+    assert returns == played("again")[1]
+    assert crew.ear.errors == []
+    history = read_history(SharedPaths(crew.root))
+    assert history.chained
+    assert history.contributors == ["slot-0", "slot-1", "slot-2", "slot-3"]
+    newest = crew.newest()
+    adopted = [member.session.weights() for member in crew.members]
+    assert any(all(torch.equal(one[name], newest[name]) for name in newest) for one in adopted)
+
+
+def test_learners_on_their_own_begin_alike_and_part(tmp_path: Path) -> None:
+    crew = arms.ALONE.make(7, tmp_path, 1)
+    first = state(7)
+    for member in crew.members:
+        weights = member.session.weights()
+        assert all(torch.equal(weights[name], first[name]) for name in first)
+    crew.round(0)
+    biases = [member.session.weights()["actor.bias"][0].item() for member in crew.members]
+    assert len(set(biases)) == 4
+    assert not crew.root.exists()
+
+
+def test_the_dead_go_on_from_their_checkpoints_and_all_are_handed_over_once(tmp_path: Path) -> None:
+    crew = arms.FAULTS.make(7, tmp_path, 5)
+    for number in range(5):
+        crew.round(number)
+    assert crew.told()["deaths"] == 4
+    assert crew.ear.errors == []
+    assert crew.ear.counts["resumed"] >= 4
+    steps = [member.session.counters.env_steps for member in crew.members]
+    assert max(steps) <= 5 * arms.steps_of_a_round()
+    assert min(steps) < 5 * arms.steps_of_a_round()
+
+
+@pytest.mark.parametrize("arm", [arms.LATE, arms.DROPPED])
+def test_a_round_late_progress_since_is_kept_or_dropped(tmp_path: Path, arm: arms.Arm) -> None:
+    crew = arm.make(7, tmp_path, 2)
+    crew.round(0)
+    member = crew.members[0]
+    loop.collect(member.session)
+    loop.estimate(member.session)
+    loop.update(member.session)
+    own = member.session.weights()
+    loop.adopt_newer(member.session)
+    shared, now = crew.newest(), member.session.weights()
+    stands = all(torch.allclose(now[name], shared[name], atol=1e-6) for name in shared)
+    kept = any(not torch.equal(now[name], shared[name]) for name in shared)
+    assert member.session.version > 0
+    assert any(not torch.equal(own[name], now[name]) for name in shared)
+    if arm is arms.LATE:
+        assert kept
+        assert not stands
+
+
+def test_laptops_hand_in_through_the_inbox_and_are_merged(tmp_path: Path) -> None:
+    crew = arms.LAPTOPS.make(7, tmp_path, 5)
+    for number in range(5):
+        assert len(crew.round(number)) == 4
+    assert crew.ear.errors == []
+    history = read_history(SharedPaths(crew.root))
+    assert {"friend-0", "friend-1"} <= set(history.contributors)
+    assert all(one.share <= 0.1 for v in history.versions for one in v.inputs
+               if one.peer.startswith("friend"))  # fmt: skip
+
+
+def delta(seed: int = 0) -> StateDict:
+    return {name: one * 0.01 for name, one in state(seed).items()}
+
+
+def test_lies_are_what_they_are_called() -> None:
+    honest = delta()
+    assert norm(hostile.LIES["x-10"](honest, 1).delta) == pytest.approx(10.0 * norm(honest))
+    away = hostile.LIES["orthogonal"](honest, 1).delta
+    inside = sum(float((away[name] * one).sum()) for name, one in honest.items())
+    assert norm(away) == pytest.approx(norm(honest), rel=1e-5)
+    assert abs(inside) < 1e-4 * norm(honest) ** 2
+    again = hostile.LIES["orthogonal"](honest, 2).delta
+    assert all(torch.equal(again[name], away[name]) for name in away)
+    sleeper = hostile.LIES["sleeper"]
+    assert sleeper(honest, hostile.SLEEP).delta is honest
+    assert norm(sleeper(honest, hostile.SLEEP + 1).delta) == pytest.approx(2.0 * norm(honest))
+    assert hostile.LIES["inflated"](honest, 1).boast == hostile.BOAST
+    finite = [np.isfinite(norm(hostile.LIES["nan"](honest, number).delta)) for number in (1, 2, 3)]
+    assert finite == [True, True, False]
+
+
+@pytest.mark.parametrize("gated", [True, False])
+def test_a_value_that_is_no_number_ruins_everybody_only_where_the_gate_is_open(
+    tmp_path: Path, gated: bool
+) -> None:
+    crew = arms.hostile("nan", gated=gated).make(7, tmp_path, 5)
+    for number in range(5):
+        assert len(crew.round(number)) == 3
+    weights = [member.session.weights() for member in crew.members if member.judged]
+    assert all(np.isfinite(norm(one)) == gated for one in weights)
+    assert ("not finite" in crew.told()["refused_because"]) == gated
+    assert judging_is_whole()
+
+
+def judging_is_whole() -> bool:
+    from Daddy.weights import admission, judging, polyak, progress
+
+    whole = judging.judge_values is admission.judge_values and judging.norm is polyak.norm
+    return whole and progress.is_finite is polyak.is_finite
+
+
+def test_half_the_bytes_are_the_same_policy_and_another_policy_is_not() -> None:
+    found = wire(state(1), 1)
+    assert found["asked"] == 10_000
+    assert found["same"] > 9_900
+    games = probe()[0][None]
+    half = decode(encode(state(1), half=True))
+    assert any(not torch.equal(half[name], one) for name, one in state(1).items())
+    ours, theirs = (Crowd([one]).chances(games) > 0.5 for one in (state(1), state(2)))
+    assert (ours != theirs).any()
+
+
+def test_every_contribution_of_the_race_is_in_the_result_and_the_control_counts_too(
+    tmp_path: Path,
+) -> None:
+    """One process after the other: nothing is lost here, on either side."""
+    for number in range(race.WRITERS):
+        race._share_through_exchange(tmp_path, number, merges=3, size=5)
+        race._share_through_one_file(tmp_path, number, merges=3, size=5)
+    race._merge_only(tmp_path, 9, merges=3)
+    versions = read_history(SharedPaths(tmp_path)).versions
+    assert race._merged(versions) == 3 * race.WRITERS
+    assert race._merged(versions[:-1]) < 3 * race.WRITERS
+    assert race._off_by(tmp_path, versions) < 1e-5
+    assert race._off_by(tmp_path, versions[:1] + versions[2:]) > 0.1
+    assert race._counted(tmp_path) == 3 * race.WRITERS
+
+
+def test_who_reads_before_another_writes_loses_the_others_merge(tmp_path: Path) -> None:
+    """The control's fault, one step at a time."""
+    one = partial(race._share_through_one_file, tmp_path, merges=1, size=0)
+    one(0)
+    before = (tmp_path / "latest.st").read_bytes()
+    one(1)
+    (tmp_path / "latest.st").write_bytes(before)
+    one(2)
+    assert race._counted(tmp_path) == 2
+
+
+def test_an_unknown_experiment_is_refused_by_name() -> None:
+    assert sharing.chosen(None, ["E5", "E1"]) == ["E1", "E5"]
+    assert sharing.chosen("E5, E1", ["E1", "E4", "E5"]) == ["E1", "E5"]
+    with pytest.raises(UsageError, match="there is no 'E9' here"):
+        sharing.chosen("E1,E9", ["E1"])
+
+
+def test_the_bench_runs_goes_on_and_draws(tmp_path: Path) -> None:
+    told: dict[str, Any] = sharing.run(quick=True, state=tmp_path, only="E7,E8", seeds=1)
+    assert json.loads(json.dumps(told)) == told
+    assert 0.0 < told["E7"]["rebased"]["ratio"] < 3.0
+    assert told["E8"]["asked"] == 10_000
+    assert (tmp_path / "quick" / "sharing.png").stat().st_size > 10_000
+    found = Found(tmp_path / "quick", arms.NEEDS["E7"], 1, arms.QUICK_ROUNDS)
+    stamps = [task.path.stat().st_mtime_ns for task in found.tasks]
+    assert sharing.run(quick=True, state=tmp_path, only="E7,E8", seeds=1) == told
+    assert [task.path.stat().st_mtime_ns for task in found.tasks] == stamps
+    found.tasks[0].path.unlink()
+    assert [task.arm.name for task in found.left()] == [arms.SHARED.name]
+    assert found.of(arms.SHARED, arms.LATE) == [[], []]
