@@ -62,12 +62,13 @@ def begin(parts: Parts) -> Session:
     return session
 
 
-def take_over(session: Session, adoption: Adoption) -> None:
-    """Go on with the adopted weights."""
+def take_over(session: Session, adoption: Adoption, follower: Follower | None = None) -> None:
+    """Go on with the adopted weights; `follower` knows how far they are on the way there."""
     session.take_weights(adoption.weights)
     session.version = adoption.version
     session.fleet_steps = session.parts.exchange.fleet_steps()
-    write_state(session, "adopted", version=adoption.version, reason=adoption.reason)
+    told = {} if follower is None else settle(session, follower)
+    write_state(session, "adopted", version=adoption.version, reason=adoption.reason, **told)
 
 
 def stop_reason(session: Session) -> tuple[str, str] | None:
@@ -95,9 +96,7 @@ def adopt_newer(session: Session, *, learns: bool = True) -> None:
         adoption = session.parts.exchange.adopt(session.weights(), follower or _all_the_way)
         session.mark("adopt")
         if adoption is not None:
-            take_over(session, adoption)
-            if follower is not None:
-                settle(session, follower)
+            take_over(session, adoption, follower)
             session.replay_memory()
 
 
@@ -105,16 +104,16 @@ def _all_the_way(weights: StateDict) -> StateDict:
     return weights
 
 
-def settle(session: Session, follower: Follower) -> None:
-    """Make good what a jump does to a learner, and write down how far it was."""
+def settle(session: Session, follower: Follower) -> dict[str, object]:
+    """Make good what a jump does to a learner; how far it was, for the event."""
     if follower.stride is None:  # the shared weights were taken as they are
-        return
+        return {}
     share, kl = follower.stride.share, follower.stride.kl
     fitted = guard_critic(session.parts.policy, follower.seen())
     if share < 1.0:
         session.learner.cool()
     session.metrics.update({"adoption_share": share, "adoption_kl": kl})
-    write_state(session, "followed", share=share, kl=round(kl, 6), critic_fitted=fitted)
+    return {"kl": round(kl, 6), "share": share, "critic_fitted": fitted}
 
 
 def collect(session: Session) -> bool:

@@ -139,9 +139,11 @@ class Liar:
         offers.publish(self._store, offer)
         return "lied"
 
-    def adopt(self, weights: StateDict) -> Adoption | None:
+    def adopt(
+        self, weights: StateDict, stride: Callable[[StateDict], StateDict]
+    ) -> Adoption | None:
         """The newest version as it is."""
-        del weights
+        del weights, stride
         pulse = offers.Pulse(self._peer, self._incarnation, self._sequence + 1, 0, left=False)
         offers.beat(self._store, pulse, {})
         return self._take()

@@ -99,6 +99,8 @@ class Dropping:
         self._offered = weights
         return self._inner.publish(weights, env_steps, optimizer_steps)
 
-    def adopt(self, weights: StateDict) -> Adoption | None:
+    def adopt(
+        self, weights: StateDict, stride: Callable[[StateDict], StateDict]
+    ) -> Adoption | None:
         """As if nothing had been learnt since."""
-        return self._inner.adopt(self._offered or weights)
+        return self._inner.adopt(self._offered or weights, stride)

@@ -154,6 +154,6 @@ def test_how_far_it_went_is_written_down(tmp_path):
     notebook = Notebook()
     session = played(tmp_path, 3.0, events=notebook)
     adopt_newer(session)
-    ((_, told),) = notebook.states("followed")
+    _, told = notebook.states("adopted")[-1]
     assert told["share"] == session.metrics["adoption_share"]
     assert told["kl"] == pytest.approx(session.metrics["adoption_kl"], abs=1e-6)
