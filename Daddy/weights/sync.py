@@ -27,6 +27,7 @@ from Daddy.core.events import EventWriter
 from Daddy.weights import transfer
 from Daddy.weights.carrier import Carrier
 from Daddy.weights.manifest import Keyframe
+from Daddy.weights.meter import folder_bytes
 from Daddy.weights.receipts import read_receipts
 from Daddy.weights.remote import HostKeyChangedError, connect
 from Daddy.weights.rsync import RsyncCarrier
@@ -136,13 +137,17 @@ def _describe(frame: Keyframe | None, now: float) -> str:
 
 
 def repeat(sync: Sync, command: str, interval_s: float, stopping: Stopping) -> int:
-    """Exchange every ``interval_s`` seconds until asked to stop; says only what is new."""
-    failures, last = 0, ""
+    """Exchange every ``interval_s`` seconds until asked to stop; says only what is new.
+
+    A failure before which something arrived is no reason to wait: the line is up again.
+    """
+    failures, last, arriving = 0, "", sync.local / "incoming"
     while not stopping.is_set():
-        said = last
+        said, before = last, folder_bytes(arriving)
         with stopping.interruptible():
             said, failed = _try_once(sync, command)
-            failures = failures + 1 if failed else 0
+            stuck = failed and folder_bytes(arriving) <= before
+            failures = failures + 1 if stuck else 0
         if said != last:
             print(said, flush=True)
         last = said

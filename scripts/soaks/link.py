@@ -1,8 +1,8 @@
 """A laptop on a thin line that breaks: how far behind the run's newest version does it fall?
 
-340 kbit/s, 300 ms there and back, cut at random times; one version a minute of a policy of three
-million numbers. The exchange, sshd, ssh, rsync and ``sync_weights.sh`` are the real ones; the line
-is the sandbox's own, as ssh's ProxyCommand.
+340 kbit/s, 300 ms there and back, cut every two minutes on average; one version a minute of a
+policy of three million numbers. The exchange, sshd, ssh, rsync and ``sync_weights.sh`` are the real
+ones; the line is the sandbox's own, as ssh's ProxyCommand.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from scripts.demonstration.login_node import LoginNode, lower_login_node, raise_
 
 KBIT_S, DELAY_MS = 340.0, 150.0
 PARAMETERS = 3_000_000
-VERSION_S, CUT_S, POLL_S = 60.0, 60.0, 5.0
+VERSION_S, CUT_S, POLL_S = 60.0, 120.0, 5.0
 """Seconds between two versions; between two cuts, on average; between two looks of the laptop."""
 MOST_BEHIND = 3
 _RATE, _STEPS, _GAIN = 2e-4, 160, 0.4

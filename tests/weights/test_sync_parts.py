@@ -15,7 +15,7 @@ from Daddy.weights.meter import shown
 from Daddy.weights.remote import HostKeyChangedError, connect, explain
 from Daddy.weights.rsync import FLAGS, PARTIAL, RsyncCarrier, time_limit
 from Daddy.weights.stopping import Stopping
-from Daddy.weights.sync import pause_s
+from Daddy.weights.sync import Sync, pause_s, repeat
 from Daddy.weights.sync_settings import Remote, find_remote, remember, remembered
 from tests.weights.helpers import ToldClock
 
@@ -227,3 +227,44 @@ def test_what_is_not_there_is_no_failure(tmp_path, monkeypatch, code):
     shim.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     assert not RsyncCarrier(connect(REMOTE)).fetch("wan/HEAD.json", tmp_path / "into", 0)
+
+
+class Line:
+    """A carrier that fails each time, after so many bytes of a version have arrived."""
+
+    login, folder, name = "nobody@here", "there", "line"
+
+    def __init__(self, incoming: Path, arriving: list[int]):
+        self._incoming, self._arriving = incoming, arriving
+
+    def prepare(self):
+        self._incoming.mkdir(parents=True, exist_ok=True)
+        with (self._incoming / "part").open("ab") as stream:
+            stream.write(bytes(self._arriving.pop(0)))
+        raise NetworkError("the line broke", "try again")
+
+
+class Waits(ToldClock):
+    """Remembers how long was waited, and ends it after so many."""
+
+    def __init__(self, stopping, most):
+        super().__init__()
+        self.stopping, self.most, self.waited = stopping, most, []
+
+    def wait(self, stop, seconds):
+        self.waited.append(seconds)
+        if len(self.waited) == self.most:
+            self.stopping.event.set()
+        return stop.is_set()
+
+
+def test_a_line_that_breaks_while_it_carries_is_tried_again_at_once(tmp_path, capsys):
+    stopping = Stopping()
+    clock = Waits(stopping, 5)
+    line = Line(tmp_path / "incoming", [100, 100, 0, 0, 100])
+    repeat(Sync(line, tmp_path, clock, lambda *_: None), "pull", 5.0, stopping)
+    assert clock.waited[:2] == [5.0, 5.0]
+    assert 7.5 <= clock.waited[2] <= 12.5
+    assert 15.0 <= clock.waited[3] <= 25.0
+    assert clock.waited[4] == 5.0
+    assert capsys.readouterr().out.count("waiting") == 1
