@@ -151,14 +151,27 @@ def resume(
     judged = {key: newest.consumed.get(f"{peer}/{key[0]}", [0])[0] for key in offered}
     progress.inherited = {k: sha for k, sha in note.offered.items() if k[1] > judged[k]}
     waiting = [offered[key] for key in progress.inherited]
+    anchor = add(old, *_contained(offered, beside, note, absolute=progress.absolute))
     if newest.version == note.version and len(waiting) == len(offered):
-        progress.anchor = add(old, *waiting, *beside)
+        progress.anchor = anchor
         progress.held_back = beside[0] if beside else None
         return Adoption(newest.version, own, f"resumed on v{newest.version}")
-    since = difference(own, add(old, *offered.values(), *beside))
-    progress.anchor = add(progress.base.weights, *waiting)
+    since = difference(own, anchor)
+    progress.anchor = add(progress.base.weights, *([] if progress.absolute else waiting))
     reason = f"resumed from v{note.version}, rebased on v{newest.version}"
     return Adoption(newest.version, add(progress.anchor, since), reason)
+
+
+def _contained(
+    offered: Mapping[Key, StateDict], beside: list[StateDict], note: Note, *, absolute: bool
+) -> list[StateDict]:
+    """What the anchor consists of on top of its version: all offers and what was held back or,
+    where each offer is absolute, the last one, which holds the rest.
+    """
+    if not absolute or not offered:
+        return [*offered.values(), *beside]
+    own = [key for key in offered if key[0] == note.incarnation]
+    return [offered[max(own or offered)]]
 
 
 def _why_not(store: Store, newest: Version, note: Note, peer: str, max_staleness: int) -> str:

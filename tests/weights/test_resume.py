@@ -166,3 +166,23 @@ def test_what_a_predecessor_offered_before_the_checkpoint_is_no_reason_to_drop_i
 def fleet_weights(peer):
     peer.adopt()
     return peer.weights
+
+
+@pytest.mark.parametrize("moved_on", [False, True])
+def test_under_polyak_only_progress_since_the_last_offer_is_carried(tmp_path, clock, moved_on):
+    peer = begin(tmp_path, "slot-0", clock, rule="polyak")
+    others = [begin(tmp_path, f"slot-{k}", clock, rule="polyak") for k in (1, 2, 3)]
+    peer.exchange._merge = lambda period_s=None: None
+    for by in (1.0, 2.0):
+        peer.shift(by)
+        peer.publish()  # absolute weights: the second contains the first
+    peer.shift(0.5)
+    dead, note = saved(peer)
+    if moved_on:
+        for other in others:
+            other.shift(4.0)
+            other.publish()
+    again = restart(tmp_path, clock, dead, note, rule="polyak")
+    assert (again.version > 0) == moved_on
+    own = shifted(fleet_weights(others[0]), 0.5) if moved_on else dead["weights"]
+    assert close(again.weights, own)
