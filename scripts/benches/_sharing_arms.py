@@ -18,7 +18,7 @@ from scripts.benches._sharing_laptops import LaptopCrew
 from scripts.benches._sharing_learner import PPO
 from scripts.benches._sharing_trouble import FaultyCrew, LateCrew
 
-ROUNDS, QUICK_ROUNDS = 32, 3
+ROUNDS, QUICK_ROUNDS = 28, 3
 """Of one update of each learner."""
 
 

@@ -20,6 +20,7 @@ from Daddy.learning.solo import NoExchange
 from Daddy.weights.codec import decode
 from Daddy.weights.polyak import StateDict
 from Daddy.weights.store import Store
+from scripts.benches._sharing_cosines import Cosines
 from scripts.benches._sharing_judge import judge
 from scripts.benches._sharing_learner import (
     ROUND_S,
@@ -64,7 +65,7 @@ class Crew:
     members: list[Member] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.dice = Random(self.seed)
+        self.dice, self.cosines = Random(self.seed), Cosines(SharedPaths(self.root))
         self.members = [self.begin(f"slot-{number}") for number in range(self.workers)]
 
     @property
@@ -90,6 +91,7 @@ class Crew:
         for member in here:
             train(member.session)
         self.share(self.dice.sample(here, len(here)), number)
+        self.cosines.look()
         self.clock.time += ROUND_S
         return judge([member.session.weights() for member in self.members if member.judged])
 
@@ -107,7 +109,11 @@ class Crew:
 
     def told(self) -> dict[str, Any]:
         """What is worth noting of the run besides its curve."""
-        return {"merges": self.ear.counts.get("merged", 0), "errors": self.ear.errors[:8]}
+        return {
+            "merges": self.ear.counts.get("merged", 0),
+            "errors": self.ear.errors[:8],
+            "cosines": self.cosines.told([one.peer for one in self.members if one.judged]),
+        }
 
 
 def publish(order: Sequence[Member]) -> None:

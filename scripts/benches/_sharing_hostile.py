@@ -230,6 +230,7 @@ class HostileCrew(Crew):
         reasons = [one.reason for v in versions for one in v.refused if one.peer in self.liars]
         return {
             **super().told(),
+            "liars_cosines": self.cosines.told(self.liars),
             "lies_merged": len(taken),
             "lies_scaled_down": sum(one.clip < 1.0 for one in taken),
             "lies_refused": len(refused),

@@ -14,6 +14,7 @@ from scripts.benches._sharing_figures import band, ratio
 from scripts.benches._sharing_table import GREATEST, Found, worth
 
 _CURVES = (arms.SHARED, arms.ALONE, arms.BIG, arms.EIGHT, arms.LAPTOPS)
+_BANDS = (arms.SHARED, arms.ALONE)
 
 
 def draw(path: Path, found: Found) -> None:
@@ -45,9 +46,10 @@ def _draw_curves(axes: Any, shown: Sequence[Arm], found: Found) -> None:
         middle, low, high = band([[fmean(row) for row in one["each"]] for one in results])
         steps = [(number + 1) * arms.steps_of_a_round() for number in range(len(middle))]
         axes.plot(steps, middle, color=colour, linewidth=1.8, label=f"{arm.name} ({len(results)})")
-        axes.fill_between(steps, low, high, color=colour, alpha=0.15, linewidth=0)
+        if arm in _BANDS:  # more of them hide one another
+            axes.fill_between(steps, low, high, color=colour, alpha=0.18, linewidth=0)
     axes.set(
-        title="What learners' own weights earn: middle half of the seeds, 95 % interval",
+        title="What learners' own weights earn (interquartile mean, 95 %)",
         xlabel="environment steps of each job",
         ylabel="mean return on frozen starts",
         ylim=(0, GREATEST + 10),

@@ -12,6 +12,7 @@ from typing import Any
 from Daddy.core.intervals import of_share
 from scripts.benches import _sharing_arms as arms
 from scripts.benches._sharing_arms import Arm
+from scripts.benches._sharing_cosines import THRESHOLD
 from scripts.benches._sharing_figures import middle, ratio
 from scripts.benches._sharing_hostile import QUARANTINE
 from scripts.benches._sharing_tasks import Task
@@ -115,7 +116,7 @@ def poison(found: Found) -> dict[str, Any]:
         clean, bad = found.of(arms.SHARED, arm)
         if clean:
             told[arm.name] = {**compared(bad, clean), **_became(bad)}
-    return told
+    return told | ({"cosines": _directions(found)} if told else {})
 
 
 def _became(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -126,6 +127,28 @@ def _became(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         **{name: sum(one[name] for one in results) for name in names},
         "shut_out": f"{sum(shut_out)} of {len(results)} within {QUARANTINE} versions",
     }
+
+
+def _directions(found: Found) -> dict[str, Any]:
+    """What a gate that looks at directions would have seen of liars, and of the honest beside."""
+    told: dict[str, Any] = {}
+    for arm in arms.HOSTILE:
+        (results,) = found.of(arm)
+        if results and arm.how["gated"]:
+            liars = [one["liars_cosines"] for one in results if one["liars_cosines"]["seen"]]
+            honest = [one["cosines"] for one in results if one["cosines"]["seen"]]
+            told[arm.how["lie"]] = {"liars": _pooled(liars), "honest": _pooled(honest)}
+    return told
+
+
+def _pooled(cosines: Sequence[Mapping[str, float]]) -> str:
+    """Means over the seeds, and the least and greatest of all."""
+    if not cosines:
+        return "none in a version of three or more"
+    least, most = min(one["least"] for one in cosines), max(one["most"] for one in cosines)
+    below = fmean(one["below"] for one in cosines)
+    mean = fmean(one["mean"] for one in cosines)
+    return f"{mean:.2f} ({least:.2f} to {most:.2f}), {below:.1%} below {THRESHOLD}"
 
 
 def lateness(found: Found) -> dict[str, Any]:

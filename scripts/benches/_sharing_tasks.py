@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.core.files import read_json, sha256_hex, to_json, write_json
-from Daddy.core.machine import usable_cores
+from Daddy.core.machine import die_with_parent, usable_cores
 from scripts.benches._sharing_arms import Arm
 from scripts.benches._sharing_learner import PPO
 from scripts.benches._sharing_wire import wire
@@ -84,6 +84,8 @@ def play_all(tasks: Sequence[Task], tell: Callable[[str], None]) -> Iterator[int
 
 
 def _prepare() -> None:
+    """First thing in each process: none outlives the bench, however that ends."""
     from Daddy.learning.prepare import prepare
 
+    die_with_parent()
     prepare()

@@ -22,6 +22,7 @@ from scripts.benches import _sharing_arms as arms
 from scripts.benches import _sharing_hostile as hostile
 from scripts.benches import _sharing_race as race
 from scripts.benches import sharing
+from scripts.benches._sharing_cosines import THRESHOLD, leave_one_out
 from scripts.benches._sharing_crew import Crew
 from scripts.benches._sharing_figures import iqm, middle, ratio
 from scripts.benches._sharing_judge import Crowd, advance, judge, probe
@@ -163,6 +164,26 @@ def test_laptops_hand_in_through_the_inbox_and_are_merged(tmp_path: Path) -> Non
     assert {"friend-0", "friend-1"} <= set(history.contributors)
     assert all(one.share <= 0.1 for v in history.versions for one in v.inputs
                if one.peer.startswith("friend"))  # fmt: skip
+
+
+def test_a_cosine_to_the_others_tells_with_and_against() -> None:
+    with_us, other, against = delta(1), delta(2), hostile.scaled(delta(1), -3.0)
+    assert leave_one_out([with_us, with_us]) == pytest.approx([1.0, 1.0])
+    assert leave_one_out([with_us, against]) == pytest.approx([-1.0, -1.0])
+    cosines = leave_one_out([with_us, with_us, other, against])
+    assert cosines[0] < cosines[2] < 0.5
+    assert cosines[3] == min(cosines) < THRESHOLD
+    assert np.isnan(leave_one_out([with_us, hostile.scaled(with_us, 0.0)])[1])
+
+
+def test_every_version_of_three_or_more_is_looked_at_once(tmp_path: Path) -> None:
+    crew = arms.hostile("x-1").make(7, tmp_path, 2)
+    for number in range(2):
+        crew.round(number)
+    versions = read_history(SharedPaths(crew.root)).versions
+    many = sum(len(one.inputs) for one in versions if len(one.inputs) >= 3)
+    told = crew.told()
+    assert told["cosines"]["seen"] + told["liars_cosines"]["seen"] == many > 0
 
 
 def delta(seed: int = 0) -> StateDict:
