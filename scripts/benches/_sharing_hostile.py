@@ -96,10 +96,11 @@ LIES: dict[str, Lie] = {
 }
 
 
-class Liar:
-    """A peer's view of the shared folder that offers lies, written with the product's own doors.
+class Plain:
+    """A peer's view of the shared folder without book-keeping, made of the product's own doors.
 
-    It always goes on from the newest version as it is, so each delta is a round of honest learning.
+    It always goes on from the newest version as it is, so each delta is a round of honest learning;
+    `lie` decides what is offered instead.
     """
 
     def __init__(self, paths: SharedPaths, peer: str, lie: Lie) -> None:
@@ -115,7 +116,7 @@ class Liar:
         return self._take()
 
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
-        """Offer a lie."""
+        """Offer what the lie makes of the progress since the version."""
         assert self._version is not None
         self._sequence += 1
         told = self._lie(difference(copy(weights), self._base), self._sequence)
@@ -137,7 +138,7 @@ class Liar:
             optimizer_steps=updates * told.boast,
         )
         offers.publish(self._store, offer)
-        return "lied"
+        return f"contribution {self._sequence}"
 
     def adopt(
         self, weights: StateDict, stride: Callable[[StateDict], StateDict]
@@ -212,7 +213,7 @@ class HostileCrew(Crew):
 
     def sharing(self, peer: str) -> WeightExchange:
         if peer in self.liars:
-            return Liar(SharedPaths(self.root), peer, LIES[self.lie])
+            return Plain(SharedPaths(self.root), peer, LIES[self.lie])
         return super().sharing(peer)
 
     def share(self, order: Sequence[Member], number: int) -> None:

@@ -74,6 +74,6 @@ def _draw_ratios(axes: Any, rows: Sequence[Arm], found: Found) -> None:
         names.append(f"{arm.name}  {one['ratio']:.2f}")
     axes.axvline(1.0, color=INK, linestyle="--", linewidth=0.8)
     axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_ylim(max(1, len(names)) - 0.5, -0.5)
     axes.set(title="Area under the curve, against four that share", xlabel="ratio, 95 % interval")
     axes.grid(axis="x", color=FAINT, alpha=0.4, linewidth=0.6)

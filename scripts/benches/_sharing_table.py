@@ -23,18 +23,23 @@ GREATEST = 500.0
 
 @dataclass(frozen=True)
 class Found:
-    """The tasks of some arms for the seeds 1 to `seeds`, and what lies on disk of them."""
+    """The tasks of some arms for so many `seeds` from `first` on, and what lies on disk of them."""
 
     root: Path
     arms: tuple[Arm, ...]
     seeds: int
     rounds: int
+    first: int = 1
+
+    @property
+    def _range(self) -> range:
+        return range(self.first, self.first + self.seeds)
 
     @cached_property
     def tasks(self) -> list[Task]:
         """Seed by seed, so that an interrupted bench has some of everything."""
-        seeds = range(1, 1 + self.seeds)
-        return [Task(self.root, arm, seed, self.rounds) for seed in seeds for arm in self.arms]
+        pairs = [(arm, seed) for seed in self._range for arm in self.arms]
+        return [Task(self.root, arm, seed, self.rounds) for arm, seed in pairs]
 
     def left(self) -> list[Task]:
         """Those that are not done."""
@@ -43,7 +48,7 @@ class Found:
     def of(self, *wanted: Arm) -> list[list[dict[str, Any]]]:
         """Results of each of these arms, for the seeds that all of them have."""
         rows = []
-        for seed in range(1, 1 + self.seeds):
+        for seed in self._range:
             row = [Task(self.root, arm, seed, self.rounds).result() for arm in wanted]
             if all(one is not None for one in row):
                 rows.append([one for one in row if one is not None])

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.core.files import read_json, sha256_hex, to_json, write_json
-from Daddy.core.machine import die_with_parent, usable_cores
+from Daddy.core.machine import usable_cores
 from scripts.benches._sharing_arms import Arm
+from scripts.benches._sharing_child import begin
 from scripts.benches._sharing_learner import PPO
 from scripts.benches._sharing_wire import wire
 
@@ -70,7 +71,7 @@ def play_all(tasks: Sequence[Task], tell: Callable[[str], None]) -> Iterator[int
     KeyboardInterrupt ends the children; what had ended is kept.
     """
     left = [task for task in tasks if not task.path.exists()]
-    with ProcessPoolExecutor(usable_cores(), get_context("spawn"), _prepare) as pool:
+    with ProcessPoolExecutor(usable_cores(), get_context("spawn"), begin) as pool:
         futures = [pool.submit(play, task) for task in left]
         try:
             for done, future in enumerate(as_completed(futures), 1):
@@ -81,11 +82,3 @@ def play_all(tasks: Sequence[Task], tell: Callable[[str], None]) -> Iterator[int
             for child in active_children():
                 child.terminate()
             raise
-
-
-def _prepare() -> None:
-    """First thing in each process: none outlives the bench, however that ends."""
-    from Daddy.learning.prepare import prepare
-
-    die_with_parent()
-    prepare()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from Daddy.core.lease import Lease
+from Daddy.core.paths import SharedPaths
 from Daddy.learning import loop
-from Daddy.learning.ports import Adoption, WeightExchange
+from Daddy.learning.ports import WeightExchange
 from Daddy.weights.exchange import SharedExchange
-from Daddy.weights.polyak import StateDict
+from Daddy.weights.merger import Merger
+from Daddy.weights.store import Store
 from scripts.benches._sharing_crew import Crew, Member, adopt, publish
+from scripts.benches._sharing_hostile import Plain, Told
+from scripts.benches._sharing_learner import exchange, first_policy, settings
 
 MISSED = 0.5
 """Share of the syncs that a job misses."""
@@ -62,45 +67,32 @@ class FaultyCrew(Crew):
 
 @dataclass
 class LateCrew(Crew):
-    """Whoever adopts has trained a round since it published: versions are a round old.
+    """Versions come a round late: what is offered is merged after everybody has adopted.
 
-    With `keeps` that round is rebased on the version, as the product does; without, it is dropped,
-    as by a script that loads what it pulls.
+    With `keeps` the progress that is not merged yet is rebased on the version, as the product does;
+    without, it is dropped, as by a script that loads what it pulls.
     """
 
     keeps: bool = True
 
+    def __post_init__(self) -> None:
+        if not self.keeps:  # somebody has to write the common beginning
+            founder = exchange(self.root, "slot-0", self.clock, self.ear, settings())
+            founder.begin(lambda: dict(first_policy(self.seed).state_dict()), None)
+        super().__post_init__()
+
     def sharing(self, peer: str) -> WeightExchange:
-        inner = super().sharing(peer)
-        return inner if self.keeps else Dropping(inner)
+        if self.keeps:
+            return super().sharing(peer)
+        return Plain(SharedPaths(self.root), peer, lambda delta, _: Told(delta))
 
     def share(self, order: Sequence[Member], number: int) -> None:
-        """Adopt first what the round before came to."""
-        del number
-        adopt(order)
+        """Publish and adopt while a merger that does nothing holds the lease; then merge."""
+        paths = SharedPaths(self.root)
+        lease = Lease.claim(paths.lease, {"merger": "nobody"})
+        assert lease is not None
         publish(order)
-
-
-class Dropping:
-    """Takes over versions without the progress made since the last offer (the control)."""
-
-    def __init__(self, inner: WeightExchange) -> None:
-        self._inner = inner
-        self._offered: StateDict | None = None
-        self.fleet_steps = inner.fleet_steps
-        self.bookkeeping = inner.bookkeeping
-
-    def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
-        """As the exchange does."""
-        return self._inner.begin(initial, resumed)
-
-    def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
-        """As the exchange does; what was offered is remembered."""
-        self._offered = weights
-        return self._inner.publish(weights, env_steps, optimizer_steps)
-
-    def adopt(
-        self, weights: StateDict, stride: Callable[[StateDict], StateDict]
-    ) -> Adoption | None:
-        """As if nothing had been learnt since."""
-        return self._inner.adopt(self._offered or weights, stride)
+        adopt(order)
+        lease.release("done")
+        merger = Merger(Store(paths), settings(), self.clock, f"late/{number:08x}")
+        merger.try_merge(0.0)

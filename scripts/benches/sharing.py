@@ -34,12 +34,22 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "state": f"where finished seeds are kept ({STATE.relative_to(CHECKOUT)})",
     "only": {"metavar": "E1,E5", "help": "some of the experiments"},
     "seeds": {"type": int, "metavar": "N", "help": f"of each arm ({SEEDS})"},
+    "first": {
+        "type": int,
+        "metavar": "N",
+        "default": 1,
+        "help": "the first seed (1; 1001 and up: those on which the length of a run was chosen)",
+    },
 }
 FLAT = True
 
 
 def run(
-    quick: bool, state: Path | None = None, only: str | None = None, seeds: int | None = None
+    quick: bool,
+    state: Path | None = None,
+    only: str | None = None,
+    seeds: int | None = None,
+    first: int = 1,
 ) -> dict[str, object]:
     """Every experiment's figures; after Ctrl-C, of the seeds that had ended in all its arms."""
     prepare()
@@ -53,7 +63,7 @@ def run(
     count = seeds or (QUICK_SEEDS if quick else SEEDS)
     rounds = arms.QUICK_ROUNDS if quick else arms.ROUNDS
     needed = dict.fromkeys(arm for name in wanted for arm in arms.NEEDS.get(name, ()))
-    found = Found(root, tuple(needed), count, rounds)
+    found = Found(root, tuple(needed), count, rounds, first)
     stopped = not _play(found, root / "sharing.png")
     figures = {name: TABLES[name](found) for name in wanted if name != RACE}
     if RACE in wanted and not stopped:
