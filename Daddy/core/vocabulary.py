@@ -10,6 +10,9 @@ SCREEN_BYTES = SCREEN_WIDTH * SCREEN_HEIGHT // 4
 """One Game Boy picture at 2 bits a pixel: row-major, four pixels a byte, leftmost in the highest
 bits, 0 is the lightest shade and 3 the darkest."""
 
+TUNNEL_PORT = 9999
+"""The login node's end of the tunnel: where the relay looks for a viewer."""
+
 
 @dataclass(frozen=True, slots=True)
 class AgentReport:

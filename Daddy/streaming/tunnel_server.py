@@ -22,6 +22,7 @@ from Daddy.core.errors import DaddyError, UsageError, run_entry
 from Daddy.core.events import EventWriter
 from Daddy.core.machine import host_name
 from Daddy.core.names import to_peer
+from Daddy.core.remembered import kept_login, remembered, settings_path, tunnel_options
 from Daddy.streaming.auth import copy_line
 from Daddy.streaming.messages import MAX_FPS, MAX_TOP_K, Wish
 from Daddy.streaming.receiver import Receiver
@@ -153,9 +154,19 @@ def print_scenes(
             return
 
 
-def _default_login(environ: Mapping[str, str]) -> str:
+def _waiting(port: int, login: str, environ: Mapping[str, str], home: Path) -> Waiting:
+    """The line to copy: as told, as set, as ``sync_weights.sh setup`` keeps it.
+
+    With the key that can only open the tunnel, at the login where that was tried.
+    """
+    try:
+        kept = remembered(settings_path(environ, home))
+    except DaddyError:  # not ours to complain about
+        kept = {}
     user, host = environ.get("SYNC_CLUSTER_USER"), environ.get("SYNC_CLUSTER_HOST")
-    return f"{user}@{host}" if user and host else "USER@LOGIN-NODE"
+    known = kept_login(kept)
+    login = login or (f"{user}@{host}" if user and host else known) or "USER@LOGIN-NODE"
+    return Waiting(port, login, tunnel_options(kept, home) if login == known else "")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -174,7 +185,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     load_tokens([token])
     wish = Wish(args.top_k, args.fps)
     receiver = Receiver(args.port, lambda: load_tokens([token]), wish, clock)
-    waiting = Waiting(receiver.port, args.login or _default_login(os.environ))
+    waiting = _waiting(receiver.port, args.login, os.environ, Path.home())
     try:
         _show(args, receiver, waiting, clock, stop)
     finally:

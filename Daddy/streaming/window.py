@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from Daddy.core.vocabulary import TUNNEL_PORT
 from Daddy.streaming.auth import copy_line
 from Daddy.streaming.drawing import Box, Colour, Draw, Text, Theme, between, short
 from Daddy.streaming.font import HEIGHT, fit, measure
@@ -17,15 +18,18 @@ HELP = "+/-  agents    P  palette    C  copy    F12  picture    Q  quit"
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What the waiting screen has to say: the port we listen on and whose login it would be."""
+    """What the waiting screen has to say: the port we listen on, whose login it would be, and how
+    ssh gets there (``options`` end in a space).
+    """
 
     port: int
     login: str
+    options: str = ""
 
     @property
     def ssh_line(self) -> str:
         """The line to copy."""
-        return f"ssh -R 9999:localhost:{self.port} {self.login}"
+        return f"ssh {self.options}-R {TUNNEL_PORT}:localhost:{self.port} {self.login}"
 
 
 def draw(

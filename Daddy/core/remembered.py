@@ -1,0 +1,65 @@
+"""What ``sync_weights.sh setup`` keeps of the cluster, for every program of a laptop.
+
+One file of plain texts, ``~/.config/daddy/sync.json``: whom to reach and how, and which of the
+laptop's own keys (beside it, in ``keys/``) were tried there and found to do what they are for.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from Daddy.core.errors import ConfigError, FileError
+from Daddy.core.files import read_json
+
+SETUP = "./Daddy/cluster/sync_weights.sh setup"
+
+
+def settings_path(environ: Mapping[str, str], home: Path) -> Path:
+    """Where ``setup`` remembers what it was told."""
+    chosen = environ.get("XDG_CONFIG_HOME")
+    return (Path(chosen) if chosen else home / ".config") / "daddy" / "sync.json"
+
+
+def key_folder(environ: Mapping[str, str], home: Path) -> Path:
+    """Where the laptop's own three keys lie."""
+    return settings_path(environ, home).parent / "keys"
+
+
+def remembered(path: Path) -> dict[str, str]:
+    """What ``setup`` kept; empty when there is nothing. ConfigError when it is damaged."""
+    try:
+        return {key: str(value) for key, value in read_json(path).items()}
+    except FileNotFoundError:
+        return {}
+    except FileError as error:
+        raise ConfigError(error.message, f"remove {path} and run: {SETUP}") from error
+
+
+def kept_login(kept: Mapping[str, str]) -> str:
+    """``user@host`` or the host alone, as ``setup`` kept it; empty when it did not."""
+    user, host = kept.get("user", ""), kept.get("host", "")
+    return f"{user}@{host}" if user and host else host
+
+
+def tunnel_options(kept: Mapping[str, str], home: Path) -> str:
+    """How ssh opens the tunnel with the key that can do nothing else; empty without such a key.
+
+    Ends in a space, for a line that a person copies into a shell.
+    """
+    key = kept.get("tunnel_key", "")
+    if not key:
+        return ""
+    words = ["-N", "-i", key, "-o", "IdentitiesOnly=yes"]
+    words += ["-F", kept["ssh_config"]] if kept.get("ssh_config") else []
+    words += ["-p", kept["port"]] if kept.get("port") else []
+    return " ".join(short_path(word, home) for word in words) + " "
+
+
+def short_path(text: str, home: Path) -> str:
+    """A word for a shell; below ``home`` it begins with ``~``, where that needs no quotes."""
+    inside = text.removeprefix(f"{home}/")
+    if inside != text and shlex.quote(inside) == inside:
+        return f"~/{inside}"
+    return text if text.startswith("~/") else shlex.quote(text)
