@@ -1,6 +1,6 @@
 #!/bin/bash
 # Move shared weights between this machine and the cluster.
-#   sync_weights.sh pull|push|bidirectional|status|setup [user or user@host] [folder here] [seconds]
+#   sync_weights.sh pull|push|bidirectional|status|setup|login [user or user@host] [folder here] [seconds]
 #   sync_weights.sh pull                           once, into ~/shared_weights
 #   sync_weights.sh pull "" ~/shared_weights 5     every five seconds
 # Who and where: sync_weights.sh setup, or SYNC_CLUSTER_USER, SYNC_CLUSTER_HOST, SYNC_REMOTE_DIR.

@@ -1,7 +1,8 @@
-"""Door to child processes: no shell, never without an end.
+"""Door to child processes: no shell, never without an end unless a person watches.
 
 :func:`run` waits for a short child with a timeout; :func:`start` leaves a long one running with its
-output in a log and tells who it is; :func:`spawn` hands a job's process to who looks after it.
+output in a log and tells who it is; :func:`spawn` hands a job's process to who looks after it;
+:func:`attended` lets a child talk with the person.
 """
 
 from __future__ import annotations
@@ -81,6 +82,17 @@ def run(
             ) from error
         raise
     return Completed(child.returncode, out, err or "")
+
+
+def attended(argv: Sequence[str]) -> int:
+    """Run ``argv`` with the person's terminal, which it may ask things on; its exit status.
+
+    For what a person waits for: there is no time limit. ProgramMissingError.
+    """
+    try:
+        return subprocess.run(list(argv), check=False).returncode
+    except FileNotFoundError as error:
+        raise ProgramMissingError(f"{argv[0]} is not installed", f"install {argv[0]}") from error
 
 
 def _end_group(child: subprocess.Popen[str]) -> None:

@@ -25,13 +25,17 @@ SILENCE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """Whom to reach; empty fields are looked up in ``config`` (default ``~/.ssh/config``)."""
+    """Whom to reach; empty fields are looked up in ``config`` (default ``~/.ssh/config``).
+
+    Without ``agent`` only the key that is named is offered.
+    """
 
     name: str
     user: str = ""
     port: str = ""
     key: str = ""
     config: str = ""
+    agent: bool = True
 
 
 class Sftp:
@@ -101,6 +105,7 @@ def open_sftp(host: Host) -> Sftp:
             username=host.user or facts.get("user"),
             key_filename=keys or None,
             look_for_keys=not keys,
+            allow_agent=host.agent,
             timeout=CONNECT_S,
             banner_timeout=CONNECT_S,
             auth_timeout=CONNECT_S,

@@ -75,7 +75,8 @@ class RsyncCarrier:
         self._ssh.close()
 
     def _there(self, name: str) -> str:
-        return f"{self.login}:{self.folder}/{name}"
+        path = self._ssh.remote.path(name.removesuffix("/"))
+        return f"{self.login}:{path}" + "/" * (name.endswith("/") and path != "/")
 
     def _run(self, words: Sequence[str], limit_s: float, *, missing_ok: bool = False) -> bool:
         try:
@@ -90,9 +91,15 @@ class RsyncCarrier:
             ) from error
         if done.returncode == 0:
             return True
-        if missing_ok and done.returncode in NOTHING_THERE and "No such file" in done.stderr:
+        if missing_ok and _nothing_there(done):
             return False
         raise _failure(self._ssh, done)
+
+
+def _nothing_there(done: process.Completed) -> bool:
+    """Said by rsync, or by the rrsync that confines a key."""
+    said = done.returncode in NOTHING_THERE or "rrsync error:" in done.stderr
+    return said and "No such file" in done.stderr
 
 
 def _failure(ssh: Ssh, done: process.Completed) -> DaddyError:

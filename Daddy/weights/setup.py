@@ -1,7 +1,8 @@
-"""First contact of a laptop with the cluster: a key, a connection, and what is missing, in words.
+"""First contact of a laptop with the cluster: keys, a connection, and what is missing, in words.
 
 Asks only for what is not known and only when somebody is there to answer. Never types a password
-and never installs a key by itself: it prints the one line that does.
+and never installs a key by itself: it prints the lines and the one command that does. Said again,
+it tries each of the laptop's keys; what was found good is used from then on.
 """
 
 from __future__ import annotations
@@ -10,30 +11,35 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from Daddy.core import process
 from Daddy.core.errors import DaddyError, FileError
-from Daddy.weights.remote import CONNECT_S, connect, explain
+from Daddy.core.remembered import remembered, settings_path
+from Daddy.weights.first_look import Seen, here, look
+from Daddy.weights.keys import make_key
+from Daddy.weights.laptop_keys import KeyRing, find_ring
 from Daddy.weights.rsync import INSTALL
-from Daddy.weights.stream_token import fetch_stream_token
-from Daddy.weights.sync_settings import Remote, find_remote, remember, remembered, settings_path
-
-KEY_S = 30.0
+from Daddy.weights.sync_settings import Remote, find_remote, remember
+from Daddy.weights.ways import found_out, way_to_pull
 
 
 def run_setup(given: str, environ: Mapping[str, str], home: Path) -> int:
     """Go through the steps; returns 0 when a pull would work. DaddyError says what is missing."""
     path = settings_path(environ, home)
-    known = {**remembered(path), **_answers(given, environ, remembered(path))}
-    remote = find_remote(given, environ, known)
+    before = remembered(path)
+    remote = find_remote(given, environ, {**before, **_answers(given, environ, before)})
     key = _key(remote, home)
     print(f"cluster  {remote.login}, folder {remote.folder}")
     print(f"key      {key or 'as ' + remote.ssh_config + ' says'}")
-    remember(path, remote)
+    remember(path, remote, found_out(remote, before))
     print(f"kept in  {path}")
-    _explain_keys(remote, key)
-    rsync = _test(remote, home)
-    print(f"\nready: {'' if rsync else 'SYNC_TRANSPORT=sftp '}./Daddy/cluster/sync_weights.sh pull")
-    return 0
+    _explain_key(remote, key)
+    seen = look(remote, home)
+    _tell_seen(seen, remote)
+    ring = None if remote.key else _ring(remote, environ, home, seen)
+    if remote.key:
+        print(f"one key does everything; for a confined one each: remove {path}, say setup again")
+    if ring is not None:
+        _use(ring, seen, path, remote)
+    return _end(seen, remote, path, environ)
 
 
 def _answers(given: str, environ: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
@@ -56,7 +62,7 @@ def _ask(question: str, read: Callable[[str], str] = input) -> str:
 
 
 def _key(remote: Remote, home: Path) -> Path | None:
-    """The private key that will be used, made if there is none; None when ssh's config decides."""
+    """The key of the person's own login, made if there is none; None when ssh's config decides."""
     if remote.key:
         return _must_exist(Path(remote.key).expanduser())
     if remote.ssh_config:
@@ -65,7 +71,9 @@ def _key(remote: Remote, home: Path) -> Path | None:
     for name in ("id_ed25519", "id_ecdsa", "id_rsa"):
         if (folder / name).exists():
             return folder / name
-    return _make_key(folder / "id_ed25519")
+    make_key(folder / "id_ed25519")
+    print(f"made     {folder / 'id_ed25519'}")
+    return folder / "id_ed25519"
 
 
 def _must_exist(path: Path) -> Path:
@@ -74,63 +82,68 @@ def _must_exist(path: Path) -> Path:
     return path
 
 
-def _make_key(path: Path) -> Path:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)]
-        done = process.run(argv, KEY_S)
-    except process.ProgramMissingError as error:
-        raise FileError("ssh is not installed on this machine", "install openssh-client") from error
-    if done.returncode:
-        raise FileError(f"no key could be made: {done.stderr.strip()}", f"ssh-keygen -f {path}")
-    print(f"made     {path}")
-    return path
-
-
-def _explain_keys(remote: Remote, key: Path | None) -> None:
+def _explain_key(remote: Remote, key: Path | None) -> None:
     if key is None:
         return
     port = f"-p {remote.port} " if remote.port else ""
     public = key.with_name(key.name + ".pub")
     print("\nif the key is not installed there yet (asks for your password once):")
     print(f"  ssh-copy-id {port}-i {public} {remote.login}")
-    if public.exists():
-        print("a friend's key that may only pull (a line in ~/.ssh/authorized_keys there):")
-        print(f'  restrict,command="rrsync -ro {remote.folder}" {public.read_text().strip()}')
-        print("without -ro it may contribute, and write over everything in that folder")
 
 
-def _test(remote: Remote, home: Path) -> bool:
-    """Log in; whether rsync is on both sides. Tells what is missing, brings the stream's token."""
-    ssh = connect(remote)
-    ssh.drop_dead_master()
+def _tell_seen(seen: Seen, remote: Remote) -> None:
+    print()
+    tell(here("rsync"), "rsync is installed here", INSTALL)
+    if seen.error is not None:
+        tell(False, f"your own login: {seen.error.message}", seen.error.fix)
+        if seen.refused:
+            tell(
+                False, "the stream's token was not fetched", "it takes a login, or the run's owner"
+            )
+        return
+    tell(seen.rsync, f"rsync is installed on {remote.login}", "ask for it there")
+    tell(seen.folder, f"{remote.folder} exists there",
+         "it appears when the first learner starts; is the path right?")  # fmt: skip
+    tell(seen.token, "the viewer knows the cluster's token",
+         "a confined key cannot fetch it: ask the run's owner for a line")  # fmt: skip
+
+
+def _ring(remote: Remote, environ: Mapping[str, str], home: Path, seen: Seen) -> KeyRing | None:
+    """The laptop's own keys; None where none can be made."""
     try:
-        done = ssh.run(["sh", "-c", _PROBE, "probe", remote.folder], 3.0 * CONNECT_S)
-    except process.ProgramMissingError as error:
-        raise FileError("ssh is not installed on this machine", "install openssh-client") from error
-    if done.returncode == 255:  # noqa: PLR2004 - ssh's own failure
-        raise explain(done.stderr, remote)
-    words = done.stdout.split()
-    here, there = _here("rsync"), "rsync" in words
-    _tell(here, "rsync is installed here", INSTALL)
-    _tell(there, f"rsync is installed on {remote.login}", "ask for it there")
-    _tell("folder" in words, f"{remote.folder} exists there",
-          "it appears when the first learner starts; is the path right?")  # fmt: skip
-    _tell(fetch_stream_token(ssh, home), "the viewer knows the cluster's token",
-          "a confined key cannot fetch it: ask the run's owner for a line")  # fmt: skip
-    return here and there
+        return find_ring(remote, environ, home, seen)
+    except DaddyError as error:
+        tell(False, f"this laptop's own keys: {error.message}", error.fix)
+        return None
 
 
-_PROBE = 'command -v rsync >/dev/null && echo rsync; cd "$1" 2>/dev/null && echo folder; true'
+def _use(ring: KeyRing, seen: Seen, path: Path, remote: Remote) -> None:
+    """Try the keys, print the lines of those that are not good, remember those that are."""
+    if seen.error is None or seen.refused:
+        good = {}
+        for purpose in ring.purposes:
+            verdict = ring.try_one(purpose)
+            tell(verdict.good, verdict.what, verdict.fix)
+            good[purpose] = verdict.good
+        found = ring.found(good, found_out(remote, remembered(path)), seen)
+        remember(path, remote, found)
+        if all(good.values()):
+            return
+    elif found_out(remote, remembered(path)).get("pull_key"):
+        return
+    print("\n" + "\n".join(ring.how_to_install()))
 
 
-def _here(program: str) -> bool:
-    try:
-        process.run([program, "--version"], KEY_S)
-    except DaddyError:
-        return False
-    return True
+def _end(seen: Seen, remote: Remote, path: Path, environ: Mapping[str, str]) -> int:
+    way = way_to_pull(remote, remembered(path), environ.get("SYNC_TRANSPORT", ""))
+    confined = way.remote.within is not None
+    if seen.error is not None and not confined:
+        raise seen.error
+    lacks = way.transport == "rsync" and not confined and not (here("rsync") and seen.rsync)
+    print(f"\nready: {'SYNC_TRANSPORT=sftp ' * lacks}./Daddy/cluster/sync_weights.sh pull")
+    return 0
 
 
-def _tell(good: bool, what: str, fix: str) -> None:
+def tell(good: bool, what: str, fix: str) -> None:
+    """One finding, with the way out of a bad one."""
     print(f"{'ok ' if good else 'NO '}      {what}" + ("" if good else f"\n           {fix}"))

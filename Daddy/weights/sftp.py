@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from Daddy.core.errors import NetworkError
@@ -35,30 +36,35 @@ class SftpCarrier:
 
     def fetch(self, name: str, into: Path, size: int) -> bool:
         into.mkdir(parents=True, exist_ok=True)
-        return self._sftp().fetch(f"{self.folder}/{name}", into / Path(name).name, size or LIMIT)
+        return self._sftp().fetch(self._there(name), into / Path(name).name, size or LIMIT)
 
     def fetch_small(self, folder: str, into: Path) -> None:
         into.mkdir(parents=True, exist_ok=True)
-        for name in self._sftp().names(f"{self.folder}/{folder}"):
+        for name in self._sftp().names(self._there(folder)):
             if name.endswith(".json") and not (into / name).exists():
-                self._sftp().fetch(f"{self.folder}/{folder}/{name}", into / name, LIMIT)
+                self._sftp().fetch(self._there(f"{folder}/{name}"), into / name, LIMIT)
 
     def send(self, paths: Sequence[Path], folder: str) -> None:
-        there = set(self._sftp().names(f"{self.folder}/{folder}"))
+        there = set(self._sftp().names(self._there(folder)))
         for path in paths:
             if path.name not in there:
-                self._sftp().send(path, f"{self.folder}/{folder}/{path.name}")
+                self._sftp().send(path, self._there(f"{folder}/{path.name}"))
 
     def close(self) -> None:
         if self._open is not None:
             self._open.close()
         self._open = None
 
+    def _there(self, name: str) -> str:
+        """A confined key begins in its folder, but sees more: its paths are relative to that."""
+        path = self._remote.path(name)
+        return path if self._remote.within is None else path.removeprefix("/")
+
     def _sftp(self) -> Sftp:
         if self._open is None:
             remote = self._remote
             host = Host(remote.host, remote.user, remote.port, remote.key, remote.ssh_config)
-            self._open = _opened(host)
+            self._open = _opened(replace(host, agent=remote.within is None))
         return self._open
 
 

@@ -1,4 +1,4 @@
-"""Entry behind ``sync_weights.sh``: pull, push, bidirectional, status, setup. Loads no torch.
+"""Entry behind ``sync_weights.sh``: pull, push, bidirectional, status, setup, login; no torch.
 
 Once, or every ``interval`` seconds until a signal. In a loop trouble is said once, when it changes,
 and tried again with growing pauses; what only a person can mend ends it.
@@ -24,24 +24,20 @@ from Daddy.core.errors import (
     run_entry,
 )
 from Daddy.core.events import EventWriter
+from Daddy.core.remembered import remembered, settings_path
 from Daddy.weights import transfer
 from Daddy.weights.carrier import Carrier
 from Daddy.weights.manifest import Keyframe
 from Daddy.weights.meter import folder_bytes
+from Daddy.weights.opening import open_login
 from Daddy.weights.receipts import read_receipts
-from Daddy.weights.remote import HostKeyChangedError, connect
-from Daddy.weights.rsync import RsyncCarrier
+from Daddy.weights.remote import HostKeyChangedError
 from Daddy.weights.setup import run_setup
 from Daddy.weights.stopping import Stopping
-from Daddy.weights.sync_settings import (
-    DEFAULT_LOCAL,
-    Remote,
-    find_remote,
-    remembered,
-    settings_path,
-)
+from Daddy.weights.sync_settings import DEFAULT_LOCAL, Remote, find_remote
+from Daddy.weights.ways import Way, open_carrier, way_to_pull, way_to_push
 
-COMMANDS = ("pull", "push", "bidirectional", "status", "setup")
+COMMANDS = ("pull", "push", "bidirectional", "status", "setup", "login")
 LONGEST_PAUSE_S = 60.0
 DAY_S = 86_400.0
 
@@ -53,6 +49,7 @@ def make_parser() -> argparse.ArgumentParser:
         description="Move shared weights between this machine and the cluster, over rsync and ssh.",
         epilog="environment: SYNC_CLUSTER_HOST, SYNC_CLUSTER_USER, SYNC_REMOTE_DIR say where; "
         "SYNC_SSH_CONFIG, SYNC_SSH_PORT, SYNC_SSH_KEY, SYNC_TRANSPORT (rsync or sftp) say how; "
+        "SYNC_USER_ID: your --user-id among the peers; login: where a key alone is not enough; "
         "setup remembers them. "
         'Example: sync_weights.sh pull "" ~/shared_weights 5',
     )
@@ -65,21 +62,24 @@ def make_parser() -> argparse.ArgumentParser:
 
 @dataclass(frozen=True)
 class Sync:
-    """One laptop folder and one cluster."""
+    """One laptop folder and one cluster; what reads and what writes may have keys of their own."""
 
     carrier: Carrier
+    writer: Carrier
+    way: Way
     local: Path
     clock: Clock
     events: Callable[[Keyframe, str, dict[str, object]], None]
 
     def once(self, command: str) -> str:
         """One exchange; says what happened."""
-        self.carrier.prepare()
         said = []
         if command in ("push", "bidirectional"):
-            sent = transfer.push(self.carrier, self.local, self.clock)
+            self.writer.prepare()
+            sent = transfer.push(self.writer, self.local, self.clock)
             said.append(f"pushed {sent} contribution(s)" if sent else "nothing to push")
         if command in ("pull", "bidirectional"):
+            self.carrier.prepare()
             said.append(self._pull())
         return "; ".join(said)
 
@@ -101,6 +101,11 @@ class Sync:
         self.events(frame, "pulled", facts)
         return f"pulled v{frame.version} ({size / 1e6:.2f} MB in {seconds:.1f} s)"
 
+    def close(self) -> None:
+        """End the connections."""
+        self.carrier.close()
+        self.writer.close()
+
     def status(self) -> int:
         """What is here, what is there, how old, and what became of contributions."""
         here = transfer.local_frame(self.local)
@@ -114,6 +119,7 @@ class Sync:
             if refused:
                 print(f"        last refusal: {refused[-1].reason}")
         print(f"outbox  {len(transfer.waiting(self.local))} contribution(s) to push")
+        print(f"way     {self.way}")
         self.carrier.prepare()
         there = transfer.remote_frame(self.carrier, self.local)
         print(f"there   {self.carrier.login}: {_describe(there, self.clock.now())}")
@@ -211,27 +217,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     home = Path.home()
     if args.command == "setup":
         return run_setup(args.user, os.environ, home)
-    remote = find_remote(args.user, os.environ, remembered(settings_path(os.environ, home)))
-    clock = SystemClock()
+    settings = settings_path(os.environ, home)
+    kept = remembered(settings)
+    remote = find_remote(args.user, os.environ, kept)
+    if args.command == "login":
+        return open_login(remote, settings, kept)
     local = Path(args.local_dir or DEFAULT_LOCAL).expanduser()
     local.mkdir(parents=True, exist_ok=True)
-    sync = Sync(_carrier(remote, os.environ), local, clock, _event_sink(clock))
+    sync = _make_sync(remote, kept, local)
     try:
         return _carry_out(sync, args.command, interval)
     finally:
-        sync.carrier.close()
+        sync.close()
 
 
-def _carrier(remote: Remote, environ: Mapping[str, str]) -> Carrier:
-    """rsync, or what ``SYNC_TRANSPORT`` says."""
-    chosen = environ.get("SYNC_TRANSPORT") or "rsync"
-    if chosen == "rsync":
-        return RsyncCarrier(connect(remote))
-    if chosen == "sftp":
-        from Daddy.weights.sftp import SftpCarrier
-
-        return SftpCarrier(remote)
-    raise UsageError(f"SYNC_TRANSPORT is {chosen!r}", "use rsync or sftp")
+def _make_sync(remote: Remote, kept: Mapping[str, str], local: Path) -> Sync:
+    asked, clock = os.environ.get("SYNC_TRANSPORT", ""), SystemClock()
+    reads, writes = way_to_pull(remote, kept, asked), way_to_push(remote, kept, asked)
+    reader = open_carrier(reads)
+    writer = reader if reads == writes else open_carrier(writes)
+    return Sync(reader, writer, reads, local, clock, _event_sink(clock))
 
 
 def _carry_out(sync: Sync, command: str, interval: float | None) -> int:

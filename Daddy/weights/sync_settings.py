@@ -1,8 +1,8 @@
 """Who and where the cluster is, for a laptop: command line, environment, remembered settings.
 
 ``SYNC_CLUSTER_USER``, ``SYNC_CLUSTER_HOST`` and ``SYNC_REMOTE_DIR`` say it; ``setup`` remembers it
-in ``~/.config/daddy/sync.json``. No host or user is built in. ``SYNC_SSH_CONFIG``,
-``SYNC_SSH_PORT`` and ``SYNC_SSH_KEY`` say how ssh gets there.
+(``core.remembered``). No host or user is built in. ``SYNC_SSH_CONFIG``, ``SYNC_SSH_PORT`` and
+``SYNC_SSH_KEY`` say how ssh gets there.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from Daddy.core.errors import ConfigError, FileError, UsageError
-from Daddy.core.files import read_json, write_json
+from Daddy.core.errors import ConfigError, UsageError
+from Daddy.core.files import write_json
+from Daddy.core.remembered import SETUP
 
 DEFAULT_LOCAL = "~/shared_weights"
-SETUP = "./Daddy/cluster/sync_weights.sh setup"
 
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:%-]{0,252}")
@@ -24,7 +24,11 @@ _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:%-]{0,252}")
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """Where the shared weights are: ``user`` may be empty (ssh then decides)."""
+    """Where the shared weights are: ``user`` may be empty (ssh then decides).
+
+    ``within`` is where the world of a confined key begins, seen from the folder (empty: there);
+    None for a login that sees everything. ``opened``: over the connection that a person opened.
+    """
 
     host: str
     user: str
@@ -32,22 +36,36 @@ class Remote:
     ssh_config: str = ""
     port: str = ""
     key: str = ""
+    within: str | None = None
+    opened: bool = False
 
     @property
     def login(self) -> str:
         """``user@host``, or the host alone."""
         return f"{self.user}@{self.host}" if self.user else self.host
 
+    def path(self, name: str) -> str:
+        """What this login calls ``name`` of the shared folder; UsageError where it may not go.
 
-def settings_path(environ: Mapping[str, str], home: Path) -> Path:
-    """Where ``setup`` remembers what it was told."""
-    chosen = environ.get("XDG_CONFIG_HOME")
-    return (Path(chosen) if chosen else home / ".config") / "daddy" / "sync.json"
+        A confined key's paths begin with ``/``: every rrsync takes that for the folder it confines
+        to, and an account that is not confined after all may not write there.
+        """
+        if self.within is None:
+            return f"{self.folder}/{name}"
+        inside = f"{name}/".removeprefix(f"{self.within}/" if self.within else "")
+        if self.within and inside == f"{name}/":
+            raise UsageError(
+                f"this laptop's key may write {self.within} alone, not {name}",
+                f"SYNC_USER_ID={name.rpartition('/')[2]} {SETUP}; or push with a key of your own: "
+                "SYNC_SSH_KEY",
+            )
+        return f"/{inside}".rstrip("/") or "/"
 
 
-def remember(path: Path, remote: Remote) -> None:
-    """Keep host, user and folder for the next time."""
+def remember(path: Path, remote: Remote, found: Mapping[str, str] | None = None) -> None:
+    """Keep host, user and folder for the next time, and what was ``found`` out about the keys."""
     write_json(path, {
+        **(found or {}),
         "format": 1,
         "host": remote.host,
         "user": remote.user,
@@ -56,16 +74,6 @@ def remember(path: Path, remote: Remote) -> None:
         "port": remote.port,
         "key": remote.key,
     })  # fmt: skip
-
-
-def remembered(path: Path) -> dict[str, str]:
-    """What ``setup`` kept; empty when there is nothing. ConfigError when it is damaged."""
-    try:
-        return {key: str(value) for key, value in read_json(path).items()}
-    except FileNotFoundError:
-        return {}
-    except FileError as error:
-        raise ConfigError(error.message, f"remove {path} and run: {SETUP}") from error
 
 
 def find_remote(given: str, environ: Mapping[str, str], kept: Mapping[str, str]) -> Remote:

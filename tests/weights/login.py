@@ -75,7 +75,8 @@ def _write_configs(login: Login) -> None:
     folder = login.folder
     (folder / "sshd_config").write_text(
         f"Port {login.port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\n"
-        f"PidFile {folder}/sshd.pid\nAuthorizedKeysFile {folder}/authorized_keys\n"
+        f"PidFile {folder}/sshd.pid\n"
+        f"AuthorizedKeysFile {folder}/authorized_keys {folder}/home/.ssh/authorized_keys\n"
         "StrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
         "PermitRootLogin prohibit-password\nSubsystem sftp internal-sftp\n"
     )

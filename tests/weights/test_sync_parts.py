@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.errors import ConfigError, FileError, NetworkError, UsageError
+from Daddy.core.remembered import remembered
 from Daddy.weights.meter import shown
 from Daddy.weights.remote import HostKeyChangedError, connect, explain
 from Daddy.weights.rsync import FLAGS, PARTIAL, RsyncCarrier, time_limit
 from Daddy.weights.stopping import Stopping
 from Daddy.weights.sync import Sync, pause_s, repeat
-from Daddy.weights.sync_settings import Remote, find_remote, remember, remembered
+from Daddy.weights.sync_settings import Remote, find_remote, remember
 from tests.weights.helpers import ToldClock
 
 FULL = {"SYNC_CLUSTER_HOST": "login", "SYNC_CLUSTER_USER": "me", "SYNC_REMOTE_DIR": "/data/w"}
@@ -262,7 +263,8 @@ def test_a_line_that_breaks_while_it_carries_is_tried_again_at_once(tmp_path, ca
     stopping = Stopping()
     clock = Waits(stopping, 5)
     line = Line(tmp_path / "incoming", [100, 100, 0, 0, 100])
-    repeat(Sync(line, tmp_path, clock, lambda *_: None), "pull", 5.0, stopping)
+    sync = Sync(line, line, None, tmp_path, clock, lambda *_: None)
+    repeat(sync, "pull", 5.0, stopping)
     assert clock.waited[:2] == [5.0, 5.0]
     assert 7.5 <= clock.waited[2] <= 12.5
     assert 15.0 <= clock.waited[3] <= 25.0

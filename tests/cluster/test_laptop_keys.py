@@ -1,0 +1,283 @@
+"""``setup``'s three keys against a real sshd that knows them by exactly the lines it printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from Daddy.core.errors import UsageError
+from Daddy.core.paths import STREAM_TOKEN
+from Daddy.streaming.tunnel_server import _waiting
+from Daddy.weights.laptop import LaptopExchange
+from Daddy.weights.local import newest_verified
+from tests.components import program
+from tests.patience import until
+from tests.weights.helpers import Peer, ToldClock, begin, make_state, nudged
+from tests.weights.laptop_home import Laptop, a_laptop, run
+
+CLOCK = ToldClock()
+
+
+@pytest.fixture
+def laptop(tmp_path):
+    with a_laptop(tmp_path) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """Setup, the command it prints, setup; a run that goes on at version 0."""
+    program("rrsync", "rsync")
+    with a_laptop(tmp_path_factory.mktemp("laptop")) as found:
+        found.job = begin(found.shared, "slot-0", CLOCK)
+        found.first = found.sync("setup").stdout
+        found.append(found.first)
+        found.second = found.sync("setup").stdout
+        yield found
+
+
+def contribute(laptop: Laptop, peer: str = "anna") -> None:
+    exchange = LaptopExchange(laptop.local, peer, os.urandom(4).hex(), CLOCK)
+    weights = exchange.begin(make_state, None).weights
+    exchange.publish(nudged(weights, 7), 500, 20)
+
+
+def advance(job: Peer, seed: int) -> None:
+    job.learn(seed)
+    job.publish()
+    job.adopt()
+
+
+def test_setup_says_that_each_key_does_what_it_is_for_and_no_more(installed):
+    good = [line[9:] for line in installed.second.splitlines() if line.startswith("ok ")]
+    assert "pull key: reads, cannot write" in good
+    assert "push key: writes inbox/anna alone" in good
+    assert any(line.startswith("tunnel key: listens on 9999 alone") for line in good)
+    assert "authorized_keys" not in installed.second
+
+
+def test_the_keys_are_private_made_once_and_each_line_names_laptop_and_purpose(installed):
+    names = ("pull", "push", "tunnel")
+    assert installed.keys.stat().st_mode & 0o777 == 0o700
+    assert {(installed.keys / name).stat().st_mode & 0o777 for name in names} == {0o600}
+    lines = [line.strip() for line in installed.first.splitlines() if " ssh-ed25519 " in line]
+    assert [line.rpartition(" ")[2] for line in lines] == [f"daddy-{name}@anna" for name in names]
+    assert all(line.startswith("restrict,") for line in lines)
+    want = 'restrict,port-forwarding,permitlisten="localhost:9999",permitopen="localhost:1"'
+    assert lines[2].startswith(want)
+    assert installed.authorized.read_text().split() == "\n".join(lines).split()
+
+
+def test_pull_push_and_receipts_need_no_other_login(installed):
+    with installed.own_login_shut_out():
+        assert "pulled v0" in installed.sync("pull").stdout
+        contribute(installed)
+        pushed = installed.sync("push")
+        assert pushed.stdout == "pushed 1 contribution(s)\n", pushed.stderr
+        advance(installed.job, 3)
+        both = installed.sync("bidirectional")
+        assert "nothing to push; pulled v1" in both.stdout, both.stderr
+        assert newest_verified(installed.local).version == 1
+        status = installed.sync("status").stdout
+    assert "1 accepted, 0 refused" in status
+    assert f"this laptop's key {installed.keys / 'pull'}" in status
+
+
+def test_a_stolen_pull_key_writes_nothing_and_runs_nothing(installed):
+    victim = installed.there / "private"
+    victim.write_text("secret")
+    before = sorted(installed.there.rglob("*"))
+    for path in ("/", "/wan/", f"{installed.shared}/wan/", "/../../"):
+        assert installed.rsync("pull", str(installed.login.config), f"cluster:{path}").returncode
+    for path in (str(victim), "/../../private", "../../private"):
+        assert installed.rsync("pull", f"cluster:{path}", f"{installed.home}/").returncode
+    runs_nothing(installed, "pull")
+    assert sorted(installed.there.rglob("*")) == before
+    assert not (installed.home / "private").exists()
+    assert installed.rsync("pull", "cluster:/wan/HEAD.json", f"{installed.home}/").returncode == 0
+
+
+def test_a_stolen_push_key_reads_nothing_and_writes_into_its_box_alone(installed):
+    source = installed.home / "new.json"
+    source.write_text("{}")
+    (installed.home / "HEAD.json").unlink(missing_ok=True)
+    for path in ("/../bert/", f"{installed.shared}/wan/", "/../../wan/", "../../wan/"):
+        assert installed.rsync("push", str(source), f"cluster:{path}").returncode
+    for path in ("/../../wan/HEAD.json", f"{installed.shared}/wan/HEAD.json", "/new.json"):
+        assert installed.rsync("push", f"cluster:{path}", f"{installed.home}/").returncode
+    runs_nothing(installed, "push")
+    assert not (installed.home / "HEAD.json").exists()
+    assert list(installed.there.rglob("new.json")) == []
+    assert installed.rsync("push", str(source), "cluster:/").returncode == 0
+    assert [path.parent.name for path in installed.there.rglob("new.json")] == ["anna"]
+
+
+def test_a_stolen_tunnel_key_listens_on_one_port_and_opens_nothing(installed):
+    ssh = [*installed.ssh("tunnel"), "-o", "ExitOnForwardFailure=yes"]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        for forward in (f"9998:localhost:{port}", f"*:9999:localhost:{port}"):
+            assert run([*ssh, "-R", forward, "cluster", "true"]).returncode == 255
+        refused = run([*ssh, "-W", f"localhost:{port}", "cluster"])
+        assert "administratively prohibited" in refused.stderr
+    runs_nothing(installed, "tunnel")
+
+
+def runs_nothing(laptop: Laptop, key: str) -> None:
+    mark = laptop.there / "ran"
+    command = f"touch {mark}; echo ran"
+    for words in (("cluster", command), ("-tt", "cluster", command), ("-s", "cluster", "sftp")):
+        done = run([*laptop.ssh(key), *words])
+        assert done.returncode
+        assert "ran\n" not in done.stdout
+    assert not mark.exists()
+
+
+def test_the_viewers_line_opens_the_tunnel_with_the_key_that_can_do_nothing_else(installed):
+    if taken(9999):
+        pytest.skip("port 9999 is in use on this machine")
+    with socket.create_server(("127.0.0.1", 0)) as viewer, installed.own_login_shut_out():
+        viewer.settimeout(20)
+        waiting = _waiting(viewer.getsockname()[1], "", {}, installed.home)
+        assert waiting.ssh_line.startswith("ssh -N -i ~/.config/daddy/keys/tunnel ")
+        child = until_open(installed, waiting.ssh_line)
+        try:
+            with socket.create_connection(("127.0.0.1", 9999), 5) as relay:
+                relay.sendall(b"hello")
+                heard = (hear(viewer) for _ in range(1000))  # looks at the port came first
+                assert next(text for text in heard if text) == b"hello"
+        finally:
+            child.terminate()
+            child.wait(10)
+
+
+def hear(viewer: socket.socket) -> bytes:
+    connection, _ = viewer.accept()
+    with connection:
+        return connection.recv(5)
+
+
+def until_open(laptop: Laptop, line: str) -> subprocess.Popen[bytes]:
+    """The tunnel, by the line as it is; again when another test has the port for a moment."""
+    said = laptop.home / "said"
+    for _ in range(10):
+        with said.open("wb") as stderr:
+            child = subprocess.Popen(
+                ["sh", "-c", f"exec {line}"], env=laptop.environment(), stderr=stderr
+            )
+        assert until(lambda: taken(9999) or "failed" in said.read_text(), 20), said.read_text()
+        if "failed" not in said.read_text():
+            return child
+        child.terminate()
+        child.wait(10)
+    raise AssertionError(said.read_text())
+
+
+def taken(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_login_other_than_the_one_that_was_tried_goes_without_the_keys(installed):
+    assert _waiting(9999, "bert@elsewhere", {}, installed.home).options == ""
+    other = str(installed.there / "run" / "other")
+    assert "with your own login" in installed.sync("status", SYNC_REMOTE_DIR=other).stdout
+
+
+def test_another_peers_contribution_is_not_pushed_with_this_laptops_key(installed):
+    installed.sync("pull")
+    contribute(installed, "bert")
+    done = installed.sync("push")
+    shutil.rmtree(installed.local / "outbox" / "bert")
+    assert done.returncode == UsageError.exit_code
+    assert "may write inbox/anna alone, not inbox/bert" in done.stderr
+    assert "SYNC_USER_ID=bert" in done.stderr
+
+
+def test_a_line_that_is_not_as_printed_is_told_and_its_key_not_used(installed):
+    text = installed.authorized.read_text()
+    installed.authorized.write_text(text.replace("shared_weights", "none", 1))
+    said = installed.sync("setup").stdout
+    assert "NO       pull key: " in said
+    assert "none" not in said
+    assert "to append them" in said
+    assert "ready: ./Daddy" in said
+    assert "with your own login" in installed.sync("status").stdout
+    installed.authorized.write_text(text)
+
+
+def test_until_the_lines_are_installed_everything_goes_by_ones_own_login(laptop):
+    begin(laptop.shared, "slot-0", CLOCK)
+    said = laptop.sync("setup")
+    assert said.returncode == 0
+    assert said.stdout.count("key: not installed there") == 3
+    assert (laptop.home / STREAM_TOKEN).stat().st_mode & 0o777 == 0o600
+    assert "pulled v0" in laptop.sync("pull").stdout
+    assert "rsync, with your own login" in laptop.sync("status").stdout
+
+
+def test_a_key_of_ones_own_does_everything(laptop):
+    begin(laptop.shared, "slot-0", CLOCK)
+    key = {"SYNC_SSH_KEY": str(laptop.login.key)}
+    said = laptop.sync("setup", **key)
+    assert said.returncode == 0, said.stderr
+    assert not laptop.keys.exists()
+    assert "pulled v0" in laptop.sync("pull", **key).stdout
+
+
+def test_without_rrsync_a_key_reads_by_sftp_and_pushes_go_by_ones_own_login(laptop):
+    job = begin(laptop.shared, "slot-0", CLOCK)
+    bare = laptop.login.folder / "bin"
+    bare.mkdir()
+    for name in ("sh", "cat", "mkdir", "rsync", "dirname", "head", "od", "tr", "grep", "sed"):
+        (bare / name).symlink_to(shutil.which(name))
+    own = laptop.login.folder / "authorized_keys"
+    own.write_text(own.read_text().replace("export ", f"export PATH={bare} ", 1))
+    laptop.append(laptop.sync("setup").stdout)
+    said = laptop.sync("setup").stdout
+    assert "ok       pull key: reads, cannot write" in said
+    assert "push key" not in said
+    line = f'restrict,command="internal-sftp -R -d {laptop.shared}"'
+    assert line in laptop.authorized.read_text()
+    assert "pulled v0" in laptop.sync("pull").stdout
+    contribute(laptop)
+    assert "pushed 1" in laptop.sync("push").stdout
+    advance(job, 3)
+    with laptop.own_login_shut_out():
+        assert "pulled v1" in laptop.sync("pull").stdout
+        status = laptop.sync("status").stdout
+    assert "sftp, with this laptop's key" in status
+    assert "1 accepted" in status
+
+
+def test_where_a_key_is_not_enough_a_person_opens_one_connection_and_its_end_is_said(laptop):
+    """A passphrase stands for the second factor: nothing but a person can give either."""
+    begin(laptop.shared, "slot-0", CLOCK)
+    run(["ssh-keygen", "-q", "-p", "-N", "open sesame", "-f", str(laptop.login.key)])
+    assert laptop.sync("pull").returncode == 8
+    answer = laptop.home / "answer"
+    answer.write_text("#!/bin/sh\necho open sesame\n")
+    answer.chmod(0o700)
+    person = {"SSH_ASKPASS": str(answer), "SSH_ASKPASS_REQUIRE": "force"}
+    opened = laptop.sync("login", **person)
+    assert "pulls and pushes go over it" in opened.stdout, opened.stderr
+    assert "pulled v0" in laptop.sync("pull").stdout
+    assert "over the connection that you opened" in laptop.sync("status").stdout
+    answer.unlink()
+    assert laptop.sync("login", **person).returncode == 0  # it is open: nothing is asked again
+    run(["ssh", "-O", "exit", "-S", re.search(r"-S (\S+)", opened.stdout)[1], "x"])
+    log = laptop.login.folder / "sshd.log"
+    before = log.read_text()
+    done = laptop.sync("pull")
+    assert done.returncode == 8
+    assert "that you opened has ended" in done.stderr
+    assert "sync_weights.sh login" in done.stderr
+    assert log.read_text() == before  # nothing knocked at the door
+    assert laptop.sync("login", **person).returncode == 8
+    assert Path(laptop.home / ".config" / "daddy" / "sync.json").exists()

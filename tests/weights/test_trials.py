@@ -1,0 +1,172 @@
+"""A key whose line is not as printed is told from one that works; one real sshd for all."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from Daddy.core.errors import UsageError
+from Daddy.core.remembered import remembered
+from Daddy.weights.authorized_lines import Rrsync
+from Daddy.weights.first_look import Seen, read_rrsync
+from Daddy.weights.keys import own_keys
+from Daddy.weights.laptop_keys import find_ring
+from Daddy.weights.remote import connect, explain
+from Daddy.weights.sync_settings import Remote, remember
+from Daddy.weights.ways import way_to_pull, way_to_push
+from tests.components import program
+from tests.weights.laptop_home import a_laptop
+
+REMOTE = Remote("login", "me", "/data/w")
+
+
+@pytest.fixture(scope="module")
+def laptop(tmp_path_factory):
+    program("rrsync", "rsync")
+    with a_laptop(tmp_path_factory.mktemp("laptop")) as found:
+        (found.shared / "wan").mkdir(parents=True)
+        (found.shared / "wan" / "HEAD.json").write_text("{}")
+        (found.there / ".ssh").mkdir()
+        yield found
+
+
+def make_ring(laptop, rrsync: Rrsync):
+    remote = Remote("cluster", laptop.login.user, str(laptop.shared),
+                    ssh_config=str(laptop.login.config))  # fmt: skip
+    environ = {"SYNC_USER_ID": "anna", "XDG_CONFIG_HOME": str(laptop.home / ".config")}
+    return find_ring(remote, environ, laptop.home, Seen(rrsync=rrsync))
+
+
+@pytest.mark.parametrize(
+    ("purpose", "change", "said", "good"),
+    [
+        ("pull", ("", ""), "reads, cannot write$", True),
+        ("pull", ("shared_weights", "none"), "does not exist on", False),
+        ("pull", ("rrsync -ro", "rrsync"), "it may write, too", False),
+        ("pull", ('"rrsync -ro', '"/no/rrsync -ro'), "has no rrsync where", False),
+        ("pull", ('command="rrsync', 'command="exec $SSH_ORIGINAL_COMMAND #'), "commands", False),
+        ("pull", ("ssh-ed25519", "#"), "not installed there", False),
+        ("push", ("", ""), "writes inbox/anna alone", True),
+        ("push", ("-wo ", ""), "it may read, too", False),
+        ("push", ("shared_weights &&", "none &&"), "does not exist on", False),
+        ("tunnel", ("", ""), "listens on 9999 alone", True),
+        ("tunnel", ('permitopen="localhost:1",', ""), "opens other ports, too", False),
+        ("tunnel", ('listen="localhost', 'listen="127.0.0.1'), "may not listen on 9999", False),
+        ("tunnel", ("restrict,port-forwarding", "restrict"), "may not listen on 9999", False),
+        ("tunnel", (',command="cat >/dev/null; false"', ""), "it runs commands", False),
+    ],
+)
+def test_a_line_and_what_is_said_of_its_key(laptop, purpose, change, said, good):
+    ring = make_ring(laptop, Rrsync("rrsync", ("-munge", "-no-del", "-no-overwrite")))
+    lines = {line.rpartition("daddy-")[2].partition("@")[0]: line for line in ring.lines()}
+    text = lines[purpose].replace(*change)
+    assert change == ("", "") or text != lines[purpose]
+    laptop.authorized.write_text(f"{text}\n")
+    found = ring.try_one(purpose)
+    assert re.search(said, found.what), found
+    assert found.good == good
+    assert bool(found.fix) != good
+    for path in laptop.shared.rglob(".daddy*"):
+        path.unlink()
+
+
+def test_an_answer_that_asks_for_more_than_a_key_names_the_way_in():
+    for method in ("keyboard-interactive", "gssapi-with-mic,password"):
+        error = explain(f"me@login: Permission denied ({method}).", REMOTE)
+        assert "asks for more than a key" in error.message
+        assert error.fix.endswith("sync_weights.sh login")
+    confined = replace(REMOTE, key="/k", within="")
+    assert "refuses the key /k" in explain("x: Permission denied (publickey).", confined).message
+    said = explain('rsync: mkstemp "/.a" failed: Permission denied (13)', REMOTE).message
+    assert "may not read or write" in said
+
+
+def kept(tmp_path, remote: Remote = REMOTE, **found: str) -> dict[str, str]:
+    remember(tmp_path / "sync.json", remote, found)
+    return remembered(tmp_path / "sync.json")
+
+
+def test_a_key_is_used_where_it_was_tried_and_nowhere_else(tmp_path):
+    found = kept(tmp_path, pull_key="/k/pull", pull_by="rsync", push_key="/k/push", peer="anna")
+    assert way_to_pull(REMOTE, found, "").remote == replace(REMOTE, key="/k/pull", within="")
+    push = way_to_push(REMOTE, found, "").remote
+    assert (push.key, push.path("inbox/anna")) == ("/k/push", "/")
+    for other in (replace(REMOTE, host="other"), replace(REMOTE, folder="/x"),
+                  replace(REMOTE, user="you"), replace(REMOTE, key="/mine")):  # fmt: skip
+        assert way_to_pull(other, found, "").remote == other
+        assert way_to_push(other, found, "").remote == other
+    assert way_to_pull(REMOTE, found, "sftp").remote == REMOTE
+
+
+def test_a_key_that_reads_by_sftp_is_used_without_being_told(tmp_path):
+    found = kept(tmp_path, pull_key="/k/pull", pull_by="sftp")
+    assert way_to_pull(REMOTE, found, "").transport == "sftp"
+    assert way_to_pull(REMOTE, found, "rsync").remote == REMOTE
+    assert (way_to_push(REMOTE, found, "").remote, way_to_push(REMOTE, found, "").transport) == (
+        REMOTE,
+        "rsync",
+    )
+
+
+def test_over_a_connection_that_a_person_opened_no_key_and_no_sftp(tmp_path):
+    found = kept(tmp_path, pull_key="/k/pull", opened="yes")
+    way = way_to_pull(REMOTE, found, "")
+    assert way.remote == replace(REMOTE, opened=True)
+    assert "ProxyCommand=false" in connect(way.remote).options()
+    assert "BatchMode=yes" in connect(way.remote).options()
+    assert "BatchMode=yes" not in connect(way.remote).asking()
+    with pytest.raises(UsageError, match="sftp cannot go over"):
+        way_to_pull(REMOTE, found, "sftp")
+
+
+@pytest.mark.parametrize(
+    ("within", "name", "path"),
+    [
+        (None, "wan/HEAD.json", "/data/w/wan/HEAD.json"),
+        ("", "wan/HEAD.json", "/wan/HEAD.json"),
+        ("inbox/anna", "inbox/anna", "/"),
+        ("inbox/anna", "inbox/anna/x.st", "/x.st"),
+    ],
+)
+def test_a_confined_key_names_files_from_where_its_world_begins(within, name, path):
+    assert replace(REMOTE, within=within).path(name) == path
+
+
+@pytest.mark.parametrize("name", ["wan", "inbox/annabel", "inbox", "inbox/bert/x.st"])
+def test_what_lies_outside_a_confined_keys_world_is_refused_here(name):
+    with pytest.raises(UsageError, match="may write inbox/anna alone"):
+        replace(REMOTE, within="inbox/anna").path(name)
+
+
+def test_keys_are_made_once_and_never_written_over(tmp_path):
+    program("ssh-keygen", "openssh-client")
+    folder = tmp_path / "keys"
+    keys, made = own_keys(folder, "anna")
+    assert made
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    (folder / "pull.pub").unlink()
+    keys.push.chmod(0o644)
+    _, made = own_keys(folder, "anna")
+    assert not made
+    after = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert after["pull.pub"].split()[:2] == before.pop("pull.pub").split()[:2]
+    assert {name: after[name] for name in before} == before
+    assert keys.push.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("stdout", "want"),
+    [
+        ("rsync\nrrsync /usr/bin/rrsync -munge -no-del\nlooked\n",
+         Rrsync("/usr/bin/rrsync", ("-munge", "-no-del"))),
+        ("rrsync /usr/bin/perl /usr/share/doc/rsync/support/rrsync\nlooked\n",
+         Rrsync("/usr/bin/perl /usr/share/doc/rsync/support/rrsync")),
+        ("welcome\nlooked\n", Rrsync("")),
+        ("", Rrsync()),
+        ("rrsync /usr/bin/rrsync;reboot\nlooked\n", Rrsync("")),
+    ],
+)  # fmt: skip
+def test_how_rrsync_is_called_there(stdout, want):
+    assert read_rrsync(stdout.splitlines()) == want
