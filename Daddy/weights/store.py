@@ -149,7 +149,8 @@ class Store:
         return self._record(number)[1]
 
     def _record(self, number: int) -> tuple[Version, str]:
-        if number not in self._records:
+        known = self._records.get(number)
+        if known is None:
             path = self.paths.version(number)
             try:
                 data = read_bounded(path, LIMIT)
@@ -158,11 +159,13 @@ class Store:
             record = parse(Version, data, str(path))
             if record.version != number:
                 raise WeightsError(f"{path} speaks of version {record.version}", "restore it")
-            self._remember(number, record, sha256_hex(data))
-        return self._records[number]
+            known = (record, sha256_hex(data))
+            self._remember(number, known)
+        return known
 
-    def _remember(self, number: int, record: Version, sha: str) -> None:
-        self._records[number] = (record, sha)
+    def _remember(self, number: int, known: tuple[Version, str]) -> None:
+        """Keep the newest: one that is older than those is read again when it is asked for."""
+        self._records[number] = known
         for old in sorted(self._records)[:-64]:
             del self._records[old]
 

@@ -564,3 +564,15 @@ def test_two_processes_under_one_name_do_not_overwrite_each_other(tmp_path, cloc
 
 def test_nudges_differ_so_that_these_tests_mean_something():
     assert not close(make_state(0), nudged(make_state(0), 1))
+
+
+def test_who_stands_on_a_version_of_long_ago_stops_nobody_from_merging(tmp_path, clock):
+    peer, asleep = begin(tmp_path, "slot-0", clock), begin(tmp_path, "slot-1", clock)
+    assert asleep.version == 0
+    for round_ in range(70):
+        peer.learn(round_)
+        peer.publish()
+        clock.pass_by(10)
+        assert peer.adopt() == round_ + 1
+    store = Store(SharedPaths(tmp_path))
+    assert [store.version(number).version for number in (70, *range(71))] == [70, *range(71)]
