@@ -14,6 +14,7 @@ from Daddy.core.files import sha256_hex
 from Daddy.core.paths import SharedPaths
 from Daddy.weights.codec import encode
 from Daddy.weights.history import read_history
+from Daddy.weights.manifest import PLAIN
 from Daddy.weights.offers import box_name
 from Daddy.weights.receipts import read_receipts
 from tests.weights.helpers import ToldClock, nudged
@@ -55,7 +56,7 @@ def test_a_tensor_under_a_strange_name_is_no_tensor_of_this_run(tmp_path, clock,
     laptop, _, record, offer = box_with_one(cluster, clock)
     data = encode({name: torch.ones(16), "core.bias": torch.ones(3)})
     data += b" " * max(0, offer.size - len(data))
-    changed = dataclasses.replace(offer, blob=sha256_hex(data), size=len(data))
+    changed = dataclasses.replace(offer, blob=sha256_hex(data), size=len(data), form=PLAIN)
     rename_pair(record, changed)
     (record.parent / f"{box_name(changed)}.st").write_bytes(data)
     before = set(tmp_path.parent.rglob("x"))
