@@ -17,9 +17,11 @@ import stat
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from Daddy.core.errors import FileError
+
+_PIECE = 1 << 20
 
 JSON_LIMIT = 64 * 1024
 """Bytes a JSON record of ours may have: every one is far smaller, so larger means hostile."""
@@ -126,6 +128,13 @@ def append_line(path: Path, text: str, *, durable: bool = False) -> None:
         os.close(descriptor)
 
 
+def _pieces(stream: BinaryIO, most: int) -> Iterator[bytes]:
+    """The bytes of a stream up to so many, in pieces."""
+    while most and (piece := stream.read(min(most, _PIECE))):
+        most -= len(piece)
+        yield piece
+
+
 def read_bounded(path: Path, limit: int) -> bytes:
     """All bytes of a regular file; FileError when it is no regular file or larger than ``limit``.
 
@@ -142,7 +151,7 @@ def read_bounded(path: Path, limit: int) -> bytes:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise FileError(f"{path} is not a regular file", "remove it")
         with os.fdopen(descriptor, "rb", closefd=False) as stream:
-            data = stream.read(limit + 1)
+            data = b"".join(_pieces(stream, limit + 1))  # a limit is no size to allocate
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror}", "look at the disk") from error
     finally:

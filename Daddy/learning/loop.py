@@ -7,6 +7,7 @@ written to, and that every orderly end leaves a checkpoint.
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from Daddy.core.seat import LEAVING
@@ -49,7 +50,10 @@ def begin(parts: Parts) -> Session:
     if not session.collector.observations:
         reset_environments(session)
     resumed = exchange_bytes(found.checkpoint) if found else None
-    take_over(session, parts.exchange.begin(session.weights, resumed))
+    own = session.weights()
+    take_over(session, adoption := parts.exchange.begin(session.weights, resumed))
+    if found is not None and any(not own[n].equal(one) for n, one in adoption.weights.items()):
+        session.learner.cool()
     session.walks.begin(parts.vector.telemetry())
     session.collector.after_step = Show(session)
     assert_complete(session)
@@ -113,7 +117,8 @@ def settle(session: Session, follower: Follower) -> dict[str, object]:
     if share < 1.0:
         session.learner.cool()
     session.metrics.update({"adoption_share": share, "adoption_kl": kl})
-    return {"kl": round(kl, 6), "share": share, "critic_fitted": fitted}
+    told = {"kl": round(kl, 6)} if isfinite(kl) else {}
+    return {**told, "share": share, "critic_fitted": fitted}
 
 
 def collect(session: Session) -> bool:

@@ -125,13 +125,14 @@ def fit_critic(policy: ActorCritic, features: Tensor, targets: Tensor) -> None:
 
     features (S, F), targets (S,), both of the same S samples.
     """
-    ones = torch.ones(len(features), 1, device=features.device)
-    known = torch.cat([features, ones], -1).double()
-    head = torch.cat([policy.critic.weight[0], policy.critic.bias]).double()
+    ones = torch.ones(len(features), 1)
+    known = torch.cat([features.cpu(), ones], -1).double()  # an Apple GPU has no float64
+    head = torch.cat([policy.critic.weight[0], policy.critic.bias]).cpu().double()
     square = known.T @ known
     stay = RIDGE * float(square.diagonal().mean())
-    lack = known.T @ (targets.double() - known @ head)
+    lack = known.T @ (targets.cpu().double() - known @ head)
     square.diagonal().add_(stay)
-    head += torch.linalg.solve(square, lack)
-    policy.critic.weight.copy_(head[None, :-1])
-    policy.critic.bias.copy_(head[-1:])
+    fitted = (head + torch.linalg.solve(square, lack)).float()
+    if fitted.isfinite().all():
+        policy.critic.weight.copy_(fitted[None, :-1])
+        policy.critic.bias.copy_(fitted[-1:])

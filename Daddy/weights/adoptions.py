@@ -5,7 +5,7 @@ The shared folder does not tell it: adopting writes nothing there but a heartbea
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,9 +31,11 @@ def read_adoptions(folder: Path) -> dict[int, tuple[Adopted, ...]]:
 def _adopted(event: Mapping[str, Any], data: Mapping[str, Any]) -> Adopted:
     source, kl = event.get("source"), data.get("kl")
     peer = source.get("id") if isinstance(source, dict) else ""
-    told = isinstance(kl, int | float) and not isinstance(kl, bool) and math.isfinite(kl)
-    return Adopted(str(peer), _number(event.get("ts")), float(kl) if told else None)  # type: ignore[arg-type]
+    return Adopted(str(peer), _number(event.get("ts")) or 0.0, _number(kl))
 
 
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
+def _number(value: object) -> float | None:
+    """A finite number; None for anything else, and for one that no float holds."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if abs(value) <= sys.float_info.max else None

@@ -53,7 +53,7 @@ def card_in(metadata: Mapping[str, str], name: str) -> Card | None:
     """The card in the header of the file ``name``; None without one, WeightsError if damaged."""
     if KEY not in metadata:
         return None
-    return parse(Card, metadata[KEY].encode(), f"the card in {name}")
+    return parse(Card, metadata[KEY].encode(errors="replace"), f"the card in {name}")
 
 
 def refuse_strange_card(card: Card, assists: Iterable[str], name: str) -> None:

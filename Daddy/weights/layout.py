@@ -79,7 +79,7 @@ def schema_of_bytes(data: bytes) -> str:
             for name, one in header.items()
             if name != "__metadata__"
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:  # JSON has 1e400
         raise damaged(f"its header lacks {error}") from error
 
 

@@ -172,7 +172,7 @@ def from_receipts(frames: Sequence[Keyframe], receipts: Iterable[Receipt]) -> li
 
 def kind_of(reason: str) -> str:
     """A reason without its figures and names: what several refusals have in common."""
-    plain = re.sub(r"\([^)]*\)", "", one_line(reason))
+    plain = re.sub(r"'[^']*'", "…", re.sub(r"\([^)]*\)", "", one_line(reason)))
     plain = re.sub(r"\b[0-9a-f]{8,64}\b", "…", plain)
     plain = re.sub(r"\bv\d+\b", "v…", plain)
     plain = re.sub(r"(?<![\w])[-+]?\d[\d.,]*(?:e[-+]?\d+)?", "…", plain)
@@ -192,8 +192,11 @@ def kinds_of(steps: Iterable[Step]) -> list[Kind]:
     """Why contributions were refused, the most frequent first."""
     refused = [(kind_of(one.reason), one.peer) for step in steps for one in step.refused]
     counted = Counter(said for said, _ in refused)
+    peers: dict[str, set[str]] = {}
+    for said, peer in refused:
+        peers.setdefault(said, set()).add(peer)
     return [
-        Kind(said, count, tuple(sorted({peer for kind, peer in refused if kind == said})))
+        Kind(said, count, tuple(sorted(peers[said])))
         for said, count in sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))
     ]
 

@@ -7,6 +7,7 @@ rsync's own display differs between its flavours, so what has arrived is read fr
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -57,7 +58,8 @@ def _print(label: str, done: int | None, total: int, seconds: float) -> None:
 def folder_bytes(folder: Path) -> int:
     """Bytes of all files below ``folder``; files may come and go meanwhile."""
     total = 0
-    for path in folder.rglob("*"):
-        with contextlib.suppress(OSError):
-            total += path.lstat().st_size if path.is_file() else 0
+    for root, _, names in os.walk(folder):  # passes over a folder that vanishes, as rglob does not
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.lstat(f"{root}/{name}").st_size
     return total

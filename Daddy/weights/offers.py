@@ -99,7 +99,7 @@ def _read_pulse(folder: Path) -> Pulse | None:
             int(body["version"]),
             bool(body["left"]),
         )
-    except (FileNotFoundError, FileError, KeyError, TypeError, ValueError):
+    except (FileNotFoundError, FileError, KeyError, TypeError, ValueError, OverflowError):
         return None
 
 

@@ -64,6 +64,17 @@ def growth(axes: Axes, steps: Sequence[Step], colours: Colours) -> None:
     return None
 
 
+def _refused_by(steps: Sequence[Step], kinds: Sequence[Kind]) -> dict[tuple[str, str], list[int]]:
+    """Versions that refused a peer, by the sign of the kind of reason: its number, or a plus."""
+    signs = {kind.said: str(number) for number, kind in enumerate(kinds[:MOST_KINDS], 1)}
+    found: dict[tuple[str, str], list[int]] = {}
+    for step in steps:
+        for one in step.refused:
+            sign = signs.get(kind_of(one.reason), "+")
+            found.setdefault((one.peer, sign), []).append(step.version)
+    return found
+
+
 def counts(step: Step) -> bool:
     """Whether it tells who had how many steps: a laptop's receipts do not."""
     return bool(step.totals) or step.fleet_steps == 0
@@ -156,14 +167,11 @@ def refusals(
     axes.tick_params(axis="x", labelbottom=False, length=0)
     if not lanes:
         return _nothing(axes, "nothing was refused")
-    for number, kind in enumerate(kinds, 1):
-        for peer in kind.peers:
-            mine = [s.version for s in steps for o in s.refused
-                    if o.peer == peer and kind_of(o.reason) == kind.said]  # fmt: skip
-            colour, at = colours[_of(peer, colours)], [lanes.index(peer)] * len(mine)
-            axes.plot(mine, at, "o", color=colour, markersize=11, clip_on=False)
-            axes.plot(mine, at, color="white", marker=f"${number}$", markersize=5, linewidth=0,
-                      markeredgewidth=0.1, clip_on=False)  # fmt: skip
+    for (peer, sign), mine in _refused_by(steps, kinds).items():
+        colour, at = colours[_of(peer, colours)], [lanes.index(peer)] * len(mine)
+        axes.plot(mine, at, "o", color=colour, markersize=11, clip_on=False)
+        axes.plot(mine, at, color="white", marker=f"${sign}$", markersize=5, linewidth=0,
+                  markeredgewidth=0.1, clip_on=False)  # fmt: skip
     axes.set_yticks(range(len(lanes)), lanes)
     axes.set_ylim(len(lanes) - 0.4, -0.6)
     axes.set_xlabel(

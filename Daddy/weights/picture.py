@@ -43,7 +43,8 @@ def _figure(name: str, steps: Sequence[Step]) -> Figure:
     folded = fold(steps, MOST_BARS)
     growing = sum(panels.counts(step) for step in steps) > 1
     figured = any(part.norm is not None for step in steps for part in step.parts)
-    rows = [1.7] * growing + [2.2, 0.35 + 0.2 * len(lanes) + 0.13 * len(kinds)] + [1.7] * figured
+    told = min(len(kinds), panels.MOST_KINDS + 1)
+    rows = [1.7] * growing + [2.2, 0.35 + 0.2 * len(lanes) + 0.13 * told] + [1.7] * figured
     figure = plt.figure(figsize=(13, 0.8 + 0.45 * len(rows) + sum(rows)), dpi=110,
                         layout="constrained")  # fmt: skip
     grid = figure.add_gridspec(len(rows), 3, height_ratios=rows)

@@ -180,6 +180,12 @@ def plant(model: Model, name: str, config: Config, clock: Clock) -> SharedPaths:
     """
     shared, assists = shared_paths(config), tuple(config.training.assists)
     refuse_strange_card(model.card, assists, name)
+    if model.card.workload != config.training.workload:
+        raise WeightsError(
+            f"{name} holds weights of {model.card.workload!r}, the run is configured for "
+            f"{config.training.workload!r}",
+            f"set training.workload to {model.card.workload}, or take another file",
+        )
     data = encode(model.state)
     _refuse_begun(config, shared, sha256_hex(data))
     store, schema = Store(shared), schema_of_bytes(data)

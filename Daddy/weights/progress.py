@@ -68,6 +68,8 @@ class Progress:
     unmerged: dict[int, StateDict] = field(default_factory=dict)
     blobs: dict[int, str] = field(default_factory=dict)
     held_back: StateDict | None = None
+    contained: int = 0
+    """The last offer since the last rebase: the anchor is what own weights were then; 0: none."""
     before: Mapping[str, int] = field(default_factory=dict)
     inherited: Mapping[Key, str] = field(default_factory=dict)
 
@@ -84,7 +86,7 @@ class Progress:
         """Note that ``delta`` was offered when the weights were ``own``."""
         self.sequence += 1
         self.unmerged[self.sequence], self.blobs[self.sequence] = delta, blob
-        self.anchor = own
+        self.anchor, self.contained = own, self.sequence
 
     def count(self, env_steps: int, optimizer_steps: int) -> None:
         """Note the totals up to which steps have been offered."""
@@ -103,7 +105,7 @@ class Progress:
         late = [delta for n, delta in self.unmerged.items() if self._fault(fate, n) == "late"]
         kept = {n: delta for n, delta in self.unmerged.items() if n > fate.judged}
         self.unmerged, self.blobs = kept, {n: self.blobs[n] for n in kept}
-        self.base, self.held_back, self.inherited = base, None, {}
+        self.base, self.held_back, self.inherited, self.contained = base, None, {}, 0
         self.anchor = base.weights if self.absolute else add(base.weights, *kept.values())
         if bad:
             self.drop_all()
@@ -123,7 +125,7 @@ class Progress:
     def drop_all(self) -> None:
         """Forget everything on top of the base."""
         self.unmerged, self.blobs, self.anchor = {}, {}, self.base.weights
-        self.held_back = None
+        self.held_back, self.contained = None, 0
 
     @staticmethod
     def _fault(fate: Fate, number: int) -> str:

@@ -42,6 +42,7 @@ class Note:
     optimizer_steps: int
     held_back: str = ""
     """Hash of what was not taken of the last adoption, as a blob; "" where all was."""
+    contained: int = 0
     before: Mapping[str, int] = field(default_factory=dict)
     inherited: Mapping[Key, str] = field(default_factory=dict)
 
@@ -71,6 +72,7 @@ class Note:
             "counted_steps": self.counted_steps,
             "optimizer_steps": self.optimizer_steps,
             "held_back": self.held_back,
+            "contained": self.contained,
             "before": [[name, last] for name, last in self.before.items()],
             "inherited": [[*key, sha] for key, sha in self.inherited.items()],
         }, sort_keys=True).encode()  # fmt: skip
@@ -88,6 +90,7 @@ def take_note(store: Store, progress: Progress, run_id: str, incarnation: str) -
         counted_steps=progress.counted_steps,
         optimizer_steps=progress.optimizer_steps,
         held_back=_keep(store, progress.held_back),
+        contained=progress.contained,
         before=progress.before,
         inherited=progress.inherited,
     )
@@ -117,6 +120,7 @@ def read_note(data: bytes) -> Note | None:
             counted_steps=int(body["counted_steps"]),
             optimizer_steps=int(body["optimizer_steps"]),
             held_back=str(body.get("held_back", "")),
+            contained=int(body.get("contained", 0)),
             before={str(name): int(last) for name, last in body.get("before", [])},
             inherited={(str(a), int(n)): str(sha) for a, n, sha in body.get("inherited", [])},
         )
@@ -166,12 +170,12 @@ def _contained(
     offered: Mapping[Key, StateDict], beside: list[StateDict], note: Note, *, absolute: bool
 ) -> list[StateDict]:
     """What the anchor consists of on top of its version: all offers and what was held back or,
-    where each offer is absolute, the last one, which holds the rest.
+    where each offer is absolute, the last one since the last rebase, which holds the rest.
     """
-    if not absolute or not offered:
+    if not absolute:
         return [*offered.values(), *beside]
-    own = [key for key in offered if key[0] == note.incarnation]
-    return [offered[max(own or offered)]]
+    last = (note.incarnation, note.contained)
+    return [offered[last]] if last in offered else beside
 
 
 def _why_not(store: Store, newest: Version, note: Note, peer: str, max_staleness: int) -> str:

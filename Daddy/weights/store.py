@@ -234,6 +234,9 @@ class Store:
             accepts=accepts,
         )
         self.durable.create(self.paths.wan / name, data, "keyframe", mode=0o444)
+        offered = self.keyframe()
+        if offered and offered.run_id == card.run_id and offered.version > number:
+            return  # whoever was faster meanwhile has served a newer one
         self.durable.replace(self.paths.wan / "HEAD.json", frame.to_bytes(), "wan-head")
         for old in sorted(self.paths.wan.glob("kf-*.st"))[:-KEEP_KEYFRAMES]:
             old.unlink(missing_ok=True)

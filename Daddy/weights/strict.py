@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
@@ -112,8 +112,11 @@ def _whole(name: str, value: Any) -> int:
     return value
 
 
+_MOST = sys.float_info.max
+
+
 def _number(name: str, value: Any) -> float:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not math.isfinite(value):
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) <= _MOST:
         raise ValueError(f"{name} is no finite number")
     return float(value)
 

@@ -26,6 +26,7 @@ from Daddy.weights.manifest import Contribution, Keyframe, parse
 from Daddy.weights.meter import shown
 from Daddy.weights.route import Route, cheapest, plain
 from Daddy.weights.strict import LIMIT
+from Daddy.weights.wire import LIMIT as STATE_LIMIT
 
 KEEP_KEYFRAMES = 3
 BEGUN = "BEGUN.json"
@@ -68,7 +69,14 @@ def remote_frame(carrier: Carrier, local: Path) -> Keyframe:
             f"{carrier.login} offers no version in {carrier.folder} yet",
             "has a learner started there? is SYNC_REMOTE_DIR the run's shared_weights folder?",
         )
+    if not _believable(frame):
+        raise WeightsError(f"{carrier.login} promises files of absurd sizes", "ask the run's owner")
     return frame
+
+
+def _believable(frame: Keyframe) -> bool:
+    """Whether a policy can be of the sizes that a head tells: they become limits and buffers."""
+    return all(0 < size <= STATE_LIMIT for size in (frame.size, *(p.size for p in frame.parts)))
 
 
 def local_frame(local: Path) -> Keyframe | None:
@@ -95,6 +103,7 @@ def _finish_begun(
     with shown(f"finishing v{begun.version}", route.size, clock, local / "incoming"):
         found = bring(carrier, local, begun, route, here)
     if not found:
+        (local / "incoming" / BEGUN).unlink(missing_ok=True)
         return here
     _point_at(local, begun, here)
     return begun
@@ -102,9 +111,10 @@ def _finish_begun(
 
 def _begun(local: Path) -> Keyframe | None:
     try:
-        return read_frame(local / "incoming" / BEGUN)
+        begun = read_frame(local / "incoming" / BEGUN)
     except WeightsError:
         return None
+    return begun if begun is not None and _believable(begun) else None
 
 
 def _pull_version(
@@ -114,19 +124,23 @@ def _pull_version(
         return Pulled(here, new=False)
     if here is not None and here.run_id == frame.run_id and frame.version < here.version:
         return Pulled(here, new=False, remark=f"the cluster's head shows v{frame.version} again")
-    for plainly in (False, True, True):  # the last for a stale leftover of an interrupted transfer
-        held = here.sha256 if here is not None else ""
+    held, plainly = here.sha256 if here is not None else "", False
+    for _ in range(3):  # the last for a stale leftover of an interrupted transfer
         route = plain(frame, "frames did not verify") if plainly else cheapest(frame, held)
         write_atomic(local / "incoming" / BEGUN, frame.to_bytes())
         with shown(f"pulling v{frame.version}", route.size, clock, local / "incoming"):
             found = bring(carrier, local, frame, route, here)
         if found is None:
-            frame = remote_frame(carrier, local)  # it was cleaned away while we looked
+            before, frame = frame, remote_frame(carrier, local)
+            plainly = frame.name == before.name  # else it was cleaned away while we looked
         elif found:
             _point_at(local, frame, here)
             return Pulled(frame, new=True, route=route)
+        else:
+            plainly = True
     raise WeightsError(
-        f"v{frame.version} arrived damaged twice", "what is here is kept; pull again in a minute"
+        f"v{frame.version} arrived damaged, or not at all, three times",
+        "what is here is kept; pull again in a minute",
     )
 
 

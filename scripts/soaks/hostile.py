@@ -41,6 +41,12 @@ def touching(path: Path) -> bytes:
     return f"cposix\nsystem\n(S'touch {path}'\ntR.".encode()
 
 
+def _endless(size: int) -> bytes:
+    """A header whose shape is a number that Python's JSON reads as infinity; of a usual size."""
+    header = b'{"w":{"dtype":"F32","shape":[1e400],"data_offsets":[0,4]}}'
+    return len(header).to_bytes(8, "little") + header + bytes(size - len(header) - 8)
+
+
 class Forge:
     """Makes attacks against the run whose newest version a laptop has pulled."""
 
@@ -61,6 +67,7 @@ class Forge:
             self._attack("a tensor that climbs", "bad00005", encode(named, half=True)),
             self._climbing("a file that climbs", "bad00006", fair),
             self._attack("a pickle", "bad00007", bad),
+            self._attack("a shape without end", "bad0000b", _endless(len(fair))),
             Attack("a pickle as record", "bad00008", {f"bad00008-000001-{'0' * 12}.json": bad}),
             self._attack("a whole run's steps", "bad00009", fair, env_steps=1 << 40),
             self._attack("a slot's name", "bad0000a", fair, peer="slot-0"),

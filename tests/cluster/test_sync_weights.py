@@ -236,7 +236,7 @@ def test_a_version_that_arrives_damaged_never_becomes_visible(home):
         path.write_bytes(path.read_bytes()[:-1] + b"!")
     done = home.sync("pull")
     assert done.returncode == 6
-    assert "damaged twice" in done.stderr
+    assert "arrived damaged" in done.stderr
     assert newest_verified(home.local).version == 0
 
 

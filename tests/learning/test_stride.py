@@ -157,3 +157,34 @@ def test_how_far_it_went_is_written_down(tmp_path):
     _, told = notebook.states("adopted")[-1]
     assert told["share"] == session.metrics["adoption_share"]
     assert told["kl"] == pytest.approx(session.metrics["adoption_kl"], abs=1e-6)
+
+
+def test_a_divergence_that_is_no_number_is_not_written_and_ends_nothing(tmp_path):
+    notebook = Notebook()
+    session = played(tmp_path, float("nan"), events=notebook)
+    adopt_newer(session)
+    _, told = notebook.states("adopted")[-1]
+    assert "kl" not in told
+    assert told["share"] == stride.SHARES[-1]
+
+
+def test_a_fit_that_is_no_number_leaves_the_critic_as_it_was(tmp_path):
+    session = played(tmp_path, 0.0)
+    policy = session.parts.policy
+    before = policy.critic.weight.detach().clone()
+    stride.fit_critic(policy, torch.full((8, 64), float("nan")), torch.zeros(8))
+    assert torch.equal(policy.critic.weight, before)
+
+
+def test_a_successor_that_begins_elsewhere_begins_with_small_steps(tmp_path):
+    session = played(tmp_path, 0.0)
+    checkpoint(session)
+
+    class Elsewhere(NoExchange):
+        def begin(self, initial, resumed):
+            return OwnWeights(3, {n: one + 0.1 for n, one in initial().items()}, "newest")
+
+    again = begin(cartpole_parts(tmp_path, place=Place(term=2), exchange=Elsewhere()))
+    assert again.learner.cold > 0
+    same = begin(cartpole_parts(tmp_path, place=Place(term=3)))
+    assert same.learner.cold == 0

@@ -30,6 +30,12 @@ from tests.weights.lineage_run import LineageRun
 HELPED = ("money", "flash")
 
 
+@pytest.fixture(autouse=True)
+def cartpole(monkeypatch):
+    """What the runs of these tests are configured for."""
+    monkeypatch.setenv("DADDY_TRAINING__WORKLOAD", "cartpole")
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     """A run of which a laptop has a part, and which a laptop has pulled."""
@@ -204,10 +210,15 @@ def test_another_policy_cannot_go_on_with_it(file, tmp_path):
 # -- assists
 
 
+GAME = {"workload": "pokemon_red"}
+
+
 @pytest.fixture
-def helped(tmp_path):
-    """A file of weights that were learnt with scripted helps."""
-    peer = begin(tmp_path / "helped" / "shared_weights", "slot-0", ToldClock(), assists=HELPED)
+def helped(tmp_path, monkeypatch):
+    """A file of weights that were learnt with scripted helps, and a run of the game."""
+    monkeypatch.setenv("DADDY_TRAINING__WORKLOAD", "pokemon_red")
+    shared = tmp_path / "helped" / "shared_weights"
+    peer = begin(shared, "slot-0", ToldClock(), assists=HELPED, **GAME)
     peer.learn(1)
     peer.publish()
     path = tmp_path / "helped.safetensors"
@@ -238,8 +249,8 @@ def test_a_run_with_these_or_more_takes_them_and_is_marked_with_all_of_its_own(
     store = Store(SharedPaths(shared))
     assert set(store.card().assists) == set(store.version(0).assists) == names
     with pytest.raises(WeightsError, match="this learner has none"):
-        begin(shared, "slot-0", ToldClock())
-    assert begin(shared, "slot-0", ToldClock(), assists=tuple(names)).version == 0
+        begin(shared, "slot-0", ToldClock(), **GAME)
+    assert begin(shared, "slot-0", ToldClock(), assists=tuple(names), **GAME).version == 0
 
 
 # -- files that are not what they say
@@ -301,7 +312,7 @@ def test_what_is_no_plain_file_is_not_opened(file, tmp_path, capsys, kind):
 
 def test_a_learner_that_is_faster_keeps_the_run_its_own(file, tmp_path):
     """Between our look and our commit a learner gives the run its first weights."""
-    config = load(overrides={"run_dir": str(tmp_path / "new")})
+    config = load(overrides={"run_dir": str(tmp_path / "new"), "training.workload": "cartpole"})
     shared = tmp_path / "new" / "shared_weights"
 
     class Late(ToldClock):
@@ -313,3 +324,13 @@ def test_a_learner_that_is_faster_keeps_the_run_its_own(file, tmp_path):
         plant(read_model(file), "it", config, Late())
     assert close(newest_state(shared)[1], make_state(3), 0.0)
     assert not (shared / "ORIGIN.json").exists()
+
+
+def test_weights_of_another_workload_are_refused_before_anything_is_made(
+    file, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("DADDY_TRAINING__WORKLOAD", "pokemon_red")
+    typed = ["import", str(file), "--run-dir", str(tmp_path / "new")]
+    assert run_entry(model.main, typed) == ExitCode.WEIGHTS
+    assert "set training.workload to cartpole" in capsys.readouterr().err
+    assert not (tmp_path / "new" / "shared_weights").exists()

@@ -161,3 +161,26 @@ def test_an_adoption_counts_although_nothing_can_be_written_afterwards(tmp_path,
     one.exchange._load_newest = then_full
     assert one.adopt() == 1
     assert close(one.weights, shifted(start, 2.0))
+
+
+def test_under_polyak_an_offer_from_before_the_last_rebase_is_no_part_of_the_anchor(
+    tmp_path, clock
+):
+    """It waits for its verdict, on a base that was left: a successor must not subtract it."""
+    one, other, third = (begin(tmp_path, f"slot-{k}", clock, rule="polyak") for k in range(3))
+    one.shift(1.0)
+    one.publish()
+    (blob,) = one.exchange._at.blobs.values()
+    SharedPaths(tmp_path).blob(blob).rename(tmp_path / "unseen")
+    for peer in (other, third):
+        peer.shift(0.5)
+        peer.publish()
+    clock.pass_by(10)
+    other.adopt()
+    assert one.adopt() is not None
+    assert one.exchange._at.unmerged
+    one.shift(0.5)
+    anchor = one.exchange._at.anchor
+    note = one.exchange.bookkeeping()
+    again = begin(tmp_path, "slot-0", clock, rule="polyak", resumed=note, own=dict(one.weights))
+    assert close(again.exchange._at.anchor, anchor)

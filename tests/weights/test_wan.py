@@ -202,7 +202,7 @@ def test_when_nothing_verifies_what_was_here_stays(run):
     run.advance()
     for path in (run.root / "wan").glob("*-00000001-*"):
         damage(path)
-    with pytest.raises(WeightsError, match="damaged twice"):
+    with pytest.raises(WeightsError, match="damaged, or not at all"):
         pull(run.carrier, run.local, SystemClock())
     assert newest_verified(run.local).version == 0
 
@@ -344,3 +344,52 @@ def test_a_damaged_note_of_what_was_begun_is_no_trouble(thin):
     break_off(thin)
     (thin.local / "incoming" / BEGUN).write_bytes(b"{")
     assert thin.pull().new
+
+
+@pytest.mark.parametrize("size", [0, (1 << 30) + 1, (1 << 53) - 1])
+@pytest.mark.parametrize("whose", ["frame", "part"])
+def test_a_head_of_absurd_sizes_is_refused_and_leaves_no_trap(run, size, whose):
+    head = run.root / "wan" / "HEAD.json"
+    good = head.read_bytes()
+    body = json.loads(good)
+    (body if whose == "frame" else body["parts"][0])["size"] = size
+    head.write_bytes(json.dumps(body).encode())
+    with pytest.raises(WeightsError, match="absurd"):
+        run.pull()
+    head.write_bytes(good)
+    assert run.pull().new
+
+
+def test_a_note_of_absurd_sizes_is_passed_over(thin):
+    break_off(thin)
+    path = thin.local / "incoming" / BEGUN
+    body = json.loads(path.read_bytes())
+    path.write_bytes(json.dumps({**body, "size": (1 << 53) - 1}).encode())
+    thin.advance()
+    assert thin.pull().frame.version == 1
+
+
+def test_whoever_serves_slowly_does_not_turn_the_head_back(run):
+    run.advance(2)
+    old = run.store.version(1)
+    serve(run.store, 1, encode(decode(run.store.get_blob(old.state)), half=True))
+    assert run.store.keyframe().version == 2
+    assert run.pull().frame.version == 2
+
+
+def test_a_frame_that_went_away_costs_a_second_look_and_no_plain_file(run):
+    run.pull()
+    run.advance()
+    run.carrier.frames()
+    real, gone = run.carrier.fetch, []
+
+    def fetch(name, into, size):
+        if size and not gone:
+            gone.append(name)
+            run.advance()
+            return False
+        return real(name, into, size)
+
+    run.carrier.fetch = fetch
+    assert run.pull().frame.version == 2
+    assert run.carrier.frames() == ["d.wire"]
