@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from math import isfinite
 
 from Daddy.core.paths import SharedPaths
-from Daddy.weights.codec import decode
 from Daddy.weights.polyak import StateDict, add, difference, norm
+from Daddy.weights.quantise import decode_delta
 from Daddy.weights.store import Store
 
 FEWEST = 3
@@ -32,9 +32,13 @@ class Cosines:
         """Note what the versions since the last look were made of."""
         store = Store(self.paths)
         for number in range(self.seen + 1, (store.newest() or 0) + 1):
-            inputs = store.version(number).inputs
+            record = store.version(number)
+            inputs = record.inputs
             if len(inputs) >= FEWEST:
-                deltas = [decode(store.get_blob(one.blob)) for one in inputs]
+                deltas = [
+                    decode_delta(store.get_blob(one.blob), one.form, record.schema)
+                    for one in inputs
+                ]
                 for one, value in zip(inputs, leave_one_out(deltas), strict=True):
                     self.by_peer.setdefault(one.peer, []).append(value)
             self.seen = number

@@ -9,7 +9,8 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_every_fault_of_the_table_has_a_test_of_that_name() -> None:
-    table = (ROOT / "docs" / "faults.md").read_text()
+    text = (ROOT / "docs" / "faults.md").read_text()
+    table = text.split("## Faults of the shared weights")[0]
     named = set(re.findall(r"`(test_\w+)`", table))
     found = {
         name
