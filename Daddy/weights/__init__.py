@@ -57,6 +57,7 @@ sync_settings  who and where the cluster is: command line, environment, remember
 ways        by which login, key and transport a pull and a push go
 fetching    one version by its route, decoded and verified (no torch)
 transfer    one pull, one push
+turns       one transfer at a time in a laptop's folder
 keys        a laptop's own three keys, made once
 authorized_lines  what each key may do at the other end (pure)
 first_look  what a person's own login finds there

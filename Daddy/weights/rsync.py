@@ -15,6 +15,7 @@ from pathlib import Path
 from Daddy.core import process
 from Daddy.core.errors import DaddyError, FileError, NetworkError
 from Daddy.weights.remote import Ssh, explain
+from Daddy.weights.strict import LIMIT
 
 FLAGS = ("--times", "--timeout=30")
 PARTIAL = (*FLAGS, "--ignore-existing", "--partial-dir=.part")
@@ -58,12 +59,12 @@ class RsyncCarrier:
 
     def fetch(self, name: str, into: Path, size: int) -> bool:
         into.mkdir(parents=True, exist_ok=True)
-        flags = PARTIAL if size else FLAGS
+        flags = (*(PARTIAL if size else FLAGS), f"--max-size={size or LIMIT}")
         return self._run([*flags, self._there(name), f"{into}/"], time_limit(size), missing_ok=True)
 
     def fetch_small(self, folder: str, into: Path) -> None:
         into.mkdir(parents=True, exist_ok=True)
-        flags = (*FLAGS, "--recursive", "--ignore-existing", "--max-size=64k")
+        flags = (*FLAGS, "--recursive", "--ignore-existing", f"--max-size={LIMIT}")
         self._run([*flags, self._there(f"{folder}/"), f"{into}/"], time_limit(0), missing_ok=True)
 
     def send(self, paths: Sequence[Path], folder: str) -> None:

@@ -35,6 +35,7 @@ from Daddy.weights.remote import HostKeyChangedError
 from Daddy.weights.setup import run_setup
 from Daddy.weights.stopping import Stopping
 from Daddy.weights.sync_settings import DEFAULT_LOCAL, Remote, find_remote
+from Daddy.weights.turns import turn
 from Daddy.weights.ways import Way, open_carrier, way_to_pull, way_to_push
 
 COMMANDS = ("pull", "push", "bidirectional", "status", "setup", "login")
@@ -72,7 +73,11 @@ class Sync:
     events: Callable[[Keyframe, str, dict[str, object]], None]
 
     def once(self, command: str) -> str:
-        """One exchange; says what happened."""
+        """One exchange, when no other is under way in this folder; says what happened."""
+        with turn(self.local, self.clock):
+            return self._exchange(command)
+
+    def _exchange(self, command: str) -> str:
         said = []
         if command in ("push", "bidirectional"):
             self.writer.prepare()

@@ -240,6 +240,16 @@ def test_a_version_that_arrives_damaged_never_becomes_visible(home):
     assert newest_verified(home.local).version == 0
 
 
+def test_a_head_of_absurd_size_never_crosses_the_line(home):
+    home.job()
+    home.sync("pull")
+    os.truncate(home.shared / "wan" / "HEAD.json", 50_000_000)
+    done = home.sync("pull")
+    assert done.returncode == 6
+    assert not [one for one in home.local.rglob("*") if one.stat().st_size > 1_000_000]
+    assert newest_verified(home.local).version == 0
+
+
 @pytest.mark.parametrize("transport", ["rsync", "sftp"])
 def test_a_policy_worth_compressing_comes_whole_and_then_in_steps(home, transport):
     import torch
