@@ -22,6 +22,7 @@ from Daddy.core.names import new_incarnation
 from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.wall import StopSignal
+from Daddy.errands import Errand, has_archive, open_archive
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
@@ -170,9 +171,34 @@ def _loop(visit: Visit, commentary: Commentary) -> Outcome:
         around = _surroundings(visit, commentary, Path(scratch))
         parts = assemble(visit.config, _task(visit.config), around, laptop.cores_for_us())
         try:
-            return train(parts) if visit.contribute else play(parts)
+            with _errand(visit, commentary):
+                return train(parts) if visit.contribute else play(parts)
         finally:
             parts.vector.close()
+
+
+@contextmanager
+def _errand(visit: Visit, commentary: Commentary) -> Iterator[None]:
+    """The run's milestones come here while we play, and ours go there if we contribute."""
+    if not has_archive(visit.config):
+        yield
+        return
+    from Daddy.courier import LOOK_S, Courier, Sender
+
+    def tell(data: Mapping[str, object]) -> None:
+        commentary.write("state", visit.limits.steps, data)
+
+    def say(text: str) -> None:
+        print(text, flush=True)
+
+    sender = Sender(visit.user_id, new_incarnation()) if visit.contribute else None
+    ours = open_archive(visit.config)
+    courier = Courier(visit.shared, *ours, sender, visit.clock, tell)
+    errand = Errand(courier.once, LOOK_S, visit.clock, say)
+    try:
+        yield
+    finally:
+        errand.close()
 
 
 def _task(config: Config) -> Task:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,7 @@ from Daddy.core.names import new_incarnation, new_token
 from Daddy.core.seat import PATIENCE_S, Seat, claim, resume
 from Daddy.core.settings import Config
 from Daddy.core.wall import StopSignal, Wall
+from Daddy.errands import Errand, has_archive, open_archive
 from Daddy.hardware.recommend import Facts, recommend
 from Daddy.learning.ahead import VectorAhead, beat_while_loading, read_ahead, undisturbed
 from Daddy.learning.attempt import AnyOf, Attempt, Told
@@ -127,6 +128,7 @@ def _learn(attempt: Attempt, seat: Seat, stopper: AnyOf, events: Told) -> Outcom
             clock=attempt.clock,
             boot=attempt.boot,
         )
+        closing.enter_context(_post(attempt, peer))
         parts = assemble(config, _task(config), around, ahead=ahead)
         closing.callback(parts.vector.close)
         closing.callback(parts.board.close)
@@ -191,6 +193,27 @@ def _exchange(
     shared = shared_paths(config)
     own = new_incarnation()
     return SharedExchange(shared, peer, own, settings, clock, events, term=term)
+
+
+@contextmanager
+def _post(attempt: Attempt, peer: str) -> Iterator[None]:
+    """Milestones go to the run's laptops and come from them, while we learn."""
+    config = attempt.config
+    if not (config.collaboration.enabled and has_archive(config)):
+        yield
+        return
+    from Daddy.postmaster import LOOK_S, Postmaster
+    from Daddy.weights.store import Store
+
+    say = partial(print, flush=True)
+    store, ours = Store(shared_paths(config)), open_archive(config)
+    postmaster = Postmaster(store, *ours, peer, attempt.clock, say)
+    errand = Errand(postmaster.once, LOOK_S, attempt.clock, say)
+    try:
+        yield
+    finally:
+        errand.close()
+        postmaster.leave()
 
 
 def _frames(attempt: Attempt, peer: str) -> NoFrames | FrameSender:

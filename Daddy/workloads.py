@@ -107,11 +107,12 @@ def _game_class(config: Config) -> Callable[..., PokemonRedEnv]:
     from Daddy.pokemon.archive.env import Access, ArchivedEnv
 
     job = read_job(os.environ)
-    access = Access(run_paths(config).archive, _rules(config), job.slot, job.release)
+    access = Access(run_paths(config).archive, archive_rules(config), job.slot, job.release)
     return partial(ArchivedEnv, access=access)
 
 
-def _rules(config: Config) -> Rules:
+def archive_rules(config: Config) -> Rules:
+    """The numbers that an archive's decisions follow, as configured."""
     from Daddy.pokemon.archive.rules import Rules
 
     chosen = config.archive

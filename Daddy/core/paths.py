@@ -228,6 +228,11 @@ class SharedPaths:
         return self.root / "lease"
 
     @property
+    def post(self) -> Path:
+        """Who of the jobs judges what laptops hand in beside weights."""
+        return self.root / "post"
+
+    @property
     def quarantine(self) -> Path:
         return self.root / "quarantine"
 

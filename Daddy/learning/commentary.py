@@ -7,7 +7,7 @@ contribution or a receipt is worth a line of its own.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -18,6 +18,7 @@ from Daddy.learning.ports import EventSink, FrameSink
 
 RECENT_EPISODES = 50
 RECENT_RATES = 5
+_OWN_MILESTONES = ("handed in", "accepted", "refused")
 
 
 class Commentary:
@@ -41,6 +42,7 @@ class Commentary:
         self._returns: deque[float] = deque(maxlen=RECENT_EPISODES)
         self._best: AgentReport | None = None
         self.versions: list[int] = []
+        self.milestones = Counter[str]()
         self.accepted = self.refused = self.episodes = self.step = 0
 
     # -- the event sink
@@ -74,6 +76,8 @@ class Commentary:
             self._say(str(data["said"]))
         elif state == "receipt":
             self._take_receipt(data)
+        elif state == "milestone":
+            self._take_milestone(data)
         elif state == "resumed":
             self._take_resumed(data)
 
@@ -93,6 +97,13 @@ class Commentary:
             self._say(f"{what} was accepted into version {data.get('version')} (share {share:.0%})")
         else:
             self._say(f"{what} was refused: {data.get('reason')}")
+
+    def _take_milestone(self, data: Mapping[str, object]) -> None:
+        """One that travels: played again here, handed in, accepted or refused."""
+        what, names = str(data["what"]), data.get("milestones")
+        self.milestones[what] += 1
+        about = f"{len(names)} milestones" if isinstance(names, list) else str(data.get("reason"))
+        self._say(f"milestone {what}: {about}")
 
     # -- the frame sink
 
@@ -133,6 +144,9 @@ class Commentary:
             text += f", {distinct} version{'s' * (distinct > 1)}, last {self.versions[-1]}"
         if self.accepted or self.refused:
             text += f", contributions accepted {self.accepted}, refused {self.refused}"
+        if self.milestones["handed in"]:
+            told = ", ".join(f"{what} {self.milestones[what]}" for what in _OWN_MILESTONES)
+            text += f", milestones {told}"
         return text
 
     def _say_sometimes(self) -> None:

@@ -263,6 +263,18 @@ class Receipt(Written):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class ParcelReceipt(Written):
+    """What became of something else that a laptop handed in (``parcels``); ``sha256`` is its."""
+
+    peer: str
+    incarnation: str
+    sequence: int
+    sha256: str
+    accepted: bool
+    reason: str
+
+
 def parse(kind: type[Record], data: bytes, name: str) -> Record:
     """The record in ``data``; WeightsError naming ``name`` and the fault when it is not one."""
     try:

@@ -52,7 +52,8 @@ class Sweeper:
             self._drop_blobs(number, needed)
         self._drop_terms()
         for box in _folders(self._store.paths.receipts):
-            _keep_newest(box.glob("*.json"), KEEP_RECEIPTS)
+            for form in ("????????-??????.json", "claim-*.json"):
+                _keep_newest(box.glob(form), KEEP_RECEIPTS)
         for evidence in _folders(self._store.paths.quarantine):
             _keep_newest(evidence.iterdir(), KEEP_EVIDENCE)
         if self._watch.still_s("sweep", self._sweeps) >= SWEEP_S:

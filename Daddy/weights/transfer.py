@@ -24,6 +24,7 @@ from Daddy.weights.fetching import bring
 from Daddy.weights.local import PREVIOUS, read_frame, read_version
 from Daddy.weights.manifest import Contribution, Keyframe, parse
 from Daddy.weights.meter import shown
+from Daddy.weights.parcels import CLAIMS, MOST_SENT, make_room, parcels_in
 from Daddy.weights.route import Route, cheapest, plain
 from Daddy.weights.strict import LIMIT
 from Daddy.weights.wire import LIMIT as STATE_LIMIT
@@ -44,7 +45,7 @@ class Pulled:
 
 
 def pull(carrier: Carrier, local: Path, clock: Clock) -> Pulled:
-    """Bring the newest version and our receipts here.
+    """Bring the newest version, the milestones shown with it and our receipts here.
 
     NetworkError when the cluster cannot be reached; WeightsError when it offers no version yet or
     what arrived does not verify (the version that was here stays).
@@ -52,6 +53,9 @@ def pull(carrier: Carrier, local: Path, clock: Clock) -> Pulled:
     frame = remote_frame(carrier, local)
     here = _finish_begun(carrier, local, frame, local_frame(local), clock)
     found = _pull_version(carrier, local, frame, here, clock)
+    if found.new or not (local / "wan" / CLAIMS).exists():
+        make_room(local)
+        carrier.fetch_small(f"wan/{CLAIMS}", local / "wan" / CLAIMS)
     for peer in contributors(local):
         carrier.fetch_small(f"receipts/{peer}", local / "receipts" / peer)
     return found
@@ -176,9 +180,10 @@ def waiting(local: Path) -> list[Path]:
 
 
 def push(carrier: Carrier, local: Path, clock: Clock) -> int:
-    """Hand in every complete contribution of the outbox; returns how many."""
+    """Hand in every complete contribution and parcel of the outbox; returns how many."""
     sent = 0
     for peer in contributors(local):
+        sent += _push_parcels(carrier, local, peer)
         pairs = [path for path in sorted((local / "outbox" / peer).glob("*.json")) if _whole(path)]
         if pairs:
             _push_box(carrier, peer, pairs, clock)
@@ -197,6 +202,22 @@ def _push_box(carrier: Carrier, peer: str, records: Sequence[Path], clock: Clock
         keep.mkdir(exist_ok=True)
         record.replace(keep / record.name)
         record.with_suffix(".st").unlink(missing_ok=True)
+
+
+def _push_parcels(carrier: Carrier, local: Path, peer: str) -> int:
+    """They are small and need no record beside them; the last that were sent are kept."""
+    outbox = local / "outbox" / peer
+    paths = [path for path in parcels_in(outbox) if path.stat().st_size]
+    if not paths:
+        return 0
+    carrier.send(paths, f"inbox/{peer}")
+    (outbox / "sent").mkdir(exist_ok=True)
+    for path in paths:
+        path.replace(outbox / "sent" / path.name)
+    old = sorted(parcels_in(outbox / "sent"), key=lambda path: path.stat().st_mtime)
+    for path in old[:-MOST_SENT]:
+        path.unlink(missing_ok=True)
+    return len(paths)
 
 
 def _whole(record: Path) -> bool:

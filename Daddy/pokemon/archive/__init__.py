@@ -8,6 +8,8 @@ record     a state with its provenance as bytes
 store      door to the files
 journey    one environment's way from state to state
 env        the environment that keeps and loads states
-claims     a milestone as (parent state, input log): how it travels between machines
+claims     a milestone as (parent claim, input log): how it travels between machines
+book       the claims beside an archive's states
+post       which claims travel, either way
 replay     the killable child that plays a claim again, and what it says
 """

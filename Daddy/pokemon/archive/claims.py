@@ -1,18 +1,19 @@
-"""Pure: a milestone as it travels between machines: a parent state and the keys pressed since.
+"""Pure: a milestone as it travels between machines: a parent claim and the keys pressed since.
 
 A save state is a program and is never taken from another user or device; a claim is data: a hash,
-a list of buttons, names. Owns its format and its bounds.
+a list of buttons, names. Owns its format and its bounds, and how a line of claims becomes one.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+import hashlib
 import json
 import re
 import zlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from Daddy.core.errors import FileError
@@ -32,8 +33,9 @@ _MOST_WORDS = 400
 class Claim:
     """`inputs`, an action each byte, lead from `parent` to a moment that holds `held`.
 
-    `parent` is the hash of a state in the archive of whoever plays it again, or "": then `start` is
-    {"seed": n}, or the state of the random generator that the episode began with.
+    `parent` is the `ident` of the claim to go on from, or "": then `start` is {"seed": n}, or the
+    state of the random generator that the episode began with. No state has the same bytes on two
+    machines, for it tells who reached it; a claim has.
     """
 
     parent: str
@@ -44,7 +46,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Log:
-    """What was pressed since a state. Beyond MOST_INPUTS it is no longer kept."""
+    """What was pressed since a claim, or the start. Beyond MOST_INPUTS it is no longer kept."""
 
     parent: str
     start: Mapping[str, Any] = field(default_factory=dict)
@@ -61,15 +63,52 @@ class Log:
         """That these milestones are held now."""
         return Claim(self.parent, self.start, bytes(self.inputs), frozenset(held))
 
+    def to_facts(self) -> dict[str, Any]:
+        """JSON that `log_from` reads."""
+        return {"parent": self.parent, "start": dict(self.start), "inputs": _packed(self.inputs)}
+
+
+def log_from(facts: object) -> Log | None:
+    """The log that a saved environment had; None where it had none that can be used."""
+    try:
+        told = dict(facts)  # type: ignore[call-overload]
+        parent = _matching(told["parent"], _HASH)
+        return Log(parent, _start(told["start"]), bytearray(_inputs(told["inputs"])))
+    except (ValueError, KeyError, TypeError, binascii.Error, zlib.error):
+        return None
+
+
+def ident(claim: Claim) -> str:
+    """The hash that names a claim: equal on every machine."""
+    return hashlib.sha256(to_bytes(claim)).hexdigest()
+
+
+def joined(claim: Claim, find: Callable[[str], Claim | None], known: Container[str]) -> Claim:
+    """The claim with its ancestors' keys before its own, back to one that is `known` or the start.
+
+    FileError when an ancestor cannot be found, or all of it is too long to be played again.
+    """
+    while claim.parent and claim.parent not in known:
+        before = find(claim.parent)
+        if before is None:
+            raise FileError(
+                f"its parent {claim.parent[:12]} is not known here", "claim from a newer state"
+            )
+        inputs = before.inputs + claim.inputs
+        if len(inputs) > MOST_INPUTS:
+            raise FileError(f"from what is known it takes over {MOST_INPUTS} inputs", "it is late")
+        claim = replace(claim, parent=before.parent, start=before.start, inputs=inputs)
+    return claim
+
 
 def to_bytes(claim: Claim) -> bytes:
-    """One JSON object."""
+    """One JSON object; equal claims have equal bytes."""
     return json.dumps(
         {
             "format": FORMAT,
             "parent": claim.parent,
             "start": dict(claim.start),
-            "inputs": base64.b64encode(zlib.compress(claim.inputs, 9)).decode(),
+            "inputs": _packed(claim.inputs),
             "held": sorted(claim.held),
         },
         sort_keys=True,
@@ -92,6 +131,10 @@ def from_bytes(data: bytes) -> Claim:
         )
     except (ValueError, KeyError, TypeError, RecursionError, binascii.Error, zlib.error) as error:
         raise FileError(f"this claim cannot be read: {error!r}", "it is refused") from error
+
+
+def _packed(inputs: bytes | bytearray) -> str:
+    return base64.b64encode(zlib.compress(inputs, 9)).decode()
 
 
 def _matching(value: object, pattern: re.Pattern[str]) -> str:

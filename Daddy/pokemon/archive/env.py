@@ -17,6 +17,7 @@ import numpy as np
 from Daddy.core.errors import FileError, RomError
 from Daddy.pokemon import story
 from Daddy.pokemon.archive import claims, decisions, journey, keys
+from Daddy.pokemon.archive.book import Book
 from Daddy.pokemon.archive.decisions import Choice, Verdict
 from Daddy.pokemon.archive.names import Mark
 from Daddy.pokemon.archive.record import Kin, Provenance
@@ -54,6 +55,7 @@ class ArchivedEnv(PokemonRedEnv):
         self._access, self._rules = access, access.rules
         self._kin = Kin(self.rom.sha1, PYBOY_VERSION, self.assists)
         self._archive = shared(access.root, self._kin, access.rules)
+        self._book = Book(self._archive.folder)
         self._journey = journey.Journey()
         self._log: claims.Log | None = None
         self._loads = 0
@@ -115,8 +117,6 @@ class ArchivedEnv(PokemonRedEnv):
             return reason
         self._journey = self._journey.arrived(held, kept)
         self._passed = {keys.ident(held)}
-        if kept:
-            self._log = claims.Log(kept)
         return reason
 
     def _pass(self, key: str) -> None:
@@ -140,12 +140,16 @@ class ArchivedEnv(PokemonRedEnv):
         if not verdict.keep:
             return "", verdict.reason
         try:
-            return self._put(held), verdict.reason
+            kept, claim = self._put(held)
         except OSError as error:
             return "", f"the state could not be kept: {error}"
+        self._log = claims.Log(claim) if claim else None
+        return kept, verdict.reason
 
-    def _put(self, held: frozenset[str]) -> str:
+    def _put(self, held: frozenset[str]) -> tuple[str, str]:
+        """(hash of the state, hash of the claim that leads to it, "" without one). OSError."""
         now = self._journey
+        claim = None if self._log is None else self._log.claim(held)
         provenance = Provenance(
             held=tuple(sorted(held)),
             parent=now.parent,
@@ -158,9 +162,13 @@ class ArchivedEnv(PokemonRedEnv):
             pyboy=self._kin.pyboy,
             assists=self.assists,
             hp=self.progress.hp,
+            claim="" if claim is None else claims.ident(claim),
         )
         self.journal = {}
-        return self._archive.put(provenance, super().save_state()).sha256
+        kept = self._archive.put(provenance, super().save_state()).sha256
+        if claim is not None:
+            self._book.write(claim, kept)
+        return kept, provenance.claim
 
     # -- what is loaded
 
@@ -199,7 +207,7 @@ class ArchivedEnv(PokemonRedEnv):
                 self._loads += 1
                 held = keys.moment(frozenset(provenance.held), self._keys())
                 self._journey = self._journey.loaded(held, entry.sha256)
-                self._log = claims.Log(entry.sha256)
+                self._log = claims.Log(provenance.claim) if provenance.claim else None
                 self._passed.clear()
                 self._pass(entry.key)
                 return observation, choice.reason
@@ -225,19 +233,21 @@ class ArchivedEnv(PokemonRedEnv):
     # -- what travels
 
     def claim(self) -> claims.Claim | None:
-        """How this moment was reached from the last state, for another machine to play again."""
+        """How this moment was reached from the last claim, for another machine to play again."""
         return None if self._log is None else self._log.claim(self._journey.held)
 
     def save_state(self) -> bytes:
-        """As `PokemonRedEnv.save_state`, with the journey."""
-        self.journal = self._journey.to_facts()
+        """As `PokemonRedEnv.save_state`, with the journey and what was pressed on it."""
+        pressed = {} if self._log is None else {"log": self._log.to_facts()}
+        self.journal = {**self._journey.to_facts(), **pressed}
         return super().save_state()
 
     def load_state(self, data: bytes) -> Observation:
         """As `PokemonRedEnv.load_state`; a state saved without an archive begins a new journey."""
         observation = super().load_state(data)
-        self._journey = journey.from_facts(self.journal)
-        self._log = None
+        facts = dict(self.journal)
+        self._log = claims.log_from(facts.pop("log", None))
+        self._journey = journey.from_facts(facts)
         return observation
 
     def telemetry(self) -> tuple[float, ...]:

@@ -33,7 +33,8 @@ class Provenance:
     `parent`: hash of the state it was reached from, "" from the start of the game. `step`: steps
     its environment had lived. `origin`: "played", or the claim that was played again. `slot` is
     None for a learner started by hand. `hp`: of the whole party, added up. `assists`: those in use
-    then, and so its parents' too.
+    then, and so its parents' too. `claim`: the one that leads here (`claims.ident`), "" where none
+    does: of before there were any, or reached from such a state.
     """
 
     held: tuple[str, ...]
@@ -47,6 +48,7 @@ class Provenance:
     pyboy: str
     assists: tuple[str, ...] = ()
     hp: int = 0
+    claim: str = ""
 
     @property
     def rank(self) -> int:
@@ -106,6 +108,8 @@ def _provenance(facts: Mapping[str, Any]) -> Provenance:
     for name in ("slot", "step", "seed"):
         if not isinstance(fields[name], int | None):
             raise TypeError(f"{name} is {fields[name]!r}")
+    if not isinstance(fields.get("claim", ""), str):
+        raise TypeError(f"claim is {fields['claim']!r}")
     if not isinstance(fields.get("hp", 0), int):
         raise TypeError(f"hp is {fields['hp']!r}")
     return Provenance(**fields)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import resource
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +23,7 @@ from Daddy.core.errors import DaddyError, FileError
 from Daddy.core.files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.process import Completed, ProcessTimeoutError, run
 from Daddy.pokemon.archive import claims, decisions, keys
+from Daddy.pokemon.archive.book import Book
 from Daddy.pokemon.archive.claims import Claim
 from Daddy.pokemon.archive.names import Entry
 from Daddy.pokemon.archive.record import STATE_LIMIT, Provenance
@@ -39,13 +41,30 @@ _CHILD: Final = "Daddy.pokemon.archive.replay"
 class Game:
     """The game to play again in, and the bound.
 
-    `options` are those of `PokemonRedEnv` that say which game and where it begins (JSON). `seconds`
-    is the longest time of one try; 0 goes by the log's length.
+    `options` are those of `PokemonRedEnv` that say which game and where it begins (JSON). A try
+    gets the time that its log's length asks for, and `seconds` at most (0: no such bound).
     """
 
     rom: Path
     options: Mapping[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Begin:
+    """Where a log is played from: a state of the archive (hash, provenance, bytes), or the start of
+    the game (all empty), and the log (`claims.joined`).
+    """
+
+    claim: Claim
+    sha256: str = ""
+    provenance: Provenance | None = None
+    state: bytes = b""
+
+    @property
+    def held(self) -> frozenset[str]:
+        """What the state holds."""
+        return frozenset(self.provenance.held if self.provenance else ())
 
 
 @dataclass(frozen=True)
@@ -56,55 +75,74 @@ class Judgement:
     reason: str
 
 
-def judge(claim: Claim, archive: Archive, game: Game, author: str) -> Judgement:
+def judge(
+    claim: Claim,
+    archive: Archive,
+    game: Game,
+    author: str,
+    find: Callable[[str], Claim | None] | None = None,
+) -> Judgement:
     """Play `claim` again in a child and keep the state it reaches; never raises for a bad claim.
 
-    `author` names who made it. OSError when the archive's disk refuses.
+    `author` names who made it; `find` gives its ancestors, by default those in the archive's book.
+    OSError when the archive's disk refuses.
     """
+    book = Book(archive.folder)
     try:
-        parent = _parent(claim, archive)
+        begin = _from_here(claim, archive, book, find or book.find)
     except FileError as error:
-        return Judgement(None, f"its parent state cannot be used: {error.message}")
+        return Judgement(None, error.message)
     with tempfile.TemporaryDirectory(prefix="daddy-replay-") as folder:
-        begin, square = parent[1] if parent else b"", archive.rules.square
-        found = _play_again(claim, begin, game, square, Path(folder))
+        found = _play_again(begin, game, archive.rules.square, Path(folder))
     if isinstance(found, str):
         return Judgement(None, found)
     held, facts, state = found
-    before = frozenset(parent[0].held if parent else ())
-    held = keys.moment(before, held)
+    held = keys.moment(begin.held, held)
     if missing := sorted(keys.milestones(claim.held) - held):
         return Judgement(None, f"it does not reach {', '.join(missing[:5])}")
-    if keys.milestones(held) <= before:
+    if keys.milestones(held) <= begin.held:
         return Judgement(None, "it reaches nothing that its parent does not hold")
     verdict = decisions.worth_keeping(held, archive.look(), archive.rules)
     if not verdict.keep:
         return Judgement(None, verdict.reason)
-    whence = _provenance(claim, parent, held, facts, author)
-    return Judgement(archive.put(whence, state), "reached")
+    entry = archive.put(_provenance(claim, begin, held, facts, author), state)
+    book.write(claim, entry.sha256)
+    return Judgement(entry, "reached")
 
 
-def _parent(claim: Claim, archive: Archive) -> tuple[Provenance, bytes] | None:
-    """The state to begin from; None for the start of the game. FileError when there is none."""
-    if not claim.parent:
-        return None
-    for entry in archive.look().entries:
-        if entry.sha256 == claim.parent:
-            return archive.get(entry)
-    raise FileError(f"{claim.parent[:12]} is not in this archive", "claim from a newer state")
+def seconds_for(claim: Claim) -> float:
+    """The longest time that playing a log again takes anywhere."""
+    return _BOOT_S + len(claim.inputs) / _STEPS_PER_S
+
+
+def _from_here(
+    claim: Claim, archive: Archive, book: Book, find: Callable[[str], Claim | None]
+) -> Begin:
+    """The log from the last of the claim's ancestors whose state is here, or from the start.
+
+    FileError where it cannot be followed, or need not be.
+    """
+    here = {entry.sha256: entry for entry in archive.look().entries}
+    living = {ident: here[state] for ident, state in book.pairs() if state in here}
+    if claims.ident(claim) in living:
+        raise FileError("it is here already", "nothing is lost")
+    whole = claims.joined(claim, find, living)
+    if not whole.parent:
+        return Begin(whole)
+    return Begin(whole, living[whole.parent].sha256, *archive.get(living[whole.parent]))
 
 
 def _play_again(
-    claim: Claim, parent: bytes, game: Game, square: int, folder: Path
+    begin: Begin, game: Game, square: int, folder: Path
 ) -> tuple[frozenset[str], Mapping[str, Any], bytes] | str:
     """(milestones and place, facts, state) that the child found, or why it found none."""
-    if parent:
-        write_atomic(folder / "parent", parent)
-    seconds = game.seconds or _BOOT_S + len(claim.inputs) / _STEPS_PER_S
+    if begin.state:
+        write_atomic(folder / "parent", begin.state)
+    seconds = min(game.seconds or math.inf, seconds_for(begin.claim))
     order = {
         "rom": str(game.rom),
         "options": dict(game.options),
-        "claim": base64.b64encode(claims.to_bytes(claim)).decode(),
+        "claim": base64.b64encode(claims.to_bytes(begin.claim)).decode(),
         "folder": str(folder),
         "square": square,
         "seconds": seconds,
@@ -134,24 +172,21 @@ def _answer(done: Completed, folder: Path) -> tuple[frozenset[str], Mapping[str,
 
 
 def _provenance(
-    claim: Claim,
-    parent: tuple[Provenance, bytes] | None,
-    held: frozenset[str],
-    facts: Mapping[str, Any],
-    author: str,
+    claim: Claim, begin: Begin, held: frozenset[str], facts: Mapping[str, Any], author: str
 ) -> Provenance:
     """The parent's, where there is one; assists are inherited, and those in use come to them."""
-    step = (parent[0].step if parent else 0) + len(claim.inputs)
     blank = Provenance((), "", "", None, 0, None, "", facts["rom_sha1"], facts["pyboy"])
+    before, ident = begin.provenance or blank, claims.ident(claim)
     return replace(
-        parent[0] if parent else blank,
+        before,
         held=tuple(sorted(held)),
-        parent=claim.parent,
-        origin=f"claim {sha256_hex(claims.to_bytes(claim))[:12]} of {author}",
+        parent=begin.sha256,
+        origin=f"claim {ident[:12]} of {author}",
         slot=None,
-        step=step,
+        step=before.step + len(begin.claim.inputs),
         hp=int(facts["hp"]),
-        assists=tuple(sorted({*(parent[0].assists if parent else ()), *facts["assists"]})),
+        assists=tuple(sorted({*before.assists, *facts["assists"]})),
+        claim=ident,
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 from Daddy.core.process import Completed
 from Daddy.pokemon import save_state as saving
 from Daddy.pokemon.archive import keys, store
+from Daddy.pokemon.archive.book import Book
 from Daddy.pokemon.archive.claims import Claim, from_bytes, to_bytes
 from Daddy.pokemon.archive.env import ArchivedEnv
 from Daddy.pokemon.archive.names import Entry
@@ -88,7 +89,11 @@ def shared_state(player: ArchivedEnv, archive: Archive, milestones: int) -> Entr
     """A state of the run that the laptop goes on from."""
     advance(player, milestones)
     entry = max(player._archive.look().entries)
-    assert archive.put(*player._archive.get(entry)) == entry
+    provenance, state = player._archive.get(entry)
+    assert archive.put(provenance, state) == entry
+    way = player._book.find(provenance.claim)
+    assert way is not None
+    Book(archive.folder).write(way, entry.sha256)
     return entry
 
 
@@ -99,7 +104,7 @@ def test_a_milestone_from_a_state_of_the_run_carries_its_parent(
     player._rules = replace(player._rules, per_key=0)
     advance(player, 3)
     claim = claim_of(player)
-    assert claim.parent == parent.sha256
+    assert claim.parent == archive.get(parent)[0].claim
     judgement = judge(claim, archive, GAME, "anna")
     assert judgement.entry is not None
     assert judgement.entry.rank == 3
@@ -128,7 +133,7 @@ def test_what_is_played_again_says_the_helps_of_the_one_who_plays(tmp_path: Path
         ({"held": frozenset({"beat_champion"})}, "it does not reach beat_champion"),
         ({"inputs": b""}, "it does not reach greeted_dad"),
         ({"start": {"bit_generator": "MT19937"}}, "unknown random generator MT19937"),
-        ({"parent": "b" * 64}, "is not in this archive"),
+        ({"parent": "b" * 64}, "is not known here"),
     ],
 )
 def test_what_does_not_lead_where_it_says_earns_nothing(
@@ -145,7 +150,7 @@ def test_a_log_that_reaches_nothing_new_earns_nothing(
     player: ArchivedEnv, archive: Archive
 ) -> None:
     parent = shared_state(player, archive, 2)
-    idle = Claim(parent.sha256, {}, b"\3" * 5, frozenset())
+    idle = Claim(archive.get(parent)[0].claim, {}, b"\3" * 5, frozenset())
     assert judge(idle, archive, GAME, "anna").reason == (
         "it reaches nothing that its parent does not hold"
     )
@@ -163,11 +168,14 @@ def test_a_state_that_hangs_the_emulator_is_survived(player: ArchivedEnv, archiv
     advance(player, 1)
     entry = max(player._archive.look().entries)
     provenance, state = player._archive.get(entry)
+    way = player._book.find(provenance.claim)
+    assert way is not None
     whole = saving.from_bytes(state, player.rom.sha1, PYBOY_VERSION)
     bad = bytearray(whole.emulator)
     bad[_NEXT_LINE] = 0x7F
     forged = archive.put(provenance, saving.to_bytes(replace(whole, emulator=bytes(bad))))
-    claim = Claim(forged.sha256, {}, b"\3" * 10, frozenset())
+    Book(archive.folder).write(way, forged.sha256)
+    claim = Claim(provenance.claim, {}, b"\3" * 10, frozenset())
     judgement = judge(claim, archive, HURRIED, "mallory")
     assert judgement.entry is None
     assert "did not end within" in judgement.reason
@@ -196,3 +204,34 @@ def test_the_key_of_a_result_is_what_was_reached_not_what_was_claimed(
     judgement = judge(modest, archive, GAME, "anna")
     assert judgement.entry is not None
     assert judgement.entry.key == keys.ident(claim.held)
+
+
+def test_whose_parent_is_gone_is_played_from_the_last_ancestor_that_is_here(
+    player: ArchivedEnv, archive: Archive
+) -> None:
+    first = shared_state(player, archive, 1)
+    advance(player, 2)
+    line = player._book.ancestors(player._archive.get(max(player._archive.look().entries))[0].claim)
+    for ident in line:
+        step = player._book.find(ident)
+        assert step is not None
+        Book(archive.folder).write(step, "0" * 64)
+    last = player._book.find(line[-1])
+    assert last is not None
+    again = judge(last, archive, GAME, "anna")
+    assert again.reason == "reached"
+    assert again.entry is not None
+    provenance = archive.get(again.entry)[0]
+    assert (provenance.parent, provenance.claim) == (first.sha256, line[-1])
+    assert judge(last, archive, GAME, "anna").reason == "it is here already"
+
+
+def test_a_log_survives_the_environments_restart(player: ArchivedEnv, archive: Archive) -> None:
+    advance(player, 1)
+    for _ in range(7):
+        player.step(3)
+    before = claim_of(player)
+    heir = archived(archive.folder, RULES)
+    heir.load_state(player.save_state())
+    assert claim_of(heir) == before
+    heir.close()

@@ -1,0 +1,100 @@
+"""Door to the claims of an archive: how each of its states was reached, by which it can travel.
+
+Lies beside the states, as ``claims/<claim>-<state>.claim``: the claim's hash, and that of the state
+it leads to here. A claim outlives its state, for later ones go on from it; what no claim of a
+living state goes back to is forgotten by `trim`. A file that is damaged is passed over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from Daddy.core.errors import FileError
+from Daddy.core.files import create_exclusive, read_bounded
+from Daddy.pokemon.archive import claims
+from Daddy.pokemon.archive.claims import CLAIM_LIMIT, Claim
+
+MOST_CLAIMS = 16_384
+"""Claims that are kept: some tens of megabytes. With more, those without use are forgotten."""
+NOWHERE = "0" * 64
+"""In the place of a state, for a claim that leads to none here."""
+_NAME = re.compile(r"([0-9a-f]{64})-([0-9a-f]{64})\.claim")
+
+
+class Book:
+    """The claims beside the states in `folder`, as one thread sees them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "claims"
+        self._read: dict[str, Claim] = {}
+        self._known: dict[str, str] = {}
+
+    def write(self, claim: Claim, state: str = NOWHERE) -> str:
+        """Keep the claim that leads to a state (its hash); returns the claim's. OSError.
+
+        Without a state: one that others go on from.
+        """
+        ident = claims.ident(claim)
+        create_exclusive(self.folder / _name(ident, state), claims.to_bytes(claim), mode=0o444)
+        return ident
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """(claim, state) hashes, as listed now. A state may have several claims, and be gone."""
+        listed = self._listed()
+        self._known = dict(listed)
+        return [one for one in listed if one[1] != NOWHERE]
+
+    def find(self, ident: str) -> Claim | None:
+        """A claim by its hash; None when it is not here or damaged."""
+        if ident not in self._read:
+            if ident not in self._known:
+                self._known = dict(self._listed())
+            state = self._known.get(ident)
+            found = self._load(ident, state) if state else None
+            if found is None:
+                return None
+            self._read[ident] = found
+        return self._read[ident]
+
+    def _load(self, ident: str, state: str) -> Claim | None:
+        with contextlib.suppress(OSError, FileError):
+            found = claims.from_bytes(read_bounded(self.folder / _name(ident, state), CLAIM_LIMIT))
+            return found if claims.ident(found) == ident else None
+        return None
+
+    def _listed(self) -> list[tuple[str, str]]:
+        with contextlib.suppress(OSError):
+            names = os.listdir(self.folder)  # noqa: PTH208 - names
+            return [(found[1], found[2]) for name in names if (found := _NAME.fullmatch(name))]
+        return []
+
+    def trim(self, living: Iterable[str]) -> int:
+        """Forget claims that no `living` state (hashes) goes back to, once there are too many."""
+        listed, alive = self._listed(), set(living)
+        if len(listed) <= MOST_CLAIMS:
+            return 0
+        needed = {ident for ident, state in listed if state in alive}
+        for ident in list(needed):
+            needed |= set(self.ancestors(ident))
+        gone = [one for one in listed if one[0] not in needed]
+        for ident, state in gone:
+            self._read.pop(ident, None)
+            with contextlib.suppress(OSError):
+                (self.folder / _name(ident, state)).unlink()
+        return len(gone)
+
+    def ancestors(self, ident: str) -> list[str]:
+        """The claim and those it goes on from, the oldest first; without those not here."""
+        line: list[str] = []
+        while ident and ident not in line and (found := self.find(ident)) is not None:
+            line.insert(0, ident)
+            ident = found.parent
+        return line
+
+
+def _name(ident: str, state: str) -> str:
+    return f"{ident}-{state}.claim"
