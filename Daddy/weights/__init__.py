@@ -19,6 +19,7 @@ store       the folder protocol: card, blobs, versions, heads (no torch)
 wan         what laptops are offered: whole, compressed, and as steps (no torch)
 offers      contributions on disk: of jobs, and of laptops in the inbox
 parcels     what travels beside the weights, opaque: handed in, and shown (no torch)
+evaluations  versions played against older ones: by jobs, and by laptops in the inbox
 watch       silence and age on one's own clock
 fate        what became of a peer's offers (no torch)
 progress    where one peer stands, and what that makes of its weights

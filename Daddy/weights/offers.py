@@ -27,6 +27,9 @@ SLOT = re.compile(r"slot-\d+")
 BOX_LIMIT = 64
 """Records read from one laptop's box at a time; the rest waits for the next look."""
 
+EVALUATION = "eval-"
+"""How the files of ``evaluations`` begin, in the folders of jobs and in the boxes of laptops."""
+
 _JOB_NAME = re.compile(r"(\d{6})\.json")
 _BOX_NAME = re.compile(r"([0-9a-f]{8})-(\d{6})-([0-9a-f]{12})\.json")
 
@@ -86,7 +89,7 @@ def beat(store: Store, pulse: Pulse, notes: Mapping[str, object]) -> None:
 
 def pulses(store: Store) -> list[Pulse]:
     """Every readable heartbeat."""
-    return [pulse for folder in _incarnations(store) if (pulse := _read_pulse(folder)) is not None]
+    return [pulse for folder in incarnations(store) if (pulse := _read_pulse(folder)) is not None]
 
 
 def _read_pulse(folder: Path) -> Pulse | None:
@@ -103,14 +106,15 @@ def _read_pulse(folder: Path) -> Pulse | None:
         return None
 
 
-def _incarnations(store: Store) -> Iterator[Path]:
+def incarnations(store: Store) -> Iterator[Path]:
+    """Every folder of a job's process."""
     for peer in _folders(store.paths.peers, PEER):
         yield from _folders(peer, INCARNATION)
 
 
 def authors(store: Store) -> set[str]:
     """Every process that has a folder: its sequence numbers must not be forgotten."""
-    return {f"{folder.parent.name}/{folder.name}" for folder in _incarnations(store)}
+    return {f"{folder.parent.name}/{folder.name}" for folder in incarnations(store)}
 
 
 def boxes(store: Store) -> list[Path]:
@@ -144,7 +148,7 @@ def pending_of_jobs(store: Store, consumed: Mapping[str, int]) -> list[Found]:
 
     Sequences without a gap only: an earlier one may not be visible yet on NFS.
     """
-    return [one for folder in _incarnations(store) for one in _from_job(store, folder, consumed)]
+    return [one for folder in incarnations(store) for one in _from_job(store, folder, consumed)]
 
 
 def _from_job(store: Store, folder: Path, consumed: Mapping[str, int]) -> list[Found]:
@@ -202,7 +206,8 @@ def _read_offer(path: Path) -> Contribution | None:
 
 def _from_box(store: Store, box: Path) -> Iterator[Found]:
     with contextlib.suppress(OSError):  # one box that cannot be looked into must not stop the rest
-        names = (name for name in os.listdir(box) if name.endswith(".json"))  # noqa: PTH208 - flood
+        every = os.listdir(box)  # noqa: PTH208 - a flood must not become paths
+        names = (n for n in every if n.endswith(".json") and not n.startswith(EVALUATION))
         for path in [box / name for name in heapq.nsmallest(BOX_LIMIT, names)]:
             offer = _read_box_offer(box.name, path)
             if offer is None:

@@ -31,6 +31,7 @@ FORMS: Mapping[str, re.Pattern[str]] = {
     "blob": HASH,
     "state": HASH,
     "base_state": HASH,
+    "reference_state": HASH,
     "schema": HASH,
     "sha256": HASH,
     "record": HASH,
