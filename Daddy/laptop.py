@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -23,6 +23,7 @@ from Daddy.core.errors import UsageError
 from Daddy.core.names import to_peer
 from Daddy.core.rom import ENVIRONMENT_VARIABLE
 from Daddy.core.settings import Config
+from Daddy.core.terms import taken
 from Daddy.hardware import benchmark, recommend
 from Daddy.hardware.profile import Profile, default_folder
 from Daddy.hardware.recommend import CORES_FOR_THE_PERSON, GIB, Facts, Measurement
@@ -97,13 +98,19 @@ def profile_folder(args: argparse.Namespace) -> Path:
     return chosen.expanduser() if chosen else default_folder(os.environ, Path.home())
 
 
-def game_config(args: argparse.Namespace, workload: str) -> Config:
-    """The shipped configuration with what the command line says; ConfigError where it is wrong."""
+def game_config(
+    args: argparse.Namespace, workload: str, terms: Mapping[str, str] | None = None
+) -> Config:
+    """The shipped configuration with what the command line says; ConfigError where it is wrong.
+
+    Below that with a run's `terms` (`core.terms`), where it is a run's that we play for.
+    """
     if args.cartridge and args.rom:
         raise UsageError("--cartridge and --rom exclude each other", "give one of them")
     if workload not in WORKLOADS:
         raise UsageError(f"unknown workload {workload!r}", f"one of: {', '.join(WORKLOADS)}")
     overrides = {
+        **_taken(workload, terms or {}),
         "training.workload": workload,
         "training.device": args.device,
         "training.rom": _rom(args),
@@ -111,6 +118,10 @@ def game_config(args: argparse.Namespace, workload: str) -> Config:
         "training.assists": args.assists,
     }
     return configuration.load(None, overrides, os.environ)
+
+
+def _taken(workload: str, terms: Mapping[str, str]) -> dict[str, object]:
+    return taken(configuration.load(None, {"training.workload": workload}), terms)
 
 
 def _rom(args: argparse.Namespace) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from Daddy import actor, laptop
@@ -19,11 +19,13 @@ from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import UsageError, WeightsError, run_entry
 from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
+from Daddy.core.terms import GAME, agreed, differing, from_pairs, unknown
 from Daddy.core.wall import StopSignal
 from Daddy.hardware.profile import load_profile, save_profile
 from Daddy.hardware.recommend import recommend
 from Daddy.learning.prepare import prepare
 from Daddy.weights.local import Verified, newest_verified, refuse_strange
+from Daddy.workloads import WORKLOADS
 
 LOOK_EVERY_S = 0.5
 ENDLESS = {"total_steps": 0, "checkpoint_interval": 1 << 40}
@@ -78,8 +80,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     found = wait_for_version(shared, args.wait_seconds, clock, signals)
     if found is None:
         return _goodbye(f"ended ({signals.stop_reason()}): no version had come yet")
-    config = laptop.game_config(args, found.frame.workload)
+    terms = from_pairs(found.frame.terms)
+    config = laptop.game_config(args, found.frame.workload, terms)
+    config = config.model_copy(update={"run_dir": str(args.run_dir.expanduser().resolve())})
     _refuse_other_assists(config, found, contribute=args.contribute)
+    _compare(config, terms, found, contribute=args.contribute)
     config = _with_count(*as_measured(args, config, user_id, clock))
     limits = Limits(args.max_steps, args.max_seconds, clock, signals)
     visit = Visit(
@@ -106,6 +111,28 @@ def _refuse_other_assists(config: Config, found: Verified, *, contribute: bool) 
             f"run {found.frame.run!r} would refuse what is learnt with the assists {more}",
             "leave --contribute away, or play with the run's own assists",
         )
+
+
+def _compare(
+    config: Config, terms: Mapping[str, str], found: Verified, *, contribute: bool
+) -> None:
+    """What the run says and this program cannot take over: said, and refused where it matters."""
+    run, release = found.frame.run, found.frame.release or "that its owner names"
+    fix = f"install the release {release}: ask the run's owner for its code"
+    if strangers := unknown(config, terms):
+        print(f"run {run!r} has settings that this program does not know: {', '.join(strangers)}")
+        print(f"  what to do: {fix}", flush=True)
+    row = WORKLOADS[config.training.workload]
+    differ = differing(terms, agreed(config, row.facts(config)))
+    game = [one for one in differ if one.startswith(f"{GAME} ")]
+    if not differ:
+        return
+    if contribute:
+        again = "name the run's own game: --rom FILE or --cartridge" if game else fix
+        raise UsageError(
+            f"run {run!r} would refuse what is learnt here: {'; '.join(differ)}", again
+        )
+    print(f"playing otherwise than run {run!r}: {'; '.join(differ)}", flush=True)
 
 
 def _goodbye(text: str) -> int:

@@ -189,7 +189,8 @@ def _exchange(
     from Daddy.weights.exchange import SharedExchange
     from Daddy.weights.settings import from_config
 
-    settings = from_config(config, config.training.workload)
+    row = WORKLOADS[config.training.workload]
+    settings = from_config(config, row.name, row.facts(config), read_job(os.environ).release)
     shared = shared_paths(config)
     own = new_incarnation()
     return SharedExchange(shared, peer, own, settings, clock, events, term=term)

@@ -6,17 +6,21 @@ the names.
 
 from __future__ import annotations
 
+import json
 import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from Daddy.core.assists import from_bits
 from Daddy.core.config import run_paths
 from Daddy.core.job import read_job
+from Daddy.core.rom import load_rom
 from Daddy.core.settings import Config
+from Daddy.core.terms import GAME, OBSERVATION
 from Daddy.core.vocabulary import AgentReport
 from Daddy.pokemon.map_names import map_name
 
@@ -43,6 +47,7 @@ class Workload:
     far each agent is, `reached(facts)` which milestones one agent's telemetry shows, and
     `helped(facts)` which scripted helps acted before them, `given_up(facts)` which do not work.
     `check(config)` is asked once per job, before anything is made: can it be trained at all?
+    `facts(config)` tells what no setting says of what is learnt, as terms (`core.terms`).
     `features` and `memory` are the policy's widths. `success` says in words when it counts as
     learnt. `memory_gb` and `cores` are what a learner with the default number of environments
     wants.
@@ -60,6 +65,7 @@ class Workload:
     reached: Reached = lambda _: ()
     helped: Reached = lambda _: ()
     given_up: Reached = lambda _: ()
+    facts: Callable[[Config], Mapping[str, str]] = lambda _: {}
 
     def make_policy(self, space: DictSpace, actions: Discrete) -> ActorCritic:
         """The workload's network with fresh weights."""
@@ -92,6 +98,16 @@ def _check_game(config: Config) -> None:
     training = config.training
     given = (training.start, training.states_dir, training.cache_dir)
     check_start(training.rom, training.allow_unknown_rom, *given)
+
+
+def _facts_of_game(config: Config) -> Mapping[str, str]:
+    """Which game, and what its observations mean. RomError for one that cannot be played."""
+    from Daddy.pokemon.cartridge.build import cartridge_path
+    from Daddy.pokemon.observation import MEANING
+
+    training = config.training
+    sha1 = load_rom(Path(training.rom or cartridge_path()), training.allow_unknown_rom).sha1
+    return {GAME: json.dumps(sha1), OBSERVATION: json.dumps(MEANING)}
 
 
 def _nothing_to_check(config: Config) -> None:
@@ -185,6 +201,7 @@ WORKLOADS: dict[str, Workload] = {
         reached=_story,
         helped=_helped,
         given_up=_given_up,
+        facts=_facts_of_game,
     ),
     "cartpole": Workload(
         "cartpole",

@@ -40,6 +40,10 @@ _KNOWN: Final = ~sum(1 << ladder.COMES_AND_GOES[name] for name in ladder.UNKNOWN
 """The event bits without those that tell what waits elsewhere."""
 
 
+MEANING: Final = 1
+"""Raised when a number of an observation comes to mean something else: weights do not fit then."""
+
+
 def observation_space() -> spaces.Dict:
     """The space of one observation.
 

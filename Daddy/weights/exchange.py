@@ -89,7 +89,8 @@ class SharedExchange:
         """
         schema = schema_of(own := copy(initial()))
         asked = self._settings
-        self._run_id = self._store.open(asked.run, asked.workload, schema, asked.assists).run_id
+        card = (asked.run, asked.workload, schema, asked.assists, asked.terms)
+        self._run_id = self._store.open(*card).run_id
         if self._store.newest() is None:
             self._write_first(own, schema)
         record, base = self._load_newest()
@@ -188,11 +189,10 @@ class SharedExchange:
     def _heal(self, record: Version, state: StateDict) -> None:
         """Finish what a merger that died after its commit left undone: heads and keyframe."""
         self._store.write_head(record.version)
-        if not self._settings.wan:
-            return
-        offered = self._store.keyframe()
-        if offered is None or offered.version < record.version:
-            serve(self._store, record.version, encode(state, half=True))
+        offered, asked = self._store.keyframe(), self._settings
+        if asked.wan and (offered is None or offered.version < record.version):
+            data = encode(state, half=True)
+            serve(self._store, record.version, data, asked.told, asked.release)
 
     # -- publishing
 

@@ -18,6 +18,9 @@ from Daddy.weights.strict import FORMAT, build, read_object
 
 Record = TypeVar("Record", bound="Written")
 
+Terms = tuple[tuple[str, str], ...]
+"""Settings and their values as JSON (``Daddy.core.terms``); older records have none."""
+
 PLAIN, INT8 = "", "int8"
 """Forms of a delta's file: safetensors, as all were once, or a frame of int8 with scales."""
 
@@ -41,6 +44,7 @@ class RunCard(Written):
     workload: str
     schema: str
     assists: tuple[str, ...] = ()
+    terms: Terms = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +206,8 @@ class Keyframe(Written):
 
     ``name``, ``size`` and ``sha256`` are of the bfloat16 safetensors, which every laptop
     understands; ``parts`` are smaller ways to the same bytes. ``accepts`` names the forms of
-    contributions that are read besides safetensors.
+    contributions that are read besides safetensors, ``terms`` the settings that a laptop takes from
+    the run, ``release`` what the run's jobs run from.
     """
 
     version: int
@@ -219,6 +224,8 @@ class Keyframe(Written):
     assists: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
     accepts: tuple[str, ...] = ()
+    terms: Terms = ()
+    release: str = ""
 
 
 @dataclass(frozen=True, slots=True)

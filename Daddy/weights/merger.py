@@ -229,7 +229,9 @@ class Merger:
         store.write_head(record.version)
         store.durable.hook("C11")
         if self._settings.wan:
-            serve(store, record.version, encode(state, half=True))
+            asked = self._settings
+            data = encode(state, half=True)
+            serve(store, record.version, data, asked.told, asked.release)
         store.durable.hook("C12")
         for one in (store.version(record.version - 1), record):  # its merger may have died here
             for receipt in receipts(one):

@@ -16,6 +16,7 @@ from Daddy.core.errors import DaddyError, FileError, WeightsError
 from Daddy.core.files import create_exclusive, read_bounded, sha256_hex
 from Daddy.core.paths import SharedPaths
 from Daddy.core.settings import Config
+from Daddy.core.terms import agreed, to_pairs
 from Daddy.weights.card import KEY, Card, card_in, refuse_strange_card, to_markdown
 from Daddy.weights.codec import decode, encode
 from Daddy.weights.history import numbers
@@ -189,7 +190,8 @@ def plant(model: Model, name: str, config: Config, clock: Clock) -> SharedPaths:
     data = encode(model.state)
     _refuse_begun(config, shared, sha256_hex(data))
     store, schema = Store(shared), schema_of_bytes(data)
-    run_id = store.open(config.run_name, model.card.workload, schema, assists).run_id
+    rules = to_pairs(agreed(config))
+    run_id = store.open(config.run_name, model.card.workload, schema, assists, rules).run_id
     first = Version.first(
         run_id=run_id,
         schema=schema,

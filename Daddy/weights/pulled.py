@@ -91,6 +91,12 @@ class PulledVersions:
 
     def _take(self, found: Verified) -> Base:
         refuse_strange(found.frame, self._assists)
+        if found.frame.schema != self._schema:
+            release = found.frame.release or "that the run's owner names"
+            raise WeightsError(
+                f"v{found.version} of run {found.frame.run!r} is another policy than ours",
+                f"install the release {release}: the run's owner has its code",
+            )
         base = Base(found.version, found.frame.state, decode(found.data, self._schema))
         self.newest = found
         if found.warning:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from Daddy.core import terms
 from Daddy.core.settings import Config
+from Daddy.weights.manifest import Terms
 from Daddy.weights.weighting import SILENCE_S, Limits
 
 
@@ -17,7 +20,8 @@ class ExchangeSettings:
     the longest a contribution waits for others, ``wait_s`` the longest a job waits for a version
     that is about to come, ``silence_s`` how long a heartbeat may stand still. Staleness is counted
     in versions. ``keep_versions`` states stay on disk. ``wan`` offers versions to laptops, of which
-    ``allowed`` may contribute (empty: all). ``assists`` are the scripted helps that all learn with.
+    ``allowed`` may contribute (empty: all). ``assists`` are the scripted helps that all learn with,
+    ``terms`` what else all have to agree on; ``told`` is told to laptops, with our ``release``.
     """
 
     run: str
@@ -34,10 +38,15 @@ class ExchangeSettings:
     wan: bool = True
     allowed: frozenset[str] = frozenset()
     assists: tuple[str, ...] = ()
+    terms: Terms = ()
+    told: Terms = ()
+    release: str = ""
 
 
-def from_config(config: Config, workload: str) -> ExchangeSettings:
-    """The exchange's settings in a run's configuration."""
+def from_config(
+    config: Config, workload: str, facts: Mapping[str, str] | None = None, release: str = ""
+) -> ExchangeSettings:
+    """The exchange's settings in a run's configuration; `facts` as `core.terms.agreed` has them."""
     chosen = config.collaboration
     return ExchangeSettings(
         run=config.run_name,
@@ -51,4 +60,7 @@ def from_config(config: Config, workload: str) -> ExchangeSettings:
         keep_versions=chosen.keep_versions,
         allowed=frozenset(chosen.allowed_user_ids),
         assists=tuple(config.training.assists),
+        terms=terms.to_pairs(terms.agreed(config, facts)),
+        told=terms.to_pairs(terms.offered(config, facts)),
+        release=release,
     )

@@ -18,14 +18,17 @@ from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex
 from Daddy.core.names import new_token
 from Daddy.core.paths import SharedPaths
+from Daddy.core.terms import differing
 from Daddy.weights.durable import Durable, Hook, no_hook
-from Daddy.weights.manifest import Head, Keyframe, Part, RunCard, Version, parse
+from Daddy.weights.manifest import Head, Keyframe, Part, RunCard, Terms, Version, parse
 from Daddy.weights.strict import LIMIT
 
 BLOB_LIMIT = 1 << 30
 """Bytes of the largest blob that is read: a policy a hundred times ours."""
 
 KEEP_KEYFRAMES = 8
+MOST_TOLD = 4
+"""Differing settings that an error has room for."""
 Hint = TypeVar("Hint", Head, Keyframe)
 VERSION_NAME = re.compile(r"v(\d{8})\.json")
 """A commit record's file name."""
@@ -42,9 +45,19 @@ class Store:
 
     # -- the run card
 
-    def open(self, run: str, workload: str, schema: str, assists: tuple[str, ...] = ()) -> RunCard:
-        """The run card, written if we are first; WeightsError when it speaks of other weights."""
-        mine = RunCard(run, new_token(), workload, schema, assists)
+    def open(
+        self,
+        run: str,
+        workload: str,
+        schema: str,
+        assists: tuple[str, ...] = (),
+        terms: Terms = (),
+    ) -> RunCard:
+        """The run card, written if we are first; WeightsError when it speaks of other weights.
+
+        Or of weights learnt under other ``terms``: other rewards, another rule.
+        """
+        mine = RunCard(run, new_token(), workload, schema, assists, terms)
         if not self.paths.run.exists():
             self.durable.create(self.paths.run, mine.to_bytes(), "card")
             self.paths.inbox.mkdir(parents=True, exist_ok=True)
@@ -56,6 +69,7 @@ class Store:
                 "give this run a shared_dir of its own, or the policy it was begun with",
             )
         _refuse_other_assists(card, assists, self.paths)
+        _refuse_other_terms(card, terms, self.paths)
         return card
 
     def card(self) -> RunCard:
@@ -210,6 +224,8 @@ class Store:
         data: bytes,
         parts: tuple[Part, ...] = (),
         accepts: tuple[str, ...] = (),
+        terms: Terms = (),
+        release: str = "",
     ) -> None:
         """Offer version ``number`` to laptops as ``data``: the file first, its head last.
 
@@ -232,6 +248,8 @@ class Store:
             assists=record.assists,
             parts=parts,
             accepts=accepts,
+            terms=terms,
+            release=release,
         )
         self.durable.create(self.paths.wan / name, data, "keyframe", mode=0o444)
         offered = self.keyframe()
@@ -251,6 +269,16 @@ def _refuse_other_assists(card: RunCard, assists: tuple[str, ...], paths: Shared
         f"{paths.root} holds weights learnt with the assists {theirs}; this learner has {ours}",
         f"set training.assists to {theirs}, or give this run a run_dir and shared_dir of its own",
     )
+
+
+def _refuse_other_terms(card: RunCard, terms: Terms, paths: SharedPaths) -> None:
+    """One average has one meaning; a card of before there were terms says nothing of them."""
+    if found := differing(dict(card.terms), dict(terms)):
+        more = f" and {len(found) - MOST_TOLD} more" * (len(found) > MOST_TOLD)
+        raise WeightsError(
+            f"{paths.root} holds weights learnt otherwise: {'; '.join(found[:MOST_TOLD])}{more}",
+            "use the run's own settings, or give this run a run_dir and shared_dir of its own",
+        )
 
 
 def _read_hint(kind: type[Hint], path: Path) -> Hint | None:

@@ -42,6 +42,8 @@ FORMS: Mapping[str, re.Pattern[str]] = {
     "form": re.compile(r"[a-z0-9]{0,16}"),
     "accepts": re.compile(r"[a-z0-9]{1,16}"),
     "assists": re.compile(r"[a-z_]{1,40}"),
+    "terms": re.compile(r"[ -~]{1,200}"),
+    "release": re.compile(r"[A-Za-z0-9._-]{0,64}"),
 }
 """Fields whose text becomes part of a path or is compared with a hash."""
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex
-from Daddy.weights.manifest import INT8, Part
+from Daddy.weights.manifest import INT8, Part, Terms
 from Daddy.weights.store import Store
 from Daddy.weights.wire import pack, pack_step
 
@@ -29,13 +29,16 @@ SPARE = 4
 _PLAIN = re.compile(r"kf-(\d{8})-([0-9a-f]{12})\.st")
 
 
-def serve(store: Store, number: int, data: bytes) -> None:
+def serve(store: Store, number: int, data: bytes, terms: Terms = (), release: str = "") -> None:
     """Offer version ``number``, whose bfloat16 safetensors ``data`` is: the head comes last.
+
+    ``terms`` and ``release`` tell laptops how the run learns, and from what.
 
     WeightsError when the version's records cannot be read; OSError when the disk does not take it.
     """
     whole = _put(store, pack(data), number, sha256_hex(data))
-    store.write_keyframe(number, data, (*_steps(store, number, data), whole), accepts=(INT8,))
+    parts = (*_steps(store, number, data), whole)
+    store.write_keyframe(number, data, parts, (INT8,), terms, release)
     for kind, each in (("kf", 1), ("d", REACH)):
         for old in sorted(store.paths.wan.glob(f"{kind}-*.wire"))[: -each * (1 + SPARE)]:
             old.unlink(missing_ok=True)
