@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,6 +20,18 @@ def pytest_configure() -> None:
     """A shell that starts us in the background has us, and what we start, ignore Ctrl-C."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_copies_in_this_home() -> Any:
+    """A controller under test keeps its copy (``mirror.folder``) out of the tester's home."""
+    kept = os.environ.get("XDG_DATA_HOME")
+    with tempfile.TemporaryDirectory(prefix="daddy-data-", ignore_cleanup_errors=True) as folder:
+        os.environ["XDG_DATA_HOME"] = folder
+        yield
+    os.environ.pop("XDG_DATA_HOME")
+    if kept is not None:
+        os.environ["XDG_DATA_HOME"] = kept
 
 
 def _room(nodeid: str) -> str:

@@ -5,6 +5,7 @@ Functions of a root that is passed in; nothing here touches the disk.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -119,6 +120,11 @@ class RunPaths:
         return self.controller / "failover.json"
 
     @property
+    def mirrored(self) -> Path:
+        """How the copy in the home directory stands, and what the shared weights lack."""
+        return self.controller / "mirror.json"
+
+    @property
     def calls(self) -> Path:
         """How often the scheduler was asked, by host and day."""
         return self.controller / "calls"
@@ -161,6 +167,35 @@ class RunPaths:
     @property
     def summary(self) -> Path:
         return self.root / "summary.json"
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorPaths:
+    """One run's copy in the home directory: laid out like a run, so that all that reads one can."""
+
+    root: Path
+
+    @property
+    def card(self) -> Path:
+        """Which run this is a copy of, and which version it holds; written last."""
+        return self.root / "MIRROR.json"
+
+    @property
+    def run(self) -> RunPaths:
+        return RunPaths(self.root)
+
+    @property
+    def shared(self) -> SharedPaths:
+        return SharedPaths(self.run.shared_weights)
+
+
+def mirrors_folder(configured: str, environ: Mapping[str, str], home: Path) -> Path:
+    """The folder of all copies: the configured one, else one among the home's data."""
+    if configured:
+        return Path(configured).expanduser().absolute()
+    data = environ.get("XDG_DATA_HOME", "")
+    base = Path(data) if data.startswith("/") else home / ".local" / "share"
+    return base / "daddy" / "mirrors"
 
 
 @dataclass(frozen=True, slots=True)

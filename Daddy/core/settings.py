@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from Daddy.core.assists import chosen
+from Daddy.core.copies import Mirror
 from Daddy.core.reward import Reward
 from Daddy.core.section import Section
 
@@ -265,6 +266,7 @@ class Config(Section):
     archive: Archive = Field(default_factory=Archive)
     reward: Reward = Field(default_factory=Reward)
     controller: Controller = Field(default_factory=Controller)
+    mirror: Mirror = Field(default_factory=Mirror)
 
     @model_validator(mode="after")
     def _limits_fit(self) -> Config:
@@ -290,10 +292,9 @@ RENAMED: dict[str, str] = {
 WITHOUT_MEANING = (
     "training.buffer_size", "training.learning_starts", "training.train_every",
     "training.target_update", "training.frame_stack", "training.rnd_weight",
-    "training.novelty_weight", "training.bayes_weight", "training.cnn_channels",
-    "training.gru_size", "training.lstm_size", "training.ssm_size",
-    "training.structured_hidden", "training.mode", "training.stream_interval",
-    "training.stream_candidates_path", "streaming.interval_steps",
+    "training.novelty_weight", "training.bayes_weight", "training.cnn_channels", "training.mode",
+    "training.gru_size", "training.lstm_size", "training.ssm_size", "streaming.interval_steps",
+    "training.structured_hidden", "training.stream_interval", "training.stream_candidates_path",
     "collaboration.fingerprint_required", "checkpointing.interval_minutes", "puffer_speedups",
 )  # fmt: skip
 """Keys of public configurations that are accepted with a warning and do nothing here."""

@@ -40,6 +40,10 @@ lines       the lineage as lines of text (pure)
 panels      what each panel of its picture shows
 picture     the lineage as one picture (the only importer of matplotlib)
 whereabouts which shared weights a command means
+holes       what a purge took out (no torch)
+best_states which states of an archive a small copy takes (pure)
+mirroring   one pass of the copy in the home directory (no torch)
+mirror      entry: keep that copy
 usage       what a folder takes on the disk
 report      how a run's shared weights stand, as one record (no torch)
 pulled_report  the same of a laptop's folder

@@ -23,8 +23,8 @@ class Fate:
 def fate_of(store: Store, peer: str, incarnation: str, base: int, newest: Version) -> Fate:
     """What became of an author's offers between the version ``base`` and ``newest``."""
     refused = {}
-    for number in range(max(base + 1, newest.version - _FURTHEST), newest.version + 1):
-        for one in store.version(number).refused:
+    for record in store.records(max(base + 1, newest.version - _FURTHEST), newest.version):
+        for one in record.refused:
             if (one.peer, one.incarnation) == (peer, incarnation):
                 refused[one.sequence] = (one.fault, one.reason)
     return Fate(newest.consumed.get(f"{peer}/{incarnation}", [0])[0], refused)

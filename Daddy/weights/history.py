@@ -19,7 +19,10 @@ from Daddy.weights.strict import LIMIT
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Every version from 0 on; ``chained`` when each names its parent's hash; ``flaw`` if not."""
+    """Every version in order; ``chained`` when each names its parent's hash; ``flaw`` if not.
+
+    Numbers leap at a restore (``restoring``), the chain does not.
+    """
 
     versions: tuple[Version, ...]
     chained: bool
@@ -32,20 +35,19 @@ class History:
 
 
 def read_history(shared: SharedPaths) -> History:
-    """All commit records from version 0 to the first number that does not exist."""
+    """All commit records in order, to the first that cannot be read or does not follow."""
     versions: list[Version] = []
     parent = ""
-    while shared.version(len(versions)).exists():
-        path = shared.version(len(versions))
+    for number in numbers(shared):
         try:
-            data = read_bounded(path, LIMIT)
-            record = parse(Version, data, str(path))
+            record, sha = _read(shared, number)
         except (WeightsError, FileError) as error:
             return History(tuple(versions), chained=False, flaw=error.message)
-        if record.version != len(versions) or record.parent != parent:
-            return History(tuple(versions), chained=False, flaw=f"{path} names another parent")
+        if record.parent != parent:
+            flaw = f"{shared.version(number)} names another parent"
+            return History(tuple(versions), chained=False, flaw=flaw)
         versions.append(record)
-        parent = sha256_hex(data)
+        parent = sha
     return History(tuple(versions), chained=bool(versions))
 
 
@@ -83,22 +85,32 @@ def read_records(shared: SharedPaths, wanted: Iterable[int], first: int) -> Reco
     flaws: list[Flaw] = []
     expected, parent = first, ""
     for number in wanted:
-        if number > expected:
-            flaws.append(_missing(shared, expected, number - 1))
-            parent = ""
+        hole = (expected, number - 1) if number > expected else None
         expected = number + 1
         try:
             record, sha = _read(shared, number)
         except (WeightsError, FileError) as error:
+            flaws += [_missing(shared, *hole)] if hole else []
             flaws.append(Flaw(number, error.message))
             parent = ""
             continue
+        if hole and not leaps(record, parent):
+            flaws.append(_missing(shared, *hole))
+            parent = ""
         if parent and record.parent != parent:
             said = f"{shared.version(number)} names another parent than the record before it"
             flaws.append(Flaw(number, said))
         versions.append(record)
         parent = sha
     return Records(tuple(versions), tuple(flaws))
+
+
+def leaps(record: Version, parent: str) -> bool:
+    """Whether ``record`` follows on the record of hash ``parent`` although numbers lie between.
+
+    After a restore nothing is missing there. A run whose only records are those since is whole too.
+    """
+    return record.parent == parent and (bool(parent) or record.restored)
 
 
 def _read(shared: SharedPaths, number: int) -> tuple[Version, str]:

@@ -114,7 +114,8 @@ class Version(Written):
     ``parent`` is the SHA-256 of the parent's record, which chains them. ``consumed`` maps an author
     to [highest sequence judged, version that judged it]. ``norms`` holds recent [norm, optimizer
     steps] for the gate. ``base`` is the version whose state the inputs were added to: the parent's,
-    unless that was lost.
+    unless that was lost. ``restored`` says that it goes on from a copy (``restoring``): nothing was
+    merged, and numbers leapt.
     """
 
     version: int
@@ -135,6 +136,7 @@ class Version(Written):
     merger: str
     ts: float
     assists: tuple[str, ...] = ()
+    restored: bool = False
 
     @classmethod
     def first(

@@ -190,8 +190,8 @@ def offered_by(store: Store, peer: str, since: int) -> dict[tuple[str, int], int
             if offer is not None:
                 steps[folder.name, number] = offer.new_steps
     newest = store.newest() or 0  # looked up last: a record goes after its version has come
-    for number in range(max(since + 1, newest - 255), newest + 1):
-        for one in store.version(number).inputs:
+    for record in store.records(max(since + 1, newest - 255), newest):
+        for one in record.inputs:
             if one.peer == peer:
                 steps[one.incarnation, one.sequence] = one.new_steps
     return steps

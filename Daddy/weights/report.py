@@ -16,6 +16,7 @@ from Daddy.core.errors import DaddyError
 from Daddy.core.paths import SharedPaths
 from Daddy.weights import offers
 from Daddy.weights.history import read_records
+from Daddy.weights.holes import find_holes, states_said
 from Daddy.weights.lineage import peer_order
 from Daddy.weights.manifest import Receipt, Refusal, Version
 from Daddy.weights.offers import Pulse
@@ -26,6 +27,9 @@ from Daddy.weights.whereabouts import nothing_in
 
 RECENT = 32
 """Versions that count as of late, for the rate and the refusals."""
+
+KEPT = 8
+"""Versions whose states are looked for: as many as `collaboration.keep_versions` has unless set."""
 
 Record = dict[str, Any]
 
@@ -41,6 +45,7 @@ def report_run(shared: SharedPaths, now: float) -> Record:
     flaws = [flaw.said for flaw in records.flaws]
     head = records.versions[-1] if records.versions else None
     verified = head is not None and _verifies(store, head, flaws)
+    flaws += states_said(find_holes(shared, KEPT))
     return {
         "v": 1,
         "kind": "run",

@@ -63,10 +63,9 @@ class Sweeper:
 
     def needed(self, record: Version) -> set[str]:
         """Hashes of every blob that must stay when ``record`` is the newest version."""
-        first = max(0, record.version - self._keep + 1)
         keep = {offer.offer.blob for offer in self._pending(record)}
-        for number in range(first, record.version + 1):
-            keep |= self._sources(self._store.version(number))
+        for kept in self._store.records(record.version - self._keep + 1, record.version):
+            keep |= self._sources(kept)
         for pulse in offers.pulses(self._store):
             if not pulse.left and 0 <= record.version - pulse.version <= 64 * self._keep:
                 with contextlib.suppress(WeightsError):
@@ -78,8 +77,8 @@ class Sweeper:
         bases = {record.base}
         if record.rule == "polyak":  # averages absolute weights: base + delta
             bases |= {one.base_version for one in record.inputs}
-        older = {self._store.version(number).state for number in bases if number >= 0}
-        return blobs_of(record) | older
+        older = (one for number in bases for one in self._store.records(number, number))
+        return blobs_of(record) | {one.state for one in older}
 
     def _pending(self, record: Version) -> list[Found]:
         return offers.pending(self._store, {key: one[0] for key, one in record.consumed.items()})

@@ -158,6 +158,16 @@ class Store:
         """The commit record of a version; WeightsError when missing or damaged."""
         return self._record(number)[0]
 
+    def records(self, first: int, last: int) -> list[Version]:
+        """Those of the versions ``first`` to ``last`` that have a commit record, in order.
+
+        Purges leave holes and a restore leaps (``restoring``): a number that nobody wrote, or that
+        is gone, is passed over. WeightsError for one that is damaged.
+        """
+        known = range(max(0, first), last + 1)
+        there = (n for n in known if n in self._records or self.paths.version(n).exists())
+        return [self.version(number) for number in there]
+
     def record_hash(self, number: int) -> str:
         """SHA-256 of a version's commit record: what its child names as parent."""
         return self._record(number)[1]

@@ -47,7 +47,7 @@ def assemble(
     )
     make_spec = SpecMaker(config, run, release)
     environment = {**os.environ, "PYTHONPATH": str(release.path)}
-    programs = _programs(config) if companions else {}
+    programs = _programs(config, release) if companions else {}
     parts = Parts(
         run=run,
         lease=lease,
@@ -87,14 +87,20 @@ def _teller(config: Config) -> Tell:
     return tell_person
 
 
-def _programs(config: Config) -> dict[str, list[str]]:
-    """What runs beside the controller: the relay that holds the login node's end of the tunnel."""
-    training = config.training
-    if not (config.controller.relay and training.stream):
-        return {}
-    relay = [sys.executable, "-m", "Daddy.streaming.relay", "--run-dir", config.run_dir]
-    relay += ["--port", str(training.stream_port), "--top-k", str(training.stream_top_k)]
-    return {"relay": [*relay, "--die-with-parent", str(os.getpid())]}
+def _programs(config: Config, release: Release) -> dict[str, list[str]]:
+    """What runs beside the controller: the relay that holds the login node's end of the tunnel, and
+    the mirror, which copies the weights to where no purge comes.
+    """
+    training, programs = config.training, {}
+    if config.controller.relay and training.stream:
+        relay = ["Daddy.streaming.relay", "--run-dir", config.run_dir]
+        relay += ["--port", str(training.stream_port), "--top-k", str(training.stream_top_k)]
+        programs["relay"] = relay
+    if config.collaboration.enabled and (seconds := 60.0 * config.mirror.minutes):
+        programs["mirror"] = ["Daddy.weights.mirror", "--config", str(release.config)]
+        programs["mirror"] += ["--every", str(seconds)]
+    ends = ["--die-with-parent", str(os.getpid())]
+    return {name: [sys.executable, "-m", *argv, *ends] for name, argv in programs.items()}
 
 
 def _steps(config: Config) -> Callable[[], tuple[int, int]]:

@@ -38,6 +38,8 @@ def _rows(status: Record, now: float, *, wide: bool) -> Iterator[tuple[str, Text
     yield "steps", _steps(status["steps"], status["done_ts"], now)
     yield "GPU time", _hours(status)
     yield "sharing", _sharing(status)
+    if status.get("mirror"):
+        yield "mirror", _mirror(status["mirror"], now)
     yield "queue", _queue(status, now)
     yield "control", _control(status)
     if status["game"]:
@@ -75,6 +77,18 @@ def _hours(status: Record) -> Text:
 def _sharing(status: Record) -> Text:
     count = status["versions_per_hour"]
     return Text("no version yet" if count is None else f"{count} versions in the last hour")
+
+
+def _mirror(copied: Record, now: float) -> Text:
+    """Which version a purge cannot reach, and what one has taken."""
+    if copied.get("trouble"):
+        text = Text(str(copied["trouble"]), "yellow")
+    elif copied.get("version") is None:
+        text = Text("nothing to copy yet")
+    else:
+        since = age(max(0.0, now - float(copied["copied_ts"])))
+        text = Text(f"v{copied['version']}, copied {since} ago to {copied['folder']}")
+    return text.append(f"; {copied['holes']}", "yellow") if copied.get("holes") else text
 
 
 def _queue(status: Record, now: float) -> Text:

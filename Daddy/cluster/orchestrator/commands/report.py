@@ -149,6 +149,7 @@ def _fleet(
         "steps": {"done": done, "total": total, "per_second": round(sum(rates), 1)},
         "versions_per_hour": figures.versions_per_hour(shared, now),
         "failover": _failover(run, config),
+        "mirror": _mirror(run),
         "calls_today": figures.calls_today(run, day),
         "next_handover": None if leave is None else {"slot": leave[0], "ts": round(leave[1], 3)},
         "done_ts": None if left is None else round(now + left, 3),
@@ -161,6 +162,14 @@ def _failover(run: RunPaths, config: Config) -> dict[str, Any] | None:
         return {"on": False, "how": "by controller.failover"}
     known = read_probe(run)
     return None if known is None else {"on": known.may_submit, "how": known.why}
+
+
+def _mirror(run: RunPaths) -> dict[str, Any] | None:
+    """How the copy in the home directory stands, as its keeper noted it; None: nobody did."""
+    try:
+        return read_json(run.mirrored)
+    except (FileNotFoundError, NotADirectoryError, FileError):
+        return None
 
 
 def _rate(slot: Mapping[str, Any]) -> float:
