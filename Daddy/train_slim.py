@@ -23,6 +23,7 @@ from Daddy.core.errors import DaddyError, ExitCode, run_entry
 from Daddy.core.job import SLOT, read_job
 from Daddy.core.machine import memory_bytes, usable_cores
 from Daddy.core.names import new_incarnation, new_token
+from Daddy.core.paths import JoinedPaths
 from Daddy.core.seat import PATIENCE_S, Seat, claim, resume
 from Daddy.core.settings import Config
 from Daddy.core.wall import StopSignal, Wall
@@ -193,6 +194,10 @@ def _exchange(
     settings = from_config(config, row.name, row.facts(config), read_job(os.environ).release)
     shared = shared_paths(config)
     own = new_incarnation()
+    if isinstance(shared, JoinedPaths):
+        from Daddy.weights.joining import join
+
+        return join(shared, peer, own, settings, clock, events, term=term)
     return SharedExchange(shared, peer, own, settings, clock, events, term=term)
 
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from Daddy.core.errors import ConfigError, FileError
 from Daddy.core.files import read_json, sha256_hex, to_json
-from Daddy.core.paths import RunPaths, SharedPaths
+from Daddy.core.paths import RunPaths, SharedPaths, joined
 from Daddy.core.rom import ENVIRONMENT_VARIABLE
 from Daddy.core.settings import RENAMED, WITHOUT_MEANING, Config, recipe
 
@@ -70,11 +70,13 @@ def run_paths(config: Config) -> RunPaths:
 
 
 def shared_paths(config: Config) -> SharedPaths:
-    """The shared weights' folder, absolute; in the run directory unless configured."""
-    shared = config.collaboration.shared_dir
-    return SharedPaths(
-        Path(shared).expanduser().resolve() if shared else run_paths(config).shared_weights
-    )
+    """The shared weights' folder, absolute; in the run directory unless configured.
+
+    Where somebody else's run is joined, ours beside the owner's.
+    """
+    shared, join = config.collaboration.shared_dir, config.collaboration.join
+    root = Path(shared).expanduser().resolve() if shared else run_paths(config).shared_weights
+    return joined(root, Path(join).expanduser().resolve()) if join else SharedPaths(root)
 
 
 def effective_json(config: Config) -> bytes:

@@ -135,11 +135,12 @@ def _pieces(stream: BinaryIO, most: int) -> Iterator[bytes]:
         yield piece
 
 
-def read_bounded(path: Path, limit: int) -> bytes:
+def read_bounded(path: Path, limit: int, owner: int | None = None) -> bytes:
     """All bytes of a regular file; FileError when it is no regular file or larger than ``limit``.
 
-    A symbolic link is refused: shared folders are written by others. Where the disk would not give
-    the bytes, the error's cause is the OSError.
+    A symbolic link is refused: shared folders are written by others; so is a file of another
+    account than ``owner`` (a uid), where one is given. Where the disk would not give the bytes, the
+    error's cause is the OSError.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -148,8 +149,11 @@ def read_bounded(path: Path, limit: int) -> bytes:
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror}", "check its permissions") from error
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
             raise FileError(f"{path} is not a regular file", "remove it")
+        if owner is not None and facts.st_uid != owner:
+            raise FileError(f"{path} belongs to uid {facts.st_uid}, not {owner}", "remove it")
         with os.fdopen(descriptor, "rb", closefd=False) as stream:
             data = b"".join(_pieces(stream, limit + 1))  # a limit is no size to allocate
     except OSError as error:

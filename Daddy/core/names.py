@@ -9,10 +9,16 @@ from Daddy.core.errors import UsageError
 
 PEER = re.compile(r"[a-z0-9][a-z0-9-]{1,30}")
 
+FRIENDS_JOB = re.compile(rf"(?P<friend>{PEER.pattern})\.slot-(?P<slot>\d{{1,2}})")
+"""A job of a friend with an account of his own: no laptop and no job of ours has a dot."""
 
-def check_peer(name: str) -> str:
+WRITER = re.compile(rf"{PEER.pattern}|{PEER.pattern}\.slot-\d{{1,2}}")
+"""Whoever may stand in a record: a job, a laptop, a friend's job."""
+
+
+def check_peer(name: str, form: re.Pattern[str] = PEER) -> str:
     """``name`` itself when it can name a peer; UsageError otherwise."""
-    if PEER.fullmatch(name) is None:
+    if form.fullmatch(name) is None:
         raise UsageError(
             f"{name!r} cannot name a peer",
             "use 2 to 31 of a-z, 0-9 and -, beginning with a letter or digit",

@@ -274,3 +274,44 @@ class SharedPaths:
     @property
     def tmp(self) -> Path:
         return self.root / "tmp"
+
+    @property
+    def friends(self) -> Path:
+        """Accounts of others that take part: written by the run's owner alone."""
+        return self.root / "peers.json"
+
+    @property
+    def joined(self) -> Path:
+        """In a friend's folder: whose run it takes part in."""
+        return self.root / "JOINED.json"
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedPaths(SharedPaths):
+    """A friend's own folder, where what the run's owner commits lies in the owner's (``theirs``).
+
+    Everything that is written lies below ``root``, everything that is only read below ``theirs``.
+    """
+
+    theirs: SharedPaths
+
+    @property
+    def run(self) -> Path:
+        return self.theirs.run
+
+    @property
+    def merged(self) -> Path:
+        return self.theirs.merged
+
+    @property
+    def head(self) -> Path:
+        return self.theirs.head
+
+    @property
+    def friends(self) -> Path:
+        return self.theirs.friends
+
+
+def joined(root: Path, theirs: Path) -> JoinedPaths:
+    """A folder of ours at ``root`` in the run whose shared folder is ``theirs``."""
+    return JoinedPaths(root, SharedPaths(theirs))

@@ -174,9 +174,8 @@ class Collaboration(Section):
 
     enabled: bool = Field(True, description="jobs share weights")
     shared_dir: str = Field("", description="shared folder; empty: shared_weights in the run")
-    rule: Literal["delta", "polyak"] = Field(
-        "delta", description="how contributions move the weights"
-    )
+    join: str = Field("", description="another account's shared_weights: take part in that run")
+    rule: Literal["delta", "polyak"] = Field("delta", description="how weights are averaged")
     polyak_alpha: float = Field(0.5, gt=0, le=1, description="share of a contribution under polyak")
     sync_interval_steps: int = Field(5000, ge=1, description="own steps between contributions")
     sync_seconds: float = Field(

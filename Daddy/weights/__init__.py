@@ -17,9 +17,10 @@ codec       state dict to safetensors bytes and back (torch)
 durable     files whole or not at all, with named crash points
 store       the folder protocol: card, blobs, versions, heads (no torch)
 wan         what laptops are offered: whole, compressed, and as steps (no torch)
-offers      contributions on disk: of jobs, and of laptops in the inbox
 parcels     what travels beside the weights, opaque: handed in, and shown (no torch)
 evaluations  versions played against older ones: by jobs, and by laptops in the inbox
+beats       signs of life: heartbeats of our jobs and of friends' (no torch)
+offers      contributions on disk: of jobs, of friends' jobs, and of laptops in the inbox
 watch       silence and age on one's own clock
 fate        what became of a peer's offers (no torch)
 progress    where one peer stands, and what that makes of its weights
@@ -28,6 +29,8 @@ replay      a version again from its inputs: verify, repair
 retention   what may go, and when
 resume      going on after a restart
 exchange    a job's WeightExchange
+joining     a WeightExchange of a friend's job: reads the owner's folder, writes its own
+friends     entry: who takes part with an account of his own: add, remove, list
 pulled      a laptop's WeightExchange that only takes
 laptop      a laptop's that also contributes, through an outbox
 owed        what quantising dropped, for a laptop's next process
@@ -73,7 +76,7 @@ setup       first contact: keys, connection, what is missing
 opening     ``login``: a person opens the one connection that all go over
 sync        entry behind ``sync_weights.sh``: pull, push, bidirectional, status, setup, login
 
-Callers may use: exchange.SharedExchange, laptop.LaptopExchange, pulled.PulledVersions,
-settings.ExchangeSettings and settings.from_config, local.newest_verified, codec.decode,
-history.read_history, sync.main, card.card_in.
+Callers may use: exchange.SharedExchange, joining.join, laptop.LaptopExchange,
+pulled.PulledVersions, settings.ExchangeSettings and settings.from_config,
+local.newest_verified, codec.decode, history.read_history, sync.main, card.card_in.
 """

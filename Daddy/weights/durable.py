@@ -30,13 +30,15 @@ class Durable:
     def __init__(self, tmp: Path, hook: Hook = no_hook) -> None:
         self._tmp = tmp
         self.hook = hook
+        self.open_to_all = False
+        """Whether other accounts read here: modes are then as named, whatever the umask."""
 
     def create(self, path: Path, data: bytes, what: str, mode: int = 0o644) -> bool:
         """Create ``path`` unless the name exists; False when someone was first.
 
         ``link`` decides on the server. When its reply is lost, the link count tells the truth.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._make(path.parent)
         temp = self._write(data, what, mode)
         try:
             os.link(temp, path)
@@ -59,7 +61,7 @@ class Durable:
 
         Without ``sync`` a power cut may take it along: enough for what the next call writes again.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
+        self._make(path.parent)
         temp = self._write(data, what, mode, sync=sync)
         try:
             temp.replace(path)
@@ -70,6 +72,16 @@ class Durable:
         if sync:
             _sync_folder(path.parent)
 
+    def _make(self, folder: Path) -> None:
+        """The folder, with those above it that are missing."""
+        if not self.open_to_all:
+            folder.mkdir(parents=True, exist_ok=True)
+        elif not folder.is_dir():
+            self._make(folder.parent)
+            with contextlib.suppress(FileExistsError):  # somebody else made it, and chooses
+                folder.mkdir()
+                folder.chmod(0o755)
+
     def _write(self, data: bytes, what: str, mode: int, *, sync: bool = True) -> Path:
         self._tmp.mkdir(parents=True, exist_ok=True)
         self.hook(f"C1:{what}")
@@ -77,6 +89,8 @@ class Durable:
         descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         try:
             with os.fdopen(descriptor, "wb") as stream:
+                if self.open_to_all:
+                    os.fchmod(descriptor, mode)
                 self._fill(stream, data, what, sync=sync)
         except BaseException:
             temp.unlink(missing_ok=True)

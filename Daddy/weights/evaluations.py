@@ -20,6 +20,7 @@ from Daddy.core.errors import DaddyError, FileError, WeightsError
 from Daddy.core.files import read_bounded
 from Daddy.core.seeds import seed_for
 from Daddy.weights import offers
+from Daddy.weights.beats import own_incarnations
 from Daddy.weights.manifest import Written, parse
 from Daddy.weights.store import Store
 from Daddy.weights.strict import LIMIT
@@ -109,7 +110,7 @@ def write_evaluation(store: Store, one: Evaluation) -> None:
 
 def evaluations_of_jobs(store: Store) -> list[tuple[Path, Evaluation]]:
     """Those that jobs wrote, in a fixed order; what cannot be read is passed over."""
-    return [one for folder in offers.incarnations(store) for one in _of_job(folder)]
+    return [one for folder in own_incarnations(store) for one in _of_job(folder)]
 
 
 def _of_job(folder: Path) -> Iterator[tuple[Path, Evaluation]]:

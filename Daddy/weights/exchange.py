@@ -15,16 +15,16 @@ from typing import Protocol
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, WeightsError
 from Daddy.core.machine import host_name
-from Daddy.core.names import check_peer
+from Daddy.core.names import WRITER, check_peer
 from Daddy.core.paths import SharedPaths
-from Daddy.weights import offers
+from Daddy.weights import beats, offers
+from Daddy.weights.beats import Pulse
 from Daddy.weights.codec import decode, encode, schema_of
 from Daddy.weights.durable import Hook, no_hook
 from Daddy.weights.fate import fate_of
 from Daddy.weights.fences import Fence, raise_fence
 from Daddy.weights.manifest import Contribution, Version
-from Daddy.weights.merger import Merger
-from Daddy.weights.offers import Pulse
+from Daddy.weights.merger import Merger, merged
 from Daddy.weights.polyak import StateDict, copy, is_finite
 from Daddy.weights.progress import Adoption, Base, Progress, Stride, whole
 from Daddy.weights.replay import repair
@@ -60,9 +60,10 @@ class SharedExchange:
         hook: Hook = no_hook,
         *,
         term: int = 0,
+        store: Store | None = None,
     ) -> None:
-        self._store = Store(shared, hook)
-        self._peer, self._incarnation = check_peer(peer), incarnation
+        self._store = store or Store(shared, hook)
+        self._peer, self._incarnation = check_peer(peer, WRITER), incarnation
         self._settings = settings
         self._clock = clock
         self._events = events
@@ -239,14 +240,11 @@ class SharedExchange:
         self._last_publish = now
 
     def _merge(self, period_s: float | None = None) -> None:
+        for trouble in self._store.new_troubles():
+            self._tell("error", {"what": "another account's folder", "reason": trouble})
         record, _ = self._merger.try_merge(self._period_s if period_s is None else period_s)
         if record is not None:
-            self._tell("state", {
-                "state": "merged",
-                "version": record.version,
-                "inputs": [f"{one.peer}/{one.sequence}" for one in record.inputs],
-                "refused": [f"{one.peer}/{one.sequence}: {one.reason}" for one in record.refused],
-            })  # fmt: skip
+            self._tell("state", merged(record))
 
     # -- adopting
 
@@ -291,7 +289,7 @@ class SharedExchange:
         version = 0 if self._progress is None else self._progress.base.version
         pulse = Pulse(self._peer, self._incarnation, self._beats, version, left)
         fence = {"term": self._fence.term, "fence": dict(self._fence.after)}
-        offers.beat(self._store, pulse, {"host": host_name(), **fence, **(notes or {})})
+        beats.beat(self._store, pulse, {"host": host_name(), **fence, **(notes or {})})
 
     def _tell(self, event: str, data: Mapping[str, object]) -> None:
         try:

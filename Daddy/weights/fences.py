@@ -11,9 +11,7 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from Daddy.core.errors import FileError
-from Daddy.core.files import read_json
-from Daddy.weights import offers
+from Daddy.weights import beats, offers
 from Daddy.weights.manifest import Contribution
 from Daddy.weights.resume import Note
 from Daddy.weights.store import Store
@@ -45,10 +43,10 @@ def raise_fence(store: Store, peer: str, term: int, note: Note | None) -> Fence:
 def read_fences(store: Store, peer: str) -> dict[str, Fence]:
     """Every process of ``peer`` with what it wrote; one that cannot be read fences nobody off."""
     found = {}
-    for pulse in offers.pulses(store):
+    for pulse in beats.pulses(store):
         if pulse.peer == peer:
-            with contextlib.suppress(FileNotFoundError, FileError, TypeError, ValueError):
-                body = read_json(store.paths.peer(peer, pulse.incarnation) / "hb.json")
+            with contextlib.suppress(TypeError, ValueError, OverflowError):
+                body = pulse.notes
                 after = {str(key): int(last) for key, last in dict(body.get("fence", {})).items()}
                 found[pulse.incarnation] = Fence(int(body.get("term", 0)), after)
     return found

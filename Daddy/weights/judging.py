@@ -39,6 +39,8 @@ class Judged:
     verdict: Verdict
     delta: StateDict | None = None
     norm: float = 0.0
+    data: bytes = b""
+    """What was judged, where it lies in somebody else's hands."""
 
     def as_offer(self, newest: int) -> Offer:
         """What the weighting sees."""
@@ -127,11 +129,14 @@ class Judge:
             return Judged(one, Verdict(admitted=False, reason=error.message, fault=Fault.VALUES))
         size = norm(delta)
         verdict = judge_values(size, one.offer.optimizer_steps, norms, strict=one.laptop)
-        return Judged(one, verdict, delta if verdict.admitted else None, size)
+        foreign = one.laptop or one.uid is not None
+        kept = (delta, size, data if foreign else b"") if verdict.admitted else (None, size)
+        return Judged(one, verdict, *kept)
 
     def _judge_author(self, one: Found) -> Verdict:
         allowed = self._settings.allowed
-        if not one.laptop or not allowed or one.offer.peer in allowed:
+        boxed = one.laptop and one.uid is None  # who is on the list of friends needs no other
+        if not boxed or not allowed or one.offer.peer in allowed:
             return ADMITTED
         return Verdict(
             admitted=False,

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from Daddy.core.names import FRIENDS_JOB
 from Daddy.core.words import one_line
 from Daddy.weights.manifest import Input, Keyframe, Receipt, Version
 
@@ -100,10 +101,10 @@ class Step:
 
 
 def peer_order(peer: str) -> tuple[int, int, str]:
-    """Jobs by number, then laptops by name."""
+    """Jobs by number, then friends' jobs by friend and number, then laptops by name."""
     if JOB.fullmatch(peer):
         return (0, int(peer.removeprefix("slot-")), peer)
-    return (1, 0, peer)
+    return (1 if FRIENDS_JOB.fullmatch(peer) else 2, len(peer), peer)
 
 
 def from_records(

@@ -8,13 +8,15 @@ C10 committed, C11 head moved, C12 laptops served and old files going.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import WeightsError
 from Daddy.core.lease import Lease, end_term, read_lease
-from Daddy.weights import offers, retention
+from Daddy.weights import beats, offers, retention
 from Daddy.weights.admission import remember
+from Daddy.weights.beats import Pulse
 from Daddy.weights.codec import decode, encode
 from Daddy.weights.judging import Judge, Judged
 from Daddy.weights.manifest import Input, Receipt, Version
@@ -32,6 +34,9 @@ INPUTS_LIMIT = 48
 
 LAPTOP_INPUTS_LIMIT = 16
 """Of which so many from laptops: what lies in their boxes never crowds out the jobs' own."""
+
+FRIENDS_INPUTS_LIMIT = 16
+"""Of which so many from friends' jobs: a round of four jobs of four friends."""
 
 LEASE_SILENCE_S = 20.0
 """A merge takes seconds; a merger silent for longer counts as gone (safety does not need it)."""
@@ -78,22 +83,26 @@ class Merger:
         return 2 * len(published) >= self._live_jobs(published)
 
     def nobody_lives(self) -> bool:
-        """Whether every job has left or fallen silent."""
-        return self._live_jobs(set()) == 0
+        """Whether every job that merges has left or fallen silent: those of our own account."""
+        return not any(pulse.uid is None for pulse in self._live())
 
     def _live_jobs(self, published: set[str]) -> int:
         """Jobs whose heart beats, and those whose work is here although it does not."""
-        pulses = self._watch.live(offers.pulses(self._store), self._settings.silence_s)
-        return len({pulse.peer for pulse in pulses} | published)
+        return len({pulse.peer for pulse in self._live() if not pulse.laptop} | published)
+
+    def _live(self) -> list[Pulse]:
+        return self._watch.live(beats.pulses(self._store), self._settings.silence_s)
 
     def _pending(self, head: Version) -> list[Found]:
         consumed = {author: pair[0] for author, pair in head.consumed.items()}
         found = offers.pending(self._store, consumed)
         fresh = [one for one in found if one.offer.sequence > consumed.get(one.offer.author, 0)]
         fresh.sort(key=lambda one: one.key in self._refused)  # refused again, if at all
-        jobs = [one for one in fresh if not one.laptop]
+        jobs = [one for one in fresh if not one.laptop and one.uid is None]
+        friends = in_turn([one for one in fresh if not one.laptop and one.uid is not None])
         laptops = [one for one in fresh if one.laptop][:LAPTOP_INPUTS_LIMIT]
-        return sorted([*jobs, *laptops][:INPUTS_LIMIT], key=lambda one: one.key)
+        found = [*jobs, *friends[:FRIENDS_INPUTS_LIMIT], *laptops]
+        return sorted(found[:INPUTS_LIMIT], key=lambda one: one.key)
 
     def _due(self, found: Sequence[Found], period_s: float) -> Due:
         waiting = [one for one in found if one.key not in self._refused]
@@ -120,9 +129,9 @@ class Merger:
         judged = self._judge.judge_all(head, found)
         admitted = [one for one in judged if one.verdict.admitted]
         refused = [one for one in judged if not one.verdict.admitted]
-        if not admitted and all(one.found.laptop for one in refused):
+        if not admitted and all(one.found.laptop or one.found.uid is not None for one in refused):
             self._refused |= {one.found.key for one in refused}
-            return None  # refusals of laptops alone wait for the next version
+            return None  # refusals of laptops and friends alone wait for the next version
         base, state, shares = self._moved(head, admitted)
         record = self._record(head, base, encode(state), shares, admitted, refused)
         if not self._store.commit(record):
@@ -177,8 +186,8 @@ class Merger:
     ) -> Version:
         """The next version's commit record; everything it names has been written."""
         for one in admitted:
-            if one.found.laptop:  # keep what a version was made of, for replay
-                self._store.put_blob(offers.read_blob(one.found), "input")
+            if one.data:  # keep what a version was made of, for replay, as it was judged
+                self._store.put_blob(one.data, "input")
         sha = self._store.put_blob(data, "state")
         self._store.durable.hook("C9")
         inputs = tuple(
@@ -186,8 +195,8 @@ class Merger:
             for one, share in zip(admitted, shares.shares, strict=True)
         )
         totals = _totals(head, inputs)
-        jobs = [one for one in inputs if offers.SLOT.fullmatch(one.peer)]  # what is usual, they say
-        norms = [(one.norm * one.clip, one.optimizer_steps) for one in jobs]
+        jobs = [one for one in admitted if not one.found.laptop]  # what is usual, they say
+        norms = [(one.norm * one.verdict.scale, one.found.offer.optimizer_steps) for one in jobs]
         return Version(
             version=head.version + 1,
             run_id=head.run_id,
@@ -213,7 +222,7 @@ class Merger:
         """Highest judged sequence per author; forgotten once anything as old would be too stale."""
         number = head.version + 1
         horizon = number - 2 * self._settings.laptop_max_staleness
-        here = offers.authors(self._store)
+        here = beats.authors(self._store)
         kept = {
             author: pair
             for author, pair in head.consumed.items()
@@ -239,6 +248,16 @@ class Merger:
         self._sweeper.after_merge(record, judged)
 
 
+def merged(record: Version) -> dict[str, object]:
+    """Pure: the event that tells of a version."""
+    return {
+        "state": "merged",
+        "version": record.version,
+        "inputs": [f"{one.peer}/{one.sequence}" for one in record.inputs],
+        "refused": [f"{one.peer}/{one.sequence}: {one.reason}" for one in record.refused],
+    }
+
+
 def receipts(record: Version) -> list[Receipt]:
     """What each laptop gets to see of a version."""
     taken = [
@@ -248,7 +267,17 @@ def receipts(record: Version) -> list[Receipt]:
         for one in record.inputs
     ]
     refused = [Receipt.refuse(one, record.version) for one in record.refused]
-    return [one for one in taken + refused if not offers.SLOT.fullmatch(one.peer)]
+    return [one for one in taken + refused if not offers.is_job(one.peer)]
+
+
+def in_turn(found: Sequence[Found]) -> list[Found]:
+    """Pure: the first of each account, then the second of each: whoever offers much waits."""
+    place: Counter[int | None] = Counter()
+    turns = []
+    for one in sorted(found, key=lambda one: (one.offer.sequence, one.key)):
+        turns.append((place[one.uid], one.key, one))
+        place[one.uid] += 1
+    return [one for *_, one in sorted(turns, key=lambda turn: turn[:2])]
 
 
 def _jobs(found: Sequence[Found]) -> set[str]:

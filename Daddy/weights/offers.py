@@ -1,6 +1,7 @@
 """Contributions on disk, before they are judged: from jobs (``peers/``) and laptops (``inbox/``).
 
-A job writes only below its own peer and process start; its blob lies with the others. A laptop
+A job writes only below its own peer and process start; its blob lies with the others. A friend's
+jobs do the same in a folder of the friend's account, where nothing is written or moved. A laptop
 drops a pair of files into its own box, the ``.st`` first, the ``.json`` last; nothing in a box is
 trusted: not its name, kind, link count, size or text.
 """
@@ -17,8 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from Daddy.core.errors import DaddyError, FileError, WeightsError
-from Daddy.core.files import read_bounded, read_json, to_json
-from Daddy.core.names import PEER
+from Daddy.core.files import read_bounded
+from Daddy.core.names import FRIENDS_JOB, PEER
+from Daddy.core.outboxes import Outbox
+from Daddy.weights.beats import folders, own_incarnations
 from Daddy.weights.manifest import Contribution, Receipt, parse
 from Daddy.weights.store import BLOB_LIMIT, Store
 from Daddy.weights.strict import INCARNATION, LIMIT
@@ -36,12 +39,16 @@ _BOX_NAME = re.compile(r"([0-9a-f]{8})-(\d{6})-([0-9a-f]{12})\.json")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A contribution, where its two files lie, and whether it came from a laptop."""
+    """A contribution, where its two files lie, and whether it counts as a laptop's.
+
+    ``uid``: the friend's account that the files must belong to; None where they lie in our folder.
+    """
 
     offer: Contribution
     record: Path
     blob: Path
     laptop: bool
+    uid: int | None = None
 
     @property
     def key(self) -> tuple[str, str, int]:
@@ -49,15 +56,9 @@ class Found:
         return (self.offer.peer, self.offer.incarnation, self.offer.sequence)
 
 
-@dataclass(frozen=True, slots=True)
-class Pulse:
-    """One process's heartbeat: a counter that moves, the version it stands on, whether it left."""
-
-    peer: str
-    incarnation: str
-    counter: int
-    version: int
-    left: bool
+def is_job(peer: str) -> bool:
+    """Whether a name is of a job, ours or a friend's: those are told by commit records alone."""
+    return bool(SLOT.fullmatch(peer) or FRIENDS_JOB.fullmatch(peer))
 
 
 def box_name(offer: Contribution) -> str:
@@ -75,61 +76,9 @@ def publish(store: Store, offer: Contribution) -> None:
         )
 
 
-def beat(store: Store, pulse: Pulse, notes: Mapping[str, object]) -> None:
-    """Prove life in the process's own folder."""
-    body = {
-        **notes,
-        "counter": pulse.counter,
-        "version": pulse.version,
-        "left": pulse.left,
-    }
-    folder = store.paths.peer(pulse.peer, pulse.incarnation)
-    store.durable.replace(folder / "hb.json", to_json(body), "beat", sync=False)
-
-
-def pulses(store: Store) -> list[Pulse]:
-    """Every readable heartbeat."""
-    return [pulse for folder in incarnations(store) if (pulse := _read_pulse(folder)) is not None]
-
-
-def _read_pulse(folder: Path) -> Pulse | None:
-    try:
-        body = read_json(folder / "hb.json")
-        return Pulse(
-            folder.parent.name,
-            folder.name,
-            int(body["counter"]),
-            int(body["version"]),
-            bool(body["left"]),
-        )
-    except (FileNotFoundError, FileError, KeyError, TypeError, ValueError, OverflowError):
-        return None
-
-
-def incarnations(store: Store) -> Iterator[Path]:
-    """Every folder of a job's process."""
-    for peer in _folders(store.paths.peers, PEER):
-        yield from _folders(peer, INCARNATION)
-
-
-def authors(store: Store) -> set[str]:
-    """Every process that has a folder: its sequence numbers must not be forgotten."""
-    return {f"{folder.parent.name}/{folder.name}" for folder in incarnations(store)}
-
-
 def boxes(store: Store) -> list[Path]:
     """The laptops' boxes."""
-    return _folders(store.paths.inbox, PEER)
-
-
-def _folders(parent: Path, form: re.Pattern[str]) -> list[Path]:
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        return sorted(
-            path
-            for path in parent.iterdir()
-            if form.fullmatch(path.name) and path.is_dir() and not path.is_symlink()
-        )
-    return []
+    return folders(store.paths.inbox, PEER)
 
 
 def pending(store: Store, consumed: Mapping[str, int]) -> list[Found]:
@@ -144,11 +93,12 @@ def pending(store: Store, consumed: Mapping[str, int]) -> list[Found]:
 
 
 def pending_of_jobs(store: Store, consumed: Mapping[str, int]) -> list[Found]:
-    """Those of jobs; moves nothing.
+    """Those of jobs, friends' included; moves nothing.
 
     Sequences without a gap only: an earlier one may not be visible yet on NFS.
     """
-    return [one for folder in incarnations(store) for one in _from_job(store, folder, consumed)]
+    own = [one for folder in own_incarnations(store) for one in _from_job(store, folder, consumed)]
+    return own + [one for box in store.visible() for one in pending_of_friend(box, consumed)]
 
 
 def _from_job(store: Store, folder: Path, consumed: Mapping[str, int]) -> list[Found]:
@@ -170,6 +120,22 @@ def _from_job(store: Store, folder: Path, consumed: Mapping[str, int]) -> list[F
     return found
 
 
+def pending_of_friend(box: Outbox, consumed: Mapping[str, int]) -> list[Found]:
+    """Those of another account's jobs, by the numbers that come next: nothing is listed."""
+    return [one for folder in box.incarnations() for one in _from_friend(box, folder, consumed)]
+
+
+def _from_friend(box: Outbox, folder: Path, consumed: Mapping[str, int]) -> Iterator[Found]:
+    author = f"{folder.parent.name}/{folder.name}"
+    done = consumed.get(author, 0)
+    for number in range(done + 1, done + 1 + BOX_LIMIT):
+        path = folder / f"{number:06d}.json"
+        offer = _read_offer(path, box.uid)
+        if offer is None or (offer.author, offer.sequence) != (author, number):
+            return
+        yield Found(offer, path, box.paths.blob(offer.blob), laptop=box.laptop, uid=box.uid)
+
+
 def sequences(folder: Path) -> list[tuple[int, Path]]:
     """The contribution records in one process's folder, by number."""
     with contextlib.suppress(FileNotFoundError):
@@ -184,7 +150,7 @@ def offered_by(store: Store, peer: str, since: int) -> dict[tuple[str, int], int
     ``since`` is a version.
     """
     steps = {}
-    for folder in _folders(store.paths.peers / peer, INCARNATION):
+    for folder in folders(store.paths.peers / peer, INCARNATION):
         for number, path in sequences(folder):
             offer = _read_offer(path)
             if offer is not None:
@@ -197,9 +163,9 @@ def offered_by(store: Store, peer: str, since: int) -> dict[tuple[str, int], int
     return steps
 
 
-def _read_offer(path: Path) -> Contribution | None:
+def _read_offer(path: Path, owner: int | None = None) -> Contribution | None:
     try:
-        return parse(Contribution, read_bounded(path, LIMIT), str(path))
+        return parse(Contribution, read_bounded(path, LIMIT, owner), str(path))
     except (FileNotFoundError, DaddyError):
         return None
 
@@ -238,10 +204,10 @@ def read_blob(found: Found) -> bytes:
     FileNotFoundError while they are not visible, FileError when the disk does not give them: both
     may pass.
     """
-    if found.laptop and not is_plain(found.blob):
+    if found.laptop and found.uid is None and not is_plain(found.blob):
         raise WeightsError(f"{found.blob.name} is no plain file", "send a regular file")
     try:
-        return read_bounded(found.blob, min(found.offer.size, BLOB_LIMIT))
+        return read_bounded(found.blob, min(found.offer.size, BLOB_LIMIT), found.uid)
     except FileError as error:
         if isinstance(error.__cause__, OSError):
             raise

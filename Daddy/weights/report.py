@@ -14,12 +14,12 @@ from typing import Any
 
 from Daddy.core.errors import DaddyError
 from Daddy.core.paths import SharedPaths
-from Daddy.weights import offers
+from Daddy.weights import beats, offers
+from Daddy.weights.beats import Pulse
 from Daddy.weights.history import read_records
 from Daddy.weights.holes import find_holes, states_said
 from Daddy.weights.lineage import peer_order
 from Daddy.weights.manifest import Receipt, Refusal, Version
-from Daddy.weights.offers import Pulse
 from Daddy.weights.store import Store
 from Daddy.weights.usage import disk, size_of
 from Daddy.weights.weighting import SILENCE_S
@@ -122,23 +122,22 @@ def _rate(versions: Sequence[Version]) -> Record:
 
 def _peers(store: Store, versions: Sequence[Version], now: float) -> list[Record]:
     """Everybody who has a heartbeat or ever contributed, jobs first."""
-    beats = _last_beats(store)
+    last = _last_beats(store)
     steps = versions[-1].contributors if versions else {}
     refused = {one.peer for version in versions for one in version.refused}
-    names = sorted({*beats, *steps, *refused}, key=peer_order)
-    return [_peer(name, beats.get(name), steps.get(name, 0), versions, now) for name in names]
+    names = sorted({*last, *steps, *refused}, key=peer_order)
+    return [_peer(name, last.get(name), steps.get(name, 0), versions, now) for name in names]
 
 
 def _last_beats(store: Store) -> dict[str, tuple[Pulse, float]]:
     """Each peer's newest process, and when it beat last (wall seconds)."""
-    beats: dict[str, tuple[Pulse, float]] = {}
-    for pulse in sorted(offers.pulses(store), key=lambda one: one.version):
+    last: dict[str, tuple[Pulse, float]] = {}
+    for pulse in sorted(beats.pulses(store), key=lambda one: one.version):
         with contextlib.suppress(OSError):  # swept away since
-            path = store.paths.peer(pulse.peer, pulse.incarnation) / "hb.json"
-            beaten = path.stat().st_mtime
-            if pulse.peer not in beats or int(beaten) >= int(beats[pulse.peer][1]):
-                beats[pulse.peer] = (pulse, beaten)
-    return beats
+            beaten = pulse.path.lstat().st_mtime
+            if pulse.peer not in last or int(beaten) >= int(last[pulse.peer][1]):
+                last[pulse.peer] = (pulse, beaten)
+    return last
 
 
 def _peer(

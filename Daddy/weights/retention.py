@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 
 from Daddy.core.errors import WeightsError
-from Daddy.weights import offers
+from Daddy.weights import beats, offers
 from Daddy.weights.manifest import Version
 from Daddy.weights.offers import Found
 from Daddy.weights.store import Store
@@ -66,7 +66,7 @@ class Sweeper:
         keep = {offer.offer.blob for offer in self._pending(record)}
         for kept in self._store.records(record.version - self._keep + 1, record.version):
             keep |= self._sources(kept)
-        for pulse in offers.pulses(self._store):
+        for pulse in beats.pulses(self._store):
             if not pulse.left and 0 <= record.version - pulse.version <= 64 * self._keep:
                 with contextlib.suppress(WeightsError):
                     keep.add(self._store.version(pulse.version).state)
@@ -86,6 +86,8 @@ class Sweeper:
     def _drop_offer(self, one: Found, *, refused: bool) -> None:
         """What cannot be removed from a box that is not ours stays: it is never judged again."""
         with contextlib.suppress(OSError):
+            if one.uid is not None:
+                return  # a friend's jobs clear their own folder away
             if one.laptop and refused:
                 self._store.set_aside(one.blob, "refused")
                 self._store.set_aside(one.record, "refused")
@@ -129,8 +131,8 @@ class Sweeper:
 
     def sweep_incarnations(self) -> None:
         """Remove the folders of processes that are gone and have nothing pending."""
-        for pulse in offers.pulses(self._store):
-            folder = self._store.paths.peer(pulse.peer, pulse.incarnation)
+        for pulse in (one for one in beats.pulses(self._store) if one.uid is None):
+            folder = pulse.path.parent
             silent = self._age_s(("gone", folder), pulse.counter)
             if silent >= ORPHAN_S and not offers.sequences(folder):
                 with contextlib.suppress(OSError):

@@ -17,7 +17,8 @@ from typing import TypeVar
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex
 from Daddy.core.names import new_token
-from Daddy.core.paths import SharedPaths
+from Daddy.core.outboxes import Outbox, outboxes
+from Daddy.core.paths import JoinedPaths, SharedPaths
 from Daddy.core.terms import differing
 from Daddy.weights.durable import Durable, Hook, no_hook
 from Daddy.weights.manifest import Head, Keyframe, Part, RunCard, Terms, Version, parse
@@ -42,6 +43,34 @@ class Store:
         self.durable = Durable(paths.tmp, hook)
         self._seen = -1
         self._records: dict[int, tuple[Version, str]] = {}
+        self._told: set[str] = set()
+
+    # -- other accounts
+
+    def outboxes(self) -> list[Outbox]:
+        """Where jobs of other accounts put what they offer; FileError when the list is damaged."""
+        found = outboxes(self.paths)
+        self.durable.open_to_all |= bool(found)
+        return found
+
+    def visible(self) -> list[Outbox]:
+        """The same; none when the list is damaged: those of our own account are merged anyway."""
+        with contextlib.suppress(FileError):
+            return self.outboxes()
+        return []
+
+    def new_troubles(self) -> list[str]:
+        """What is wrong with others' folders and was not told before."""
+        new = sorted(set(self.troubles()) - self._told)
+        self._told.update(new)
+        return new
+
+    def troubles(self) -> list[str]:
+        """What is wrong with others' folders, and what to do."""
+        try:
+            return [f"{box.name}: {why}" for box in self.outboxes() if (why := box.trouble())]
+        except FileError as error:
+            return [str(error)]
 
     # -- the run card
 
@@ -57,10 +86,7 @@ class Store:
 
         Or of weights learnt under other ``terms``: other rewards, another rule.
         """
-        mine = RunCard(run, new_token(), workload, schema, assists, terms)
-        if not self.paths.run.exists():
-            self.durable.create(self.paths.run, mine.to_bytes(), "card")
-            self.paths.inbox.mkdir(parents=True, exist_ok=True)
+        self._begin(RunCard(run, new_token(), workload, schema, assists, terms))
         card = self.card()
         if (card.workload, card.schema) != (workload, schema):
             raise WeightsError(
@@ -71,6 +97,11 @@ class Store:
         _refuse_other_assists(card, assists, self.paths)
         _refuse_other_terms(card, terms, self.paths)
         return card
+
+    def _begin(self, mine: RunCard) -> None:
+        if not self.paths.run.exists():
+            self.durable.create(self.paths.run, mine.to_bytes(), "card")
+            self.paths.inbox.mkdir(parents=True, exist_ok=True)
 
     def card(self) -> RunCard:
         """The run card; WeightsError when there is none yet."""
@@ -94,6 +125,8 @@ class Store:
     def get_blob(self, sha: str) -> bytes:
         """The bytes with this hash; WeightsError when missing or damaged."""
         path = self.paths.blob(sha)
+        if isinstance(self.paths, JoinedPaths) and not path.exists():
+            path = self.paths.theirs.blob(sha)
         try:
             data = read_bounded(path, BLOB_LIMIT)
         except FileNotFoundError as error:

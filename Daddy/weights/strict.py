@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from Daddy.core.names import PEER
+from Daddy.core.names import WRITER
 
 FORMAT = 1
 LIMIT = 64 * 1024
@@ -26,7 +26,7 @@ KEYFRAME = re.compile(r"kf-[0-9]{8}-[0-9a-f]{12}\.st")
 PART = re.compile(r"(kf|d)-[0-9]{8}-[0-9a-f]{12}\.wire")
 
 FORMS: Mapping[str, re.Pattern[str]] = {
-    "peer": PEER,
+    "peer": WRITER,
     "incarnation": INCARNATION,
     "blob": HASH,
     "state": HASH,

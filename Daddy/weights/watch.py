@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 
 from Daddy.core.clock import Clock
-from Daddy.weights.offers import Pulse
+from Daddy.weights.beats import Pulse
 
 
 class Watch:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from Daddy.core.errors import WeightsError
+from Daddy.core.friends import view
 from Daddy.core.paths import RunPaths, SharedPaths
 
 
@@ -58,12 +59,12 @@ def find_at(path: Path) -> Whereabouts:
     """The shared weights at ``path``, or in the run that ``path`` is."""
     run = RunPaths(path)
     if run.shared_weights.is_dir():
-        return _of_run(SharedPaths(run.shared_weights), run)
+        return _of_run(view(SharedPaths(run.shared_weights)), run)
     if run.config.is_file():
         from Daddy.core.config import load_effective, shared_paths
 
         return _of_run(shared_paths(load_effective(run.config)), run)
-    return _of_run(SharedPaths(path), RunPaths(path.parent))
+    return _of_run(view(SharedPaths(path)), RunPaths(path.parent))
 
 
 def _of_run(shared: SharedPaths, run: RunPaths) -> Whereabouts:

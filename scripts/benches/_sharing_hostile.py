@@ -19,6 +19,7 @@ from Daddy.learning.ports import WeightExchange
 from Daddy.weights import exchange as exchanging
 from Daddy.weights import judging, merger, offers, progress
 from Daddy.weights.admission import ADMITTED, Verdict
+from Daddy.weights.beats import Pulse, beat
 from Daddy.weights.codec import decode, encode, schema_of
 from Daddy.weights.history import read_history
 from Daddy.weights.manifest import Contribution, Version
@@ -145,8 +146,8 @@ class Plain:
     ) -> Adoption | None:
         """The newest version as it is."""
         del weights, stride
-        pulse = offers.Pulse(self._peer, self._incarnation, self._sequence + 1, 0, left=False)
-        offers.beat(self._store, pulse, {})
+        pulse = Pulse(self._peer, self._incarnation, self._sequence + 1, 0, left=False)
+        beat(self._store, pulse, {})
         return self._take()
 
     def _take(self) -> Adoption:

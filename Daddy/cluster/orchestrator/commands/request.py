@@ -49,10 +49,13 @@ def absolute(config: Config, executor: str) -> Config:
     run_dir = str(Path(config.run_dir).expanduser().resolve())
     shared = config.collaboration.shared_dir
     shared = str(Path(shared).expanduser().resolve()) if shared else ""
+    join = config.collaboration.join
+    join = str(Path(join).expanduser().resolve()) if join else ""
+    sharing = config.collaboration.model_copy(update={"shared_dir": shared, "join": join})
     return config.model_copy(
         update={
             "run_dir": run_dir,
-            "collaboration": config.collaboration.model_copy(update={"shared_dir": shared}),
+            "collaboration": sharing,
             "controller": config.controller.model_copy(update={"executor": executor}),
         }
     )

@@ -1,0 +1,135 @@
+"""Entry: friends with accounts of their own who take part in a run: add, remove, list.
+
+`python -m Daddy.weights.friends add anna /home/anna/runs/slim_run`, typed by the run's owner. Only
+the list is written; the friend's folder is looked at and never touched.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pwd
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from Daddy.core.access import for_one, opening
+from Daddy.core.errors import ExitCode, FileError, UsageError, WeightsError, run_entry
+from Daddy.core.friends import (
+    TRUSTS,
+    Friend,
+    read_friends,
+    with_friend,
+    without_friend,
+    write_friends,
+)
+from Daddy.core.paths import JoinedPaths, RunPaths, SharedPaths
+from Daddy.weights.store import Store
+from Daddy.weights.whereabouts import add_settings, find, find_at
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="friends", description="Friends with accounts of their own on the same cluster."
+    )
+    tasks = parser.add_subparsers(dest="task", required=True, metavar="add | remove | list")
+    add = tasks.add_parser("add", help="merge what a friend's jobs offer")
+    add.add_argument("name", metavar="NAME", help="what the jobs are called: NAME.slot-0 and so on")
+    add.add_argument("path", metavar="PATH", type=Path, help="the friend's run or shared folder")
+    add.add_argument(
+        "--trust", choices=TRUSTS, default="job",
+        help="count as your own jobs do, or, capped, as laptops do (job)",
+    )  # fmt: skip
+    add.add_argument("--jobs", type=int, default=4, metavar="N", help="of which so many (4)")
+    remove = tasks.add_parser("remove", help="merge nothing more of a friend's")
+    remove.add_argument("name", metavar="NAME")
+    for one in (add, remove, tasks.add_parser("list", help="who is on the list, and how it goes")):
+        one.add_argument(
+            "--of", type=Path, metavar="WHERE", help="your run (default: the config's)"
+        )
+        add_settings(one)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Codes: 0 done, 2 usage, 3 config, 6 no shared weights, 9 files."""
+    args = make_parser().parse_args(argv)
+    args.where = args.of
+    shared = (
+        find(args).shared if args.of is None else find_at(args.of.expanduser().resolve()).shared
+    )
+    if args.task != "list" and isinstance(shared, JoinedPaths):
+        raise UsageError(
+            f"this account takes part in the run of {shared.theirs.root}",
+            "the run's owner alone keeps its list: send them the line",
+        )
+    if args.task == "add":
+        return _add(shared, args.name, args.path, args.trust, args.jobs)
+    if args.task == "remove":
+        write_friends(shared, without_friend(read_friends(shared), args.name))
+        print(f"{args.name} is off the list: what comes later counts no more")
+        return ExitCode.DONE
+    return _list(shared)
+
+
+def _add(shared: SharedPaths, name: str, path: Path, trust: str, jobs: int) -> int:
+    folder = shared_folder(path)
+    new = Friend(name, str(folder), folder.stat().st_uid, trust, jobs)
+    write_friends(shared, with_friend(read_friends(shared), new))
+    print(f"{name} is on the list: {folder}, account {_account(new.uid)}, {jobs} {trust}s")
+    for trouble in Store(shared).troubles():
+        print(f"  not yet to be read: {trouble}")
+    lines = opening(shared.root)
+    if lines:
+        print("  what is yours is closed to them; type")
+        for line in lines:
+            print(f"    {line}")
+        print("  or, for that account alone, where the site has access control lists")
+        for line in for_one(lines, _account(new.uid)):
+            print(f"    {line}")
+    print(f'  they set, and then start: "collaboration": {{"join": "{shared.root}"}}')
+    return ExitCode.DONE
+
+
+def shared_folder(path: Path) -> Path:
+    """The shared folder that a friend's path means, without links; WeightsError: none is there."""
+    try:
+        whole = path.expanduser().resolve(strict=True)
+        run = RunPaths(whole)
+        return run.shared_weights if run.shared_weights.is_dir() else whole
+    except FileNotFoundError as error:
+        raise WeightsError(
+            f"{path} does not exist", f"the friend types: mkdir -p {path}/shared_weights"
+        ) from error
+    except OSError as error:
+        raise FileError(
+            f"{path} may not be looked into: {error.strerror}",
+            "the friend types chmod o+x for each folder above it, such as: chmod o+x ~",
+        ) from error
+
+
+def _list(shared: SharedPaths) -> int:
+    friends = read_friends(shared)
+    for one in friends:
+        print(f"{one.name}  {one.folder}  account {_account(one.uid)}  {one.jobs} {one.trust}s")
+    for trouble in Store(shared).troubles():
+        print(f"  {trouble}")
+    if not friends:
+        print(f"nobody else takes part in {shared.root}")
+    return ExitCode.DONE
+
+
+def _account(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def cli() -> None:
+    """Installed command."""
+    sys.exit(run_entry(main))
+
+
+if __name__ == "__main__":
+    cli()

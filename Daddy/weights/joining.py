@@ -1,0 +1,123 @@
+"""A friend's job in somebody else's run: reads the owner's folder, writes below its own account's.
+
+The owner's merges take what lies here from here, so nobody but the owner's jobs merges. What a
+version has judged is cleared away by the friend's own jobs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import replace
+
+from Daddy.core.access import check_reach, make_readable, opening
+from Daddy.core.clock import Clock
+from Daddy.core.errors import FileError, WeightsError
+from Daddy.core.friends import Friend, my_place, remember_joined
+from Daddy.core.paths import JoinedPaths
+from Daddy.weights.beats import own_incarnations
+from Daddy.weights.durable import Hook, no_hook
+from Daddy.weights.exchange import EventSink, SharedExchange
+from Daddy.weights.manifest import RunCard, Version
+from Daddy.weights.offers import sequences
+from Daddy.weights.polyak import StateDict
+from Daddy.weights.retention import Sweeper
+from Daddy.weights.settings import ExchangeSettings
+from Daddy.weights.store import Store
+from Daddy.weights.watch import Watch
+
+
+class JoinedStore(Store):
+    """The owner's versions and our own offers, as one store; nothing of the owner's is written."""
+
+    def __init__(self, paths: JoinedPaths, hook: Hook = no_hook) -> None:
+        super().__init__(paths, hook)
+        self._joined = paths
+        self.durable.open_to_all = True
+
+    def troubles(self) -> list[str]:
+        """Also that we are not on the list any more, and that the owner cannot read here."""
+        found = super().troubles()
+        try:
+            my_place(self._joined, os.getuid())
+        except (FileError, WeightsError) as error:
+            found.append(f"this account's jobs do not count: {error}")
+        if lines := opening(self.paths.root):
+            found.append(f"the run's owner may not be able to read here; type {' ; '.join(lines)}")
+        return found
+
+    def mend_blob(self, data: bytes) -> None:
+        """The owner's jobs mend what is theirs."""
+
+    def _begin(self, mine: RunCard) -> None:
+        """The owner's first job has written the card, or nobody has."""
+
+
+def join(
+    paths: JoinedPaths,
+    slot: str,
+    incarnation: str,
+    settings: ExchangeSettings,
+    clock: Clock,
+    events: EventSink,
+    hook: Hook = no_hook,
+    *,
+    term: int = 0,
+) -> JoinedExchange:
+    """The exchange of a friend's job in ``slot``; WeightsError when it cannot take part.
+
+    The message ends in what either side has to type.
+    """
+    check_reach(paths)
+    make_readable(paths.root)
+    me = my_place(paths, os.getuid())
+    remember_joined(paths)
+    return JoinedExchange(paths, me, slot, incarnation, settings, clock, events, hook, term=term)
+
+
+class JoinedExchange(SharedExchange):
+    """The WeightExchange of a friend's job. ``me``: how the owner's list calls this account."""
+
+    def __init__(
+        self,
+        paths: JoinedPaths,
+        me: Friend,
+        slot: str,
+        incarnation: str,
+        settings: ExchangeSettings,
+        clock: Clock,
+        events: EventSink,
+        hook: Hook = no_hook,
+        *,
+        term: int = 0,
+    ) -> None:
+        store = JoinedStore(paths, hook)
+        if (newest := store.newest()) is not None:  # how versions are made is the owner's choice
+            settings = replace(settings, rule=store.version(newest).rule)
+        peer = f"{me.name}.{slot}"
+        place = (paths, peer, incarnation)
+        super().__init__(*place, settings, clock, events, hook, term=term, store=store)
+        self._sweeper = Sweeper(store, settings.keep_versions, Watch(clock))
+
+    def _write_first(self, own: StateDict, schema: str) -> None:  # noqa: ARG002
+        """A friend begins nothing."""
+        raise WeightsError(
+            f"{self._store.paths.merged} holds no version yet",
+            "the run's owner starts first; join once there is a version",
+        )
+
+    def _merge(self, period_s: float | None = None) -> None:  # noqa: ARG002
+        """Nobody but the owner's jobs merges; what is wrong with their folder is told."""
+        for trouble in self._store.new_troubles():
+            self._tell("error", {"what": "another account's folder", "reason": trouble})
+
+    def _heal(self, record: Version, state: StateDict) -> None:  # noqa: ARG002
+        """Clear away what has been judged, of all our account's processes."""
+        with contextlib.suppress(OSError):  # another of our jobs does the same
+            for folder in own_incarnations(self._store):
+                author = f"{folder.parent.name}/{folder.name}"
+                judged = record.consumed.get(author, (0, 0))[0]
+                for number, path in sequences(folder):
+                    if number <= judged:
+                        path.unlink(missing_ok=True)
+            self._sweeper.after_merge(record, [])

@@ -1,0 +1,459 @@
+"""A friend with an account of his own: read where he writes, merged by the same gate, one page."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from Daddy.core.errors import ExitCode, FileError, UsageError, WeightsError, run_entry
+from Daddy.core.files import sha256_hex
+from Daddy.core.friends import (
+    MOST,
+    Friend,
+    read_friends,
+    with_friend,
+    without_friend,
+    write_friends,
+)
+from Daddy.core.names import new_incarnation
+from Daddy.core.outboxes import MOST_NAMES, Outbox
+from Daddy.core.paths import JoinedPaths, SharedPaths
+from Daddy.weights import friends
+from Daddy.weights.history import read_history
+from Daddy.weights.joining import join
+from Daddy.weights.manifest import Contribution, parse
+from Daddy.weights.merger import FRIENDS_INPUTS_LIMIT, in_turn
+from Daddy.weights.offers import Found
+from Daddy.weights.replay import replay
+from Daddy.weights.store import Store
+from tests.weights.helpers import Peer, Told, ToldClock, begin, close, make_state, settings, shifted
+
+
+@pytest.fixture
+def clock():
+    return ToldClock()
+
+
+@pytest.fixture
+def owner(tmp_path, clock):
+    """The owner's folder with one job, and anna on the list."""
+    root = tmp_path / "owner"
+    root.mkdir(mode=0o755)
+    begin(root, "slot-0", clock).exchange.leave("done")
+    enlist(root, tmp_path / "anna")
+    return root
+
+
+def enlist(root, folder, name="anna", trust="job", uid=None):
+    folder.mkdir(exist_ok=True, mode=0o755)
+    uid = os.getuid() if uid is None else uid
+    new = Friend(name, str(folder), uid, trust)
+    write_friends(SharedPaths(root), with_friend(read_friends(SharedPaths(root)), new))
+
+
+def enter(root, folder, slot, clock, *, resumed=None, own=None, **changes) -> Peer:
+    """A friend's job."""
+    told, incarnation = Told(), new_incarnation()
+    paths = JoinedPaths(folder, SharedPaths(root))
+    exchange = join(paths, slot, incarnation, settings(**changes), clock, told)
+    begun = exchange.begin(lambda: own or make_state(9), resumed)
+    return Peer(exchange, told, dict(begun.weights), incarnation, version=begun.version)
+
+
+def newest(root):
+    store = Store(SharedPaths(root))
+    return store.version(store.newest())
+
+
+def reasons(peer: Peer) -> list[str]:
+    return [str(data["reason"]) for event, _, data in peer.told.events if event == "error"]
+
+
+def test_eight_jobs_of_two_accounts_are_one_average(tmp_path, owner, clock):
+    ours = [begin(owner, f"slot-{k}", clock) for k in range(4)]
+    theirs = [enter(owner, tmp_path / "anna", f"slot-{k}", clock) for k in range(4)]
+    assert all(close(one.weights, make_state(0), 0.0) for one in theirs)
+    for number, peer in enumerate([*theirs, *ours]):
+        peer.shift(number + 1.0)
+        peer.publish()
+    clock.pass_by(10)
+    ours[3].adopt()
+    history = read_history(SharedPaths(owner))
+    moved = [one for version in history.versions for one in version.inputs]
+    assert {one.peer for one in moved} == {
+        *(f"slot-{k}" for k in range(4)), *(f"anna.slot-{k}" for k in range(4))
+    }  # fmt: skip
+    assert [one.share for one in moved] == [pytest.approx(1 / 8)] * 8
+    for peer in theirs:
+        assert peer.adopt() == newest(owner).version
+        assert close(peer.weights, shifted(make_state(0), sum(range(1, 9)) / 8))
+    assert newest(owner).contributors["anna.slot-3"] == 100
+
+
+def test_a_round_waits_for_a_friends_living_jobs_and_not_for_dead_ones(tmp_path, owner, clock):
+    ours = begin(owner, "slot-0", clock)
+    theirs = [enter(owner, tmp_path / "anna", f"slot-{k}", clock) for k in range(3)]
+    ours.shift(1.0)
+    ours.publish()
+    assert newest(owner).version == 0  # one of four
+    clock.pass_by(4)
+    for peer in theirs[:2]:
+        peer.shift(1.0)
+        peer.publish()
+    assert ours.adopt() == 1  # three of four
+    clock.pass_by(200)  # the friend's jobs are dead: nobody beats
+    ours.shift(1.0)
+    ours.publish()
+    ours.adopt()
+    assert newest(owner).version == 2
+    assert newest(owner).inputs[0].share == 1.0
+
+
+def test_each_account_writes_only_below_its_own_folder(tmp_path, owner, clock):
+    ours = begin(owner, "slot-0", clock)
+    before = sorted(owner.rglob("*"))
+    theirs = enter(owner, tmp_path / "anna", "slot-0", clock)
+    theirs.shift(1.0)
+    theirs.publish()
+    theirs.adopt()
+    theirs.exchange.bookkeeping()
+    assert sorted(owner.rglob("*")) == before
+    mine = {path: path.read_bytes() for path in (tmp_path / "anna").rglob("*") if path.is_file()}
+    ours.shift(1.0)
+    ours.publish()
+    clock.pass_by(10)
+    ours.adopt()
+    assert {one.peer for one in newest(owner).inputs} == {"slot-0", "anna.slot-0"}
+    assert mine == {p: p.read_bytes() for p in (tmp_path / "anna").rglob("*") if p.is_file()}
+
+
+def merge_both(owner, ours, theirs, clock):
+    ours.shift(0.1)
+    theirs.shift(0.1)
+    theirs.publish()
+    ours.publish()
+    clock.pass_by(10)
+    ours.adopt()
+    theirs.adopt()
+
+
+def test_the_friends_own_jobs_clear_away_what_was_judged(tmp_path, owner, clock):
+    ours = begin(owner, "slot-0", clock)
+    theirs = enter(owner, tmp_path / "anna", "slot-0", clock)
+    for _ in range(20):
+        merge_both(owner, ours, theirs, clock)
+    anna = SharedPaths(tmp_path / "anna")
+    assert list(anna.peers.glob("*/*/0*.json")) == []
+    assert len(list(anna.blobs.glob("*/*.st"))) <= 8
+    record = newest(owner)
+    assert replay(Store(SharedPaths(owner)), record) == Store(SharedPaths(owner)).get_blob(
+        record.state
+    )
+
+
+def test_a_version_can_be_made_again_without_the_friends_folder(tmp_path, owner, clock):
+    ours = begin(owner, "slot-0", clock)
+    theirs = enter(owner, tmp_path / "anna", "slot-0", clock)
+    merge_both(owner, ours, theirs, clock)
+    (tmp_path / "anna").rename(tmp_path / "away")
+    record, store = newest(owner), Store(SharedPaths(owner))
+    assert any(one.peer == "anna.slot-0" for one in record.inputs)
+    assert replay(store, record) == store.get_blob(record.state)
+
+
+def test_a_friends_successor_goes_on_from_its_checkpoint(tmp_path, owner, clock):
+    ours = begin(owner, "slot-0", clock)
+    first = enter(owner, tmp_path / "anna", "slot-0", clock)
+    first.shift(1.0)
+    first.publish()
+    first.shift(0.5)  # since
+    note, own = first.exchange.bookkeeping(), dict(first.weights)
+    first.exchange.leave("wall time")
+    ours.shift(1.0)
+    ours.publish()
+    clock.pass_by(10)
+    ours.adopt()
+    second = enter(owner, tmp_path / "anna", "slot-0", clock, resumed=note, own=own)
+    assert second.version == newest(owner).version
+    assert close(second.weights, shifted(ours.weights, 0.5))
+
+
+@pytest.mark.parametrize("trust", ["job", "laptop"])
+def test_trust_says_whether_a_friends_jobs_are_capped(tmp_path, owner, clock, trust):
+    ours = begin(owner, "slot-0", clock)
+    folder = tmp_path / "bert"
+    enlist(owner, folder, "bert", trust)
+    theirs = [enter(owner, folder, f"slot-{k}", clock) for k in range(3)]
+    for peer in theirs:
+        peer.shift(0.1)
+        peer.publish()
+    ours.shift(0.1)
+    ours.publish()
+    clock.pass_by(10)
+    ours.adopt()
+    share = sum(one.share for one in newest(owner).inputs if one.peer.startswith("bert."))
+    assert share == pytest.approx(0.75) if trust == "job" else 0.0 < share <= 0.2 + 1e-9
+
+
+def test_a_friend_cannot_speak_for_the_owner_or_another_friend(tmp_path, owner, clock):
+    ours = begin(owner, "slot-0", clock)
+    theirs = enter(owner, tmp_path / "anna", "slot-0", clock)
+    theirs.shift(1.0)
+    theirs.publish()
+    peers = SharedPaths(tmp_path / "anna").peers
+    for name in ("slot-1", "bert.slot-0", "anna", "anna.slot-x", "laptop"):
+        (peers / "anna.slot-0").rename(peers / name)
+        ours.shift(1.0)
+        ours.publish()
+        clock.pass_by(10)
+        ours.adopt()
+        assert [one.peer for one in newest(owner).inputs] == ["slot-0"]
+        (peers / name).rename(peers / "anna.slot-0")
+    forged = next(peers.glob("*/*/000001.json"))
+    offer = json.loads(forged.read_text())
+    forged.chmod(0o644)
+    forged.write_text(json.dumps({**offer, "peer": "slot-1"}))
+    ours.shift(1.0)
+    ours.publish()
+    assert [one.peer for one in newest(owner).inputs] == ["slot-0"]
+
+
+def strip(owner, ours, clock):
+    """A version of the owner's, whatever lies at the friend's."""
+    before = newest(owner).version
+    ours.shift(0.1)
+    ours.publish()
+    clock.pass_by(100)
+    ours.adopt()
+    assert newest(owner).version > before
+    return Store(SharedPaths(owner)).version(before + 1)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        ("gone", "is gone"),
+        ("link", "is no folder (a link is not followed)"),
+        ("file", "is no folder"),
+        ("other account", "belongs to uid"),
+        ("flood", f"more than {MOST_NAMES} names"),
+    ],
+)
+def test_a_folder_that_went_wrong_is_told_once_and_merges_go_on(
+    tmp_path, owner, clock, spoil, said
+):
+    ours = begin(owner, "slot-0", clock)
+    theirs = enter(owner, tmp_path / "anna", "slot-0", clock)
+    theirs.shift(1.0)
+    theirs.publish()
+    theirs.exchange.leave("done")
+    anna = tmp_path / "anna"
+    if spoil in ("gone", "link", "file"):
+        anna.rename(tmp_path / "elsewhere")
+    if spoil == "link":
+        anna.symlink_to(tmp_path / "elsewhere")
+    elif spoil == "file":
+        anna.write_text("not a folder")
+    elif spoil == "other account":
+        known = read_friends(SharedPaths(owner))
+        write_friends(SharedPaths(owner), [Friend("anna", known[0].folder, os.getuid() + 1)])
+    elif spoil == "flood":
+        for number in range(MOST_NAMES + 200):
+            (anna / "peers" / f"x{number}").mkdir()
+    for _ in range(3):
+        record = strip(owner, ours, clock)
+        if spoil != "flood":
+            assert [one.peer for one in record.inputs] == ["slot-0"]
+    assert len([one for one in reasons(ours) if said in one and "anna" in one]) == 1
+
+
+@pytest.mark.parametrize("what", ["record", "blob", "hb.json"])
+@pytest.mark.parametrize("kind", ["symlink", "fifo", "folder", "huge", "other account"])
+def test_what_is_no_plain_file_of_the_friends_is_not_read(tmp_path, owner, clock, what, kind):
+    ours = begin(owner, "slot-0", clock)
+    theirs = enter(owner, tmp_path / "anna", "slot-0", clock)
+    theirs.shift(1.0)
+    theirs.publish()
+    paths = SharedPaths(tmp_path / "anna")
+    record = next(paths.peers.glob("*/*/000001.json"))
+    offer = parse(Contribution, record.read_bytes(), "it")
+    path = {"record": record, "blob": paths.blob(offer.blob),
+            "hb.json": record.with_name("hb.json")}[what]  # fmt: skip
+    aside = tmp_path / "aside"
+    path.rename(aside)
+    if kind == "symlink":
+        path.symlink_to(aside)
+    elif kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "huge":
+        with path.open("wb") as stream:
+            stream.truncate(10 << 30)
+    else:
+        if os.getuid():
+            pytest.skip("only root can give a file away: the pinned uid is tested above")
+        path.write_bytes(aside.read_bytes())
+        os.chown(path, 12345, 12345)
+    merged = {one.peer for one in strip(owner, ours, clock).inputs}
+    assert merged == ({"slot-0", "anna.slot-0"} if what == "hb.json" else {"slot-0"})
+
+
+def test_a_flood_of_offers_crowds_nobody_out(tmp_path, owner, clock):
+    ours = begin(owner, "slot-0", clock)
+    theirs = enter(owner, tmp_path / "anna", "slot-0", clock)
+    for _ in range(40):
+        theirs.shift(0.01)
+        theirs.publish()
+    record = strip(owner, ours, clock)
+    assert sum(one.peer == "anna.slot-0" for one in record.inputs) == FRIENDS_INPUTS_LIMIT
+    assert sum(one.peer == "slot-0" for one in record.inputs) == 1
+
+
+def test_a_file_that_changes_after_it_was_judged_is_kept_as_judged(
+    tmp_path, owner, clock, monkeypatch
+):
+    from Daddy.weights.judging import Judge
+
+    ours = begin(owner, "slot-0", clock)
+    theirs = enter(owner, tmp_path / "anna", "slot-0", clock)
+    theirs.shift(1.0)
+    theirs.publish()
+    real = Judge.judge_all
+
+    def judge_and_change(self, head, found):
+        judged = real(self, head, found)
+        for one in found:
+            if one.uid is not None:
+                one.blob.unlink()
+        return judged
+
+    monkeypatch.setattr(Judge, "judge_all", judge_and_change)
+    record = strip(owner, ours, clock)
+    store = Store(SharedPaths(owner))
+    assert {one.peer for one in record.inputs} == {"slot-0", "anna.slot-0"}
+    assert replay(store, record) == store.get_blob(record.state)
+
+
+def test_in_turn_each_account_has_its_place(tmp_path):
+    offer = parse(Contribution, json.dumps({
+        "format": 1, "run_id": "r", "schema": "ab" * 32, "peer": "a0.slot-0",
+        "incarnation": "01234567", "sequence": 1, "blob": "ab" * 32, "size": 1, "base_version": 0,
+        "base_state": "ab" * 32, "env_steps": 1, "new_steps": 1, "optimizer_steps": 1,
+    }).encode(), "it")  # fmt: skip
+    import dataclasses
+
+    flood = [
+        Found(dataclasses.replace(offer, peer=f"anna.slot-{k}"), tmp_path, tmp_path, False, 1)
+        for k in range(30)
+    ]
+    one = Found(dataclasses.replace(offer, peer="zoe.slot-0"), tmp_path, tmp_path, False, 2)
+    assert one in in_turn([*flood, one])[:2]
+
+
+def test_who_is_not_on_the_list_is_told_what_the_owner_types(tmp_path, owner, clock):
+    (tmp_path / "bert").mkdir()
+    with pytest.raises(WeightsError) as error:
+        enter(owner, tmp_path / "bert", "slot-0", clock)
+    assert f"friends add YOUR-NAME {tmp_path}/bert --of {owner}" in error.value.fix
+    theirs = enter(owner, tmp_path / "anna", "slot-0", clock)
+    write_friends(SharedPaths(owner), [])
+    theirs.shift(1.0)
+    theirs.publish()
+    theirs.publish()
+    assert len([one for one in reasons(theirs) if "do not count" in one]) == 1
+
+
+def test_who_joins_a_run_that_has_not_begun_is_told_to_wait(tmp_path, clock):
+    (tmp_path / "owner").mkdir()
+    enlist(tmp_path / "owner", tmp_path / "anna")
+    with pytest.raises(WeightsError, match="holds no shared weights yet"):
+        enter(tmp_path / "owner", tmp_path / "anna", "slot-0", clock)
+
+
+# -- the list
+
+
+def test_the_list_is_added_to_and_taken_from(tmp_path, owner, capsys):
+    (tmp_path / "bert" / "shared_weights").mkdir(parents=True)
+    told = ["--of", str(owner)]
+    assert run_entry(friends.main, ["add", "bert", str(tmp_path / "bert"), *told]) == 0
+    assert f'"join": "{owner}"' in capsys.readouterr().out
+    added = read_friends(SharedPaths(owner))[1]
+    assert added == Friend("bert", str(tmp_path / "bert" / "shared_weights"), os.getuid(), "job")
+    for wrong in (
+        ["add", "bert", str(tmp_path)],
+        ["add", "Bert!", str(tmp_path)],
+        ["remove", "eve"],
+    ):
+        assert run_entry(friends.main, [*wrong, *told]) == ExitCode.USAGE
+    assert run_entry(friends.main, ["remove", "anna", *told]) == 0
+    capsys.readouterr()
+    assert run_entry(friends.main, ["list", *told]) == 0
+    assert capsys.readouterr().out.startswith("bert  ")
+
+
+def test_a_folder_that_does_not_exist_is_not_put_on_the_list(tmp_path, owner, capsys):
+    wrong = ["add", "bert", str(tmp_path / "nowhere"), "--of", str(owner)]
+    assert run_entry(friends.main, wrong) == ExitCode.WEIGHTS
+    assert "mkdir -p" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{", "[]", "{}", '{"format": 2, "friends": []}', '{"format": 1, "friends": [{}]}',
+        '{"format": 1, "friends": [{"name": "../x", "folder": "/x", "uid": 1}]}',
+        '{"format": 1, "friends": [{"name": "anna", "folder": "x", "uid": 1}]}',
+        '{"format": 1, "friends": [{"name": "anna", "folder": "/x", "uid": true}]}',
+        '{"format": 1, "friends": [{"name": "anna", "folder": "/x", "uid": -1}]}',
+        '{"format": 1, "friends": [{"name": "anna", "folder": "/x", "uid": 1, "trust": "root"}]}',
+        '{"format": 1, "friends": [{"name": "anna", "folder": "/x", "uid": 1, "more": 1}]}',
+        '{"format": 1, "friends": 3}', '{"format": 1, "friends": [], "friends": []}',
+        '{"format": 1, "friends": ["' + "x" * 70_000 + '"]}',
+    ],
+)  # fmt: skip
+def test_a_damaged_list_is_told_and_the_owners_jobs_go_on(owner, clock, text):
+    SharedPaths(owner).friends.write_text(text)
+    with pytest.raises(FileError):
+        read_friends(SharedPaths(owner))
+    ours = begin(owner, "slot-0", clock)
+    strip(owner, ours, clock)
+    strip(owner, ours, clock)
+    assert len([one for one in reasons(ours) if "peers.json" in one]) == 1
+
+
+def test_the_list_has_an_end():
+    many = [Friend(f"friend-{k}", f"/{k}", 1) for k in range(MOST)]
+    with pytest.raises(UsageError):
+        with_friend(many, Friend("one-more", "/more", 1))
+    with pytest.raises(UsageError):
+        with_friend([], Friend("slot.0", "/more", 1))
+    assert without_friend(many, "friend-0") == tuple(many[1:])
+
+
+def test_a_process_more_than_are_looked_at_hides_the_oldest(tmp_path):
+    anna = SharedPaths(tmp_path)
+    for number in range(100):
+        folder = anna.peer("anna.slot-0", f"{number:08x}")
+        folder.mkdir(parents=True)
+        os.utime(folder, (number, number))
+    found = Outbox("anna", anna, os.getuid()).incarnations()
+    assert [one.name for one in found] == [f"{number:08x}" for number in range(36, 100)]
+
+
+def test_the_hash_of_what_is_offered_is_what_is_merged(tmp_path, owner, clock):
+    ours = begin(owner, "slot-0", clock)
+    theirs = enter(owner, tmp_path / "anna", "slot-0", clock)
+    theirs.shift(1.0)
+    theirs.publish()
+    (blob,) = SharedPaths(tmp_path / "anna").blobs.glob("*/*.st")
+    kept = blob.read_bytes()
+    blob.chmod(0o644)
+    blob.write_bytes(kept[:-1] + bytes([kept[-1] ^ 1]))
+    record = strip(owner, ours, clock)
+    assert record.refused[0].peer == "anna.slot-0"
+    assert "damaged" in record.refused[0].reason
+    assert sha256_hex(kept) == blob.stem
