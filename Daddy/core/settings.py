@@ -175,8 +175,11 @@ class Collaboration(Section):
     enabled: bool = Field(True, description="jobs share weights")
     shared_dir: str = Field("", description="shared folder; empty: shared_weights in the run")
     join: str = Field("", description="another account's shared_weights: take part in that run")
-    rule: Literal["delta", "polyak"] = Field("delta", description="how weights are averaged")
+    rule: Literal["delta", "polyak", "elastic"] = Field(
+        "delta", description="how contributions move the weights"
+    )
     polyak_alpha: float = Field(0.5, gt=0, le=1, description="share of a contribution under polyak")
+    elastic_alpha: float = Field(0.9, gt=0, le=1, description="pull of a version under elastic")
     sync_interval_steps: int = Field(5000, ge=1, description="own steps between contributions")
     sync_seconds: float = Field(
         60.0, gt=0, description="age at which a contribution is merged alone"

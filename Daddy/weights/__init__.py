@@ -12,6 +12,7 @@ fences      what a slot's older holders offer too late
 judging     the gate at work
 weighting   how far each moves the shared weights, and when to merge (pure)
 polyak      arithmetic on state dicts (pure; torch)
+elastic     the rule under which jobs keep weights of their own
 settings    the numbers a config may set (pure)
 codec       state dict to safetensors bytes and back (torch)
 durable     files whole or not at all, with named crash points

@@ -21,6 +21,7 @@ from Daddy.weights import beats, offers
 from Daddy.weights.beats import Pulse
 from Daddy.weights.codec import decode, encode, schema_of
 from Daddy.weights.durable import Hook, no_hook
+from Daddy.weights.elastic import start
 from Daddy.weights.fate import fate_of
 from Daddy.weights.fences import Fence, raise_fence
 from Daddy.weights.manifest import Contribution, Version
@@ -88,14 +89,13 @@ class SharedExchange:
 
         WeightsError when the folder belongs to other weights or nothing in it can be read.
         """
-        schema = schema_of(own := copy(initial()))
-        asked = self._settings
+        schema, asked = schema_of(own := copy(initial())), self._settings
         card = (asked.run, asked.workload, schema, asked.assists, asked.terms)
         self._run_id = self._store.open(*card).run_id
         if self._store.newest() is None:
             self._write_first(own, schema)
         record, base = self._load_newest()
-        self._progress = Progress.start(base, absolute=self._settings.rule == "polyak")
+        self._progress = start(asked.rule, base, self._incarnation)
         note = None if resumed is None else read_note(resumed)
         self._fence = raise_fence(self._store, self._peer, self._fence.term, note)
         self._at.before = ancestry(self._store, self._peer, note, record.version)

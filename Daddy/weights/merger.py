@@ -18,6 +18,7 @@ from Daddy.weights import beats, offers, retention
 from Daddy.weights.admission import remember
 from Daddy.weights.beats import Pulse
 from Daddy.weights.codec import decode, encode
+from Daddy.weights.elastic import drawn
 from Daddy.weights.judging import Judge, Judged
 from Daddy.weights.manifest import Input, Receipt, Version
 from Daddy.weights.offers import Found
@@ -157,6 +158,9 @@ class Merger:
             alpha = self._settings.alpha
             each = zip(admitted, shares.shares, strict=True)
             given = tuple(min(alpha, own) if one.found.laptop else alpha for one, own in each)
+            shares = Shares(given, shares.denominator)
+        if rule == "elastic":
+            given = drawn(seen, shares.shares, self._settings.elastic_alpha)
             shares = Shares(given, shares.denominator)
         clips = [one.verdict.scale for one in admitted]
         state = move(shared, pulls, factors(rule, shares.shares, clips))

@@ -35,7 +35,7 @@ def pull(
     store: Store, rule: str, delta: StateDict, base_version: int, shared: StateDict
 ) -> StateDict:
     """What moves the shared weights: the delta itself or, under "polyak", own - shared."""
-    if rule == "delta":
+    if rule != "polyak":
         return delta
     base = decode(store.get_blob(store.version(base_version).state))
     return difference(add(base, delta), shared)
@@ -47,7 +47,7 @@ def factors(rule: str, shares: Sequence[float], clips: Sequence[float]) -> list[
     Under "polyak" S <- (1 - t) S + t W is applied one after the other: later ones shrink earlier
     ones.
     """
-    if rule == "delta":
+    if rule != "polyak":
         return [share * clip for share, clip in zip(shares, clips, strict=True)]
     left, found = 1.0, []
     for share, clip in zip(reversed(shares), reversed(clips), strict=True):

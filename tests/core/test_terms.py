@@ -69,7 +69,7 @@ def test_nothing_else_is_taken(name: str) -> None:
 
 
 def test_a_start_that_is_a_file_of_one_machine_is_not_offered() -> None:
-    assert "training.start" not in offered(config(**GAMER, training__start="/home/x/y.state"))
+    assert "training.start" not in offered(config(**GAMER, training__start="/elsewhere/y.state"))
     assert "training.start" in offered(config(**GAMER))
 
 

@@ -20,7 +20,7 @@ from Daddy.weights.store import Store
 from tests.weights.helpers import ToldClock, begin, settings
 
 MEMORY = Path("/dev/shm")
-RULES = ("delta", "polyak")
+RULES = ("delta", "polyak", "elastic")
 
 
 @pytest.fixture
@@ -160,7 +160,10 @@ def test_four_jobs_that_all_restart_at_once_lose_nothing_and_go_on(tmp_path, clo
 
 
 def test_jobs_with_different_rules_make_versions_that_say_theirs_and_replay(tmp_path, clock):
-    peers = [begin(tmp_path, f"slot-{k}", clock, rule=rule) for k, rule in enumerate(RULES)]
+    peers = [
+        begin(tmp_path, f"slot-{k}", clock, rule=rule, keep_versions=16)
+        for k, rule in enumerate(RULES)
+    ]
     for round_ in range(4):
         for number, peer in enumerate(peers):
             peer.learn(10 * round_ + number)
