@@ -28,7 +28,7 @@ from Daddy.learning.session import (
     to_checkpoint,
 )
 from Daddy.learning.show import Show
-from Daddy.learning.stride import Follower, guard_critic
+from Daddy.learning.stride import CRITIC_STEPS, Follower, guard_critic
 
 if TYPE_CHECKING:
     from Daddy.learning.ports import StateDict
@@ -113,7 +113,8 @@ def settle(session: Session, follower: Follower) -> dict[str, object]:
     if follower.stride is None:  # the shared weights were taken as they are
         return {}
     share, kl = follower.stride.share, follower.stride.kl
-    fitted = guard_critic(session.parts.policy, follower.seen())
+    known = session.rollout.spread(CRITIC_STEPS, session.parts.device)
+    fitted = guard_critic(session.parts.policy, known)
     if share < 1.0:
         session.learner.cool()
     session.metrics.update({"adoption_share": share, "adoption_kl": kl})

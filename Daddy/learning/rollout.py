@@ -102,6 +102,12 @@ class Rollout:
         first = (self.states.shape[0] - 1) * envs
         return self._gather(np.arange(first, first + envs), device)
 
+    def spread(self, steps: int, device: torch.device) -> Minibatch:
+        """Sequences of about so many steps in all, evenly from the whole rollout: at least two."""
+        there = self.states.shape[0] * self.starts.shape[1]
+        wanted = min(there, max(2, steps // self.cut.length))
+        return self._gather(np.arange(wanted) * there // wanted, device)
+
     def _gather(self, chosen: NDArray[np.int64], device: torch.device) -> Minibatch:
         """Sequence number s · N + n is part s of environment n."""
         part, env = np.divmod(chosen, self.starts.shape[1])

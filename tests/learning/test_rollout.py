@@ -48,6 +48,16 @@ def test_a_minibatch_repeats_what_was_played(tmp_path):
     assert torch.allclose(state, session.collector.state, atol=1e-5)
 
 
+def test_a_spread_is_of_the_whole_rollout_and_of_as_many_steps_as_asked_for(tmp_path):
+    rollout = played(tmp_path, horizon=64).rollout
+    everything = np.sort(rollout.targets.flatten())
+    assert np.array_equal(np.sort(rollout.spread(1 << 20, CPU).targets.flatten()), everything)
+    some = rollout.spread(everything.size // 2, CPU).targets
+    assert some.numel() == everything.size // 2
+    assert len(set(some.flatten().tolist()) - set(everything.tolist())) == 0
+    assert rollout.spread(1, CPU).targets.shape[1] == 2
+
+
 def test_starts_follow_ends(tmp_path):
     rollout = played(tmp_path, horizon=64).rollout
     assert rollout.starts[0].all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -75,8 +76,8 @@ def test_half_of_the_way_is_half_of_every_weight_and_all_of_what_is_counted():
 def test_newer_weights_that_are_alike_are_taken_as_they_are(tmp_path, memory):
     session = played(tmp_path, 1e-4, memory=memory)
     adopt_newer(session)
-    offered = session.parts.exchange.offered
-    assert all(torch.equal(one, offered[name]) for name, one in session.weights().items())
+    offered, taken = session.parts.exchange.offered, session.weights()
+    assert all(one.equal(offered[name]) for name, one in taken.items() if "critic" not in name)
     assert session.metrics["adoption_share"] == 1.0
     assert 0.0 <= session.metrics["adoption_kl"] < stride.MOST_KL
     assert session.learner.cold == 0
@@ -127,17 +128,31 @@ def test_a_stop_while_the_rate_is_warmed_up_changes_nothing(tmp_path):
     assert again.learner.cold == session.learner.cold > 0
 
 
-def test_a_critic_that_is_far_off_is_fitted_to_what_was_returned(tmp_path):
+def test_a_critic_is_fitted_to_what_was_returned_where_that_helps(tmp_path):
     session = played(tmp_path, 0.0, memory=16)
-    batch = session.rollout.last_sequence(session.parts.device)
-    policy = session.parts.policy
-    assert not stride.guard_critic(policy, batch)
+    policy, batch = session.parts.policy, session.rollout.spread(1 << 20, session.parts.device)
+    noise = torch.randn(batch.targets.shape, generator=torch.Generator().manual_seed(1))
+    batch.targets.copy_(judged(policy, batch) + 0.1 * noise)
+    before = {name: one.clone() for name, one in policy.critic.state_dict().items()}
+    assert not stride.guard_critic(policy, batch), "only noise is left to be learnt"
+    now = policy.critic.state_dict()
+    assert all(torch.equal(now[name], one) for name, one in before.items())
     with torch.no_grad():
-        policy.critic.weight += 5.0
-    bad = judged(policy, batch)
+        policy.critic.weight += 0.5
+    bad = (judged(policy, batch) - batch.targets).square().mean()
     assert stride.guard_critic(policy, batch)
-    good = judged(policy, batch)
-    assert stride.error(good, batch.targets) < 0.5 * stride.error(bad, batch.targets)
+    good = (judged(policy, batch) - batch.targets).square().mean()
+    assert good < 0.25 * bad
+
+
+def test_one_sequence_says_nothing_about_another(tmp_path):
+    session = played(tmp_path, 0.0)
+    whole = session.rollout.spread(0, session.parts.device)
+    assert whole.targets.shape[1] == 2
+    one = replace(whole, targets=whole.targets[:, :1] + 9.0, starts=whole.starts[:, :1],
+                  state=whole.state[:, :1],
+                  observations={k: v[:, :1] for k, v in whole.observations.items()})  # fmt: skip
+    assert not stride.guard_critic(session.parts.policy, one)
 
 
 def test_the_fit_finds_the_layer_that_made_the_returns():
