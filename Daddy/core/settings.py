@@ -184,7 +184,7 @@ class Collaboration(Section):
     sync_seconds: float = Field(
         60.0, gt=0, description="age at which a contribution is merged alone"
     )
-    wait_seconds: float = Field(5.0, ge=0, description="longest wait for a commit that is due")
+    sync_share: float = Field(0.01, gt=0, le=1, description="most of a job's time for sharing")
     max_staleness: int = Field(4, ge=0, description="versions a job's base may lag")
     laptop_staleness: int = Field(8, ge=0, description="versions a laptop's base may lag")
     keep_versions: int = Field(8, ge=2, description="versions whose weights are kept")

@@ -125,6 +125,7 @@ def pace_of(config: Config) -> Pace:
         max_keep=config.checkpointing.max_keep,
         keep_hours=config.checkpointing.keep_hours,
         sync_interval=config.collaboration.sync_interval_steps,
+        sync_share=config.collaboration.sync_share,
         log_interval=training.log_interval,
         frame_seconds=1.0 / training.stream_fps,
     )

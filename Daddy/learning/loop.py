@@ -17,7 +17,7 @@ from Daddy.learning.gae import advantages, explained_variance
 from Daddy.learning.parts import Outcome, Parts
 from Daddy.learning.ports import Adoption
 from Daddy.learning.record import note_milestones, record, write_error, write_state
-from Daddy.learning.schedule import learning_rate
+from Daddy.learning.schedule import affordable, learning_rate
 from Daddy.learning.session import (
     Session,
     assert_complete,
@@ -95,7 +95,7 @@ def adopt_newer(session: Session, *, learns: bool = True) -> None:
     """
     if not session.is_due("adopt", _ADOPT_SECONDS):
         return
-    with session.timed("share_seconds"):
+    with session.sharing():
         follower = session.follower() if learns else None
         adoption = session.parts.exchange.adopt(session.weights(), follower or _all_the_way)
         session.mark("adopt")
@@ -170,7 +170,9 @@ def update(session: Session) -> None:
 def publish(session: Session) -> None:
     """Offer the progress since the adopted base."""
     steps, optimizer_steps = session.counters.env_steps, session.learner.optimizer.steps
-    with session.timed("share_seconds"):
+    session.mark("publish")
+    session.spent_sharing = 0.0
+    with session.sharing():
         said = session.parts.exchange.publish(session.weights(), steps, optimizer_steps)
         session.fleet_steps = session.parts.exchange.fleet_steps()
     session.due["publish_steps"] = steps
@@ -178,9 +180,11 @@ def publish(session: Session) -> None:
 
 
 def publish_if_due(session: Session) -> None:
-    """Publish every `sync_interval` steps."""
+    """Publish every `sync_interval` steps, or as often as its cost allows."""
+    pace = session.parts.pace
     since = session.counters.env_steps - session.due["publish_steps"]
-    if since >= session.parts.pace.sync_interval and session.parts.place.held():
+    paid = affordable(session.since("publish"), session.spent_sharing, pace.sync_share)
+    if since >= pace.sync_interval and paid and session.parts.place.held():
         publish(session)
 
 

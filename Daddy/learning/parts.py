@@ -54,7 +54,10 @@ class Board(Protocol):
 
 @dataclass(frozen=True)
 class Pace:
-    """When the recurring steps of the loop are due."""
+    """When the recurring steps of the loop are due; intervals are steps of this peer.
+
+    ``sync_share`` is the largest share of its time that may go into shared weights.
+    """
 
     total_steps: int
     checkpoint_interval: int
@@ -62,6 +65,7 @@ class Pace:
     max_keep: int
     keep_hours: int = field(default=0, kw_only=True)
     sync_interval: int
+    sync_share: float = 1.0
     log_interval: int = 1
     frame_seconds: float = 1 / 8
 

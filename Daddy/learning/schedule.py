@@ -1,9 +1,12 @@
-"""Pure: the learning rate over the run's steps, and how a rollout is cut into minibatches."""
+"""Pure: the learning rate over the run's steps, how often to share, how a rollout is cut."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import gcd
+
+LONGEST_PAUSE_S = 600.0
+"""Between two contributions, however dear they are."""
 
 
 def learning_rate(base: float, kind: str, steps: int, total_steps: int) -> float:
@@ -15,6 +18,14 @@ def learning_rate(base: float, kind: str, steps: int, total_steps: int) -> float
         return base
     done = min(1.0, steps / total_steps)
     return base * (1.0 - 0.9 * done)
+
+
+def affordable(since_s: float, spent_s: float, share: float) -> bool:
+    """Whether what cost `spent_s` seconds may be done again after `since_s` seconds.
+
+    What got stuck once, at a disk that hung, is tried again after ten minutes at the latest.
+    """
+    return since_s >= min(spent_s / share, LONGEST_PAUSE_S)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ beginning there is nothing to share.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
@@ -33,12 +32,6 @@ from Daddy.weights.resume import ancestry, read_note, resume, take_note
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store import Store
 from Daddy.weights.wan import serve
-
-POLL_S = 0.1
-"""Between two looks while waiting for a commit that is about to come."""
-
-WAIT_SHARE = 0.25
-"""Longest such wait, as a share of one's own time between contributions."""
 
 
 class EventSink(Protocol):
@@ -126,7 +119,6 @@ class SharedExchange:
         try:
             self._beat(left=False)
             self._merge()
-            self._wait_for_commit()
             if self._store.newest() == self._at.base.version:
                 return None
             return self._adopt_newest(copy(weights), stride)
@@ -247,20 +239,6 @@ class SharedExchange:
             self._tell("state", merged(record))
 
     # -- adopting
-
-    def _wait_for_commit(self) -> None:
-        """Once half of the live jobs have published: adopting now is worth a moment's wait."""
-        longest = min(self._settings.wait_s, WAIT_SHARE * self._period_s)
-        until = self._clock.monotonic() + longest
-        never = threading.Event()
-        while (
-            self._at.unmerged
-            and self._clock.monotonic() < until
-            and self._store.newest() == self._at.base.version
-            and self._merger.half_have_published()
-        ):
-            self._clock.wait(never, POLL_S)
-            self._merge()
 
     def _adopt_newest(self, own: StateDict, stride: Stride) -> Adoption | None:
         at = self._at

@@ -74,15 +74,6 @@ class Merger:
         finally:
             lease.release("done")
 
-    def half_have_published(self) -> bool:
-        """Whether at least half of the live jobs have a contribution pending."""
-        newest = self._store.newest()
-        if newest is None:
-            return False
-        found = self._pending(self._store.version(newest))
-        published = _jobs(found)
-        return 2 * len(published) >= self._live_jobs(published)
-
     def nobody_lives(self) -> bool:
         """Whether every job that merges has left or fallen silent: those of our own account."""
         return not any(pulse.uid is None for pulse in self._live())

@@ -19,11 +19,10 @@ class ExchangeSettings:
     others' work when a writer is stale, each contribution with the share ``alpha``; under "elastic"
     jobs keep weights of their own, and the shared weights and they draw one another by
     ``elastic_alpha`` of each job's share. ``period_s`` is the longest a contribution waits for
-    others, ``wait_s`` the longest a job waits for a version that is about to come, ``silence_s``
-    how long a heartbeat may stand still. Staleness is counted in versions. ``keep_versions`` states
-    stay on disk. ``wan`` offers versions to laptops, of which ``allowed`` may contribute (empty:
-    all). ``assists`` are the scripted helps that all learn with, ``terms`` what else all have to
-    agree on; ``told`` is told to laptops, with our ``release``.
+    others, ``silence_s`` how long a heartbeat may stand still. Staleness is counted in versions.
+    ``keep_versions`` states stay on disk. ``wan`` offers versions to laptops, of which ``allowed``
+    may contribute (empty: all). ``assists`` are the scripted helps that all learn with, ``terms``
+    what else all have to agree on; ``told`` is told to laptops, with our ``release``.
     """
 
     run: str
@@ -32,7 +31,6 @@ class ExchangeSettings:
     alpha: float = 0.5
     elastic_alpha: float = 0.9
     period_s: float = 60.0
-    wait_s: float = 0.0
     silence_s: float = SILENCE_S
     max_staleness: int = 4
     laptop_max_staleness: int = 8
@@ -58,7 +56,6 @@ def from_config(
         alpha=chosen.polyak_alpha,
         elastic_alpha=chosen.elastic_alpha,
         period_s=chosen.sync_seconds,
-        wait_s=chosen.wait_seconds,
         max_staleness=chosen.max_staleness,
         laptop_max_staleness=chosen.laptop_staleness,
         keep_versions=chosen.keep_versions,

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ConfigError, WeightsError
 from Daddy.core.metrics import METRICS
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
@@ -448,6 +449,38 @@ def test_progress_is_published_at_the_interval_and_at_the_end(tmp_path):
     pace = replace(PACE, total_steps=256 * 5, sync_interval=512)
     train(cartpole_parts(tmp_path, exchange=partner, pace=pace))
     assert partner.published == [512, 1024, 1280]
+
+
+class Slow(Partner):
+    """A disk on which every publication takes a while."""
+
+    def __init__(self, clock, seconds):
+        super().__init__()
+        self.clock, self.seconds = clock, seconds
+
+    def publish(self, weights, env_steps, optimizer_steps):
+        self.clock.ahead += self.seconds
+        return super().publish(weights, env_steps, optimizer_steps)
+
+
+class Ahead(SystemClock):
+    """The time that passes, and what was told to have passed besides."""
+
+    def __init__(self):
+        self.ahead = 0.0
+
+    def monotonic(self):
+        return super().monotonic() + self.ahead
+
+
+@pytest.mark.parametrize(("share", "published"), [(1.0, [256, 512, 768, 1024, 1280]),
+                                                  (0.01, [256, 1280])])  # fmt: skip
+def test_a_slow_disk_is_written_to_as_rarely_as_its_share_of_time_asks(tmp_path, share, published):
+    clock = Ahead()
+    partner = Slow(clock, 3.0)
+    pace = replace(PACE, total_steps=256 * 5, sync_interval=256, sync_share=share)
+    train(cartpole_parts(tmp_path, exchange=partner, pace=pace, clock=clock))
+    assert partner.published == published
 
 
 def test_the_exchange_gets_its_bookkeeping_back_after_a_restart(tmp_path):

@@ -1,6 +1,6 @@
 import pytest
 
-from Daddy.learning.schedule import Cut, cut, learning_rate
+from Daddy.learning.schedule import Cut, affordable, cut, learning_rate
 
 
 def test_a_linear_rate_falls_to_a_tenth_and_stays_there():
@@ -32,3 +32,11 @@ def test_every_step_is_in_exactly_one_sequence_and_no_batch_is_too_large(
     sequences = num_envs * (horizon // found.length)
     assert (found.batches(sequences) - 1) * found.per_batch < sequences
     assert found.batches(sequences) * found.per_batch >= sequences
+
+
+@pytest.mark.parametrize(("since", "spent", "share", "so"), [
+    (float("inf"), 0.0, 0.01, True), (99.0, 1.0, 0.01, False), (100.0, 1.0, 0.01, True),
+    (1.0, 1.0, 1.0, True), (599.0, 60.0, 0.01, False), (600.0, 60.0, 0.01, True),
+])  # fmt: skip
+def test_what_is_dear_is_done_rarely_but_every_ten_minutes(since, spent, share, so):
+    assert affordable(since, spent, share) is so

@@ -485,21 +485,6 @@ def test_plain_polyak_averages_absolute_weights(tmp_path, clock):
     assert close(peers[0].weights, shifted(start, 2.0))
 
 
-def test_a_job_waits_a_little_for_a_version_that_is_about_to_come(tmp_path, clock):
-    peers = [begin(tmp_path, f"slot-{k}", clock, wait_s=5.0) for k in range(4)]
-    for peer in peers[:2]:
-        peer.learn(1)
-        peer.publish()
-    before = clock.time
-    assert peers[0].adopt() is None
-    assert 0 < clock.time - before <= 5.0 * 0.25 + 0.2
-    peers[3].learn(3)
-    assert clock.time - before < 2
-    before = clock.time
-    assert peers[3].adopt() is None  # it has nothing pending: it does not wait
-    assert clock.time == before
-
-
 def test_a_peer_that_said_goodbye_is_not_waited_for(tmp_path, clock):
     peers = [begin(tmp_path, f"slot-{k}", clock) for k in range(3)]
     peers[0].exchange.leave("wall time")
