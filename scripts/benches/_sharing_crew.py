@@ -21,7 +21,6 @@ from Daddy.weights.codec import decode
 from Daddy.weights.polyak import StateDict
 from Daddy.weights.store import Store
 from scripts.benches._sharing_cosines import Cosines
-from scripts.benches._sharing_judge import judge
 from scripts.benches._sharing_learner import (
     ROUND_S,
     Ear,
@@ -31,6 +30,7 @@ from scripts.benches._sharing_learner import (
     settings,
     train,
 )
+from scripts.benches._sharing_world import POLE, World
 
 
 @dataclass
@@ -60,6 +60,8 @@ class Crew:
     workers: int = 4
     size: int = 1
     shares: bool = True
+    rule: str = "delta"
+    world: World = POLE
     clock: ToldClock = field(default_factory=ToldClock)
     ear: Ear = field(default_factory=Ear)
     members: list[Member] = field(default_factory=list)
@@ -76,14 +78,14 @@ class Crew:
     def begin(self, peer: str) -> Member:
         """A process of this peer, which goes on from its checkpoint if it has one."""
         sharing = self.sharing(peer)
-        parts = (self.clock, self.ear, self.size)
+        parts = (self.clock, self.ear, self.size, self.world)
         return Member(peer, learner(self.seed, peer, self.folder, sharing, *parts), sharing)
 
     def sharing(self, peer: str) -> WeightExchange:
         """What a process of this peer shares through."""
         if not self.shares:
             return NoExchange()
-        return exchange(self.root, peer, self.clock, self.ear, settings())
+        return exchange(self.root, peer, self.clock, self.ear, settings(rule=self.rule))
 
     def round(self, number: int) -> list[float]:
         """Round `number`, from 0; then the worth of each judged learner's own weights."""
@@ -93,7 +95,8 @@ class Crew:
         self.share(self.dice.sample(here, len(here)), number)
         self.cosines.look()
         self.clock.time += ROUND_S
-        return judge([member.session.weights() for member in self.members if member.judged])
+        judged = [member.session.weights() for member in self.members if member.judged]
+        return self.world.judge(judged)
 
     def share(self, order: Sequence[Member], number: int) -> None:
         """What happens between two rounds of training."""

@@ -52,3 +52,38 @@ def band(curves: Sequence[Sequence[float]]) -> tuple[Floats, Floats, Floats]:
     drawn = iqm(given[:, _drawn(given.shape[-1])[:1000]])
     low, high = np.percentile(drawn, [2.5, 97.5], axis=-1)
     return iqm(given), low, high
+
+
+SUCCESS = 0.9
+"""Share of the frozen games that a learner has to win to have succeeded."""
+
+
+def all_succeeded(each: Sequence[Sequence[float]]) -> float:
+    """The round, from 1, by which every learner has succeeded once; infinite where one never has.
+
+    `each` holds a row per round: the share of games that each learner won after it.
+    """
+    won = np.maximum.accumulate(np.asarray(each, float)) >= SUCCESS
+    whole = np.flatnonzero(won.all(axis=1))
+    return float(whole[0] + 1) if len(whole) else float("inf")
+
+
+def median_ratio(
+    ours: Sequence[float], theirs: Sequence[float], last: float
+) -> dict[str, float | bool | None]:
+    """The median of ours over that of theirs, with its interval; who never finished is infinite.
+
+    All were watched for as long, `last`: so the order is known, and with it the median, unless it
+    falls on runs that did not finish. Theirs then counts as `last`, which makes the ratio an upper
+    bound (`at_most`); of ours nothing can be said (None).
+    """
+    mine, yours = np.asarray(ours, float), np.asarray(theirs, float)
+    drawn = _drawn(len(mine))
+    above, below = (np.median(side[drawn], axis=-1) for side in (mine, yours))
+    spread = np.sort(above / np.minimum(below, last))
+    middle_of_theirs = float(np.median(yours))
+    edges = (spread[int(share * (RESAMPLES - 1))] for share in (0.025, 0.975))
+    figures = (float(np.median(mine)) / min(middle_of_theirs, last), *map(float, edges))
+    told = [round(one, 3) if np.isfinite(one) else None for one in figures]
+    names = ("ratio", "low", "high")
+    return {**dict(zip(names, told, strict=True)), "at_most": bool(np.isinf(middle_of_theirs))}

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isfinite, isinf
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from Daddy.core.intervals import of_share
 from scripts.benches import _sharing_arms as arms
 from scripts.benches._sharing_arms import Arm
 from scripts.benches._sharing_cosines import THRESHOLD
-from scripts.benches._sharing_figures import middle, ratio
+from scripts.benches._sharing_figures import all_succeeded, median_ratio, middle, ratio
 from scripts.benches._sharing_hostile import QUARANTINE
 from scripts.benches._sharing_tasks import Task
 
@@ -28,7 +29,7 @@ class Found:
     root: Path
     arms: tuple[Arm, ...]
     seeds: int
-    rounds: int
+    quick: bool
     first: int = 1
 
     @property
@@ -39,7 +40,10 @@ class Found:
     def tasks(self) -> list[Task]:
         """Seed by seed, so that an interrupted bench has some of everything."""
         pairs = [(arm, seed) for seed in self._range for arm in self.arms]
-        return [Task(self.root, arm, seed, self.rounds) for arm, seed in pairs]
+        return [self._task(arm, seed) for arm, seed in pairs]
+
+    def _task(self, arm: Arm, seed: int) -> Task:
+        return Task(self.root, arm, seed, arm.rounds(self.quick))
 
     def left(self) -> list[Task]:
         """Those that are not done."""
@@ -49,7 +53,7 @@ class Found:
         """Results of each of these arms, for the seeds that all of them have."""
         rows = []
         for seed in self._range:
-            row = [Task(self.root, arm, seed, self.rounds).result() for arm in wanted]
+            row = [self._task(arm, seed).result() for arm in wanted]
             if all(one is not None for one in row):
                 rows.append([one for one in row if one is not None])
         return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in wanted]
@@ -104,6 +108,39 @@ def gain(found: Found) -> dict[str, Any]:
         },
         "errors": sum(len(one["errors"]) for one in shared),
     }
+
+
+def discovery(found: Found) -> dict[str, Any]:
+    """E2: environment steps of each learner until all four have come to the goal."""
+    shared, alone = found.of(*arms.NEEDS["E2"])
+    if not shared:
+        return {"seeds": 0}
+    last = arms.DOORS_SHARED.rounds(found.quick)
+    mine, yours = ([all_succeeded(one["each"]) for one in side] for side in (shared, alone))
+    found_out = {**median_ratio(mine, yours, last), "seeds": len(shared)}
+    steps, of_a_round = ("median_steps", "median_steps_alone"), arms.steps_of_a_round()
+    for name, side in zip(steps, (mine, yours), strict=True):
+        middle_round = float(median(side))
+        found_out[name] = middle_round * of_a_round if isfinite(middle_round) else None
+    unfinished = {"shared": sum(map(isinf, mine)), "alone": sum(map(isinf, yours))}
+    return {**found_out, "unfinished": unfinished, "steps_each": last * of_a_round}
+
+
+def diversity(found: Found) -> dict[str, Any]:
+    """E3: which share of all states each learner was in, as a mean over the run and at its end."""
+    names = ("shared", "alone", "elastic")
+    sides = dict(zip(names, found.of(*arms.NEEDS["E3"]), strict=True))
+    if not sides["shared"]:
+        return {"seeds": 0}
+    seen = {name: [fmean(map(fmean, one["seen"])) for one in side] for name, side in sides.items()}
+    return {
+        **ratio(seen["elastic"], seen["alone"]),
+        "shared_vs_alone": ratio(seen["shared"], seen["alone"]),
+        "elastic_vs_shared": ratio(seen["elastic"], seen["shared"]),
+        "at_the_end": {name: round(fmean(fmean(one["seen"][-1]) for one in side), 3)
+                       for name, side in sides.items()},
+        "seeds": len(sides["shared"]),
+    }  # fmt: skip
 
 
 def faults(found: Found) -> dict[str, Any]:
@@ -183,6 +220,8 @@ def wire(found: Found) -> dict[str, Any]:
 
 TABLES: Mapping[str, Callable[[Found], dict[str, Any]]] = {
     "E1": gain,
+    "E2": discovery,
+    "E3": diversity,
     "E4": faults,
     "E6": poison,
     "E7": lateness,

@@ -23,6 +23,8 @@ from scripts.benches._sharing_learner import PPO
 from scripts.benches._sharing_wire import wire
 
 _LIMIT = 1 << 20
+_PRODUCT = 2
+"""Raised when the product learns in another way: what was played before is another result."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Task:
     def path(self) -> Path:
         """Where its result is kept."""
         crew, how = self.arm.crew.__name__, dict(self.arm.how)
-        what = {"crew": crew, "how": how, "rounds": self.rounds, **asdict(PPO)}
+        what = {"crew": crew, "how": how, "rounds": self.rounds, **asdict(PPO), "product": _PRODUCT}
         words = self.arm.name.replace(",", "").replace(" ", "-")
         return self.root / f"{words}-{self.seed}-{sha256_hex(to_json(what))[:8]}.json"
 
@@ -62,7 +64,7 @@ def play(task: Task) -> str:
     result["wall_s"] = round(time.perf_counter() - began, 1)
     write_json(task.path, result)
     mean = sum(map(sum, each)) / sum(map(len, each))
-    return f"{task.arm.name}, seed {task.seed}: mean return {mean:.0f}, {result['wall_s']} s"
+    return f"{task.arm.name}, seed {task.seed}: mean {mean:.3g}, {result['wall_s']} s"
 
 
 def play_all(tasks: Sequence[Task], tell: Callable[[str], None]) -> Iterator[int]:

@@ -1,9 +1,11 @@
-"""What sharing weights is worth and what it survives: the experiments E1 to E8 on CartPole.
+"""What sharing weights is worth and what it survives: the experiments E1 to E8.
 
 Learners are the product's own sessions and share through its own exchange in real folders on disk,
 several in one process, in lockstep. E1: four that share beside four on their own, from the same
 beginnings, with the same steps; and, for the record, beside the best of those four, one learner
-with all environments, eight that share and four with two slow laptops. E4: half of the syncs
+with all environments, eight that share and four with two slow laptops. E2: steps until all four
+have found the only reward of a grid world, shared and alone. E3: how much of it each has seen, also
+under the rule "elastic". All others are played on CartPole. E4: half of the syncs
 missed, jobs killed, all of them handed over. E5: merges lost, beside one shared file. E6: a member
 that lies. E7: versions that come a round late, with the round since rebased or dropped. E8: what a
 policy does after it was sent in half the bytes.
@@ -61,9 +63,8 @@ def run(
     root = (state or STATE).expanduser().absolute() / ("quick" if quick else "full")
     root.mkdir(parents=True, exist_ok=True)
     count = seeds or (QUICK_SEEDS if quick else SEEDS)
-    rounds = arms.QUICK_ROUNDS if quick else arms.ROUNDS
     needed = dict.fromkeys(arm for name in wanted for arm in arms.NEEDS.get(name, ()))
-    found = Found(root, tuple(needed), count, rounds, first)
+    found = Found(root, tuple(needed), count, quick, first)
     stopped = not _play(found, root / "sharing.png")
     figures = {name: TABLES[name](found) for name in wanted if name != RACE}
     if RACE in wanted and not stopped:
@@ -72,7 +73,7 @@ def run(
     return {
         **({"quick_run": "a smoke test: nothing here is a result"} if quick else {}),
         **dict(sorted(figures.items())),
-        "steps_each": rounds * arms.steps_of_a_round(),
+        "steps_each": arms.SHARED.rounds(quick) * arms.steps_of_a_round(),
         "unfinished": len(found.left()),
         "picture": str(root / "sharing.png"),
         "runs": str(root),
