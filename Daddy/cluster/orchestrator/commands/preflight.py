@@ -40,11 +40,13 @@ from Daddy.cluster.orchestrator.queues import run_id
 from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.cluster.orchestrator.specs import SpecMaker
+from Daddy.core.access import check_reach, make_readable, opening
 from Daddy.core.clock import SystemClock
 from Daddy.core.config import run_paths, shared_paths
 from Daddy.core.errors import DaddyError, SchedulerError
+from Daddy.core.friends import my_place
 from Daddy.core.machine import boot_time
-from Daddy.core.paths import RunPaths
+from Daddy.core.paths import JoinedPaths, RunPaths
 from Daddy.core.process import run as run_program
 from Daddy.core.release import Release
 from Daddy.core.settings import Config
@@ -93,8 +95,22 @@ def check_places(config: Config, executor: str, found: Findings) -> None:
     if apart:
         with found.catching():
             make_shared_folder(shared.root)
+    if isinstance(shared, JoinedPaths):
+        check_joining(shared, found)
     if not found.wrong:
         _check_room(config, run, mounts, found)
+
+
+def check_joining(shared: JoinedPaths, found: Findings) -> None:
+    """Another account's run: it can be read, it knows us, and it can read what our jobs offer."""
+    with found.catching():
+        make_readable(shared.root)
+        check_reach(shared)
+        me = my_place(shared, os.getuid())
+        found.notes.append(f"takes part in {shared.theirs.root} as {me.name}")
+    if lines := opening(shared.root):
+        what = "its owner may not be able to read what the jobs here offer; type"
+        found.notes.append("\n  ".join([what, *lines]))
 
 
 def check_slurm(config: Config, release: Release, found: Findings) -> None:
