@@ -58,6 +58,7 @@ def report_run(shared: SharedPaths, now: float) -> Record:
         "peers": _peers(store, records.versions, now),
         "pending": _pending(store, head, now),
         "inbox": _inbox(store),
+        "friends": _friends(store),
         "refused": _refused(records.versions),
         "disk": disk(shared.root),
         "flaws": flaws,
@@ -193,6 +194,15 @@ def _inbox(store: Store) -> list[Record]:
             if files:
                 found.append({"peer": box.name, "waiting": len(files), "bytes": size_of(box)[0]})
     return found
+
+
+def _friends(store: Store) -> list[Record]:
+    """Other accounts that take part, and why nothing can be seen of one."""
+    return [
+        {"name": box.name, "folder": str(box.paths.root), "counts_as_laptops": box.laptop,
+         "trouble": box.trouble()}
+        for box in store.visible()
+    ]  # fmt: skip
 
 
 def _refused(versions: Sequence[Version]) -> list[Record]:

@@ -117,6 +117,9 @@ def _run_rows(status: Record, now: float) -> Iterator[tuple[str, str]]:
     yield from _list("pending", [_told_pending(one) for one in status["pending"]], MOST_PENDING)
     boxes = [f"{one['peer']}: {one['waiting']} ({size(one['bytes'])})" for one in status["inbox"]]
     yield "inbox", ", ".join(boxes) or "empty"
+    if status["friends"]:
+        told = [f"{one['name']}: {one['trouble'] or one['folder']}" for one in status["friends"]]
+        yield from _list("friends", [one_line(one) for one in told], MOST_PEERS)
     yield from _refusals(status["refused"])
     yield "disk", _disk(status["disk"])
 

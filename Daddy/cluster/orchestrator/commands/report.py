@@ -11,6 +11,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from Daddy.cluster.orchestrator.commands import figures
+from Daddy.cluster.orchestrator.commands.others import others
 from Daddy.cluster.orchestrator.commands.request import known_intent
 from Daddy.cluster.orchestrator.commands.verdict import judge
 from Daddy.cluster.orchestrator.failover import read_probe
@@ -148,6 +149,7 @@ def _fleet(
         },
         "steps": {"done": done, "total": total, "per_second": round(sum(rates), 1)},
         "versions_per_hour": figures.versions_per_hour(shared, now),
+        "others": others(shared, figures.head(shared), now),
         "failover": _failover(run, config),
         "mirror": _mirror(run),
         "calls_today": figures.calls_today(run, day),

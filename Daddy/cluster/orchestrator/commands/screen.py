@@ -7,7 +7,7 @@ colour to be understood. Narrow terminals get the successors in a line of their 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -17,7 +17,7 @@ from rich.text import Text
 from Daddy.cluster.orchestrator.commands.facts import differs, facts, told_heir
 from Daddy.cluster.orchestrator.commands.heirs import heirs
 from Daddy.cluster.orchestrator.commands.verdict import SILENT_S, boots, is_suspended, leaves
-from Daddy.core.words import age, amount, clock, span
+from Daddy.core.words import age, amount, clock, one_line, span
 
 WIDE = 104
 """Columns from which each slot's successor fits beside it."""
@@ -42,6 +42,8 @@ def draw(run_name: str, status: Record, now: float, width: int = 160) -> Rendera
     parts += [_indented(Text(line, "yellow")) for line in _troubles(status)]
     if status["slots"]:
         parts += [Text(), _indented(_slots(status, now, wide=width >= WIDE))]
+    if status["others"]["jobs"]:
+        parts += [Text(), _indented(_others(status["others"]["jobs"]))]
     parts += [Text(), _indented(facts(status, now, wide=width >= WIDE))]
     if status["last"]:
         parts += [Text(), _indented(_last(status["last"], now))]
@@ -69,6 +71,7 @@ def _troubles(status: Record) -> Iterator[str]:
         for slot in status["slots"]
         if (slot["beat_s"] or 0.0) > SILENT_S
     ]
+    told += [one_line(one) for one in status["others"]["troubles"]]
     if status["excluded"]:
         told.append(f"left out for a day: {', '.join(status['excluded'])}")
     if status["verdict"] == "degraded":
@@ -146,6 +149,26 @@ def _then(slot: Record, heir: Record | None, status: Record, now: float) -> Text
     if heir is not None:
         return text.append(told_heir(heir, status, now))
     return text.append("nobody waits" if status["mode"] == "run" else "", "dim")
+
+
+def _others(jobs: Sequence[Record]) -> Table:
+    """Other accounts' jobs, as far as their heartbeats and the newest version tell."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for title in ("account", "job", "state", "on", "steps", "beat"):
+        side: Literal["left", "right"] = "right" if title in ("steps", "beat") else "left"
+        table.add_column(title, justify=side, no_wrap=True)
+    for one in jobs:
+        style = {"trains": "green", "silent": "bold red", "left": "dim"}[one["state"]]
+        behind = f" (-{one['behind']})" if one["behind"] else ""
+        table.add_row(
+            Text(one["account"]),
+            Text(one["peer"]),
+            Text(one["state"], style),
+            Text(f"v{one['version']}{behind}"),
+            Text(f"{one['steps']:,}"),
+            Text(age(one["beat_s"]), "dim"),
+        )
+    return table
 
 
 def _last(ends: Sequence[Record], now: float) -> Table:

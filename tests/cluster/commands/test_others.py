@@ -1,0 +1,109 @@
+"""Both accounts' jobs on one page, whichever account asks."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from Daddy.cluster.orchestrator.commands.figures import head
+from Daddy.cluster.orchestrator.commands.others import MOST_JOBS, others
+from Daddy.cluster.orchestrator.commands.report import read_status
+from Daddy.cluster.orchestrator.commands.screen import draw
+from Daddy.cluster.orchestrator.commands.verdict import SILENT_S
+from Daddy.core.clock import SystemClock
+from Daddy.core.friends import Friend, write_friends
+from Daddy.core.paths import RunPaths, SharedPaths, joined
+from Daddy.core.settings import Config
+from tests.cluster.commands.test_screen import jobs, looking_at
+from tests.cluster.commands.test_screen import run as slots  # noqa: F401 - a fixture
+from tests.weights.helpers import ToldClock, begin
+from tests.weights.test_friends import enter
+
+
+@pytest.fixture
+def both(tmp_path: Path) -> tuple[Path, Path]:
+    """Four jobs of the owner's, four of anna's, one version of all but the last."""
+    owner, anna, clock = tmp_path / "owner", tmp_path / "anna", ToldClock()
+    owner.mkdir(), anna.mkdir()
+    write_friends(SharedPaths(owner), [Friend("anna", str(anna), os.getuid())])
+    ours = [begin(owner, f"slot-{k}", clock) for k in range(4)]
+    theirs = [enter(owner, anna, f"slot-{k}", clock) for k in range(4)]
+    for peer in [*theirs, *ours]:
+        peer.shift(0.1)
+        peer.publish()
+    theirs[0].adopt()
+    return owner, anna
+
+
+def told(shared: SharedPaths, later: float = 0.0) -> dict:
+    return others(shared, head(shared), SystemClock().now() + later)
+
+
+def test_the_owner_sees_the_friends_jobs_and_the_friend_the_owners(both) -> None:
+    owner, anna = both
+    seen = told(SharedPaths(owner))
+    assert seen["troubles"] == []
+    assert [one["peer"] for one in seen["jobs"]] == [f"anna.slot-{k}" for k in range(4)]
+    assert {one["state"] for one in seen["jobs"]} == {"trains"}
+    assert [one["steps"] for one in seen["jobs"]] == [100] * 4
+    assert [one["behind"] for one in seen["jobs"]] == [0, 1, 1, 1]
+    seen = told(joined(anna, owner))
+    assert [one["peer"] for one in seen["jobs"]] == [f"slot-{k}" for k in range(4)]
+    assert {one["account"] for one in seen["jobs"]} == {"the run's owner"}
+
+
+def test_who_does_not_beat_is_silent_and_who_left_has_left(both) -> None:
+    owner, anna = both
+    for path in anna.glob("peers/anna.slot-1/*/hb.json"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "left": True}))
+    seen = told(SharedPaths(owner), later=SILENT_S + 5)
+    assert [one["state"] for one in seen["jobs"]] == ["silent", "left", "silent", "silent"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{", '{"version": Infinity, "left": 0}', '{"version": 1}', "null", "9" * 5000],
+)
+def test_a_heartbeat_that_is_none_is_passed_over(both, text: str) -> None:
+    owner, anna = both
+    for path in anna.glob("peers/anna.slot-1/*/hb.json"):
+        path.write_text(text)
+    assert len(told(SharedPaths(owner))["jobs"]) == 3
+
+
+def test_what_is_wrong_is_said_on_the_page_and_the_rest_is_shown(both) -> None:
+    owner, anna = both
+    anna.rename(anna.with_name("away"))
+    seen = told(SharedPaths(owner))
+    assert seen["jobs"] == []
+    assert "is gone" in seen["troubles"][0]
+    SharedPaths(owner).friends.write_text("{")
+    assert "peers.json" in told(SharedPaths(owner))["troubles"][0]
+
+
+def test_no_more_lines_than_a_screen_has_room_for(both, tmp_path: Path) -> None:
+    owner, anna = both
+    write_friends(SharedPaths(owner), [Friend("anna", str(anna), os.getuid(), jobs=64)])
+    for number in range(4, 64):
+        folder = SharedPaths(anna).peer(f"anna.slot-{number}", "01234567")
+        folder.mkdir(parents=True)
+        (folder / "hb.json").write_text('{"counter": 1, "version": 0, "left": false}')
+    assert len(told(SharedPaths(owner))["jobs"]) == MOST_JOBS
+
+
+def test_one_screen_has_the_slots_and_the_friends_jobs(both, slots: RunPaths) -> None:  # noqa: F811
+    owner, _ = both
+    sharing = {"run_dir": str(slots.root), "collaboration": {"shared_dir": str(owner)}}
+    config = Config.model_validate(sharing)
+    status = read_status(slots, config, looking_at(slots, jobs()), SystemClock())
+    console = Console(width=120, file=io.StringIO(), highlight=False)
+    console.print(draw("slim_run", status, SystemClock().now(), 120))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    lines = [line for line in text.splitlines() if "trains" in line]
+    assert sum("anna.slot-" in line for line in lines) == 4
+    assert len(lines) == 2 + 4
