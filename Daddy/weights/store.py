@@ -125,10 +125,8 @@ class Store:
     def get_blob(self, sha: str) -> bytes:
         """The bytes with this hash; WeightsError when missing or damaged."""
         path = self.paths.blob(sha)
-        if isinstance(self.paths, JoinedPaths) and not path.exists():
-            path = self.paths.theirs.blob(sha)
         try:
-            data = read_bounded(path, BLOB_LIMIT)
+            data = self._read_blob(path, sha)
         except FileNotFoundError as error:
             raise WeightsError(f"{path} is missing", "an older version is used") from error
         except FileError as error:
@@ -139,6 +137,15 @@ class Store:
                 "it is passed over; the next merge repairs or replaces it",
             )
         return data
+
+    def _read_blob(self, path: Path, sha: str) -> bytes:
+        """Where another account's run is joined, what is not ours is theirs."""
+        try:
+            return read_bounded(path, BLOB_LIMIT)
+        except FileNotFoundError:
+            if isinstance(self.paths, JoinedPaths):
+                return read_bounded(self.paths.theirs.blob(sha), BLOB_LIMIT)
+            raise
 
     def mend_blob(self, data: bytes) -> None:
         """Put ``data`` under its hash if other bytes lie there or nothing does.

@@ -1,5 +1,8 @@
 """Four writers, two mergers and retention, each the product's own code, on one shared folder.
 
+In half of the schedules two of the writers are a friend's: they write in a folder of their own,
+which the others only read.
+
 Knows torch, for weights of three numbers.
 """
 
@@ -13,8 +16,10 @@ from pathlib import Path
 import torch
 
 from Daddy.core.errors import DaddyError
-from Daddy.core.paths import SharedPaths
+from Daddy.core.friends import Friend, write_friends
+from Daddy.core.paths import SharedPaths, joined
 from Daddy.weights.exchange import SharedExchange
+from Daddy.weights.joining import JoinedExchange
 from Daddy.weights.merger import Merger
 from Daddy.weights.polyak import StateDict, add
 from Daddy.weights.retention import Sweeper
@@ -25,6 +30,9 @@ from scripts.soaks.baton import Baton, Process
 from scripts.soaks.witness import Witness
 
 WRITERS, MERGERS, ROUNDS = 4, 2, 2
+LOOKS = 20
+FRIENDS = "friend"
+"""Where a friend's folder lies below the owner's, in which nothing has such a name."""
 
 
 def small(*values: float) -> StateDict:
@@ -85,13 +93,21 @@ class Fleet:
         self.paths, self._baton, self._witness = SharedPaths(Path(root)), baton, witness
         self._settings = settings
         self._exchange = SharedExchange if all_merge else OnlyWrites
+        self._me = Friend("anna", f"{root}/{FRIENDS}", 0)  # all files here belong to root
+        self._theirs = joined(Path(self._me.folder), self.paths.root)
+        self._with_friend = baton.by_chance(0.5)
         self._pause_s = baton.chance.choice([1.0, 30.0])
         self._saved: dict[str, Saved] = {}
         self._terms: dict[str, int] = {}
 
     def processes(self) -> list[Process]:
         """All of them, ready to run."""
-        writers = [self._writer(f"slot-{k}") for k in range(WRITERS)]
+        names = [f"slot-{k}" for k in range(WRITERS)]
+        if self._with_friend:
+            Path(self._me.folder).mkdir(parents=True)
+            write_friends(self.paths, [self._me])
+            names[2:] = [f"anna.slot-{k}" for k in range(2)]
+        writers = [self._writer(name) for name in names]
         mergers = [self._merger(k) for k in range(MERGERS)]
         return [*writers, *mergers, Process("retention", self._retain)]
 
@@ -113,11 +129,9 @@ class Fleet:
 
     def _write(self, name: str, term: int) -> None:
         incarnation = f"{self._baton.chance.getrandbits(32):08x}"
-        exchange = self._exchange(
-            self.paths, name, incarnation, self._settings, self.clock(), Silent(), term=term
-        )
         saved = self._saved.get(name)
         try:
+            exchange = self._begin(name, incarnation, term)
             begun = exchange.begin(
                 lambda: saved.weights if saved else small(0.0, 0.0, 0.0),
                 saved.note if saved else None,
@@ -142,6 +156,16 @@ class Fleet:
             if (adopted := exchange.adopt(own)) is not None:
                 own = dict(adopted.weights)
         exchange.leave("it is done")
+
+    def _begin(self, name: str, incarnation: str, term: int) -> SharedExchange:
+        facts = (incarnation, self._settings, self.clock(), Silent())
+        if "." in name:
+            slot = name.partition(".")[2]
+            for _ in range(LOOKS):  # a friend begins nothing: it waits for the first version
+                if Store(self._theirs).newest() is None:
+                    self._baton.sleep(20.0)
+            return JoinedExchange(self._theirs, self._me, slot, *facts, term=term)
+        return self._exchange(self.paths, name, *facts, term=term)
 
     def _merge(self, name: str) -> None:
         merger = Merger(Store(self.paths), self._settings, self.clock(), name)

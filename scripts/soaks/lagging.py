@@ -44,9 +44,9 @@ class Inode:
     data: bytearray = field(default_factory=bytearray)
 
     def facts(self) -> os.stat_result:
-        kind = stat.S_IFDIR if self.folder else stat.S_IFREG
+        mode = stat.S_IFDIR | 0o755 if self.folder else stat.S_IFREG | 0o644
         size = len(self.data)
-        return os.stat_result((kind | 0o644, self.number, 1, self.links, 0, 0, size, 0, 0, 0))
+        return os.stat_result((mode, self.number, 1, self.links, 0, 0, size, 0, 0, 0))
 
 
 def failure(number: int, path: str) -> OSError:

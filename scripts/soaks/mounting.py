@@ -108,6 +108,9 @@ class Door:
     def fstat(self, number: int) -> os.stat_result:
         return self._open[number].facts()
 
+    def chmod(self, *_: Any, **__: Any) -> None:
+        """All may read everything here."""
+
     def close(self, number: int) -> None:
         if self._open.pop(number, None) is None:
             raise failure(errno.EBADF, str(number))
@@ -140,9 +143,11 @@ def mounted(files: LaggingFiles) -> Iterator[Door]:
         "open": door.open, "stat": door.stat, "lstat": door.stat, "listdir": door.listdir,
         "scandir": door.scandir, "mkdir": door.mkdir, "link": door.link, "rename": door.rename,
         "replace": door.rename, "unlink": files.unlink, "rmdir": files.rmdir,
+        "chmod": door.chmod,
     }  # fmt: skip
     by_number: dict[str, Callable[..., Any]] = {
         "fdopen": door.fdopen, "fsync": door.fsync, "fstat": door.fstat, "close": door.close,
+        "fchmod": door.chmod,
     }  # fmt: skip
     kept = {name: getattr(os, name) for name in (*ours, *by_number)}
     try:

@@ -16,6 +16,7 @@ from Daddy.weights.retention import blobs_of
 from scripts.soaks.lagging import Inode
 
 Key = tuple[str, str, int]
+_FRIENDS = "friend/"
 
 
 class Witness:
@@ -32,6 +33,7 @@ class Witness:
         self._records: list[str] = []
         self._files: dict[str, Inode] = {}
         self._seen: dict[object, int] = {}
+        self._friends = False
 
     def changed(self, path: str, inode: Inode | None) -> None:
         """A name below the root means something else now."""
@@ -39,6 +41,8 @@ class Witness:
         before = self._files.pop(name, None)
         if inode is not None:
             self._files[name] = inode
+        self._friends = name.startswith(_FRIENDS)  # each account's offers lie in its own folder
+        name = name.removeprefix(_FRIENDS)
         folder = name.split("/")[0]
         if any(one is not None and one.folder for one in (inode, before)):
             return
@@ -75,7 +79,7 @@ class Witness:
         judged: list[Input | Refusal] = [*record.inputs, *record.refused]
         fresh = [(one.peer, one.incarnation, one.sequence) for one in judged]
         yield from (f"I3: {name} judges {key} again" for key in fresh if key in self.judged)
-        for sha in blobs_of(record):
+        for sha in blobs_of(record):  # a friend's too: the owner's versions are whole without it
             if not self._holds(sha):
                 yield f"I1: {name} is committed without {sha[:12]}"
         for peer, steps in record.contributors.items():
@@ -86,7 +90,8 @@ class Witness:
         self._records.append(sha256_hex(data))
 
     def _holds(self, sha: str) -> bool:
-        return f"blobs/{sha[:2]}/{sha}.st" in self._files
+        place = _FRIENDS if self._friends else ""
+        return f"{place}blobs/{sha[:2]}/{sha}.st" in self._files
 
     def _blob(self, name: str, data: bytes | None) -> Iterator[str]:
         sha = name.rpartition("/")[2].removesuffix(".st")
@@ -95,10 +100,11 @@ class Witness:
                 yield f"I1: {name} appeared incomplete"
             return
         for record in self.versions[-self._keep :]:
-            if sha in blobs_of(record):
+            if sha in blobs_of(record) and not self._friends:
                 yield f"I1: {name} of v{record.version} was removed at v{len(self.versions) - 1}"
         for key, blob in self.pending.items():
-            if blob == sha and key not in self.judged:
+            mine = ("." in key[0]) == self._friends
+            if blob == sha and key not in self.judged and mine:
                 yield f"I4: {name} was removed before {key} was judged"
 
     def _peer(self, name: str, data: bytes | None) -> Iterator[str]:

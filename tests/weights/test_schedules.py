@@ -5,10 +5,14 @@ Ten thousand of them: ``./scripts/soak weights --schedules 10000``.
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from Daddy.weights import offers
 from Daddy.weights.durable import Durable
+from Daddy.weights.joining import JoinedExchange
+from Daddy.weights.judging import Judge
 from Daddy.weights.merger import Merger
 from Daddy.weights.retention import Sweeper
 from Daddy.weights.store import Store
@@ -85,6 +89,27 @@ def drop_records_before_the_commit(patch):
     patch.setattr(Merger, "_record", record)
 
 
+def friend_clears_away_too_much(patch):
+    real = JoinedExchange._heal
+
+    def heal(self, record, state):
+        for path in self._store.paths.peers.glob("*/*/0*.json"):
+            path.unlink(missing_ok=True)
+        real(self, record, state)
+
+    patch.setattr(JoinedExchange, "_heal", heal)
+
+
+def leave_what_a_friend_offered_where_it_lies(patch):
+    real = Judge.judge_all
+
+    def judge_all(self, head, found):
+        judged = real(self, head, found)
+        return [dataclasses.replace(one, data=b"") for one in judged]
+
+    patch.setattr(Judge, "judge_all", judge_all)
+
+
 @pytest.mark.parametrize(
     ("mutate", "invariants"),
     [
@@ -94,6 +119,8 @@ def drop_records_before_the_commit(patch):
         (keep_one_version, {"I1"}),
         (jump_over_gaps, {"I4"}),
         (drop_records_before_the_commit, {"I4"}),
+        (friend_clears_away_too_much, {"I4"}),
+        (leave_what_a_friend_offered_where_it_lies, {"I1"}),
     ],
 )
 def test_what_is_broken_on_purpose_is_found(monkeypatch, mutate, invariants):
