@@ -26,6 +26,7 @@ from Daddy.core.errors import DaddyError, FileError, run_entry
 from Daddy.core.events import EventTail
 from Daddy.core.files import read_json
 from Daddy.core.fleet import Attempt, Episode, Fleet, fold
+from Daddy.core.friends import view
 from Daddy.core.paths import RunPaths, SharedPaths
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -50,7 +51,7 @@ class RunView:
             self._tails = [EventTail(folder) for folder in (self.run.events, *self.extra)]
         for tail in self._tails:
             fold(tail.new(), self.fleet)
-        self.head = _head(SharedPaths(self.run.shared_weights))
+        self.head = _head(view(SharedPaths(self.run.shared_weights)))
         return self
 
 

@@ -9,10 +9,10 @@ from Daddy.core.errors import UsageError
 
 PEER = re.compile(r"[a-z0-9][a-z0-9-]{1,30}")
 
-FRIENDS_JOB = re.compile(rf"(?P<friend>{PEER.pattern})\.slot-(?P<slot>\d{{1,2}})")
+FRIENDS_JOB = re.compile(rf"{PEER.pattern}\.slot-\d{{1,2}}")
 """A job of a friend with an account of his own: no laptop and no job of ours has a dot."""
 
-WRITER = re.compile(rf"{PEER.pattern}|{PEER.pattern}\.slot-\d{{1,2}}")
+WRITER = re.compile(f"{PEER.pattern}|{FRIENDS_JOB.pattern}")
 """Whoever may stand in a record: a job, a laptop, a friend's job."""
 
 

@@ -1,8 +1,9 @@
 """Door to other accounts' folders: what their jobs say and offer, read and never touched.
 
 Nothing there is trusted: not its name, kind, owner, size or number. Everything must belong to the
-account that was pinned when the folder became known; links are not followed; so many names are
-looked at and no more. What is wrong with a folder is one sentence that ends in what to do.
+account that was pinned when the folder became known; links are not followed; jobs are asked for by
+name, and of a job's processes so many are looked at and no more. What is wrong with a folder is one
+sentence that ends in what to do.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from Daddy.core.access import closed_at
 from Daddy.core.files import read_bounded
 from Daddy.core.friends import MOST_JOBS, read_friends
-from Daddy.core.names import FRIENDS_JOB
 from Daddy.core.paths import JoinedPaths, SharedPaths
 
 MOST_NAMES = 256
-"""Names that are looked at in one folder."""
+"""Names that are looked at in one job's folder."""
 
 MOST_PROCESSES = 64
 """Process starts of one account that are looked at, those first that wrote last."""
@@ -51,8 +52,9 @@ class Outbox:
 
     def incarnations(self) -> list[Path]:
         """The folders of its processes; empty where nothing can be seen (:meth:`trouble`)."""
-        peers = self._below(self.paths.peers) if self._folders([self.paths.root]) else []
-        mine = [path for path, _ in peers if self._may_speak(path.name)]
+        if len(self._folders([self.paths.root, self.paths.peers])) < 2:  # noqa: PLR2004
+            return []
+        mine = self._jobs()
         found = [(since, path) for peer in mine for path, since in self._below(peer)
                  if _INCARNATION.fullmatch(path.name)]  # fmt: skip
         return sorted(path for _, path in sorted(found, reverse=True)[:MOST_PROCESSES])
@@ -66,26 +68,26 @@ class Outbox:
         root, peers = self.paths.root, self.paths.peers
         try:
             why = self._refusal(root) or self._refusal(peers)
-            full = not why and len(_names(peers)) > MOST_NAMES
+            mine = [] if why else [path for path, _ in self._folders(self._jobs())]
+            full = [path for path in mine if len(_names(path)) > MOST_NAMES]
             return (
-                f"{peers} holds more than {MOST_NAMES} names: ask for a clean-up" if full else why
+                f"{full[0]} holds more than {MOST_NAMES} names: ask for a clean-up" if full else why
             )
         except FileNotFoundError as error:
             if error.filename == str(self.paths.peers):
                 return ""  # no job of theirs has begun yet
             return f"{self.paths.root} is gone: ask for the new place, or remove the friend"
         except PermissionError as error:
-            return f"{error.filename} may not be looked into: ask for chmod o+rx {error.filename}"
+            closed = closed_at(self.paths.peers)
+            right = f"o+x {closed}" if closed else f"o+rx {error.filename}"
+            return f"{closed or error.filename} is closed to us: ask for chmod {right}"
         except OSError as error:
             return f"{error.filename} cannot be read: {error.strerror}"
 
-    def _may_speak(self, name: str) -> bool:
-        if not self.friend:
-            return "." not in name
-        match = FRIENDS_JOB.fullmatch(name)
-        if match is None or match["friend"] != self.friend:
-            return False
-        return name == f"{self.friend}.slot-{int(match['slot'])}" and int(match["slot"]) < self.jobs
+    def _jobs(self) -> list[Path]:
+        """Where its jobs would write, by name: nobody else's word counts there."""
+        before = f"{self.friend}." if self.friend else ""
+        return [self.paths.peers / f"{before}slot-{number}" for number in range(self.jobs)]
 
     def _refusal(self, folder: Path) -> str:
         facts = os.lstat(folder)

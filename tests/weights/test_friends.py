@@ -262,6 +262,7 @@ def test_a_folder_that_went_wrong_is_told_once_and_merges_go_on(
     elif spoil == "flood":
         for number in range(MOST_NAMES + 200):
             (anna / "peers" / f"x{number}").mkdir()
+            (anna / "peers" / "anna.slot-0" / f"x{number}").mkdir()
     for _ in range(3):
         record = strip(owner, ours, clock)
         if spoil != "flood":

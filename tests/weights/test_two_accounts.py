@@ -60,6 +60,7 @@ OWNER, FRIEND = (20_011, 20_012) if ROOT else (os.getuid(), os.getuid())
 
 HOSTILE = """
 import os, pathlib, sys
+os.umask(0o022)  # it is all to be read
 anna = pathlib.Path(sys.argv[1])
 slot = anna / "peers" / "anna.slot-1"
 slot.mkdir(exist_ok=True)
@@ -83,6 +84,7 @@ for number, kind in enumerate(["link", "pipe", "sparse", "pickle", "elsewhere"])
         path.write_bytes(b"cos\\nsystem\\n(S'touch /tmp/owned'\\ntR.")
 for number in range(100_000 if len(sys.argv) > 2 else 2_000):
     (anna / "peers" / f"x{number}").touch()
+    (slot / f"x{number}").touch()
 """
 
 
@@ -219,6 +221,11 @@ def test_two_accounts_learn_one_policy_and_neither_writes_at_the_others(accounts
     friend.run.chmod(0o711)
     code, said = owner.does(*line)
     assert code == ExitCode.DONE, said
+    if ROOT:
+        friend.home.chmod(0o700)
+        _, said = owner.does("-m", "Daddy.weights.friends", "list", "--of", str(owner.shared.root))
+        assert f"ask for chmod o+x {friend.home}" in said
+        friend.home.chmod(0o711)
     # both learn: the friend under umask 077
     second = friend.learner()
     wait_until(lambda: "anna.slot-0" in contributors(owner), first, second)

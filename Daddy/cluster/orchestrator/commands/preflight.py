@@ -46,7 +46,8 @@ from Daddy.core.config import run_paths, shared_paths
 from Daddy.core.errors import DaddyError, SchedulerError
 from Daddy.core.friends import my_place
 from Daddy.core.machine import boot_time
-from Daddy.core.paths import JoinedPaths, RunPaths
+from Daddy.core.outboxes import outboxes
+from Daddy.core.paths import JoinedPaths, RunPaths, SharedPaths
 from Daddy.core.process import run as run_program
 from Daddy.core.release import Release
 from Daddy.core.settings import Config
@@ -95,22 +96,24 @@ def check_places(config: Config, executor: str, found: Findings) -> None:
     if apart:
         with found.catching():
             make_shared_folder(shared.root)
-    if isinstance(shared, JoinedPaths):
-        check_joining(shared, found)
+    check_others(shared, found)
     if not found.wrong:
         _check_room(config, run, mounts, found)
 
 
-def check_joining(shared: JoinedPaths, found: Findings) -> None:
-    """Another account's run: it can be read, it knows us, and it can read what our jobs offer."""
+def check_others(shared: SharedPaths, found: Findings) -> None:
+    """Another account's run can be read and knows us; whoever takes part can read what is ours."""
     with found.catching():
-        make_readable(shared.root)
-        check_reach(shared)
-        me = my_place(shared, os.getuid())
-        found.notes.append(f"takes part in {shared.theirs.root} as {me.name}")
-    if lines := opening(shared.root):
-        what = "its owner may not be able to read what the jobs here offer; type"
-        found.notes.append("\n  ".join([what, *lines]))
+        if isinstance(shared, JoinedPaths):
+            make_readable(shared.root)
+            check_reach(shared)
+            me = my_place(shared, os.getuid())
+            found.notes.append(f"takes part in {shared.theirs.root} as {me.name}")
+        boxes = outboxes(shared)
+        found.notes += [f"{box.name}: {why}" for box in boxes if (why := box.trouble())]
+        if boxes and (lines := opening(shared.root)):
+            what = "other accounts that take part may not be able to read what is ours; type"
+            found.notes.append("\n  ".join([what, *lines]))
 
 
 def check_slurm(config: Config, release: Release, found: Findings) -> None:
