@@ -48,6 +48,11 @@ holes       what a purge took out (no torch)
 best_states which states of an archive a small copy takes (pure)
 mirroring   one pass of the copy in the home directory (no torch)
 mirror      entry: keep that copy
+writers     who may still write into a run
+restore_plan  from what a run goes on after a purge, and as which number (pure)
+sources     what a run can be restored from
+restoring   a restore, looked at and done
+restore     entry: put back what a purge took
 usage       what a folder takes on the disk
 report      how a run's shared weights stand, as one record (no torch)
 pulled_report  the same of a laptop's folder

@@ -110,7 +110,9 @@ def _judge_base(offer: Contribution, standing: Standing) -> Verdict:
         return _bad(f"base v{base} does not exist, the newest is v{standing.newest}")
     if lag > standing.max_staleness:
         return _late(f"base v{base} is {lag} versions old, the limit is {standing.max_staleness}")
-    if standing.states.get(base, offer.base_state) != offer.base_state:
+    if base not in standing.states:
+        return _late(f"base v{base} has no commit record any more")
+    if standing.states[base] != offer.base_state:
         return _bad(f"its base is not this run's v{base} (hash differs)")
     return ADMITTED
 

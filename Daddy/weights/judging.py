@@ -164,12 +164,12 @@ class Judge:
     def _standing(self, head: Version, one: Found) -> Standing:
         settings = self._settings
         limit = settings.laptop_max_staleness if one.laptop else settings.max_staleness
-        first = max(0, head.version - limit)
+        known = self._store.records(head.version - limit, head.version)
         return Standing(
             run_id=head.run_id,
             schema=head.schema,
             newest=head.version,
-            states={n: self._store.version(n).state for n in range(first, head.version + 1)},
+            states={one.version: one.state for one in known},
             consumed={author: pair[0] for author, pair in head.consumed.items()},
             sizes=_sizes(head.size),
             max_staleness=limit,

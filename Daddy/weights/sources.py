@@ -1,0 +1,124 @@
+"""What a lost run can be restored from: a copy in the home directory, what a laptop pulled, a run.
+
+Reads only. Nothing is believed for its name: a state counts when its bytes have the hash that its
+record or head promises, a record when it reads as one. No torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from Daddy.core.errors import DaddyError, WeightsError
+from Daddy.core.files import read_bounded
+from Daddy.core.paths import MirrorPaths, RunPaths, SharedPaths
+from Daddy.weights import offers
+from Daddy.weights.history import numbers
+from Daddy.weights.local import PREVIOUS, newest_verified, read_frame
+from Daddy.weights.manifest import Keyframe, RunCard, Version, parse
+from Daddy.weights.mirroring import read_mirror
+from Daddy.weights.restore_plan import Candidate
+from Daddy.weights.store import Store
+from Daddy.weights.strict import LIMIT
+
+DEPTH = 64
+"""So many records back a state that verifies is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One folder: its shared weights and, where it is laid out like a run, all beside them."""
+
+    root: Path
+    shared: SharedPaths
+    run: RunPaths | None = None
+
+    def card(self) -> RunCard | None:
+        """The run that it speaks of, also by a laptop's head alone; None where nothing says it."""
+        with contextlib.suppress(DaddyError):
+            return Store(self.shared).card()
+        frame = _frame(self.shared.root)
+        if frame is None:
+            return None
+        return RunCard(frame.run, frame.run_id, frame.workload, frame.schema, frame.assists)
+
+    def records(self) -> dict[int, tuple[Version, bytes]]:
+        """Every commit record that reads as one, with its bytes."""
+        found = {}
+        for number in numbers(self.shared):
+            path = self.shared.version(number)
+            with contextlib.suppress(DaddyError, OSError):
+                data = read_bounded(path, LIMIT)
+                record = parse(Version, data, str(path))
+                if record.version == number:
+                    found[number] = (record, data)
+        return found
+
+    def candidates(self) -> Iterator[Candidate]:
+        """The newest version whose state is here as it was merged, and the newest rounded one."""
+        store, where = Store(self.shared), str(self.root)
+        for number in reversed(numbers(self.shared)[-DEPTH:]):
+            with contextlib.suppress(DaddyError, OSError):
+                record = store.version(number)
+                store.get_blob(record.state)
+                yield Candidate(number, exact=True, where=where, fleet_steps=record.fleet_steps)
+                break
+        if rounded := self.rounded():
+            frame = rounded[0]
+            yield Candidate(frame.version, False, where, frame.fleet_steps)
+
+    def rounded(self) -> tuple[Keyframe, bytes] | None:
+        """The newest bfloat16 state that verifies, and the head that speaks of it."""
+        with contextlib.suppress(DaddyError, OSError):
+            found = newest_verified(self.shared.root)
+            return None if found is None else (found.frame, found.data)
+        return None
+
+    def highest(self) -> int:
+        """The highest version that anything here names; -1: none."""
+        store, wan = Store(self.shared), self.shared.wan
+        named = [*numbers(self.shared), *(pulse.version for pulse in offers.pulses(store))]
+        head = store.head()
+        named += [] if head is None else [head.version]
+        for name in ("HEAD.json", PREVIOUS):
+            with contextlib.suppress(DaddyError, OSError):
+                frame = read_frame(wan / name)
+                named += [] if frame is None else [frame.version]
+        digits = (path.name.split("-")[1] for path in wan.glob("*-*-*"))
+        return max([*named, *(int(one) for one in digits if one.isdecimal())], default=-1)
+
+
+def _frame(root: Path) -> Keyframe | None:
+    with contextlib.suppress(DaddyError, OSError):
+        return read_frame(root / "wan" / "HEAD.json")
+    return None
+
+
+def source_at(path: Path) -> Source:
+    """What lies at ``path``; WeightsError where it is nothing to restore from."""
+    run = RunPaths(path)
+    if run.shared_weights.is_dir():
+        return Source(path, SharedPaths(run.shared_weights), run)
+    shared = SharedPaths(path)
+    if shared.merged.is_dir() or shared.wan.is_dir():
+        return Source(path, shared)
+    raise WeightsError(
+        f"{path} holds nothing to restore from",
+        "name a copy below ~/.local/share/daddy/mirrors, a folder that sync_weights.sh pulled "
+        "into, or a copy of the run",
+    )
+
+
+def copies_of(folder: Path, run: RunPaths, card: RunCard | None) -> list[Path]:
+    """Copies below ``folder`` of this run, newest first: by its card, or by where it was."""
+    found = []
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        for path in folder.iterdir():
+            known = read_mirror(MirrorPaths(path))
+            if known is None:
+                continue
+            ours = known.source == str(run.root) if card is None else known.run_id == card.run_id
+            found += [(known.ts, path)] if ours else []
+    return [path for _, path in sorted(found, reverse=True)]

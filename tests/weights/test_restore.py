@@ -1,0 +1,522 @@
+"""After a purge a run goes on: above every number known, and nothing good is overwritten."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from Daddy.core.errors import WeightsError
+from Daddy.core.lease import Lease
+from Daddy.core.machine import host_name, myself
+from Daddy.core.paths import RunPaths, SharedPaths
+from Daddy.weights import restore
+from Daddy.weights.codec import decode
+from Daddy.weights.history import numbers, read_records
+from Daddy.weights.holes import find_holes
+from Daddy.weights.mirroring import Original, mirror
+from Daddy.weights.polyak import is_finite
+from Daddy.weights.restore_plan import LEAP, UNTOLD, Candidate, Facts, decide
+from Daddy.weights.restoring import carry_out, survey
+from Daddy.weights.sources import Source, source_at
+from Daddy.weights.store import Store
+from Daddy.weights.writers import writers
+from tests.weights.helpers import ToldClock, begin, close
+from tests.weights.test_mirror import Points, keep_moment, only
+
+KEEP = 8
+
+
+@pytest.fixture
+def clock():
+    return ToldClock()
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunPaths(tmp_path / "scratch" / "run")
+
+
+@pytest.fixture
+def home(tmp_path):
+    return tmp_path / "home" / "mirrors"
+
+
+def rounds(peers, clock, count: int) -> None:
+    """A version each, of a hundred steps: the peers publish in turn and all adopt."""
+    for round_ in range(count):
+        clock.pass_by(10)
+        author = peers[round_ % len(peers)]
+        author.learn(random.randrange(1 << 30))
+        author.publish()
+        for peer in peers:
+            peer.adopt()
+
+
+def learnt(run, clock, count: int = 6):
+    """Two jobs that have shared some versions."""
+    peers = [begin(run.shared_weights, f"slot-{k}", clock) for k in range(2)]
+    rounds(peers, clock, count)
+    return peers
+
+
+def copy(run, home, clock) -> None:
+    mirror(Original(run, SharedPaths(run.shared_weights), b"{}\n"), home, 10**6, KEEP, clock)
+
+
+def pull(run, laptop: Path) -> None:
+    """What a laptop has after a pull."""
+    (laptop / "wan").mkdir(parents=True, exist_ok=True)
+    for path in run.shared_weights.glob("wan/*"):
+        shutil.copy(path, laptop / "wan")
+
+
+def target(run) -> Source:
+    return Source(run.root, SharedPaths(run.shared_weights), run)
+
+
+def mend(run, *sources: Path, clock, **more) -> int:
+    found = survey(target(run), [source_at(one) for one in sources], KEEP)
+    return carry_out(found, clock, **more)
+
+
+def newest(run):
+    store = Store(SharedPaths(run.shared_weights))
+    return store.version(store.newest())
+
+
+def state(run):
+    store = Store(SharedPaths(run.shared_weights))
+    record = store.version(store.newest())
+    return decode(store.get_blob(record.state), record.schema)
+
+
+def content(root: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+
+
+# -- everything is gone
+
+
+def test_a_run_that_vanished_as_a_whole_goes_on_from_its_copy(run, home, clock):
+    learnt(run, clock)
+    moment = keep_moment(run, 7, 1)
+    copy(run, home, clock)
+    before, weights = newest(run), state(run)
+    shutil.rmtree(run.root)
+    number = mend(run, only(home).root, clock=clock)
+    assert number == 2 * LEAP
+    after = newest(run)
+    assert after.version == number
+    assert close(state(run), weights, 0)
+    assert (after.contributors, after.fleet_steps) == (before.contributors, before.fleet_steps)
+    assert after.consumed == before.consumed
+    assert [path.name for path in run.archive.glob("*/*")] == [moment]
+    assert run.config.read_bytes() == b"{}\n"
+    fresh = begin(run.shared_weights, "slot-0", clock)
+    assert fresh.version == number
+    rounds([fresh], clock, 12)
+    assert fresh.version == number + 12, fresh.told.events[:2]
+    assert newest(run).fleet_steps == before.fleet_steps + 1200
+    assert not [told for kind, _, told in fresh.told.events if kind == "error"]
+
+
+def test_a_laptops_rounded_copy_is_enough(run, tmp_path, clock):
+    learnt(run, clock)
+    weights, steps = state(run), newest(run).fleet_steps
+    pull(run, tmp_path / "laptop")
+    shutil.rmtree(run.root)
+    number = mend(run, tmp_path / "laptop", clock=clock)
+    after = newest(run)
+    assert after.version == number
+    assert (after.fleet_steps, after.contributors) == (steps, {UNTOLD: steps})
+    assert close(state(run), weights, 2e-2)
+    assert not close(state(run), weights, 0)
+    fresh = begin(run.shared_weights, "slot-1", clock)
+    rounds([fresh], clock, 3)
+    assert newest(run).fleet_steps == steps + 300
+
+
+def test_a_newer_laptop_is_worth_more_than_an_exact_older_copy(run, home, tmp_path, clock):
+    peers = learnt(run, clock, 3)
+    copy(run, home, clock)
+    older = newest(run)
+    rounds(peers, clock, 2)
+    weights, steps = state(run), newest(run).fleet_steps
+    pull(run, tmp_path / "laptop")
+    shutil.rmtree(run.root)
+    mend(run, only(home).root, tmp_path / "laptop", clock=clock)
+    after = newest(run)
+    assert close(state(run), weights, 2e-2)
+    assert after.contributors == {**older.contributors, UNTOLD: steps - older.fleet_steps}
+    assert after.consumed == older.consumed
+
+
+# -- holes
+
+
+def shared_files(run) -> list[Path]:
+    return sorted(one for one in run.shared_weights.rglob("*") if one.is_file())
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_files_are_purged_and_the_run_goes_on(run, home, tmp_path, clock, seed):
+    """What is left is as it was, what was copied is back, and every number is a new one."""
+    dice = random.Random(seed)
+    peers = learnt(run, clock, 5)
+    copy(run, home, clock)
+    rounds(peers, clock, dice.randrange(3))
+    pull(run, tmp_path / "laptop")
+    steps, top = newest(run).fleet_steps, newest(run).version
+    for path in dice.sample(shared_files(run), k=round(dice.random() * len(shared_files(run)))):
+        path.unlink()
+    left = content(run.shared_weights)
+    sources = [only(home).root, tmp_path / "laptop"]
+    found = survey(target(run), [source_at(one) for one in sources], KEEP)
+    number = carry_out(found, clock)
+    assert number == top if found.decision.number is None else number >= top + LEAP
+    now = content(run.shared_weights)
+    assert {name: now.get(name) for name in left if name != "HEAD.json"} == {
+        name: data for name, data in left.items() if name != "HEAD.json"
+    }
+    assert newest(run).fleet_steps <= steps
+    base = newest(run).fleet_steps
+    fresh = [begin(run.shared_weights, f"slot-{k}", clock) for k in range(2)]
+    assert {peer.version for peer in fresh} == {number}
+    rounds(fresh, clock, 10)
+    assert newest(run).version == number + 10
+    assert newest(run).fleet_steps == base + 1000
+    assert is_finite(state(run))
+    assert find_holes(SharedPaths(run.shared_weights), KEEP).said == ""
+
+
+def test_a_hole_in_the_middle_is_filled_and_nothing_leaps(run, home, clock):
+    learnt(run, clock, 6)
+    copy(run, home, clock)
+    shared = SharedPaths(run.shared_weights)
+    for number in (2, 3):
+        shared.version(number).unlink()
+    assert find_holes(shared, KEEP).records == (2,)
+    found = survey(target(run), [source_at(only(home).root)], KEEP)
+    assert (sorted(found.records), found.decision.number) == ([2, 3], None)
+    assert carry_out(found, clock) == 6
+    assert read_records(shared, numbers(shared), 0).flaws == ()
+    assert survey(target(run), [source_at(only(home).root)], KEEP).is_idle
+
+
+def test_a_damaged_state_is_mended_and_kept_as_evidence(run, home, clock):
+    learnt(run, clock)
+    copy(run, home, clock)
+    shared = Store(SharedPaths(run.shared_weights))
+    blob = shared.paths.blob(newest(run).state)
+    good = blob.read_bytes()
+    blob.chmod(0o644)
+    blob.write_bytes(good[:-1] + b"?")
+    assert mend(run, only(home).root, clock=clock) == 6
+    assert blob.read_bytes() == good
+    assert len(list(shared.paths.quarantine.glob("*/*"))) == 1
+
+
+def test_without_any_source_an_older_state_of_its_own_is_used(run, clock):
+    learnt(run, clock)
+    shared = SharedPaths(run.shared_weights)
+    store = Store(shared)
+    for number in (5, 6):
+        shared.blob(store.version(number).state).unlink()
+    shutil.rmtree(shared.wan)
+    number = mend(run, clock=clock)
+    after = newest(run)
+    assert (number, after.base) == (2 * LEAP, 4)
+    assert after.state == store.version(4).state
+    assert after.fleet_steps == store.version(6).fleet_steps  # steps that were made stay counted
+
+
+def test_where_nothing_verifies_nothing_is_done(run, clock):
+    learnt(run, clock)
+    shutil.rmtree(run.shared_weights / "blobs")
+    shutil.rmtree(run.shared_weights / "wan")
+    with pytest.raises(WeightsError, match="no state verifies"):
+        survey(target(run), [], KEEP)
+
+
+def test_a_second_restore_keeps_the_line_of_descent(run, home, clock):
+    """What was lost before the first is another line: its records never come back."""
+    peers = learnt(run, clock, 3)
+    copy(run, home, clock)
+    old = run.root.parent / "old"
+    rounds(peers, clock, 2)
+    shutil.copytree(run.root, old)
+    shutil.rmtree(run.root)
+    first = mend(run, only(home).root, clock=clock)
+    fresh = begin(run.shared_weights, "slot-0", clock)
+    rounds([fresh], clock, 2)
+    found = survey(target(run), [source_at(old)], KEEP)
+    assert not found.records
+    assert found.decision.number is None
+    Store(SharedPaths(run.shared_weights)).paths.head.unlink()
+    second = mend(run, old, clock=clock)
+    assert second >= first + LEAP
+    shared = SharedPaths(run.shared_weights)
+    there = numbers(shared)
+    assert there[-4:] == [first, first + 1, first + 2, second]
+    assert read_records(shared, there, there[0]).flaws == ()
+
+
+# -- who comes back
+
+
+def test_a_frozen_merger_that_wakes_up_meets_nobody(run, home, clock):
+    """It commits the next number of before; nobody follows it, and it comes along itself."""
+    peers = learnt(run, clock, 3)
+    copy(run, home, clock)
+    rounds(peers, clock, 1)  # v4, which the copy does not hold
+    frozen = peers[0]
+    frozen.learn(1)
+    before = frozen.env_steps
+    head = Store(SharedPaths(run.shared_weights)).version(4)
+    shutil.rmtree(run.root)
+    number = mend(run, only(home).root, clock=clock)
+    steps = newest(run).fleet_steps
+    thawed = Store(SharedPaths(run.shared_weights))
+    thawed.commit(head)  # the record of a merge that was begun before the purge
+    assert Store(SharedPaths(run.shared_weights)).newest() == number
+    frozen.publish()
+    clock.pass_by(100)
+    frozen.adopt()
+    assert frozen.version >= number
+    fresh = begin(run.shared_weights, "slot-1", clock)
+    rounds([fresh, frozen], clock, 3)
+    assert Store(SharedPaths(run.shared_weights)).newest() == newest(run).version > number
+    assert newest(run).contributors["slot-0"] <= before + 300
+    assert newest(run).fleet_steps <= steps + 300 + 300 + 100
+
+
+def test_a_successor_behind_the_copy_adopts_plainly_and_counts_nothing_twice(run, home, clock):
+    peers = learnt(run, clock, 3)
+    copy(run, home, clock)
+    rounds(peers, clock, 2)
+    peer = peers[0]
+    peer.learn(5)
+    note, own, steps = peer.exchange.bookkeeping(), peer.weights, peer.env_steps
+    shutil.rmtree(run.shared_weights)
+    mend(run, only(home).root, clock=clock)
+    counted = newest(run).contributors["slot-0"]
+    heir = begin(run.shared_weights, "slot-0", clock, resumed=note, own=own)
+    assert close(heir.weights, state(run), 0)
+    heir.env_steps, heir.updates = steps, peer.updates
+    rounds([heir], clock, 2)
+    made = heir.env_steps - steps
+    assert newest(run).contributors["slot-0"] <= counted + made + 100
+
+
+def test_a_successor_whose_base_is_still_there_is_not_carried_over_the_leap(run, clock):
+    peers = learnt(run, clock, 3)
+    peer = peers[0]
+    peer.learn(5)
+    note, own = peer.exchange.bookkeeping(), peer.weights
+    Store(SharedPaths(run.shared_weights)).paths.head.unlink()
+    number = mend(run, clock=clock)
+    heir = begin(run.shared_weights, "slot-0", clock, resumed=note, own=own)
+    assert heir.version == number
+    assert close(heir.weights, state(run), 0)
+
+
+# -- killed, or with a full disk
+
+
+def lost(folder: Path, clock) -> tuple[RunPaths, Path]:
+    run, home = RunPaths(folder / "run"), folder / "home"
+    peers = learnt(run, clock, 4)
+    keep_moment(run, 3, 1)
+    copy(run, home, clock)
+    rounds(peers, clock, 1)
+    store = Store(SharedPaths(run.shared_weights))
+    for number in (3, 4, 5):
+        store.paths.blob(store.version(number).state).unlink()
+    for number in (2, 5):
+        store.paths.version(number).unlink()
+    shutil.rmtree(run.archive)
+    store.paths.run.unlink()
+    return run, home
+
+
+def test_killed_at_every_instant_it_can_be_said_again(tmp_path, clock):
+    lost(tmp_path / "master", clock)
+    probe = Points()
+    shutil.copytree(tmp_path / "master", tmp_path / "probe")
+    mend(RunPaths(tmp_path / "probe" / "run"), only(tmp_path / "probe" / "home").root,
+         clock=clock, hook=probe)  # fmt: skip
+    assert {"R1", "R2", "R3", "C2:card", "C5:record", "C4:moment"} <= set(probe.seen)
+    for instant in range(len(probe.seen)):
+        case = tmp_path / f"case-{instant}"
+        subprocess.run(["cp", "-a", str(tmp_path / "master"), str(case)], check=True)
+        run, copied = RunPaths(case / "run"), only(case / "home").root
+        child = os.fork()
+        if child == 0:
+            mend(run, copied, clock=clock, hook=Points(instant))
+            os._exit(1)
+        assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+        number = mend(run, copied, clock=clock)
+        assert number % LEAP == 0
+        assert number >= 2 * LEAP
+        peer = begin(run.shared_weights, "slot-0", clock)
+        assert peer.version == number, probe.seen[instant]
+        rounds([peer], clock, 1)
+        assert newest(run).version == number + 1
+        assert len(list(run.archive.glob("*/*.state"))) == 1
+
+
+def test_a_full_disk_leaves_what_was_there_and_it_can_be_said_again(tmp_path, clock):
+    run, home = lost(tmp_path, clock)
+    before = content(run.shared_weights)
+
+    def full(point: str) -> None:
+        if point == "C2:record":
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        mend(run, only(home).root, clock=clock, hook=full)
+    now = content(run.shared_weights)
+    assert before.items() <= now.items()
+    assert not [name for name in now if name.startswith("tmp/")]
+    assert mend(run, only(home).root, clock=clock) == 2 * LEAP
+
+
+# -- refusals, and the command
+
+
+def say(run, *more: str) -> int:
+    return restore.main([str(run.root), *more])
+
+
+def still(run, seconds: float = 1000.0) -> None:
+    """As after so long a silence."""
+    for path in run.root.rglob("*.json"):
+        facts = path.stat()
+        os.utime(path, (facts.st_atime, facts.st_mtime - seconds))
+
+
+def test_a_dry_run_says_everything_and_writes_nothing(tmp_path, clock, capsys):
+    run, home = lost(tmp_path, clock)
+    still(run)
+    before = content(run.root)
+    assert say(run, "--from", str(only(home).root), "--dry-run") == 0
+    assert content(run.root) == before
+    told = capsys.readouterr().out
+    assert "would put back" in told
+    for part in ("RUN.json", "1 commit record", "state of v4", "archive", "v20000 goes on from"):
+        assert part in told, part
+
+
+def test_the_command_takes_the_homes_copy_by_itself(tmp_path, clock, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    run = RunPaths(tmp_path / "run")
+    learnt(run, clock)
+    copy(run, tmp_path / "data" / "daddy" / "mirrors", clock)
+    shutil.rmtree(run.root)
+    assert say(run) == 0
+    assert "the run goes on from v20000" in capsys.readouterr().out
+    still(run)
+    assert say(run) == 0
+    assert "lacks nothing" in capsys.readouterr().out
+
+
+def test_without_a_copy_the_command_says_where_it_looked(tmp_path, clock):
+    with pytest.raises(WeightsError, match="holds no copy of it") as error:
+        say(RunPaths(tmp_path / "run"))
+    assert "--from" in error.value.fix
+
+
+def test_who_may_still_write_is_named_and_nothing_is_done(tmp_path, clock):
+    run, home = lost(tmp_path, clock)
+    before = content(run.root)
+    with pytest.raises(WeightsError, match=r"slot-0 beat \d+ s ago"):
+        say(run, "--from", str(only(home).root))
+    assert content(run.root) == before
+
+
+def test_a_lease_counts_by_its_process_here_and_by_its_beat_elsewhere(run, clock):
+    shared, now = SharedPaths(run.shared_weights), 1e9
+    me = myself()
+    lease = Lease.claim(
+        run.slot(2).lease, {"host": host_name(), "pid": me.pid, "created": me.created}
+    )
+    assert writers(run, shared, now) == [
+        f"the learner of slot 2 lives, process {me.pid} of this host"
+    ]
+    lease.release("done")
+    assert writers(run, shared, now) == []
+    other = Lease.claim(run.controller_lease, {"host": "elsewhere", "pid": 1})
+    assert writers(run, shared, now) == []
+    other.beat()
+    beat = run.controller_lease / "beat.json"
+    os.utime(beat, (now - 20, now - 20))
+    assert writers(run, shared, now) == ["the controller beat 20 s ago on elsewhere"]
+    os.utime(beat, (now - 500, now - 500))
+    assert writers(run, shared, now) == []
+
+
+def test_another_runs_copy_is_refused(tmp_path, home, clock):
+    ours, theirs = RunPaths(tmp_path / "a"), RunPaths(tmp_path / "b")
+    learnt(ours, clock)
+    learnt(theirs, clock)
+    copy(theirs, home, clock)
+    with pytest.raises(WeightsError, match="is of run"):
+        survey(target(ours), [source_at(only(home).root)], KEEP)
+
+
+def test_a_folder_without_weights_is_no_source(tmp_path):
+    with pytest.raises(WeightsError, match="holds nothing to restore from"):
+        source_at(tmp_path)
+
+
+def test_a_hostile_laptops_head_cannot_pick_its_paths(run, tmp_path, clock):
+    learnt(run, clock)
+    laptop = tmp_path / "laptop"
+    pull(run, laptop)
+    head = json.loads((laptop / "wan" / "HEAD.json").read_bytes())
+    (laptop / "wan" / "HEAD.json").write_text(json.dumps({**head, "name": "../../etc/passwd"}))
+    shutil.rmtree(run.root)
+    with pytest.raises(WeightsError, match="nothing says which run"):
+        survey(target(run), [source_at(laptop)], KEEP)
+
+
+# -- the decision
+
+
+def candidate(version: int, *, exact: bool = True) -> Candidate:
+    return Candidate(version, exact, "there")
+
+
+@pytest.mark.parametrize(
+    ("newest_record", "highest", "head", "states", "number"),
+    [
+        (880, 880, True, [candidate(880)], None),
+        (880, 880, False, [candidate(880)], 2 * LEAP),
+        (880, 900, True, [candidate(880)], 2 * LEAP),
+        (880, 880, True, [candidate(879)], 2 * LEAP),
+        (880, 880, True, [candidate(880, exact=False)], 2 * LEAP),
+        (None, 880, False, [candidate(880)], 2 * LEAP),
+        (20_003, 20_003, True, [candidate(20_001)], 4 * LEAP),
+        (9_999, 9_999, False, [candidate(9_999)], 2 * LEAP),
+        (10_000, 10_000, False, [candidate(10_000)], 3 * LEAP),
+    ],
+)
+def test_when_numbers_leap(newest_record, highest, head, states, number):
+    decision = decide(Facts(newest_record, highest, head, tuple(states)))
+    assert decision.number == number
+    assert number is None or number >= highest + LEAP
+
+
+def test_the_newest_state_is_taken_and_of_equals_the_exact_one():
+    offered = (candidate(5), candidate(7, exact=False), candidate(7), candidate(6))
+    assert decide(Facts(7, 7, True, offered)).best == candidate(7)
+    assert decide(Facts(7, 9, True, (candidate(7), candidate(9, exact=False)))).best == candidate(
+        9, exact=False
+    )
