@@ -13,6 +13,7 @@ judging     the gate at work
 weighting   how far each moves the shared weights, and when to merge (pure)
 polyak      arithmetic on state dicts (pure; torch)
 elastic     the rule under which jobs keep weights of their own
+average     the mean of the last versions, for who plays
 settings    the numbers a config may set (pure)
 codec       state dict to safetensors bytes and back (torch)
 durable     files whole or not at all, with named crash points

@@ -25,7 +25,8 @@ class Card(Written):
     ``sha256`` is the hash of its tensors as our codec writes them without a card, in ``precision``
     ("float32"; from a laptop "bfloat16"). ``env_steps`` were made in the run, ``steps_before`` in
     the runs it descends from, ``ancestors``, oldest first. ``contributors`` (peer → steps) is empty
-    where the exporting machine did not know them.
+    where the exporting machine did not know them. ``averaged`` versions, this one and those before
+    it, are the mean that the file holds; a single one has the hash of the run's own blob.
     """
 
     run: str
@@ -42,11 +43,13 @@ class Card(Written):
     contributors: dict[str, int]
     ancestors: tuple[str, ...] = ()
     assists: tuple[str, ...] = ()
+    averaged: int = 1
 
     @property
     def name(self) -> str:
         """``v57 of demo (1b2803a2664e)``."""
-        return one_line(f"v{self.version} of {self.run} ({self.run_id})", 120)
+        mean = f"mean of {self.averaged} versions to " if self.averaged > 1 else ""
+        return one_line(f"{mean}v{self.version} of {self.run} ({self.run_id})", 120)
 
 
 def card_in(metadata: Mapping[str, str], name: str) -> Card | None:
@@ -71,6 +74,7 @@ def to_markdown(card: Card, file: str) -> str:
     rows = {
         "workload": f"`{one_line(card.workload)}`",
         "run": one_line(f"{card.run} (`{card.run_id}`), version {card.version}"),
+        "values": f"the mean of {card.averaged} versions" if card.averaged > 1 else "as merged",
         "environment steps": _steps(card),
         "assists": _assists(card),
         "descends from": ", then ".join(map(one_line, card.ancestors)) or "no other run",

@@ -17,6 +17,7 @@ from Daddy.core.files import create_exclusive, read_bounded, sha256_hex
 from Daddy.core.paths import SharedPaths
 from Daddy.core.settings import Config
 from Daddy.core.terms import agreed, to_pairs
+from Daddy.weights.average import average_of
 from Daddy.weights.card import KEY, Card, card_in, refuse_strange_card, to_markdown
 from Daddy.weights.codec import decode, encode
 from Daddy.weights.history import numbers
@@ -45,8 +46,16 @@ class Model:
 # -- out
 
 
-def pick(place: Whereabouts, version: int | None) -> Model:
-    """The version ``version`` (None: the newest) of shared weights; WeightsError if it is gone."""
+def pick(place: Whereabouts, version: int | None, average: int = 1) -> Model:
+    """The version ``version`` (None: the newest) of shared weights; WeightsError if it is gone.
+
+    ``average``: as the mean of so many versions, as far as their states are there.
+    """
+    if place.pulled and average > 1:
+        raise WeightsError(
+            f"{place.shared.root} was pulled: it holds no versions to average",
+            "average on the cluster, where the run is",
+        )
     if place.pulled:
         return _from_laptop(place.shared.root, version)
     store = Store(place.shared)
@@ -55,13 +64,13 @@ def pick(place: Whereabouts, version: int | None) -> Model:
         raise nothing_in(place.shared.root)
     if version is not None and not 0 <= version <= newest:
         raise WeightsError(f"there is no v{version}: the newest is v{newest}", "name another one")
-    return _from_run(store, newest if version is None else version)
+    return _from_run(store, newest if version is None else version, average)
 
 
-def _from_run(store: Store, number: int) -> Model:
+def _from_run(store: Store, number: int, average: int) -> Model:
     record, card = store.version(number), store.card()
     try:
-        state = decode(store.get_blob(record.state), record.schema)
+        state, averaged = average_of(store, number, average)
     except WeightsError as error:
         whole = ", ".join(f"v{one}" for one in _whole(store)) or "none"
         raise WeightsError(
@@ -76,6 +85,7 @@ def _from_run(store: Store, number: int) -> Model:
         "contributors": record.contributors,
         "steps_before": origin.env_steps + origin.steps_before if origin else 0,
         "ancestors": (*origin.ancestors, origin.name) if origin else (),
+        "averaged": averaged,
     }
     return Model(_card(record, state, about, half=False), state)
 
