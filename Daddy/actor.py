@@ -9,12 +9,13 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from Daddy import laptop
+from Daddy.beside import errands
 from Daddy.core import machine, process
 from Daddy.core.clock import Clock
 from Daddy.core.events import EventWriter
@@ -22,7 +23,6 @@ from Daddy.core.names import new_incarnation
 from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.wall import StopSignal
-from Daddy.errands import Errand, has_archive, open_archive
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
@@ -69,7 +69,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Visit:
-    """Who visits which run, with what, and how long. ``stream_port`` None: nothing is shown."""
+    """Who visits which run, with what, and how long.
+
+    ``push``: hand in what was learnt. ``stream_port`` None: nothing is shown.
+    """
 
     config: Config
     user_id: str
@@ -79,6 +82,7 @@ class Visit:
     limits: Limits
     clock: Clock
     contribute: bool
+    push: bool
     niceness: int
     stream_port: int | None
 
@@ -147,7 +151,17 @@ def visit(visit: Visit) -> str:
     with _frames(visit) as frames:
         commentary = _commentary(visit, frames)
         outcome = _loop(visit, commentary)
+        _remember(visit, commentary)
         return commentary.farewell(outcome.reason)
+
+
+def _remember(visit: Visit, commentary: Commentary) -> None:
+    """Add this visit to what its owner did for the run."""
+    from Daddy.weights.effect import Effort, add_visit
+
+    found = (commentary.step, commentary.compared, commentary.milestones["handed in"])
+    with suppress(OSError):
+        add_visit(visit.shared, visit.user_id, Effort(*found))
 
 
 def _commentary(visit: Visit, frames: FrameSink) -> Commentary:
@@ -171,34 +185,10 @@ def _loop(visit: Visit, commentary: Commentary) -> Outcome:
         around = _surroundings(visit, commentary, Path(scratch))
         parts = assemble(visit.config, _task(visit.config), around, laptop.cores_for_us())
         try:
-            with _errand(visit, commentary):
+            with errands(visit, commentary):
                 return train(parts) if visit.contribute else play(parts)
         finally:
             parts.vector.close()
-
-
-@contextmanager
-def _errand(visit: Visit, commentary: Commentary) -> Iterator[None]:
-    """The run's milestones come here while we play, and ours go there if we contribute."""
-    if not has_archive(visit.config):
-        yield
-        return
-    from Daddy.courier import LOOK_S, Courier, Sender
-
-    def tell(data: Mapping[str, object]) -> None:
-        commentary.write("state", visit.limits.steps, data)
-
-    def say(text: str) -> None:
-        print(text, flush=True)
-
-    sender = Sender(visit.user_id, new_incarnation()) if visit.contribute else None
-    ours = open_archive(visit.config)
-    courier = Courier(visit.shared, *ours, sender, visit.clock, tell)
-    errand = Errand(courier.once, LOOK_S, visit.clock, say)
-    try:
-        yield
-    finally:
-        errand.close()
 
 
 def _task(config: Config) -> Task:

@@ -8,11 +8,11 @@ beyond the run goes into the outbox as claims, and what became of those is told.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError
+from Daddy.errands import Sender
 from Daddy.pokemon.archive import claims, keys, post
 from Daddy.pokemon.archive.book import Book
 from Daddy.pokemon.archive.claims import Claim
@@ -21,21 +21,12 @@ from Daddy.pokemon.archive.store import Archive
 from Daddy.weights import parcels
 from Daddy.weights.manifest import ParcelReceipt
 
-LOOK_S = 5.0
 HAND_IN_S = 20.0
 """Shortest time between two claims."""
 UNANSWERED_LIMIT = 8
 """Claims that may wait for an answer."""
 
 Tell = Callable[[Mapping[str, object]], None]
-
-
-@dataclass(frozen=True)
-class Sender:
-    """Who hands in: a peer and its process start."""
-
-    peer: str
-    incarnation: str
 
 
 class Courier:

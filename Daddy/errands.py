@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
     from Daddy.pokemon.archive.store import Archive
 
 Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Sender:
+    """Who hands in: a peer and its process start."""
+
+    peer: str
+    incarnation: str
 
 
 class Errand:
@@ -45,9 +54,10 @@ class Errand:
                 self._said = str(error)
             self._clock.wait(self._stop, self._every_s)
 
-    def close(self) -> None:
-        """Begin nothing more; what is being done ends with the process."""
+    def close(self, patience_s: float = 0.0) -> None:
+        """Begin nothing more; what is still being done after so long ends with the process."""
         self._stop.set()
+        self._thread.join(patience_s)
 
 
 def has_archive(config: Config) -> bool:

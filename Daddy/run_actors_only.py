@@ -47,6 +47,8 @@ def make_parser() -> argparse.ArgumentParser:
          help="environments; auto: the measured profile, else the guide's table")  # fmt: skip
     flag("--autotune", action="store_true", help="measure this machine first and remember it")
     flag("--contribute", action="store_true", help="learn here and hand in what was learnt")
+    flag("--no-push", action="store_true",
+         help="leave in the outbox what was learnt: another terminal pushes it")  # fmt: skip
     flag("--stream", action="store_true", help="show the play in the viewer on this machine")
     flag("--stream-port", type=int, default=9999, help="the viewer's port (9999)")
     flag("--wait-seconds", type=float, default=120.0, help="how long to wait for a version (120)")
@@ -96,6 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         limits=limits,
         clock=clock,
         contribute=args.contribute,
+        push=args.contribute and not args.no_push,
         niceness=args.nice,
         stream_port=args.stream_port if args.stream else None,
     )

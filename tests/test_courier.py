@@ -11,7 +11,8 @@ import pytest
 
 from Daddy.core.files import sha256_hex
 from Daddy.core.paths import SharedPaths
-from Daddy.courier import Courier, Sender
+from Daddy.courier import Courier
+from Daddy.errands import Sender
 from Daddy.pokemon.archive import claims, store
 from Daddy.pokemon.archive.env import ArchivedEnv
 from Daddy.pokemon.archive.replay import Game

@@ -43,6 +43,8 @@ class Commentary:
         self._best: AgentReport | None = None
         self.versions: list[int] = []
         self.milestones = Counter[str]()
+        self.moved = 0.0
+        self.compared = 0
         self.accepted = self.refused = self.episodes = self.step = 0
 
     # -- the event sink
@@ -76,6 +78,9 @@ class Commentary:
             self._say(str(data["said"]))
         elif state == "receipt":
             self._take_receipt(data)
+        elif state == "evaluated":
+            self.compared += 1
+            self._say(_comparison(data))
         elif state == "milestone":
             self._take_milestone(data)
         elif state == "resumed":
@@ -94,6 +99,7 @@ class Commentary:
         what = f"contribution {data.get('sequence')}"
         if accepted:
             share = _number(data.get("share"))
+            self.moved += share
             self._say(f"{what} was accepted into version {data.get('version')} (share {share:.0%})")
         else:
             self._say(f"{what} was refused: {data.get('reason')}")
@@ -144,9 +150,12 @@ class Commentary:
             text += f", {distinct} version{'s' * (distinct > 1)}, last {self.versions[-1]}"
         if self.accepted or self.refused:
             text += f", contributions accepted {self.accepted}, refused {self.refused}"
+            text += f" (together {self.moved:.0%} of a version)" * bool(self.accepted)
         if self.milestones["handed in"]:
             told = ", ".join(f"{what} {self.milestones[what]}" for what in _OWN_MILESTONES)
             text += f", milestones {told}"
+        if self.compared:
+            text += f", {self.compared} pairs of versions compared"
         return text
 
     def _say_sometimes(self) -> None:
@@ -164,6 +173,14 @@ def _rank(report: AgentReport) -> tuple[int, int, float]:
 def _furthest(report: AgentReport) -> str:
     where = f" at {report.map_name}" if report.map_name else ""
     return f"best {report.badges} badges, {report.story_flags} story flags{where}"
+
+
+def _comparison(data: Mapping[str, object]) -> str:
+    who = f"v{data['version']} against v{data['reference']} on {data['starts']} starts"
+    said = f"{who}: {_number(data['mean']):+.2f}"
+    if data["low"] is None:
+        return said
+    return f"{said} [{_number(data['low']):+.2f}, {_number(data['high']):+.2f}]"
 
 
 def _with_help(data: Mapping[str, object]) -> str:

@@ -36,6 +36,7 @@ friends     entry: who takes part with an account of his own: add, remove, list
 pulled      a laptop's WeightExchange that only takes
 laptop      a laptop's that also contributes, through an outbox
 owed        what quantising dropped, for a laptop's next process
+effect      what a laptop's owner did for the run, added up (no torch)
 receipts    what became of a laptop's contributions
 local       the newest complete, verified version in a pulled folder (no torch)
 history     the chain of versions, for reports (no torch)

@@ -9,6 +9,7 @@ import contextlib
 from pathlib import Path
 
 from Daddy.core.errors import DaddyError
+from Daddy.weights.effect import effect_of, efforts
 from Daddy.weights.local import PREVIOUS, newest_verified, read_frame
 from Daddy.weights.receipts import read_all_receipts
 from Daddy.weights.report import Record, refusal
@@ -48,6 +49,7 @@ def report_laptop(root: Path, now: float) -> Record:
         "contributes_as": contributors(root),
         "accepted": sum(one.accepted for one in receipts),
         "refused": [refusal(one.version, one) for one in receipts if not one.accepted],
+        "effect": [effect_of(root, peer) for peer in efforts(root)],
         "disk": disk(root),
         "flaws": flaws,
     }

@@ -134,7 +134,15 @@ def _laptop_rows(status: Record, now: float) -> Iterator[tuple[str, str]]:
     yield "outbox", f"{status['outbox']} to push" if status["outbox"] else "empty"
     yield "receipts", f"{status['accepted']} counted, {len(status['refused'])} refused"
     yield from _refusals(status["refused"])
+    for one in status["effect"][:MOST_PEERS]:
+        yield f"{one['peer']} did", _effect(one)
     yield "disk", _disk(status["disk"])
+
+
+def _effect(one: Record) -> str:
+    said = f"{amount(one['steps'])} steps, {one['accepted']} contributions"
+    said += f" ({100 * one['moved']:.0f} % of a version), {one['milestones_accepted']} of "
+    return said + f"{one['milestones']} milestones kept, {one['compared']} pairs compared"
 
 
 def _newest(status: Record, now: float) -> Iterator[tuple[str, str]]:

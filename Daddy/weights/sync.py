@@ -24,9 +24,11 @@ from Daddy.core.errors import (
     run_entry,
 )
 from Daddy.core.events import EventWriter
+from Daddy.core.machine import die_with_parent
 from Daddy.core.remembered import remembered, settings_path
 from Daddy.weights import transfer
 from Daddy.weights.carrier import Carrier
+from Daddy.weights.effect import effect_of, efforts, told
 from Daddy.weights.manifest import Keyframe
 from Daddy.weights.meter import folder_bytes
 from Daddy.weights.opening import open_login
@@ -58,6 +60,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("user", nargs="?", default="", help='user or user@host ("": as set up)')
     parser.add_argument("local_dir", nargs="?", default="", help=f"here ({DEFAULT_LOCAL})")
     parser.add_argument("interval", nargs="?", default="", help="seconds; again and again")
+    parser.add_argument(
+        "--die-with-parent", type=int, metavar="PID", help="end when the one who started this does"
+    )
     return parser
 
 
@@ -123,6 +128,8 @@ class Sync:
             )
             if refused:
                 print(f"        last refusal: {refused[-1].reason}")
+        for peer in efforts(self.local):
+            print(f"{peer} did: {told(effect_of(self.local, peer))}")
         print(f"outbox  {len(transfer.waiting(self.local))} contribution(s) to push")
         print(f"way     {self.way}")
         self.carrier.prepare()
@@ -218,6 +225,8 @@ def _event_sink(clock: Clock) -> Callable[[Keyframe, str, dict[str, object]], No
 def main(argv: Sequence[str] | None = None) -> int:
     """Codes: 0 done, 2 usage, 3 not set up, 6 no usable version, 8 network, 9 files or no rsync."""
     args = make_parser().parse_args(argv)
+    if args.die_with_parent is not None:
+        die_with_parent(args.die_with_parent)
     interval = _interval(args.interval)
     home = Path.home()
     if args.command == "setup":

@@ -200,7 +200,8 @@ def _push_box(carrier: Carrier, peer: str, records: Sequence[Path], clock: Clock
     for record in records:
         keep = record.parent / "sent"
         keep.mkdir(exist_ok=True)
-        record.replace(keep / record.name)
+        with contextlib.suppress(FileNotFoundError):  # another of our pushes was faster
+            record.replace(keep / record.name)
         record.with_suffix(".st").unlink(missing_ok=True)
 
 
@@ -213,7 +214,8 @@ def _push_parcels(carrier: Carrier, local: Path, peer: str) -> int:
     carrier.send(paths, f"inbox/{peer}")
     (outbox / "sent").mkdir(exist_ok=True)
     for path in paths:
-        path.replace(outbox / "sent" / path.name)
+        with contextlib.suppress(FileNotFoundError):  # another of our pushes was faster
+            path.replace(outbox / "sent" / path.name)
     old = sorted(parcels_in(outbox / "sent"), key=lambda path: path.stat().st_mtime)
     for path in old[:-MOST_SENT]:
         path.unlink(missing_ok=True)

@@ -1,0 +1,86 @@
+"""What `--contribute` leaves in the outbox goes to the cluster by itself, where one is set up.
+
+A child of ours pushes again and again (`sync_weights.sh push`) and ends with us, also when we are
+killed. Its trouble is shown in one line when it changes; all that it says is in its log.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from Daddy.core import machine, process
+from Daddy.core.clock import Clock
+from Daddy.core.errors import ConfigError
+from Daddy.core.machine import ProcessId
+from Daddy.core.remembered import SETUP, remembered, settings_path
+from Daddy.errands import Errand, Say
+from Daddy.weights.sync_settings import find_remote
+
+EVERY_S = 15
+LOOK_S = 2.0
+GRACE_S = 3.0
+_TROUBLE = ("waiting:", "error")
+_LONGEST_LINE = 300
+
+
+def why_not(environ: Mapping[str, str], home: Path) -> str:
+    """Why nothing can be pushed from here; empty when a cluster is set up. UsageError."""
+    try:
+        find_remote("", environ, remembered(settings_path(environ, home)))
+    except ConfigError as error:
+        return error.message
+    return ""
+
+
+@contextmanager
+def pushing(
+    shared: Path, log: Path, environ: Mapping[str, str], home: Path, clock: Clock, say: Say
+) -> Iterator[None]:
+    """Push what lies in the outbox below ``shared`` while the body runs; says that, or why not."""
+    if reason := why_not(environ, home):
+        say(f"what is learnt waits in {shared}/outbox: {reason}")
+        say(f"  what to do: {SETUP}; or hand it in later: ./Daddy/cluster/sync_weights.sh push")
+        yield
+        return
+    log.unlink(missing_ok=True)
+    argv = [sys.executable, "-m", "Daddy.weights.sync", "push", "", str(shared), str(EVERY_S)]
+    child = process.start([*argv, "--die-with-parent", str(machine.myself().pid)], log_path=log)
+    say(f"contributions are pushed every {EVERY_S} s (log: {log})")
+    errand = Errand(Watcher(child, log, say).once, LOOK_S, clock, say)
+    try:
+        yield
+    finally:
+        errand.close()
+        machine.end_tree(child, GRACE_S)
+
+
+class Watcher:
+    """Repeats what the pushing child says of its trouble, and says when it has ended."""
+
+    def __init__(self, child: ProcessId, log: Path, say: Say) -> None:
+        self._child, self._log, self._say = child, log, say
+        self._offset = 0
+        self._over = False
+
+    def once(self) -> None:
+        """Look at what is new in its log. OSError."""
+        if self._over:
+            return
+        self._over = not machine.is_alive(self._child)
+        lines = self._new_lines()
+        for line in lines:
+            if line.startswith(_TROUBLE):
+                self._say(f"push: {line[:_LONGEST_LINE]}")
+        if self._over:
+            self._say("push has ended; what is learnt waits in the outbox")
+
+    def _new_lines(self) -> list[str]:
+        with self._log.open("rb") as stream:
+            stream.seek(self._offset)
+            data = stream.read()
+        whole = data if self._over else data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        return whole.decode(errors="replace").splitlines()

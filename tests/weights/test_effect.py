@@ -1,0 +1,68 @@
+"""What a laptop's owner is told of the own effect."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from rich.console import Console
+
+from Daddy.core.files import write_atomic
+from Daddy.weights import parcels
+from Daddy.weights.effect import Effort, add_visit, effect_of, efforts, told
+from Daddy.weights.manifest import ParcelReceipt, Receipt
+from Daddy.weights.pulled_report import report_laptop
+from Daddy.weights.screen import draw
+
+OWN = "0a" * 4
+
+
+def receipt(number: int, share: float, *, accepted: bool = True) -> Receipt:
+    return Receipt("anna", OWN, number, accepted, number, share, "", "")
+
+
+def answered(number: int, *, accepted: bool) -> ParcelReceipt:
+    return ParcelReceipt("anna", OWN, number, "0" * 64, accepted, "")
+
+
+def laptop(root: Path) -> Path:
+    box = root / "receipts" / "anna"
+    write_atomic(box / f"{OWN}-000001.json", receipt(1, 0.1).to_bytes())
+    write_atomic(box / f"{OWN}-000002.json", receipt(2, 0.05).to_bytes())
+    write_atomic(box / f"{OWN}-000003.json", receipt(3, 0.0, accepted=False).to_bytes())
+    for number in (1, 2, 3):
+        one = answered(number, accepted=number != 3)
+        write_atomic(box / f"claim-{OWN}-{number:06d}.json", one.to_bytes())
+    add_visit(root, "anna", Effort(1_000, 2, 3))
+    add_visit(root, "anna", Effort(500, 0, 1))
+    return root
+
+
+def test_visits_add_up_and_only_receipts_say_what_counted(tmp_path: Path) -> None:
+    found = effect_of(laptop(tmp_path), "anna")
+    assert (found["steps"], found["visits"], found["compared"]) == (1_500, 2, 2)
+    assert (found["accepted"], found["moved"]) == (2, 0.15)
+    kept = (found["milestones"], found["milestones_accepted"], found["milestones_refused"])
+    assert kept == (4, 2, 1)
+    assert efforts(tmp_path) == ["anna"]
+    assert told(found) == (
+        "1,500 steps in 2 visits, 2 contributions counted (together 15% of a version), "
+        "4 milestones handed in (2 kept, 1 refused), 2 pairs of versions compared"
+    )
+
+
+def test_a_damaged_total_begins_anew(tmp_path: Path) -> None:
+    laptop(tmp_path)
+    (tmp_path / "effect" / "anna.json").write_bytes(b"{")
+    assert effect_of(tmp_path, "anna")["steps"] == 0
+    assert add_visit(tmp_path, "anna", Effort(7)).steps == 7
+
+
+def test_the_status_screen_shows_it(tmp_path: Path) -> None:
+    laptop(tmp_path)
+    parcels.hand_in(tmp_path, "anna", OWN, 4, b"x")
+    report = report_laptop(tmp_path, 0.0)
+    stream = io.StringIO()
+    Console(file=stream, width=200).print(draw(report, 0.0))
+    assert "anna did" in stream.getvalue()
+    assert "2 contributions (15 % of a version), 2 of 4 milestones kept" in stream.getvalue()
