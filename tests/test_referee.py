@@ -188,5 +188,5 @@ def test_the_owner_reads_who_played_better_on_how_many_starts() -> None:
     voice.write("state", 0, {**facts, "mean": 3.1, "low": 1.0, "high": 5.2})
     voice.write("state", 0, {**facts, "starts": 1, "mean": 3.1, "low": None, "high": None})
     assert lines[0] == "v57 against v52 on 12 starts: +3.10 [+1.00, +5.20]"
-    assert lines[1] == "v57 against v52 on 1 starts: +3.10"
+    assert lines[1] == "v57 against v52 on 1 start: +3.10"
     assert "2 pairs of versions compared" in voice.farewell("done")

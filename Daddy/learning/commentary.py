@@ -176,7 +176,8 @@ def _furthest(report: AgentReport) -> str:
 
 
 def _comparison(data: Mapping[str, object]) -> str:
-    who = f"v{data['version']} against v{data['reference']} on {data['starts']} starts"
+    starts = f"{data['starts']} start{'s' * (data['starts'] != 1)}"
+    who = f"v{data['version']} against v{data['reference']} on {starts}"
     said = f"{who}: {_number(data['mean']):+.2f}"
     if data["low"] is None:
         return said
