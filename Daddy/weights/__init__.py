@@ -9,7 +9,12 @@ route       which frames a laptop fetches (pure)
 strict      JSON read strictly into dataclasses (pure)
 admission   the gate's rules: which contributions count, each refusal with its reason (pure)
 fences      what a slot's older holders offer too late
-judging     the gate at work
+usual       what the other jobs' contributions tell is usual, and which claims are believed (pure)
+agreement   cosines between jobs' steps (pure)
+conduct     which jobs work against the others, and who is shut out for how long (pure)
+sights      how the jobs' newest steps look beside one another
+judging     the gate at work on one: record and file
+hearing     the gate at work on all of a version: values, beside one another
 weighting   how far each moves the shared weights, and when to merge (pure)
 polyak      arithmetic on state dicts (pure; torch)
 elastic     the rule under which jobs keep weights of their own

@@ -16,6 +16,10 @@ from enum import Enum
 
 from Daddy.core.assists import strange
 from Daddy.weights.manifest import Contribution
+from Daddy.weights.usual import Usual
+
+OTHERS_NEEDED = 3
+"""Other jobs that must be there before anybody is called an outlier."""
 
 STEPS_LIMIT = 1 << 30
 """Environment steps one contribution may claim; an hour of the fastest learner is a hundredth."""
@@ -27,12 +31,14 @@ JOB_REFUSE_FACTOR = 25.0
 second (for our own jobs the third) refused: docs/decisions/0052."""
 
 LAPTOP_GROWTH = 10.0
-"""How much further than usual a laptop's delta may go, however many optimizer steps it claims."""
+JOB_GROWTH = 4.0
+"""How much further than usual a delta may go, however many optimizer steps are claimed for it."""
 
 NORM_HISTORY = 16
 NORMS_NEEDED = 4
+WITNESSES = 2
 """Accepted norms of jobs that are remembered, and how many it takes before a job's is judged at
-all. A laptop's waits for one, because nobody vouches for it."""
+all, or how many other jobs. A laptop's waits for one norm, because nobody vouches for it."""
 
 
 class Fault(str, Enum):
@@ -143,12 +149,18 @@ def judge_file(offer: Contribution, size: int, sha256: str) -> Verdict:
 
 
 def judge_values(
-    norm: float, optimizer_steps: int, history: Sequence[tuple[float, float]], *, strict: bool
+    norm: float,
+    optimizer_steps: int,
+    history: Sequence[tuple[float, float]],
+    *,
+    strict: bool,
+    beside: Usual | None = None,
 ) -> Verdict:
     """Third stage: finite and of a usual size. ``norm`` is the delta's, NaN when any value is.
 
-    ``history`` holds (norm, optimizer steps) of accepted deltas. More steps than usual may go
-    further, in proportion; fewer may go as far as usual. ``strict`` is for laptops, whose claims
+    ``history`` holds (norm, optimizer steps) of accepted deltas; what two other jobs are ``beside``
+    comes before it. More steps than usual may go further, in proportion; fewer may go as far as
+    usual. ``strict`` is for laptops. Their claims, and those of a job with three others beside it,
     are not believed beyond a bound.
     """
     if norm == 0.0 or not math.isfinite(norm):
@@ -157,13 +169,22 @@ def judge_values(
     if strict and not history:
         reason = "no job's contribution has been seen yet to judge it by"
         return Verdict(admitted=False, reason=reason, wait=True)
-    if not strict and len(history) < NORMS_NEEDED:
+    witnessed = beside is not None and beside.jobs >= WITNESSES
+    if not strict and not witnessed and len(history) < NORMS_NEEDED:
         return ADMITTED
-    usual = statistics.median(one[0] for one in history)
-    steps = statistics.median(one[1] for one in history)
-    growth = max(1.0, optimizer_steps / max(1.0, steps))
-    usual *= min(growth, LAPTOP_GROWTH) if strict else growth
-    if norm > (REFUSE_FACTOR if strict else JOB_REFUSE_FACTOR) * usual:
+    if beside is not None and witnessed:
+        usual, steps = beside.norm, beside.optimizer_steps
+    else:
+        usual = statistics.median(one[0] for one in history)
+        steps = statistics.median(one[1] for one in history)
+    bounded = beside is not None and beside.jobs >= OTHERS_NEEDED
+    most = LAPTOP_GROWTH if strict else JOB_GROWTH if bounded else math.inf
+    usual *= min(max(1.0, optimizer_steps / max(1.0, steps)), most)
+    return _judge_norm(norm, usual, REFUSE_FACTOR if strict else JOB_REFUSE_FACTOR)
+
+
+def _judge_norm(norm: float, usual: float, refuse: float) -> Verdict:
+    if norm > refuse * usual:
         return _bad(f"its norm {norm:.3g} is {norm / usual:.1f} times the usual {usual:.3g}")
     if norm > CLIP_FACTOR * usual:
         return Verdict(admitted=True, reason="clipped", scale=CLIP_FACTOR * usual / norm)

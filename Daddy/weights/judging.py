@@ -1,9 +1,12 @@
-"""The gate at work: reads what was offered and asks ``admission`` about each, cheapest first."""
+"""The gate at work on one contribution: its record, then its file, cheapest first.
+
+What its values are worth is said in ``hearing``, beside the others'.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import sha256_hex
@@ -15,8 +18,8 @@ from Daddy.weights.admission import (
     Verdict,
     judge_file,
     judge_record,
-    judge_values,
 )
+from Daddy.weights.conduct import judge_conduct
 from Daddy.weights.fences import judge_term, read_fences
 from Daddy.weights.manifest import INT8, PLAIN, Input, Refusal, Version
 from Daddy.weights.offers import Found
@@ -24,6 +27,7 @@ from Daddy.weights.polyak import StateDict, norm
 from Daddy.weights.quantise import decode_delta
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store import Store
+from Daddy.weights.usual import Believed
 from Daddy.weights.watch import Watch
 from Daddy.weights.weighting import Offer
 
@@ -33,7 +37,9 @@ BLOB_PATIENCE_S = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A contribution with its verdict and, when admitted, its delta and the delta's norm."""
+    """A contribution with its verdict and, when admitted, its delta, the delta's norm, its cosine
+    to the other jobs' and the steps believed of it (None: all). ``put_off``: refused for it.
+    """
 
     found: Found
     verdict: Verdict
@@ -41,11 +47,28 @@ class Judged:
     norm: float = 0.0
     data: bytes = b""
     """What was judged, where it lies in somebody else's hands."""
+    cosine: float = 0.0
+    believed: Believed | None = None
+    put_off: bool = False
+
+    @property
+    def peer(self) -> str:
+        """Its author's name."""
+        return self.found.offer.peer
+
+    def but(self, verdict: Verdict) -> Judged:
+        """The same with another verdict."""
+        return replace(self, verdict=verdict, delta=self.delta if verdict.admitted else None)
+
+    def as_norm(self) -> tuple[float, float]:
+        """What the history remembers of it."""
+        return self.norm * self.verdict.scale, self.found.offer.optimizer_steps
 
     def as_offer(self, newest: int) -> Offer:
         """What the weighting sees."""
         offer = self.found.offer
-        return Offer(offer.peer, offer.env_steps, newest - offer.base_version, self.found.laptop)
+        steps = offer.env_steps if self.believed is None else self.believed.env_steps
+        return Offer(offer.peer, steps, newest - offer.base_version, self.found.laptop)
 
     def as_input(self, newest: int, share: float) -> Input:
         """What the commit record says of it when admitted."""
@@ -61,9 +84,10 @@ class Judged:
             clip=self.verdict.scale,
             norm=self.norm,
             env_steps=offer.env_steps,
-            new_steps=offer.new_steps,
+            new_steps=offer.new_steps if self.believed is None else self.believed.new_steps,
             optimizer_steps=offer.optimizer_steps,
             form=offer.form,
+            cosine=round(self.cosine, 6),
         )
 
     def as_refusal(self) -> Refusal:
@@ -86,30 +110,31 @@ class Judge:
         self._settings = settings
         self._watch = watch
 
-    def judge_all(self, head: Version, found: Sequence[Found]) -> list[Judged]:
-        """A verdict on each, in order; without those awaited and their authors' later ones.
-
-        Jobs first: a laptop's norm is judged by what the jobs', these included, usually are.
-        """
+    def open_all(self, head: Version, found: Sequence[Found]) -> list[Judged]:
+        """Record and file of each judged, up to the first of an author that is waited for."""
         judged: list[Judged] = []
         waiting: set[str] = set()
-        norms = list(head.norms)
-        for one in sorted(found, key=lambda one: one.laptop):
+        for one in found:
             if one.offer.author in waiting:
                 continue
-            result = self._judge(head, one, norms if one.laptop else head.norms)
+            result = self._open(head, one)
             if result.verdict.wait:
                 waiting.add(one.offer.author)
-                continue
-            judged.append(result)
-            if result.verdict.admitted and not one.laptop:
-                norms.append((result.norm * result.verdict.scale, one.offer.optimizer_steps))
-        return sorted(judged, key=lambda one: one.found.key)
+            else:
+                judged.append(result)
+        return judged
 
-    def _judge(self, head: Version, one: Found, norms: Sequence[tuple[float, float]]) -> Judged:
+    def waited_s(self, one: Found) -> float:
+        """For how long it has been here without a judgement, in seconds."""
+        return self._watch.still_s(("unjudged", one.key))
+
+    def _open(self, head: Version, one: Found) -> Judged:
+        """Record and file judged; the delta and its norm where both are in order."""
         verdict = self._judge_author(one)
         if verdict.admitted and not one.laptop:
             verdict = self._judge_term(one)
+            shut = judge_conduct(one.offer.peer, head.conduct, head.version + 1)
+            verdict = verdict if shut is None else shut
         if verdict.admitted:
             verdict = judge_record(one.offer, self._standing(head, one))
         if not verdict.admitted:
@@ -127,11 +152,8 @@ class Judge:
             return Judged(one, self._patience(one, f"its file did not {what}"))
         except WeightsError as error:
             return Judged(one, Verdict(admitted=False, reason=error.message, fault=Fault.VALUES))
-        size = norm(delta)
-        verdict = judge_values(size, one.offer.optimizer_steps, norms, strict=one.laptop)
-        foreign = one.laptop or one.uid is not None
-        kept = (delta, size, data if foreign else b"") if verdict.admitted else (None, size)
-        return Judged(one, verdict, *kept)
+        kept = data if one.laptop or one.uid is not None else b""
+        return Judged(one, ADMITTED, delta, norm(delta), kept)
 
     def _judge_author(self, one: Found) -> Verdict:
         allowed = self._settings.allowed

@@ -79,7 +79,7 @@ class Contribution(Written):
 
 @dataclass(frozen=True, slots=True)
 class Input(Written):
-    """A contribution as it went into a version."""
+    """A contribution as it went into a version; ``cosine`` to the other jobs', 0 if unknown."""
 
     peer: str
     incarnation: str
@@ -94,6 +94,7 @@ class Input(Written):
     new_steps: int
     optimizer_steps: int
     form: str = PLAIN
+    cosine: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +109,24 @@ class Refusal(Written):
 
 
 @dataclass(frozen=True, slots=True)
+class Conduct(Written):
+    """A job in trouble: refusals in a row, times it was shut out, the last version it was."""
+
+    peer: str
+    strikes: int
+    terms: int = 0
+    until: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Version(Written):
     """``merged/v00000043.json``: the commit record of one version; kept for ever.
 
     ``parent`` is the SHA-256 of the parent's record, which chains them. ``consumed`` maps an author
     to [highest sequence judged, version that judged it]. ``norms`` holds recent [norm, optimizer
-    steps] for the gate. ``base`` is the version whose state the inputs were added to: the parent's,
-    unless that was lost. ``restored`` says that it goes on from a copy (``restoring``): nothing was
-    merged, and numbers leapt.
+    steps] for the gate, ``conduct`` the jobs in trouble. ``base`` is the version whose state the
+    inputs were added to: the parent's, unless that was lost. ``restored`` says that it goes on from
+    a copy (``restoring``): nothing was merged, and numbers leapt.
     """
 
     version: int
@@ -137,6 +148,7 @@ class Version(Written):
     ts: float
     assists: tuple[str, ...] = ()
     restored: bool = False
+    conduct: tuple[Conduct, ...] = ()
 
     @classmethod
     def first(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import WeightsError
@@ -18,9 +19,11 @@ from Daddy.weights import beats, offers, retention
 from Daddy.weights.admission import remember
 from Daddy.weights.beats import Pulse
 from Daddy.weights.codec import decode, encode
+from Daddy.weights.conduct import shut_out, uncounted
 from Daddy.weights.elastic import drawn
+from Daddy.weights.hearing import Court
 from Daddy.weights.judging import Judge, Judged
-from Daddy.weights.manifest import Input, Receipt, Version
+from Daddy.weights.manifest import Conduct, Input, Receipt, Version
 from Daddy.weights.offers import Found
 from Daddy.weights.polyak import StateDict, is_finite, move
 from Daddy.weights.replay import factors, pull, repair
@@ -63,7 +66,7 @@ class Merger:
             return None, "there is no version yet"
         head = self._store.version(newest)
         found = self._pending(head)
-        due = self._due(found, period_s)
+        due = self._due(head, found, period_s)
         if not due.now:
             return None, due.reason
         lease = self._claim()
@@ -78,9 +81,9 @@ class Merger:
         """Whether every job that merges has left or fallen silent: those of our own account."""
         return not any(pulse.uid is None for pulse in self._live())
 
-    def _live_jobs(self, published: set[str]) -> int:
+    def _live_jobs(self, published: set[str]) -> set[str]:
         """Jobs whose heart beats, and those whose work is here although it does not."""
-        return len({pulse.peer for pulse in self._live() if not pulse.laptop} | published)
+        return {pulse.peer for pulse in self._live() if not pulse.laptop} | published
 
     def _live(self) -> list[Pulse]:
         return self._watch.live(beats.pulses(self._store), self._settings.silence_s)
@@ -96,13 +99,15 @@ class Merger:
         found = [*jobs, *friends[:FRIENDS_INPUTS_LIMIT], *laptops]
         return sorted(found[:INPUTS_LIMIT], key=lambda one: one.key)
 
-    def _due(self, found: Sequence[Found], period_s: float) -> Due:
+    def _due(self, head: Version, found: Sequence[Found], period_s: float) -> Due:
         waiting = [one for one in found if one.key not in self._refused]
         ages = [self._watch.still_s(("offer", one.key)) for one in waiting]
         jobs = _jobs(waiting)
+        live = self._live_jobs(jobs)
+        absent = shut_out(head.conduct, head.version + 1)
         laptops = sum(one.laptop for one in waiting)
         oldest_s = max(ages, default=0.0)
-        return is_due(len(jobs), self._live_jobs(jobs), oldest_s, period_s, laptops)
+        return is_due(len(jobs - absent), len(live - absent), oldest_s, period_s, laptops)
 
     def _claim(self) -> Lease | None:
         folder = self._store.paths.lease
@@ -118,26 +123,37 @@ class Merger:
         if self._store.newest() != head.version:
             return None  # someone merged between our look and our claim: look again next time
         self._store.durable.hook("C8")
-        judged = self._judge.judge_all(head, found)
+        hearing = self._court(head, found).hear(found)
+        judged, conduct = hearing.judged, hearing.conduct
         admitted = [one for one in judged if one.verdict.admitted]
         refused = [one for one in judged if not one.verdict.admitted]
         if not admitted and all(one.found.laptop or one.found.uid is not None for one in refused):
             self._refused |= {one.found.key for one in refused}
             return None  # refusals of laptops and friends alone wait for the next version
-        base, state, shares = self._moved(head, admitted)
+        base, state, shares = self._moved(head, admitted, conduct)
         record = self._record(head, base, encode(state), shares, admitted, refused)
+        record = replace(record, conduct=conduct)
         if not self._store.commit(record):
             return None
         self._store.durable.hook("C10")
         self._finish(record, state, [one.found for one in judged])
         return record
 
-    def _moved(self, head: Version, admitted: Sequence[Judged]) -> tuple[int, StateDict, Shares]:
+    def _court(self, head: Version, found: Sequence[Found]) -> Court:
+        first = max(0, head.version - self._settings.keep_versions + 1)
+        late = list(self._store.records(first, head.version))
+        peer = self._name.split("/", maxsplit=1)[0]
+        return Court(self._store, self._judge, peer, self._live_jobs(_jobs(found)), late)
+
+    def _moved(
+        self, head: Version, admitted: Sequence[Judged], conduct: Sequence[Conduct]
+    ) -> tuple[int, StateDict, Shares]:
         """The version moved from, the new state, and each contribution's share in it."""
         base, shared = self._base(head)
         seen = [one.as_offer(head.version) for one in admitted]
         live = self._live_jobs(_jobs([one.found for one in admitted]))
-        full = complete_set(seen, live, head.denominator)
+        counted = live - uncounted(conduct, head.version + 1)
+        full = complete_set(seen, len(counted), head.denominator)
         shares = share_out(seen, full, self._settings.limits)
         rule = self._settings.rule
         pulls = [

@@ -14,7 +14,7 @@ from pathlib import Path
 from Daddy.core.errors import DaddyError, WeightsError
 from Daddy.core.files import read_bounded
 from Daddy.core.paths import MirrorPaths, RunPaths, SharedPaths
-from Daddy.weights import offers
+from Daddy.weights import beats
 from Daddy.weights.history import numbers
 from Daddy.weights.local import PREVIOUS, newest_verified, read_frame
 from Daddy.weights.manifest import Keyframe, RunCard, Version, parse
@@ -79,7 +79,7 @@ class Source:
     def highest(self) -> int:
         """The highest version that anything here names; -1: none."""
         store, wan = Store(self.shared), self.shared.wan
-        named = [*numbers(self.shared), *(pulse.version for pulse in offers.pulses(store))]
+        named = [*numbers(self.shared), *(pulse.version for pulse in beats.pulses(store))]
         head = store.head()
         named += [] if head is None else [head.version]
         for name in ("HEAD.json", PREVIOUS):

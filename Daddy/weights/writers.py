@@ -14,7 +14,7 @@ from pathlib import Path
 
 from Daddy.core.lease import holder_alive, read_lease
 from Daddy.core.paths import RunPaths, SharedPaths
-from Daddy.weights import offers
+from Daddy.weights import beats
 from Daddy.weights.store import Store
 from Daddy.weights.weighting import SILENCE_S
 
@@ -35,7 +35,7 @@ def now_there(folder: Path) -> float | None:
 def writers(run: RunPaths | None, shared: SharedPaths, now: float) -> list[str]:
     """Who is not known to be gone, in words; ``now`` by the clock of the folder's file system."""
     found = [] if run is None else [said for said in _holders(run, now) if said]
-    for pulse in offers.pulses(Store(shared)):
+    for pulse in beats.pulses(Store(shared)):
         path = shared.peer(pulse.peer, pulse.incarnation) / "hb.json"
         if not pulse.left and (age := _age(path, now)) is not None and age < SILENCE_S:
             found.append(f"{pulse.peer} beat {max(0.0, age):.0f} s ago in {shared.root}")

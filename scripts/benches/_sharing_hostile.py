@@ -17,7 +17,7 @@ from Daddy.core.names import new_incarnation
 from Daddy.core.paths import SharedPaths
 from Daddy.learning.ports import WeightExchange
 from Daddy.weights import exchange as exchanging
-from Daddy.weights import judging, merger, offers, progress
+from Daddy.weights import hearing, judging, merger, offers, progress
 from Daddy.weights.admission import ADMITTED, Verdict
 from Daddy.weights.beats import Pulse, beat
 from Daddy.weights.codec import decode, encode, schema_of
@@ -26,6 +26,7 @@ from Daddy.weights.manifest import Contribution, Version
 from Daddy.weights.polyak import StateDict, add, copy, difference, move, norm
 from Daddy.weights.progress import Adoption
 from Daddy.weights.store import Store
+from Daddy.weights.usual import Believed
 from scripts.benches._sharing_crew import Crew, Member
 
 SLEEP = 10
@@ -168,7 +169,9 @@ class Plain:
 def open_gate() -> Iterator[None]:
     """The product without its looks at values: the control that shows what the gate is worth."""
     off: list[tuple[Any, str, Callable[..., Any]]] = [
-        (judging, "judge_values", _admit),
+        (hearing, "judge_values", _admit),
+        (hearing, "judge_sight", _unseen),
+        (hearing, "believe", _as_claimed),
         (judging, "norm", _unknown),  # what is no number could not be written down
         *((module, "is_finite", _always) for module in (exchanging, merger, progress)),
     ]
@@ -184,6 +187,14 @@ def open_gate() -> Iterator[None]:
 
 def _admit(*_: object, **__: object) -> Verdict:
     return ADMITTED
+
+
+def _as_claimed(env_steps: int, new_steps: int, *_: object) -> Believed:
+    return Believed(env_steps, new_steps)
+
+
+def _unseen(*_: object, **__: object) -> None:
+    """Nothing speaks against it."""
 
 
 def _unknown(_: StateDict) -> float:

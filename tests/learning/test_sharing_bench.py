@@ -170,7 +170,7 @@ def test_a_cosine_to_the_others_tells_with_and_against() -> None:
 
 
 def test_every_version_of_three_or_more_is_looked_at_once(tmp_path: Path) -> None:
-    crew = arms.hostile("x-1").make(7, tmp_path, 2)
+    crew = arms.hostile("sleeper").make(7, tmp_path, 2)
     for number in range(2):
         crew.round(number)
     versions = read_history(SharedPaths(crew.root)).versions
@@ -214,9 +214,9 @@ def test_a_value_that_is_no_number_ruins_everybody_only_where_the_gate_is_open(
 
 
 def judging_is_whole() -> bool:
-    from Daddy.weights import admission, judging, polyak, progress
+    from Daddy.weights import admission, hearing, judging, polyak, progress
 
-    whole = judging.judge_values is admission.judge_values and judging.norm is polyak.norm
+    whole = hearing.judge_values is admission.judge_values and judging.norm is polyak.norm
     return whole and progress.is_finite is polyak.is_finite
 
 

@@ -1,0 +1,188 @@
+"""Pure: which jobs work against the others, and who is shut out for how long.
+
+Norms do not see a step turned round, and one job's word is as good as another's: only where three
+others are there is a job called an outlier. A single contribution against them is put off: its
+author keeps the progress and offers it again with the next. The second in a row, or values that are
+refused twice in a row, shut the job out for ``TERM`` versions, and each further time for twice as
+long. It is neither waited for nor counted until, after that, a contribution goes with the others.
+Never is more than half of the jobs shut out.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from Daddy.weights.admission import OTHERS_NEEDED, Fault, Verdict
+from Daddy.weights.manifest import Conduct
+
+AGAINST = -0.05
+"""A cosine to the others below it is work against them: docs/decisions/0063."""
+
+ALIKE, APART = 0.9, 0.25
+"""The same step again (its cosine to the author's last above the first), though the others go
+elsewhere (to theirs below that part of what is usual among them): nobody learns like that."""
+
+NUMBERS_NEEDED = 3_600
+"""In fewer dimensions chance alone comes near ``AGAINST`` (three deviations, 3 / sqrt n)."""
+
+STRIKES = 2
+TERM, LONGEST_TERM = 16, 256
+"""Versions for which a job is shut out the first time, and at most."""
+
+FORGOTTEN = 64
+"""Versions after its term from which on a job in order has no past."""
+
+FEWEST = 2
+"""Other jobs that are enough to judge whoever was refused the last time; and beside which anybody
+else's contribution against them waits for a third, if a third lives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """How one contribution looks: its cosines to the other jobs' newest steps and to the author's
+    last, and whether the author was refused the last time or comes from a term.
+    """
+
+    peer: str
+    to_others: float
+    to_last: float = 0.0
+    struck: bool = False
+    returns: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Company:
+    """The jobs in good standing that are there.
+
+    The cosine of each one's newest step to the others', and to that of the job that merges (empty
+    where it has none).
+    """
+
+    to_others: Mapping[str, float]
+    to_merger: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def split(self) -> bool:
+        """Whether half or more are against the rest: then nobody stands alone."""
+        against = sum(one < AGAINST for one in self.to_others.values())
+        return 2 * against >= len(self.to_others)
+
+    @property
+    def contrary(self) -> set[str]:
+        """In a split, who works against what the merging job learnt itself."""
+        return {peer for peer, one in self.to_merger.items() if self.split and one < AGAINST}
+
+    def beside(self, peer: str) -> list[float]:
+        """The others' cosines."""
+        return [one for other, one in sorted(self.to_others.items()) if other != peer]
+
+
+def shut_out(conduct: Sequence[Conduct], version: int) -> set[str]:
+    """Jobs whose contributions ``version`` does not take."""
+    return {one.peer for one in conduct if version <= one.until}
+
+
+def returning(conduct: Sequence[Conduct], version: int) -> set[str]:
+    """Jobs whose term is over and who have not gone with the others since."""
+    return {one.peer for one in conduct if one.terms and one.strikes and version > one.until}
+
+
+def uncounted(conduct: Sequence[Conduct], version: int) -> set[str]:
+    """Jobs that bring nothing: shut out, or refused the last time."""
+    return shut_out(conduct, version) | {one.peer for one in conduct if one.strikes}
+
+
+def judge_conduct(peer: str, conduct: Sequence[Conduct], version: int) -> Verdict | None:
+    """The refusal of a job that is shut out; None for others."""
+    for one in conduct:
+        if one.peer == peer and version <= one.until:
+            reason = f"{peer} is shut out until v{one.until}: refused time and again"
+            return Verdict(admitted=False, reason=reason, fault=Fault.VALUES)
+    return None
+
+
+def judge_sight(sight: Sight, company: Company, expected: int = 0) -> Verdict | None:
+    """A refusal of what works against the others; None where nothing speaks against it.
+
+    ``expected``: other jobs that may yet have their say.
+    """
+    beside = company.beside(sight.peer)
+    against = sight.to_others < AGAINST
+    known = sight.struck or sight.returns
+    if len(beside) < (FEWEST if known else OTHERS_NEEDED):
+        early = len(beside) >= FEWEST and against and expected >= OTHERS_NEEDED
+        return _WAIT if early else None
+    if company.split and not sight.returns:
+        return _side_with_merger(sight.peer, company)
+    cosine = f"cosine {sight.to_others:.2f}"
+    if against:
+        return _put_off(f"it works against the other jobs ({cosine})")
+    apart = sight.to_others < APART * statistics.median(beside)
+    if apart and sight.returns:
+        return _put_off(f"it comes from a term and does not go with the other jobs ({cosine})")
+    if apart and sight.to_last > ALIKE:
+        again = f"{cosine}, to its last {sight.to_last:.2f}"
+        return _put_off(f"it is the last step again, and not the other jobs' way ({again})")
+    return None
+
+
+_WAIT = Verdict(admitted=False, reason="a third job has yet to say where it goes", wait=True)
+
+
+def _side_with_merger(peer: str, company: Company) -> Verdict | None:
+    """As many against as for: all that whoever merges can be sure of is what it learnt itself."""
+    if peer not in company.contrary:
+        return None
+    return _put_off(
+        "the jobs contradict one another, and it works against what the merging job learnt "
+        f"(cosine {company.to_merger[peer]:.2f})"
+    )
+
+
+def _put_off(reason: str) -> Verdict:
+    return Verdict(admitted=False, reason=reason, fault=Fault.LATE)
+
+
+def after(
+    conduct: Sequence[Conduct],
+    version: int,
+    outcomes: Mapping[str, bool],
+    jobs: Collection[str],
+    contrary: Collection[str] = (),
+) -> tuple[Conduct, ...]:
+    """The jobs in trouble once ``version`` has judged.
+
+    ``outcomes`` says of each author that was judged whether its last contribution was in order,
+    ``jobs`` who is there at all. Where the jobs are split and one of the ``contrary`` is shut out,
+    the rest of them is with it: afterwards too few would be left to judge them.
+    """
+    known = {one.peer: one for one in conduct}
+    for peer, fine in sorted(outcomes.items()):
+        before = known.get(peer, Conduct(peer, 0))
+        known[peer] = _in_order(before, version) if fine else _struck(before)
+    guilty = {peer for peer, one in known.items() if one.strikes >= STRIKES}
+    if guilty & set(contrary):
+        guilty |= set(contrary)
+    absent = shut_out(conduct, version)
+    for peer in sorted(guilty):
+        one = known.get(peer, Conduct(peer, 0))
+        alone = len(set(jobs) - absent) <= OTHERS_NEEDED and not one.terms
+        if alone or 2 * (len(shut_out(list(known.values()), version + 1)) + 1) > len(jobs):
+            known[peer] = replace(one, strikes=STRIKES - 1)
+        else:
+            until = version + min(TERM << one.terms, LONGEST_TERM)
+            known[peer] = Conduct(peer, STRIKES - 1, one.terms + 1, until)
+    kept = [one for one in known.values() if one.strikes or one.terms]
+    return tuple(sorted(kept, key=lambda one: one.peer))
+
+
+def _in_order(before: Conduct, version: int) -> Conduct:
+    past = Conduct(before.peer, 0) if version > before.until + FORGOTTEN else before
+    return replace(past, strikes=0)
+
+
+def _struck(before: Conduct) -> Conduct:
+    """One strike more. Who comes from a term had one left."""
+    return replace(before, strikes=before.strikes + 1)
