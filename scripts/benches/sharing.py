@@ -8,7 +8,8 @@ have found the only reward of a grid world, shared and alone. E3: how much of it
 under the rule "elastic". All others are played on CartPole. E4: half of the syncs
 missed, jobs killed, all of them handed over. E5: merges lost, beside one shared file. E6: a member
 that lies. E7: versions that come a round late, with the round since rebased or dropped. E8: what a
-policy does after it was sent in half the bytes.
+policy does after it was sent in half the bytes. revert: how often a clean version would be taken
+back, and how soon a bad one, in simulated evaluations.
 
 The worth of an arm is the area under its learners' curves: what their own weights, as they are
 after sharing, earn on frozen starts after each round. Seeds that are done are kept in the folder of
@@ -31,7 +32,7 @@ STATE = CHECKOUT / "runs" / "benches" / "sharing"
 SEEDS, QUICK_SEEDS = 20, 2
 CONTRIBUTIONS, QUICK_CONTRIBUTIONS = 2_500, 10
 """Of each of four writers in E5."""
-RACE = "E5"
+RACE, REVERT = "E5", "revert"
 OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "state": f"where finished seeds are kept ({STATE.relative_to(CHECKOUT)})",
     "only": {"metavar": "E1,E5", "help": "some of the experiments"},
@@ -57,18 +58,21 @@ def run(
     prepare()
     from scripts.benches import _sharing_arms as arms
     from scripts.benches._sharing_picture import draw
+    from scripts.benches._sharing_revert import revert
     from scripts.benches._sharing_table import TABLES, Found
 
-    wanted = chosen(only, [*arms.NEEDS, RACE])
+    wanted = chosen(only, [*arms.NEEDS, RACE, REVERT])
     root = (state or STATE).expanduser().absolute() / ("quick" if quick else "full")
     root.mkdir(parents=True, exist_ok=True)
     count = seeds or (QUICK_SEEDS if quick else SEEDS)
     needed = dict.fromkeys(arm for name in wanted for arm in arms.NEEDS.get(name, ()))
     found = Found(root, tuple(needed), count, quick, first)
     stopped = not _play(found, root / "sharing.png")
-    figures = {name: TABLES[name](found) for name in wanted if name != RACE}
+    figures = {name: TABLES[name](found) for name in wanted if name in TABLES}
     if RACE in wanted and not stopped:
         figures[RACE] = race(root, QUICK_CONTRIBUTIONS if quick else CONTRIBUTIONS)
+    if REVERT in wanted and not stopped:
+        figures[REVERT] = revert(quick)
     draw(root / "sharing.png", found)
     return {
         **({"quick_run": "a smoke test: nothing here is a result"} if quick else {}),
