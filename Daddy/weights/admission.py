@@ -1,9 +1,9 @@
 """Pure: the gate. Which contributions count, each refusal with a reason its author gets to see.
 
 Three stages, cheap first: the record alone, the file's size and hash, the values. A refusal is
-either "late" (the author keeps its progress and offers it again with the next contribution) or
-"values" (the author drops it, because the numbers themselves are bad). Waiting is neither: look
-again later.
+either "late" (the author keeps its progress and offers it again with the next contribution),
+"values" (the author drops it, because the numbers themselves are bad) or "reverted" (it drops it
+without blame: what it stood on was taken back). Waiting is none of these: look again later.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from enum import Enum
 
 from Daddy.core.assists import strange
 from Daddy.weights.manifest import Contribution
+from Daddy.weights.probation import is_reverted
 from Daddy.weights.usual import Usual
 
 OTHERS_NEEDED = 3
@@ -46,6 +47,7 @@ class Fault(str, Enum):
 
     LATE = "late"
     VALUES = "values"
+    REVERTED = "reverted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Standing:
 
     ``states`` maps a version to the hash of its state; ``consumed`` an author to the highest
     sequence judged; ``sizes`` are the smallest and largest file a delta of this schema can be, in
-    bytes, by the form it may have.
+    bytes, by the form it may have. ``reverted`` holds [first, last] of the versions taken back.
     """
 
     run_id: str
@@ -79,6 +81,7 @@ class Standing:
     sizes: Mapping[str, tuple[int, int]]
     max_staleness: int
     assists: tuple[str, ...] = ()
+    reverted: tuple[tuple[int, int], ...] = ()
 
 
 def _late(reason: str) -> Verdict:
@@ -114,6 +117,9 @@ def _judge_base(offer: Contribution, standing: Standing) -> Verdict:
     base, lag = offer.base_version, standing.newest - offer.base_version
     if lag < 0:
         return _bad(f"base v{base} does not exist, the newest is v{standing.newest}")
+    if is_reverted(base, standing.reverted):
+        reason = f"base v{base} was taken back: go on from the newest version"
+        return Verdict(admitted=False, reason=reason, fault=Fault.REVERTED)
     if lag > standing.max_staleness:
         return _late(f"base v{base} is {lag} versions old, the limit is {standing.max_staleness}")
     if base not in standing.states:

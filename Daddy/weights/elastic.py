@@ -63,7 +63,8 @@ class Elastic(Progress):
     def rebase(self, base: Base, own: StateDict, fate: Fate, stride: Stride = whole) -> Adoption:
         """Give back what versions up to ``base`` took, as far as ``stride`` allows; see Progress.
 
-        A refusal for values, or weights that are not finite: the version is taken as it is.
+        A refusal for values, a base that was taken back, weights that are not finite: the version is
+        taken as it is.
         """
         bad = [n for n in fate.refused if self._fault(fate, n) == "values"]
         bad = [n for n in bad if (fate.incarnation, n) in self.lent]
@@ -71,9 +72,9 @@ class Elastic(Progress):
         if self.held_back is not None:
             due.append((self.held_back, 1.0))
         self._settle(base, fate)
-        if bad or not is_finite(own):
+        if fate.fallen or bad or not is_finite(own):
             self.drop_all()
-            why = self._why(fate, bad[0]) if bad else "own weights are not finite"
+            why = fate.fallen or (self._why(fate, bad[0]) if bad else "own weights are not finite")
             return Adoption(base.version, copy(base.weights), f"took v{base.version}: {why}")
         weights = give(own, base.weights, [one for one, _ in due], [share for _, share in due])
         taken = stride(weights)

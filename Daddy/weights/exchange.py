@@ -21,13 +21,13 @@ from Daddy.weights.beats import Pulse
 from Daddy.weights.codec import decode, encode, schema_of
 from Daddy.weights.durable import Hook, no_hook
 from Daddy.weights.elastic import start
-from Daddy.weights.fate import fate_of
+from Daddy.weights.fate import event_of, fate_of
 from Daddy.weights.fences import Fence, raise_fence
 from Daddy.weights.manifest import Contribution, Version
-from Daddy.weights.merger import Merger, merged
+from Daddy.weights.merger import Merger
 from Daddy.weights.polyak import StateDict, copy, is_finite
 from Daddy.weights.progress import Adoption, Base, Progress, Stride, whole
-from Daddy.weights.replay import repair
+from Daddy.weights.replay import candidates, repair
 from Daddy.weights.resume import ancestry, read_note, resume, take_note
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store import Store
@@ -169,7 +169,7 @@ class SharedExchange:
         newest = self._store.newest()
         assert newest is not None
         first_error: WeightsError | None = None
-        for number in range(newest, max(-1, newest - self._settings.keep_versions - 1), -1):
+        for number in candidates(self._store, newest, self._settings.keep_versions):
             try:
                 record = self._store.version(number)
                 weights = decode(repair(self._store, record), record.schema)
@@ -236,7 +236,7 @@ class SharedExchange:
             self._tell("error", {"what": "another account's folder", "reason": trouble})
         record, _ = self._merger.try_merge(self._period_s if period_s is None else period_s)
         if record is not None:
-            self._tell("state", merged(record))
+            self._tell("state", event_of(record))
 
     # -- adopting
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from Daddy.weights.manifest import Version
+from Daddy.weights.probation import is_reverted
 from Daddy.weights.store import Store
 
 _FURTHEST = 255
@@ -14,29 +15,77 @@ _FURTHEST = 255
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """Highest sequence judged of one process, and [fault, reason] of those of it refused.
+    """Highest sequence judged of one process, and [fault, reason] of those refused or taken back.
 
     ``moved`` is how far each offer of the peer's, whichever process made it, moved the shared
-    weights: share x clip by (incarnation, sequence), 0.0 where it was refused.
+    weights: share x clip by (incarnation, sequence), 0.0 where it was refused. ``fallen``: why the
+    version that the peer stands on was taken back; empty when it was not.
     """
 
     judged: int
     refused: Mapping[int, tuple[str, str]]
     moved: Mapping[tuple[str, int], float] = field(default_factory=dict)
     incarnation: str = ""
+    fallen: str = ""
 
 
 def fate_of(store: Store, peer: str, incarnation: str, base: int, newest: Version) -> Fate:
     """What became of an author's offers between the version ``base`` and ``newest``."""
-    refused, moved = {}, {}
-    for record in store.records(max(base + 1, newest.version - _FURTHEST), newest.version):
+    records = store.records(max(base + 1, newest.version - _FURTHEST), newest.version)
+    told = dict(_told(records, peer, incarnation, newest))
+    refused = {number: why for number, why in told.items() if why is not None}
+    moved = dict(_moved(records, peer, newest))
+    fallen = f"v{base} was taken back" if is_reverted(base, newest.reverted) else ""
+    judged = newest.consumed.get(f"{peer}/{incarnation}", [0])[0]
+    return Fate(judged, refused, moved, incarnation, fallen)
+
+
+def _told(
+    records: Sequence[Version], peer: str, incarnation: str, newest: Version
+) -> Iterator[tuple[int, tuple[str, str] | None]]:
+    """Of each of a process's offers [fault, reason], None where it counts; the last word last."""
+    for record in records:
+        for one in record.refused:
+            if (one.peer, one.incarnation) == (peer, incarnation):
+                yield one.sequence, (one.fault, one.reason)
+        gone = is_reverted(record.version, newest.reverted)
+        why = ("reverted", f"v{record.version} was taken back with it") if gone else None
+        for taken in (*record.replayed, *record.inputs):
+            if (taken.peer, taken.incarnation) == (peer, incarnation):
+                yield taken.sequence, why
+
+
+def _moved(
+    records: Sequence[Version], peer: str, newest: Version
+) -> Iterator[tuple[tuple[str, int], float]]:
+    """How far each of a peer's offers moved the shared weights; the last word last."""
+    for record in records:
         for one in record.refused:
             if one.peer == peer:
-                moved[one.incarnation, one.sequence] = 0.0
-            if (one.peer, one.incarnation) == (peer, incarnation):
-                refused[one.sequence] = (one.fault, one.reason)
-        for taken in record.inputs:
+                yield (one.incarnation, one.sequence), 0.0
+        gone = is_reverted(record.version, newest.reverted)
+        for taken in (*record.replayed, *record.inputs):
             if taken.peer == peer:
-                moved[taken.incarnation, taken.sequence] = taken.share * taken.clip
-    judged = newest.consumed.get(f"{peer}/{incarnation}", [0])[0]
-    return Fate(judged, refused, moved, incarnation)
+                share = 0.0 if gone else taken.share * taken.clip
+                yield (taken.incarnation, taken.sequence), share
+
+
+def event_of(record: Version) -> dict[str, object]:
+    """What the merger writes down of the version that it has made."""
+    for revert in record.reverts:
+        return {
+            "state": "reverted",
+            "version": record.version,
+            "first": revert.first,
+            "last": revert.last,
+            "good": revert.good,
+            "reason": revert.reason,
+            "without": list(revert.without),
+            "replayed": [f"{one.peer}/{one.sequence}" for one in record.replayed],
+        }
+    return {
+        "state": "merged",
+        "version": record.version,
+        "inputs": [f"{one.peer}/{one.sequence}" for one in record.inputs],
+        "refused": [f"{one.peer}/{one.sequence}: {one.reason}" for one in record.refused],
+    }

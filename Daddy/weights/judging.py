@@ -196,6 +196,7 @@ class Judge:
             sizes=_sizes(head.size),
             max_staleness=limit,
             assists=head.assists,
+            reverted=head.reverted,
         )
 
 

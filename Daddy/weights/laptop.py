@@ -135,7 +135,8 @@ class LaptopExchange(PulledVersions):
         write_atomic(folder / f"{box_name(offer)}.json", offer.to_bytes())
 
     def _fate(self, version: int) -> Fate:
-        """Receipts tell; what has none yet is on its way."""
+        """Receipts tell; what has none yet is on its way. A later receipt takes one back."""
         told = [one for one in self.receipts() if one.version <= version]
         refused = {one.sequence: (one.fault, one.reason) for one in told if not one.accepted}
-        return Fate(max((one.sequence for one in told), default=0), refused)
+        judged = max((one.sequence for one in told), default=0)
+        return Fate(judged, refused, fallen=super()._fate(version).fallen)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from Daddy.core.errors import WeightsError
+from Daddy.weights.probation import UNTRIED, Probation, Revert
 from Daddy.weights.strict import FORMAT, build, read_object
 
 Record = TypeVar("Record", bound="Written")
@@ -99,7 +100,7 @@ class Input(Written):
 
 @dataclass(frozen=True, slots=True)
 class Refusal(Written):
-    """A contribution that did not count, and why; ``fault`` is "late" or "values"."""
+    """A contribution that did not count, and why; ``fault`` is "late", "values" or "reverted"."""
 
     peer: str
     incarnation: str
@@ -124,9 +125,11 @@ class Version(Written):
 
     ``parent`` is the SHA-256 of the parent's record, which chains them. ``consumed`` maps an author
     to [highest sequence judged, version that judged it]. ``norms`` holds recent [norm, optimizer
-    steps] for the gate, ``conduct`` the jobs in trouble. ``base`` is the version whose state the
-    inputs were added to: the parent's, unless that was lost. ``restored`` says that it goes on from
-    a copy (``restoring``): nothing was merged, and numbers leapt.
+    steps] for the gate, ``conduct`` the jobs in trouble. ``base`` is the version whose state
+    ``replayed`` and the inputs were added to: the parent's, unless that was lost or taken back.
+    ``restored`` says that it goes on from a copy (``restoring``): nothing was merged, and numbers
+    leapt. ``reverts`` says (once or not at all) what this version takes back, ``replayed`` what of
+    that it adds again, ``reverted`` [first, last] of all that was taken back lately.
     """
 
     version: int
@@ -149,6 +152,10 @@ class Version(Written):
     assists: tuple[str, ...] = ()
     restored: bool = False
     conduct: tuple[Conduct, ...] = ()
+    probation: Probation = UNTRIED
+    reverts: tuple[Revert, ...] = ()
+    replayed: tuple[Input, ...] = ()
+    reverted: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def first(
@@ -221,7 +228,8 @@ class Keyframe(Written):
     ``name``, ``size`` and ``sha256`` are of the bfloat16 safetensors, which every laptop
     understands; ``parts`` are smaller ways to the same bytes. ``accepts`` names the forms of
     contributions that are read besides safetensors, ``terms`` the settings that a laptop takes from
-    the run, ``release`` what the run's jobs run from.
+    the run, ``release`` what the run's jobs run from, ``reverted`` [first, last] of what was taken
+    back lately.
     """
 
     version: int
@@ -240,6 +248,7 @@ class Keyframe(Written):
     accepts: tuple[str, ...] = ()
     terms: Terms = ()
     release: str = ""
+    reverted: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,9 @@ from Daddy.weights.judging import Judge, Judged
 from Daddy.weights.manifest import Conduct, Input, Receipt, Version
 from Daddy.weights.offers import Found
 from Daddy.weights.polyak import StateDict, is_finite, move
-from Daddy.weights.replay import factors, pull, repair
+from Daddy.weights.probation import Probation, Step
+from Daddy.weights.replay import candidates, factors, pull, repair
+from Daddy.weights.reverting import look, revert_receipts, taken_back
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store import Store
 from Daddy.weights.wan import serve
@@ -123,6 +125,9 @@ class Merger:
         if self._store.newest() != head.version:
             return None  # someone merged between our look and our claim: look again next time
         self._store.durable.hook("C8")
+        step = look(self._store, head)
+        if step.bad and (reverting := self._take_back(head, step)) is not None:
+            return reverting
         hearing = self._court(head, found).hear(found)
         judged, conduct = hearing.judged, hearing.conduct
         admitted = [one for one in judged if one.verdict.admitted]
@@ -132,11 +137,28 @@ class Merger:
             return None  # refusals of laptops and friends alone wait for the next version
         base, state, shares = self._moved(head, admitted, conduct)
         record = self._record(head, base, encode(state), shares, admitted, refused)
-        record = replace(record, conduct=conduct)
+        probation = Probation(good=head.version) if step.bad else step.probation
+        record = replace(record, conduct=conduct, probation=probation)
+        return self._committed(record, state, [one.found for one in judged])
+
+    def _take_back(self, head: Version, step: Step) -> Version | None:
+        """The version that takes back what is bad; None where what was good cannot be read."""
+        try:
+            made, state = taken_back(self._store, head, step)
+        except WeightsError:
+            return None
+        self._store.durable.hook("C9")
+        stamped = replace(made, merger=self._name, ts=round(self._clock.now(), 3))
+        return self._committed(stamped, state, [])
+
+    def _committed(
+        self, record: Version, state: StateDict, judged: Sequence[Found]
+    ) -> Version | None:
+        """``record``, now a version, with what follows; None when another was faster."""
         if not self._store.commit(record):
             return None
         self._store.durable.hook("C10")
-        self._finish(record, state, [one.found for one in judged])
+        self._finish(record, state, judged)
         return record
 
     def _court(self, head: Version, found: Sequence[Found]) -> Court:
@@ -178,7 +200,7 @@ class Merger:
     def _base(self, head: Version) -> tuple[int, StateDict]:
         """The newest state that verifies: the head's, or an older one when that is damaged."""
         error: WeightsError | None = None
-        for number in range(head.version, max(-1, head.version - self._settings.keep_versions), -1):
+        for number in candidates(self._store, head.version, self._settings.keep_versions - 1):
             try:
                 record = self._store.version(number)
                 return number, decode(repair(self._store, record), record.schema)
@@ -227,6 +249,7 @@ class Merger:
             merger=self._name,
             ts=round(self._clock.now(), 3),
             assists=head.assists,
+            reverted=head.reverted,
         )
 
     def _consumed(self, head: Version, judged: Sequence[Judged]) -> dict[str, tuple[int, int]]:
@@ -253,20 +276,12 @@ class Merger:
             data = encode(state, half=True)
             serve(store, record.version, data, asked.told, asked.release)
         store.durable.hook("C12")
-        for one in (store.version(record.version - 1), record):  # its merger may have died here
-            for receipt in receipts(one):
+        for one in store.records(
+            record.version - 1, record.version
+        ):  # its merger may have died here
+            for receipt in (*receipts(one), *revert_receipts(store, one)):
                 offers.write_receipt(store, receipt)
         self._sweeper.after_merge(record, judged)
-
-
-def merged(record: Version) -> dict[str, object]:
-    """Pure: the event that tells of a version."""
-    return {
-        "state": "merged",
-        "version": record.version,
-        "inputs": [f"{one.peer}/{one.sequence}" for one in record.inputs],
-        "refused": [f"{one.peer}/{one.sequence}: {one.reason}" for one in record.refused],
-    }
 
 
 def receipts(record: Version) -> list[Receipt]:

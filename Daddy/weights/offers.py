@@ -216,7 +216,8 @@ def read_blob(found: Found) -> bytes:
 
 def write_receipt(store: Store, receipt: Receipt) -> None:
     """Tell a laptop what became of its contribution."""
-    name = f"{receipt.incarnation}-{receipt.sequence:06d}.json"
+    again = "-reverted" if receipt.fault == "reverted" else ""  # it may have had another one
+    name = f"{receipt.incarnation}-{receipt.sequence:06d}{again}.json"
     path = store.paths.receipts / receipt.peer / name
     if not path.exists():
         store.durable.create(path, receipt.to_bytes(), "receipt")

@@ -22,6 +22,9 @@ from Daddy.weights.polyak import StateDict, add, copy, difference, is_finite
 Key = tuple[str, int]
 """A contribution of a peer: incarnation and sequence."""
 
+_DROPPED = ("values", "reverted")
+"""Faults after which an author goes on without what it had learnt."""
+
 Stride = Callable[[StateDict], StateDict]
 """From the weights that an adoption comes to, to those that are taken: part of the way, or all."""
 
@@ -97,11 +100,12 @@ class Progress:
         """Move to ``base``; return the weights to go on with.
 
         Offers not judged yet stay on top, late ones become progress again, and a refusal for values
-        (or progress that is not finite) drops all progress: the new version is taken as it is, all
-        the way. Else ``stride`` says how far.
+        or a revert (or progress that is not finite) drops all progress: the new version is taken as
+        it is, all the way. Else ``stride`` says how far.
         """
         since = difference(own, self.anchor)
-        bad = [self._why(fate, n) for n in self.unmerged if self._fault(fate, n) == "values"]
+        bad = [self._why(fate, n) for n in self.unmerged if self._fault(fate, n) in _DROPPED]
+        bad = [fate.fallen, *bad] if fate.fallen else bad
         late = [delta for n, delta in self.unmerged.items() if self._fault(fate, n) == "late"]
         kept = {n: delta for n, delta in self.unmerged.items() if n > fate.judged}
         self.unmerged, self.blobs = kept, {n: self.blobs[n] for n in kept}

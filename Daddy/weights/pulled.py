@@ -15,6 +15,7 @@ from Daddy.weights.fate import Fate
 from Daddy.weights.local import Verified, newest_verified, read_frame, refuse_strange
 from Daddy.weights.manifest import Receipt
 from Daddy.weights.polyak import StateDict, copy
+from Daddy.weights.probation import is_reverted
 from Daddy.weights.progress import Adoption, Base, Progress, Stride, whole
 
 
@@ -111,4 +112,6 @@ class PulledVersions:
     def _fate(self, version: int) -> Fate:
         """Of own contributions, what was judged up to ``version``: there are none."""
         del version
-        return Fate(0, {})
+        base, newest = self._at.base.version, self.newest
+        fallen = newest is not None and is_reverted(base, newest.frame.reverted)
+        return Fate(0, {}, fallen=f"v{base} was taken back" if fallen else "")

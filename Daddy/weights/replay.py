@@ -6,13 +6,14 @@ not used.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from Daddy.core.errors import WeightsError
 from Daddy.core.files import sha256_hex
 from Daddy.weights.codec import decode, encode
 from Daddy.weights.manifest import Version
 from Daddy.weights.polyak import StateDict, add, difference, move
+from Daddy.weights.probation import is_reverted
 from Daddy.weights.quantise import decode_delta
 from Daddy.weights.store import Store
 
@@ -24,10 +25,11 @@ def replay(store: Store, record: Version) -> bytes:
     """
     base = decode(store.get_blob(store.version(record.base).state), record.schema)
     pulls = []
-    for one in record.inputs:
+    inputs = [*record.replayed, *record.inputs]
+    for one in inputs:
         delta = decode_delta(store.get_blob(one.blob), one.form, record.schema)
         pulls.append(pull(store, record.rule, delta, one.base_version, base))
-    shares, clips = [one.share for one in record.inputs], [one.clip for one in record.inputs]
+    shares, clips = [one.share for one in inputs], [one.clip for one in inputs]
     return encode(move(base, pulls, factors(record.rule, shares, clips)))
 
 
@@ -54,6 +56,17 @@ def factors(rule: str, shares: Sequence[float], clips: Sequence[float]) -> list[
         found.append(left * share * clip)
         left *= 1.0 - share
     return found[::-1]
+
+
+def candidates(store: Store, newest: int, keep: int) -> Iterator[int]:
+    """Versions to stand on, best first: the newest and ``keep`` before it, less what was reverted.
+
+    WeightsError when the newest's record cannot be read.
+    """
+    reverted = store.version(newest).reverted
+    for number in range(newest, max(-1, newest - keep - 1), -1):
+        if not is_reverted(number, reverted):
+            yield number
 
 
 def repair(store: Store, record: Version) -> bytes:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from Daddy.weights.manifest import Version
+from Daddy.weights.probation import Probation
 
 LEAP = 10_000
 """Numbers between what was known and what follows, at least: at a version each five seconds, half a
@@ -103,6 +104,8 @@ def next_version(
         merger=f"restore of v{best.version}",
         ts=ts,
         restored=True,
+        probation=Probation(good=number),
+        reverted=known.reverted if known else (),
     )
 
 

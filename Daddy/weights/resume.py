@@ -193,12 +193,21 @@ def _why_not(store: Store, newest: Version, note: Note, peer: str, max_staleness
         return f"the checkpoint stood on v{note.version}, which is gone"
     if newest.version - note.version > max_staleness:
         return f"the checkpoint's base is {newest.version - note.version} versions old"
+    if fallen := _fallen(store, newest, note, peer):
+        return fallen
     judged = newest.consumed.get(f"{peer}/{note.incarnation}", [0])[0]
     folder = store.paths.peer(peer, note.incarnation)
     offered = max((number for number, _ in offers.sequences(folder)), default=0)
     if max(judged, offered) > note.sequence:
         return OFFERED_ALREADY
     return ""
+
+
+def _fallen(store: Store, newest: Version, note: Note, peer: str) -> str:
+    """Why nothing is left of what the checkpoint stood on; empty when it is."""
+    fate = fate_of(store, peer, note.incarnation, note.version, newest)
+    taken = [n for n in note.unmerged if fate.refused.get(n, ("",))[0] == "reverted"]
+    return f"contribution {taken[0]} was taken back" if taken else fate.fallen
 
 
 def offered_later(store: Store, peer: str, note: Note) -> dict[Key, int]:

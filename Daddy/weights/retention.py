@@ -1,7 +1,8 @@
 """What may go: contribution records once judged, blobs that no kept version needs, stray files.
 
 Records go before the blobs they name. Commit records stay for ever. Never removed: the newest
-``keep`` states, what their versions were made of, what is pending, and the base of any live peer.
+``keep`` states, what their versions were made of, what is pending, the base of any live peer, and
+what a revert may need.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from Daddy.core.errors import WeightsError
 from Daddy.weights import beats, offers
 from Daddy.weights.manifest import Version
 from Daddy.weights.offers import Found
+from Daddy.weights.reverting import drop_evaluations, needed_for_revert
 from Daddy.weights.store import Store
 from Daddy.weights.watch import Watch
 
@@ -46,6 +48,7 @@ class Sweeper:
         for one in judged:
             self._drop_offer(one, refused=one.key in refused)
         self._drop_duplicates(record)
+        drop_evaluations(self._store, record)
         needed = self.needed(record)
         leaving = record.version - self._keep
         for number in range(max(0, leaving - self._keep), leaving + 1):
@@ -64,6 +67,7 @@ class Sweeper:
     def needed(self, record: Version) -> set[str]:
         """Hashes of every blob that must stay when ``record`` is the newest version."""
         keep = {offer.offer.blob for offer in self._pending(record)}
+        keep |= needed_for_revert(self._store, record)
         for kept in self._store.records(record.version - self._keep + 1, record.version):
             keep |= self._sources(kept)
         for pulse in beats.pulses(self._store):
@@ -142,7 +146,7 @@ class Sweeper:
 
 def blobs_of(record: Version) -> set[str]:
     """The state of a version and what it was made of."""
-    return {record.state} | {one.blob for one in record.inputs}
+    return {record.state} | {one.blob for one in (*record.replayed, *record.inputs)}
 
 
 def _unnamed(paths: Sequence[Path]) -> list[Path]:

@@ -300,6 +300,7 @@ class Store:
             accepts=accepts,
             terms=terms,
             release=release,
+            reverted=record.reverted,
         )
         self.durable.create(self.paths.wan / name, data, "keyframe", mode=0o444)
         offered = self.keyframe()

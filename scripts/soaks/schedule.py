@@ -35,6 +35,7 @@ class Outcome:
     kills: int
     versions: int
     contributions: int
+    reverts: int
     broken: tuple[str, ...]
 
 
@@ -55,7 +56,7 @@ def run_schedule(seed: int) -> Outcome:
         _judge_end(fleet, baton, witness, settings)
     return Outcome(
         seed, baton.steps, baton.kills, len(witness.versions), len(witness.judged),
-        tuple(witness.broken),
+        sum(len(one.reverts) for one in witness.versions), tuple(witness.broken),
     )  # fmt: skip
 
 

@@ -34,7 +34,7 @@ def summary(outcomes: Iterable[Outcome]) -> dict[str, object]:
     for one in outcomes:
         total.update(
             schedules=1, steps=one.steps, kills=one.kills, versions=one.versions,
-            contributions=one.contributions, broken_schedules=bool(one.broken),
+            contributions=one.contributions, reverts=one.reverts, broken_schedules=bool(one.broken),
         )  # fmt: skip
         if one.broken and len(broken) < _SHOWN:
             broken.append({"seed": one.seed, "found": list(one.broken[:4])})

@@ -33,7 +33,7 @@ def test_the_newest_versions_and_what_they_were_made_of_stay(tmp_path, clock):
     store = Store(SharedPaths(tmp_path))
     expected = set().union(*(blobs_of(store.version(number)) for number in (8, 9, 10)))
     assert expected <= blobs(tmp_path)
-    assert len(blobs(tmp_path)) <= len(expected) + 2
+    assert len(blobs(tmp_path)) <= len(expected) + 5  # a base, and what a revert may need
     assert len(list(store.paths.merged.iterdir())) == 11  # commit records are kept for ever
 
 
