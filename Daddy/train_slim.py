@@ -15,13 +15,15 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from Daddy.core import process
 from Daddy.core.boot import Boot
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.config import load, run_paths, shared_paths
+from Daddy.core.config import effective_json, load, run_paths, shared_paths
 from Daddy.core.duration import parse_duration
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
+from Daddy.core.files import write_atomic
 from Daddy.core.job import SLOT, read_job
-from Daddy.core.machine import memory_bytes, usable_cores
+from Daddy.core.machine import end_tree, memory_bytes, usable_cores
 from Daddy.core.names import new_incarnation, new_token
 from Daddy.core.paths import JoinedPaths
 from Daddy.core.seat import PATIENCE_S, Seat, claim, resume
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     from Daddy.learning.vector import Backend
     from Daddy.streaming.tunnel_client import FrameSender
     from Daddy.weights.exchange import SharedExchange
+
+EXAMINER_GRACE_S = 1.0
 
 _EXIT_CODES = {
     "done": ExitCode.DONE,
@@ -116,7 +120,9 @@ def _learn(attempt: Attempt, seat: Seat, stopper: AnyOf, events: Told) -> Outcom
         frames = _frames(attempt, peer)
         closing.callback(frames.close)
         voice = Commentary(events, frames, attempt.clock, partial(print, flush=True))
-        exchange = _exchange(config, peer, seat.term, attempt.clock, events)
+        own = new_incarnation()
+        exchange = _exchange(config, peer, own, seat.term, attempt.clock, events)
+        _start_examiner(attempt, seat, own, closing)
         around = Surroundings(
             peer=peer,
             checkpoints=attempt.run.slot(seat.number).checkpoints,
@@ -181,7 +187,7 @@ def _task(config: Config) -> Task:
 
 
 def _exchange(
-    config: Config, peer: str, term: int, clock: Clock, events: Told
+    config: Config, peer: str, own: str, term: int, clock: Clock, events: Told
 ) -> NoExchange | SharedExchange:
     if not config.collaboration.enabled:
         from Daddy.learning.solo import NoExchange
@@ -193,7 +199,6 @@ def _exchange(
     row = WORKLOADS[config.training.workload]
     settings = from_config(config, row.name, row.facts(config), read_job(os.environ).release)
     shared = shared_paths(config)
-    own = new_incarnation()
     if isinstance(shared, JoinedPaths):
         from Daddy.weights.joining import join
 
@@ -204,8 +209,8 @@ def _exchange(
 @contextmanager
 def _post(attempt: Attempt, peer: str) -> Iterator[None]:
     """Milestones go to the run's laptops and come from them, while we learn."""
-    config = attempt.config
-    if not (config.collaboration.enabled and has_archive(config)):
+    config, sharing = attempt.config, attempt.config.collaboration
+    if not sharing.enabled or sharing.join or not has_archive(config):
         yield
         return
     from Daddy.postmaster import LOOK_S, Postmaster
@@ -220,6 +225,19 @@ def _post(attempt: Attempt, peer: str) -> Iterator[None]:
     finally:
         errand.close()
         postmaster.leave()
+
+
+def _start_examiner(attempt: Attempt, seat: Seat, own: str, closing: ExitStack) -> None:
+    """Beside us, and not longer than us, whoever plays the versions on probation."""
+    sharing, peer = attempt.config.collaboration, f"slot-{seat.number}"
+    if not sharing.enabled or sharing.join or not sharing.examine_share:
+        return
+    file = attempt.run.slot(seat.number).root / "examiner.json"
+    write_atomic(file, effective_json(attempt.config), durable=False)
+    argv = [sys.executable, "-m", "Daddy.examiner", "--config", str(file), "--peer", peer]
+    argv += ["--incarnation", own, "--parent", str(os.getpid())]
+    who = process.start(argv, log_path=attempt.run.logs / f"examiner-{peer}.log")
+    closing.callback(end_tree, who, EXAMINER_GRACE_S)
 
 
 def _frames(attempt: Attempt, peer: str) -> NoFrames | FrameSender:

@@ -181,13 +181,12 @@ class Collaboration(Section):
     polyak_alpha: float = Field(0.5, gt=0, le=1, description="share of a contribution under polyak")
     elastic_alpha: float = Field(0.9, gt=0, le=1, description="pull of a version under elastic")
     sync_interval_steps: int = Field(5000, ge=1, description="own steps between contributions")
-    sync_seconds: float = Field(
-        60.0, gt=0, description="age at which a contribution is merged alone"
-    )
+    sync_seconds: float = Field(60.0, gt=0, description="age of a contribution merged alone")
     sync_share: float = Field(0.01, gt=0, le=1, description="most of a job's time for sharing")
     max_staleness: int = Field(4, ge=0, description="versions a job's base may lag")
     laptop_staleness: int = Field(8, ge=0, description="versions a laptop's base may lag")
     keep_versions: int = Field(8, ge=2, description="versions whose weights are kept")
+    examine_share: float = Field(0.01, ge=0, le=0.5, description="share of cores for evaluations")
     allowed_user_ids: list[str] = Field(
         default_factory=list, description="laptops that may contribute; empty: all in the inbox"
     )

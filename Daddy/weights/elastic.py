@@ -63,8 +63,8 @@ class Elastic(Progress):
     def rebase(self, base: Base, own: StateDict, fate: Fate, stride: Stride = whole) -> Adoption:
         """Give back what versions up to ``base`` took, as far as ``stride`` allows; see Progress.
 
-        A refusal for values, a base that was taken back, weights that are not finite: the version is
-        taken as it is.
+        After a refusal for values, where its base was taken back, or with weights that are not
+        finite, it takes the version as it is.
         """
         bad = [n for n in fate.refused if self._fault(fate, n) == "values"]
         bad = [n for n in bad if (fate.incarnation, n) in self.lent]

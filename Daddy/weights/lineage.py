@@ -17,6 +17,7 @@ from typing import Any
 from Daddy.core.names import FRIENDS_JOB
 from Daddy.core.words import one_line
 from Daddy.weights.manifest import Input, Keyframe, Receipt, Version
+from Daddy.weights.probation import Revert
 
 JOB = re.compile(r"slot-\d+")
 
@@ -61,7 +62,8 @@ class Step:
     """One version in the lineage. ``ts`` in wall seconds; ``flaw``: what is wrong with its record.
 
     ``totals``: environment steps by peer, over all versions so far. ``base``: the version it was
-    moved from, where that is not the one before. ``versions``: how many it stands for.
+    moved from, where that is not the one before. ``reverted``: what it took back, and why.
+    ``versions``: how many it stands for.
     """
 
     version: int
@@ -74,6 +76,7 @@ class Step:
     refused: tuple[Refused, ...] = ()
     adopted: tuple[Adopted, ...] = ()
     flaw: str = ""
+    reverted: str = ""
     versions: int = 1
 
     def to_json(self) -> dict[str, Any]:
@@ -125,6 +128,7 @@ def from_records(
             refused=tuple(Refused(o.peer, o.sequence, o.fault, o.reason) for o in one.refused),
             adopted=adoptions.get(one.version, ()),
             flaw=flaws.get(one.version, ""),
+            reverted="; ".join(tell_revert(each) for each in one.reverts),
         )
         for one in records
     }
@@ -225,6 +229,7 @@ def _folded(steps: Sequence[Step]) -> Step:
         last,
         base=next((step.base for step in steps if step.base is not None), None),
         flaw=next((step.flaw for step in steps if step.flaw), ""),
+        reverted="; ".join(step.reverted for step in steps if step.reverted),
         parts=tuple(_mean(peer, mine, len(steps)) for peer, mine in sorted(parts.items())),
         refused=tuple(refused.values()),
         adopted=tuple({one.peer: one for one in adopted}.values()),
@@ -242,6 +247,13 @@ def _mean(peer: str, parts: Sequence[Part], versions: int) -> Part:
         clip=min(one.clip for one in parts),
         env_steps=sum(one.env_steps or 0 for one in parts),
     )
+
+
+def tell_revert(one: Revert) -> str:
+    """``took back v7 to v10, without …: v8 against v6: it plays worse: …``."""
+    named = f", without {', '.join(one.without)}" if one.without else ""
+    again = f", {one.replayed} added again" if one.replayed else ""
+    return f"took back v{one.first} to v{one.last}{named}{again}: {one.reason}"
 
 
 def spread(values: Iterable[float | None], form: str = "g") -> str:

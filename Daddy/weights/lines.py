@@ -34,7 +34,8 @@ def _join(row: Sequence[str], widths: Sequence[int]) -> str:
 def _cells(step: Step) -> tuple[str, ...]:
     if step.flaw and not step.parts and step.ts is None:
         return (f"v{step.version}", f"passed over: {step.flaw}")
-    told = [*map(tell_refused, step.refused)]
+    told = [step.reverted] if step.reverted else []
+    told += [*map(tell_refused, step.refused)]
     told += [f"continued from v{step.base}"] if step.base is not None else []
     told += [step.flaw] if step.flaw else []
     return (

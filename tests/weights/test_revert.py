@@ -15,6 +15,8 @@ from Daddy.weights.evaluations import Evaluation, box_file, fixed_starts
 from Daddy.weights.examining import Examiner
 from Daddy.weights.history import read_history
 from Daddy.weights.laptop import LaptopExchange
+from Daddy.weights.lineage import from_records
+from Daddy.weights.lines import lines
 from Daddy.weights.manifest import Version
 from Daddy.weights.polyak import StateDict
 from Daddy.weights.probation import BETWEEN_REVERTS
@@ -319,3 +321,11 @@ def test_two_mergers_with_the_same_pairs_make_the_same_bytes(tmp_path):
     made = [taken_back(run.store, run.head, step) for _ in range(2)]
     assert made[0][0] == made[1][0]
     assert encode(made[0][1]) == encode(made[1][1])
+
+
+def test_the_log_names_what_was_taken_back_and_why(tmp_path):
+    run, _, bad = poisoned(tmp_path)
+    reverting = on_trial(run, bad)
+    (line,) = [one for one in lines(from_records([reverting], {}, {})) if "took back" in one]
+    assert "without slot-0/" in line
+    assert "it plays worse" in line
