@@ -27,7 +27,8 @@ from Daddy.core.events import EventTail
 from Daddy.core.files import read_json
 from Daddy.core.fleet import Attempt, Episode, Fleet, fold
 from Daddy.core.friends import view
-from Daddy.core.paths import RunPaths, SharedPaths
+from Daddy.core.paths import RunPaths
+from Daddy.core.shared_paths import SharedPaths
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _CURVE_BINS = 48

@@ -19,7 +19,7 @@ from Daddy.core.settings import Config
 from Daddy.errands import Sender
 from Daddy.weights.evaluations import PAIRS_LIMIT, Evaluation, Pair, box_file, fixed_starts
 from Daddy.weights.local import PREVIOUS, read_frame, read_version
-from Daddy.weights.manifest import Keyframe
+from Daddy.weights.notices import Keyframe
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:

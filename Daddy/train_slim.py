@@ -10,26 +10,24 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
-from Daddy.core import process
 from Daddy.core.boot import Boot
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.config import effective_json, load, run_paths, shared_paths
+from Daddy.core.config import load, run_paths, shared_paths
 from Daddy.core.duration import parse_duration
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
-from Daddy.core.files import write_atomic
 from Daddy.core.job import SLOT, read_job
-from Daddy.core.machine import end_tree, memory_bytes, usable_cores
+from Daddy.core.machine import memory_bytes, usable_cores
 from Daddy.core.names import new_incarnation, new_token
-from Daddy.core.paths import JoinedPaths
 from Daddy.core.seat import PATIENCE_S, Seat, claim, resume
 from Daddy.core.settings import Config
+from Daddy.core.shared_paths import JoinedPaths
 from Daddy.core.wall import StopSignal, Wall
-from Daddy.errands import Errand, has_archive, open_archive
+from Daddy.duties import duties
 from Daddy.hardware.recommend import Facts, recommend
 from Daddy.learning.ahead import VectorAhead, beat_while_loading, read_ahead, undisturbed
 from Daddy.learning.attempt import AnyOf, Attempt, Told
@@ -45,8 +43,6 @@ if TYPE_CHECKING:
     from Daddy.learning.vector import Backend
     from Daddy.streaming.tunnel_client import FrameSender
     from Daddy.weights.exchange import SharedExchange
-
-EXAMINER_GRACE_S = 1.0
 
 _EXIT_CODES = {
     "done": ExitCode.DONE,
@@ -122,7 +118,6 @@ def _learn(attempt: Attempt, seat: Seat, stopper: AnyOf, events: Told) -> Outcom
         voice = Commentary(events, frames, attempt.clock, partial(print, flush=True))
         own = new_incarnation()
         exchange = _exchange(config, peer, own, seat.term, attempt.clock, events)
-        _start_examiner(attempt, seat, own, closing)
         around = Surroundings(
             peer=peer,
             checkpoints=attempt.run.slot(seat.number).checkpoints,
@@ -135,7 +130,7 @@ def _learn(attempt: Attempt, seat: Seat, stopper: AnyOf, events: Told) -> Outcom
             clock=attempt.clock,
             boot=attempt.boot,
         )
-        closing.enter_context(_post(attempt, peer))
+        closing.enter_context(duties(attempt, seat.number, own))
         parts = assemble(config, _task(config), around, ahead=ahead)
         closing.callback(parts.vector.close)
         closing.callback(parts.board.close)
@@ -204,40 +199,6 @@ def _exchange(
 
         return join(shared, peer, own, settings, clock, events, term=term)
     return SharedExchange(shared, peer, own, settings, clock, events, term=term)
-
-
-@contextmanager
-def _post(attempt: Attempt, peer: str) -> Iterator[None]:
-    """Milestones go to the run's laptops and come from them, while we learn."""
-    config, sharing = attempt.config, attempt.config.collaboration
-    if not sharing.enabled or sharing.join or not has_archive(config):
-        yield
-        return
-    from Daddy.postmaster import LOOK_S, Postmaster
-    from Daddy.weights.store import Store
-
-    say = partial(print, flush=True)
-    store, ours = Store(shared_paths(config)), open_archive(config)
-    postmaster = Postmaster(store, *ours, peer, attempt.clock, say)
-    errand = Errand(postmaster.once, LOOK_S, attempt.clock, say)
-    try:
-        yield
-    finally:
-        errand.close()
-        postmaster.leave()
-
-
-def _start_examiner(attempt: Attempt, seat: Seat, own: str, closing: ExitStack) -> None:
-    """Beside us, and not longer than us, whoever plays the versions on probation."""
-    sharing, peer = attempt.config.collaboration, f"slot-{seat.number}"
-    if not sharing.enabled or sharing.join or not sharing.examine_share:
-        return
-    file = attempt.run.slot(seat.number).root / "examiner.json"
-    write_atomic(file, effective_json(attempt.config), durable=False)
-    argv = [sys.executable, "-m", "Daddy.examiner", "--config", str(file), "--peer", peer]
-    argv += ["--incarnation", own, "--parent", str(os.getpid())]
-    who = process.start(argv, log_path=attempt.run.logs / f"examiner-{peer}.log")
-    closing.callback(end_tree, who, EXAMINER_GRACE_S)
 
 
 def _frames(attempt: Attempt, peer: str) -> NoFrames | FrameSender:

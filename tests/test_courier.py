@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.files import sha256_hex
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.courier import Courier
 from Daddy.errands import Sender
 from Daddy.pokemon.archive import claims, store

@@ -10,7 +10,7 @@ import time
 import torch
 
 from Daddy.core.config import effective_json, load
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.examiner import LOOK_S, player, rest
 from Daddy.weights.evaluations import evaluations_of_jobs
 from Daddy.weights.store import Store

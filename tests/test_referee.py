@@ -11,8 +11,8 @@ import torch
 from Daddy.core.clock import SystemClock
 from Daddy.core.config import load
 from Daddy.core.names import new_incarnation
-from Daddy.core.paths import SharedPaths
 from Daddy.core.settings import Config
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.errands import Sender
 from Daddy.learning.commentary import Commentary
 from Daddy.referee import MOST_PAIRS, SHARE, Referee

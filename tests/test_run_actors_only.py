@@ -25,7 +25,7 @@ from Daddy.core.config import load
 from Daddy.core.events import read_events
 from Daddy.core.machine import memory_bytes, usable_cores
 from Daddy.core.names import new_incarnation
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.hardware.profile import Profile, save_profile
 from Daddy.hardware.recommend import Facts
 from Daddy.weights.exchange import SharedExchange

@@ -13,7 +13,7 @@ import stat
 from pathlib import Path
 
 from Daddy.core.errors import WeightsError
-from Daddy.core.paths import JoinedPaths
+from Daddy.core.shared_paths import JoinedPaths
 
 MOST = 64
 """Entries of a folder that are looked at."""

@@ -17,9 +17,10 @@ from pydantic import BaseModel, ValidationError
 
 from Daddy.core.errors import ConfigError, FileError
 from Daddy.core.files import read_json, sha256_hex, to_json
-from Daddy.core.paths import RunPaths, SharedPaths, joined
+from Daddy.core.paths import RunPaths
 from Daddy.core.rom import ENVIRONMENT_VARIABLE
 from Daddy.core.settings import RENAMED, WITHOUT_MEANING, Config, recipe
+from Daddy.core.shared_paths import SharedPaths, joined
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 DEFAULT_CONFIG = CHECKOUT / "Daddy" / "cluster" / "cluster_config.json"

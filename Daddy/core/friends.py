@@ -16,7 +16,7 @@ from typing import Any
 from Daddy.core.errors import FileError, UsageError, WeightsError
 from Daddy.core.files import read_json, write_json
 from Daddy.core.names import PEER, check_peer
-from Daddy.core.paths import JoinedPaths, SharedPaths, joined
+from Daddy.core.shared_paths import JoinedPaths, SharedPaths, joined
 
 FORMAT = 1
 TRUSTS = ("job", "laptop")

@@ -20,7 +20,7 @@ from pathlib import Path
 from Daddy.core.access import closed_at
 from Daddy.core.files import read_bounded
 from Daddy.core.friends import MOST_JOBS, read_friends
-from Daddy.core.paths import JoinedPaths, SharedPaths
+from Daddy.core.shared_paths import JoinedPaths, SharedPaths
 
 MOST_NAMES = 256
 """Names that are looked at in one job's folder."""

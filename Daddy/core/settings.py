@@ -19,9 +19,7 @@ from Daddy.core.section import Section
 class Training(Section):
     """What a learner does."""
 
-    workload: Literal["pokemon_red", "cartpole"] = Field(
-        "pokemon_red", description="what is trained"
-    )
+    workload: Literal["pokemon_red", "cartpole"] = Field("pokemon_red", description="what to train")
     total_steps: int = Field(5_000_000, ge=0, description="fleet steps that end the run; 0: never")
     num_envs: int = Field(8, ge=1, le=4096, description="environments per job")
     batch_size: int = Field(64, ge=1, description="steps in one PPO minibatch")

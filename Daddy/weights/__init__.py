@@ -1,6 +1,7 @@
 """Everything under ``shared_weights/``: how jobs share one policy and how it reaches laptops.
 
-manifest    the records on disk (pure)
+manifest    the records on disk: contributions, versions, heads (pure)
+notices     the records that laptops read (pure)
 layout      the list of tensors in safetensors bytes, its schema hash (pure; no torch)
 planes      16-bit numbers rearranged for compression (pure; no torch)
 wire        frames: a state whole, or the step from a version both sides hold (pure; no torch)

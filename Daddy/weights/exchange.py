@@ -15,7 +15,7 @@ from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, WeightsError
 from Daddy.core.machine import host_name
 from Daddy.core.names import WRITER, check_peer
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import beats, offers
 from Daddy.weights.beats import Pulse
 from Daddy.weights.codec import decode, encode, schema_of

@@ -15,7 +15,7 @@ from Daddy.weights import wire
 from Daddy.weights.carrier import Carrier
 from Daddy.weights.layout import refuse_unless_half
 from Daddy.weights.local import read_version
-from Daddy.weights.manifest import Keyframe, Part
+from Daddy.weights.notices import Keyframe, Part
 from Daddy.weights.route import Route
 
 

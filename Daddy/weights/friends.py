@@ -22,7 +22,8 @@ from Daddy.core.friends import (
     without_friend,
     write_friends,
 )
-from Daddy.core.paths import JoinedPaths, RunPaths, SharedPaths
+from Daddy.core.paths import RunPaths
+from Daddy.core.shared_paths import JoinedPaths, SharedPaths
 from Daddy.weights.store import Store
 from Daddy.weights.whereabouts import add_settings, find, find_at
 

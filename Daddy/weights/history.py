@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.manifest import Version, parse
 from Daddy.weights.store import VERSION_NAME
 from Daddy.weights.strict import LIMIT

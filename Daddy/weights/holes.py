@@ -11,7 +11,7 @@ import contextlib
 from dataclasses import dataclass, replace
 
 from Daddy.core.errors import DaddyError
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.history import numbers, read_records
 from Daddy.weights.store import Store
 

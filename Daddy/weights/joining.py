@@ -14,7 +14,7 @@ from Daddy.core.access import check_reach, make_readable, opening
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.friends import Friend, my_place, remember_joined
-from Daddy.core.paths import JoinedPaths
+from Daddy.core.shared_paths import JoinedPaths
 from Daddy.weights.beats import own_incarnations
 from Daddy.weights.durable import Hook, no_hook
 from Daddy.weights.exchange import EventSink, SharedExchange

@@ -16,7 +16,8 @@ from Daddy.core.files import sha256_hex, write_atomic
 from Daddy.core.names import check_peer
 from Daddy.weights.codec import encode
 from Daddy.weights.fate import Fate
-from Daddy.weights.manifest import INT8, PLAIN, Contribution, Receipt
+from Daddy.weights.manifest import INT8, PLAIN, Contribution
+from Daddy.weights.notices import Receipt
 from Daddy.weights.offers import box_name
 from Daddy.weights.owed import keep_owed, read_owed
 from Daddy.weights.polyak import StateDict, add, copy, difference, is_finite

@@ -16,7 +16,8 @@ from typing import Any
 
 from Daddy.core.names import FRIENDS_JOB
 from Daddy.core.words import one_line
-from Daddy.weights.manifest import Input, Keyframe, Receipt, Version
+from Daddy.weights.manifest import Input, Version
+from Daddy.weights.notices import Keyframe, Receipt
 from Daddy.weights.probation import Revert
 
 JOB = re.compile(r"slot-\d+")

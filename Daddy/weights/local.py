@@ -13,7 +13,8 @@ from pathlib import Path
 from Daddy.core.assists import strange
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex
-from Daddy.weights.manifest import Keyframe, parse
+from Daddy.weights.manifest import parse
+from Daddy.weights.notices import Keyframe
 from Daddy.weights.strict import LIMIT
 
 PREVIOUS = "HEAD.previous.json"

@@ -20,7 +20,7 @@ from Daddy.weights.history import numbers, read_records
 from Daddy.weights.lineage import Step, from_receipts, from_records
 from Daddy.weights.lines import lines
 from Daddy.weights.local import PREVIOUS, read_frame
-from Daddy.weights.manifest import Keyframe
+from Daddy.weights.notices import Keyframe
 from Daddy.weights.receipts import read_all_receipts
 from Daddy.weights.store import Store
 from Daddy.weights.whereabouts import Whereabouts, add_place, find, nothing_in

@@ -8,7 +8,6 @@ C10 committed, C11 head moved, C12 laptops served and old files going.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -23,7 +22,7 @@ from Daddy.weights.conduct import shut_out, uncounted
 from Daddy.weights.elastic import drawn
 from Daddy.weights.hearing import Court
 from Daddy.weights.judging import Judge, Judged
-from Daddy.weights.manifest import Conduct, Input, Receipt, Version
+from Daddy.weights.manifest import Conduct, Input, Version
 from Daddy.weights.offers import Found
 from Daddy.weights.polyak import StateDict, is_finite, move
 from Daddy.weights.probation import Probation, Step
@@ -96,7 +95,7 @@ class Merger:
         fresh = [one for one in found if one.offer.sequence > consumed.get(one.offer.author, 0)]
         fresh.sort(key=lambda one: one.key in self._refused)  # refused again, if at all
         jobs = [one for one in fresh if not one.laptop and one.uid is None]
-        friends = in_turn([one for one in fresh if not one.laptop and one.uid is not None])
+        friends = offers.in_turn([one for one in fresh if not one.laptop and one.uid is not None])
         laptops = [one for one in fresh if one.laptop][:LAPTOP_INPUTS_LIMIT]
         found = [*jobs, *friends[:FRIENDS_INPUTS_LIMIT], *laptops]
         return sorted(found[:INPUTS_LIMIT], key=lambda one: one.key)
@@ -276,34 +275,11 @@ class Merger:
             data = encode(state, half=True)
             serve(store, record.version, data, asked.told, asked.release)
         store.durable.hook("C12")
-        for one in store.records(
-            record.version - 1, record.version
-        ):  # its merger may have died here
-            for receipt in (*receipts(one), *revert_receipts(store, one)):
+        late = store.records(record.version - 1, record.version)  # its merger may have died here
+        for one in late:
+            for receipt in (*offers.receipts(one), *revert_receipts(store, one)):
                 offers.write_receipt(store, receipt)
         self._sweeper.after_merge(record, judged)
-
-
-def receipts(record: Version) -> list[Receipt]:
-    """What each laptop gets to see of a version."""
-    taken = [
-        Receipt.accept(
-            one, record.version, "scaled down: its norm is unusual" if one.clip < 1 else ""
-        )
-        for one in record.inputs
-    ]
-    refused = [Receipt.refuse(one, record.version) for one in record.refused]
-    return [one for one in taken + refused if not offers.is_job(one.peer)]
-
-
-def in_turn(found: Sequence[Found]) -> list[Found]:
-    """Pure: the first of each account, then the second of each: whoever offers much waits."""
-    place: Counter[int | None] = Counter()
-    turns = []
-    for one in sorted(found, key=lambda one: (one.offer.sequence, one.key)):
-        turns.append((place[one.uid], one.key, one))
-        place[one.uid] += 1
-    return [one for *_, one in sorted(turns, key=lambda turn: turn[:2])]
 
 
 def _jobs(found: Sequence[Found]) -> set[str]:

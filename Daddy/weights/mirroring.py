@@ -19,7 +19,8 @@ from pathlib import Path
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex
-from Daddy.core.paths import MirrorPaths, RunPaths, SharedPaths
+from Daddy.core.paths import MirrorPaths, RunPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.best_states import choose, hash_in
 from Daddy.weights.durable import Durable, Hook, no_hook
 from Daddy.weights.history import numbers

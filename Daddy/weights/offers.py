@@ -13,7 +13,8 @@ import heapq
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +23,8 @@ from Daddy.core.files import read_bounded
 from Daddy.core.names import FRIENDS_JOB, PEER
 from Daddy.core.outboxes import Outbox
 from Daddy.weights.beats import folders, own_incarnations
-from Daddy.weights.manifest import Contribution, Receipt, parse
+from Daddy.weights.manifest import Contribution, Version, parse
+from Daddy.weights.notices import Receipt
 from Daddy.weights.store import BLOB_LIMIT, Store
 from Daddy.weights.strict import INCARNATION, LIMIT
 
@@ -221,3 +223,25 @@ def write_receipt(store: Store, receipt: Receipt) -> None:
     path = store.paths.receipts / receipt.peer / name
     if not path.exists():
         store.durable.create(path, receipt.to_bytes(), "receipt")
+
+
+def receipts(record: Version) -> list[Receipt]:
+    """What each laptop gets to see of a version."""
+    taken = [
+        Receipt.accept(
+            one, record.version, "scaled down: its norm is unusual" if one.clip < 1 else ""
+        )
+        for one in record.inputs
+    ]
+    refused = [Receipt.refuse(one, record.version) for one in record.refused]
+    return [one for one in taken + refused if not is_job(one.peer)]
+
+
+def in_turn(found: Sequence[Found]) -> list[Found]:
+    """Pure: the first of each account, then the second of each: whoever offers much waits."""
+    place: Counter[int | None] = Counter()
+    turns = []
+    for one in sorted(found, key=lambda one: (one.offer.sequence, one.key)):
+        turns.append((place[one.uid], one.key, one))
+        place[one.uid] += 1
+    return [one for *_, one in sorted(turns, key=lambda turn: turn[:2])]

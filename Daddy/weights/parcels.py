@@ -19,7 +19,8 @@ from typing import Final
 from Daddy.core.errors import DaddyError, FileError
 from Daddy.core.files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.names import check_peer
-from Daddy.weights.manifest import ParcelReceipt, parse
+from Daddy.weights.manifest import parse
+from Daddy.weights.notices import ParcelReceipt
 from Daddy.weights.offers import SLOT, boxes, is_plain
 from Daddy.weights.store import Store
 from Daddy.weights.strict import LIMIT

@@ -14,8 +14,8 @@ from Daddy.core.clock import Clock
 from Daddy.core.config import run_paths, shared_paths
 from Daddy.core.errors import DaddyError, FileError, WeightsError
 from Daddy.core.files import create_exclusive, read_bounded, sha256_hex
-from Daddy.core.paths import SharedPaths
 from Daddy.core.settings import Config
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.core.terms import agreed, to_pairs
 from Daddy.weights.average import average_of
 from Daddy.weights.card import KEY, Card, card_in, refuse_strange_card, to_markdown
@@ -23,10 +23,12 @@ from Daddy.weights.codec import decode, encode
 from Daddy.weights.history import numbers
 from Daddy.weights.layout import metadata_of, schema_of_bytes
 from Daddy.weights.local import PREVIOUS, newest_verified, read_frame, read_version
-from Daddy.weights.manifest import Keyframe, Version, parse
+from Daddy.weights.manifest import Version, parse
+from Daddy.weights.notices import Keyframe
 from Daddy.weights.polyak import StateDict, is_finite
 from Daddy.weights.store import BLOB_LIMIT, Store
 from Daddy.weights.strict import LIMIT
+from Daddy.weights.wan import write_keyframe
 from Daddy.weights.whereabouts import Whereabouts, nothing_in
 
 
@@ -216,7 +218,7 @@ def plant(model: Model, name: str, config: Config, clock: Clock) -> SharedPaths:
         raise _begun(shared, "a learner was faster and gave it its own first weights")
     store.durable.create(shared.origin, model.card.to_bytes(), "origin", mode=0o444)
     store.write_head(0)
-    store.write_keyframe(0, encode(model.state, half=True))
+    write_keyframe(store, 0, encode(model.state, half=True))
     return shared
 
 

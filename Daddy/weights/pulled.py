@@ -13,7 +13,7 @@ from Daddy.core.errors import WeightsError
 from Daddy.weights.codec import decode, schema_of
 from Daddy.weights.fate import Fate
 from Daddy.weights.local import Verified, newest_verified, read_frame, refuse_strange
-from Daddy.weights.manifest import Receipt
+from Daddy.weights.notices import Receipt
 from Daddy.weights.polyak import StateDict, copy
 from Daddy.weights.probation import is_reverted
 from Daddy.weights.progress import Adoption, Base, Progress, Stride, whole

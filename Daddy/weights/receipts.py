@@ -8,7 +8,8 @@ from pathlib import Path
 from Daddy.core.errors import DaddyError
 from Daddy.core.files import read_bounded
 from Daddy.core.names import PEER, check_peer
-from Daddy.weights.manifest import Receipt, parse
+from Daddy.weights.manifest import parse
+from Daddy.weights.notices import Receipt
 from Daddy.weights.strict import LIMIT
 
 

@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from Daddy.core.errors import DaddyError
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import beats, offers
 from Daddy.weights.beats import Pulse
 from Daddy.weights.history import read_records
 from Daddy.weights.holes import find_holes, states_said
 from Daddy.weights.lineage import peer_order
-from Daddy.weights.manifest import Receipt, Refusal, Version
+from Daddy.weights.manifest import Refusal, Version
+from Daddy.weights.notices import Receipt
 from Daddy.weights.store import Store
 from Daddy.weights.usage import disk, size_of
 from Daddy.weights.weighting import SILENCE_S

@@ -16,7 +16,8 @@ from Daddy.weights import offers
 from Daddy.weights.admission import Fault
 from Daddy.weights.codec import decode, encode
 from Daddy.weights.evaluations import Evaluation, evaluations_in_boxes, evaluations_of_jobs
-from Daddy.weights.manifest import Input, Receipt, Refusal, Version
+from Daddy.weights.manifest import Input, Refusal, Version
+from Daddy.weights.notices import Receipt
 from Daddy.weights.polyak import StateDict, is_finite, move
 from Daddy.weights.probation import (
     BETWEEN_SUSPICIONS_OF_ONE,

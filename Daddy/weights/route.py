@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from Daddy.weights.manifest import Keyframe, Part
+from Daddy.weights.notices import Keyframe, Part
 
 
 @dataclass(frozen=True, slots=True)

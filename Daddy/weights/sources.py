@@ -13,12 +13,14 @@ from pathlib import Path
 
 from Daddy.core.errors import DaddyError, WeightsError
 from Daddy.core.files import read_bounded
-from Daddy.core.paths import MirrorPaths, RunPaths, SharedPaths
+from Daddy.core.paths import MirrorPaths, RunPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import beats
 from Daddy.weights.history import numbers
 from Daddy.weights.local import PREVIOUS, newest_verified, read_frame
-from Daddy.weights.manifest import Keyframe, RunCard, Version, parse
+from Daddy.weights.manifest import RunCard, Version, parse
 from Daddy.weights.mirroring import read_mirror
+from Daddy.weights.notices import Keyframe
 from Daddy.weights.restore_plan import Candidate
 from Daddy.weights.store import Store
 from Daddy.weights.strict import LIMIT

@@ -18,16 +18,16 @@ from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex
 from Daddy.core.names import new_token
 from Daddy.core.outboxes import Outbox, outboxes
-from Daddy.core.paths import JoinedPaths, SharedPaths
+from Daddy.core.shared_paths import JoinedPaths, SharedPaths
 from Daddy.core.terms import differing
 from Daddy.weights.durable import Durable, Hook, no_hook
-from Daddy.weights.manifest import Head, Keyframe, Part, RunCard, Terms, Version, parse
+from Daddy.weights.manifest import Head, RunCard, Terms, Version, parse
+from Daddy.weights.notices import Keyframe
 from Daddy.weights.strict import LIMIT
 
 BLOB_LIMIT = 1 << 30
 """Bytes of the largest blob that is read: a policy a hundred times ours."""
 
-KEEP_KEYFRAMES = 8
 MOST_TOLD = 4
 """Differing settings that an error has room for."""
 Hint = TypeVar("Hint", Head, Keyframe)
@@ -267,48 +267,6 @@ class Store:
     def keyframe(self) -> Keyframe | None:
         """What laptops are offered, if anything is."""
         return _read_hint(Keyframe, self.paths.wan / "HEAD.json")
-
-    def write_keyframe(
-        self,
-        number: int,
-        data: bytes,
-        parts: tuple[Part, ...] = (),
-        accepts: tuple[str, ...] = (),
-        terms: Terms = (),
-        release: str = "",
-    ) -> None:
-        """Offer version ``number`` to laptops as ``data``: the file first, its head last.
-
-        What the head says of ``parts`` has been written.
-        """
-        record, card, sha = self.version(number), self.card(), sha256_hex(data)
-        name = f"kf-{number:08d}-{sha[:12]}.st"
-        frame = Keyframe(
-            version=number,
-            name=name,
-            size=len(data),
-            sha256=sha,
-            state=record.state,
-            run=card.run,
-            run_id=card.run_id,
-            workload=card.workload,
-            schema=card.schema,
-            fleet_steps=record.fleet_steps,
-            ts=record.ts,
-            assists=record.assists,
-            parts=parts,
-            accepts=accepts,
-            terms=terms,
-            release=release,
-            reverted=record.reverted,
-        )
-        self.durable.create(self.paths.wan / name, data, "keyframe", mode=0o444)
-        offered = self.keyframe()
-        if offered and offered.run_id == card.run_id and offered.version > number:
-            return  # whoever was faster meanwhile has served a newer one
-        self.durable.replace(self.paths.wan / "HEAD.json", frame.to_bytes(), "wan-head")
-        for old in sorted(self.paths.wan.glob("kf-*.st"))[:-KEEP_KEYFRAMES]:
-            old.unlink(missing_ok=True)
 
 
 def _refuse_other_assists(card: RunCard, assists: tuple[str, ...], paths: SharedPaths) -> None:

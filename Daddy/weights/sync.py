@@ -29,8 +29,8 @@ from Daddy.core.remembered import remembered, settings_path
 from Daddy.weights import transfer
 from Daddy.weights.carrier import Carrier
 from Daddy.weights.effect import effect_of, efforts, told
-from Daddy.weights.manifest import Keyframe
 from Daddy.weights.meter import folder_bytes
+from Daddy.weights.notices import Keyframe
 from Daddy.weights.opening import open_login
 from Daddy.weights.receipts import read_receipts
 from Daddy.weights.remote import HostKeyChangedError

@@ -22,8 +22,9 @@ from Daddy.core.names import PEER
 from Daddy.weights.carrier import Carrier
 from Daddy.weights.fetching import bring
 from Daddy.weights.local import PREVIOUS, read_frame, read_version
-from Daddy.weights.manifest import Contribution, Keyframe, parse
+from Daddy.weights.manifest import Contribution, parse
 from Daddy.weights.meter import shown
+from Daddy.weights.notices import Keyframe
 from Daddy.weights.parcels import CLAIMS, MOST_SENT, make_room, parcels_in
 from Daddy.weights.route import Route, cheapest, plain
 from Daddy.weights.strict import LIMIT

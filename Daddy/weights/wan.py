@@ -15,7 +15,8 @@ from pathlib import Path
 
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex
-from Daddy.weights.manifest import INT8, Part, Terms
+from Daddy.weights.manifest import INT8, Terms
+from Daddy.weights.notices import Keyframe, Part
 from Daddy.weights.store import Store
 from Daddy.weights.wire import pack, pack_step
 
@@ -25,6 +26,8 @@ whole costs hardly more."""
 
 SPARE = 4
 """Versions whose frames stay although no head lists them any more: somebody may be fetching one."""
+
+KEEP_KEYFRAMES = 8
 
 _PLAIN = re.compile(r"kf-(\d{8})-([0-9a-f]{12})\.st")
 
@@ -38,10 +41,53 @@ def serve(store: Store, number: int, data: bytes, terms: Terms = (), release: st
     """
     whole = _put(store, pack(data), number, sha256_hex(data))
     parts = (*_steps(store, number, data), whole)
-    store.write_keyframe(number, data, parts, (INT8,), terms, release)
+    write_keyframe(store, number, data, parts, (INT8,), terms, release)
     for kind, each in (("kf", 1), ("d", REACH)):
         for old in sorted(store.paths.wan.glob(f"{kind}-*.wire"))[: -each * (1 + SPARE)]:
             old.unlink(missing_ok=True)
+
+
+def write_keyframe(
+    store: Store,
+    number: int,
+    data: bytes,
+    parts: tuple[Part, ...] = (),
+    accepts: tuple[str, ...] = (),
+    terms: Terms = (),
+    release: str = "",
+) -> None:
+    """Offer version ``number`` to laptops as ``data``: the file first, its head last.
+
+    What the head says of ``parts`` has been written.
+    """
+    record, card, sha = store.version(number), store.card(), sha256_hex(data)
+    name = f"kf-{number:08d}-{sha[:12]}.st"
+    frame = Keyframe(
+        version=number,
+        name=name,
+        size=len(data),
+        sha256=sha,
+        state=record.state,
+        run=card.run,
+        run_id=card.run_id,
+        workload=card.workload,
+        schema=card.schema,
+        fleet_steps=record.fleet_steps,
+        ts=record.ts,
+        assists=record.assists,
+        parts=parts,
+        accepts=accepts,
+        terms=terms,
+        release=release,
+        reverted=record.reverted,
+    )
+    store.durable.create(store.paths.wan / name, data, "keyframe", mode=0o444)
+    offered = store.keyframe()
+    if offered and offered.run_id == card.run_id and offered.version > number:
+        return  # whoever was faster meanwhile has served a newer one
+    store.durable.replace(store.paths.wan / "HEAD.json", frame.to_bytes(), "wan-head")
+    for old in sorted(store.paths.wan.glob("kf-*.st"))[:-KEEP_KEYFRAMES]:
+        old.unlink(missing_ok=True)
 
 
 def _steps(store: Store, number: int, data: bytes) -> list[Part]:

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from Daddy.core.errors import WeightsError
 from Daddy.core.friends import view
-from Daddy.core.paths import RunPaths, SharedPaths
+from Daddy.core.paths import RunPaths
+from Daddy.core.shared_paths import SharedPaths
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from Daddy.core.lease import holder_alive, read_lease
-from Daddy.core.paths import RunPaths, SharedPaths
+from Daddy.core.paths import RunPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import beats
 from Daddy.weights.store import Store
 from Daddy.weights.weighting import SILENCE_S

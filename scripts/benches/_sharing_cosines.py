@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.polyak import StateDict, add, difference, norm
 from Daddy.weights.quantise import decode_delta
 from Daddy.weights.store import Store

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from Daddy.core.names import new_incarnation
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.learning.ports import WeightExchange
 from Daddy.weights import exchange as exchanging
 from Daddy.weights import hearing, judging, merger, offers, progress

@@ -14,9 +14,9 @@ from pathlib import Path
 import torch
 
 from Daddy.core.names import new_incarnation
-from Daddy.core.paths import SharedPaths
 from Daddy.core.seeds import seed_for
 from Daddy.core.settings import Training
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.learning import loop
 from Daddy.learning.board import NoBoard
 from Daddy.learning.parts import Pace, Parts

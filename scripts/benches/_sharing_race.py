@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.names import new_incarnation
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.learning.device import limit_threads
 from Daddy.weights.codec import decode, encode
 from Daddy.weights.exchange import SharedExchange

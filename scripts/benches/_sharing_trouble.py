@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from Daddy.core.lease import Lease
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.learning import loop
 from Daddy.learning.ports import WeightExchange
 from Daddy.weights.exchange import SharedExchange

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.config import load
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.learning.device import limit_threads
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.history import read_history

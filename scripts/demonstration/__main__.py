@@ -21,7 +21,8 @@ from Daddy.core.config import load, run_paths
 from Daddy.core.duration import format_duration
 from Daddy.core.errors import run_entry
 from Daddy.core.files import write_json
-from Daddy.core.paths import RunPaths, SharedPaths
+from Daddy.core.paths import RunPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.dashboard import RunView, render
 from Daddy.learning.prepare import prepare
 from scripts.demonstration.picture import draw

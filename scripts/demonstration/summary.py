@@ -12,7 +12,8 @@ from typing import Any
 from Daddy.core.events import read_events
 from Daddy.core.files import read_bounded, read_json, sha256_hex
 from Daddy.core.fleet import Episode, Fleet, fold
-from Daddy.core.paths import RunPaths, SharedPaths
+from Daddy.core.paths import RunPaths
+from Daddy.core.shared_paths import SharedPaths
 
 _RECORD_LIMIT = 1 << 20
 

@@ -17,7 +17,7 @@ import torch
 
 from Daddy.core.errors import DaddyError
 from Daddy.core.friends import Friend, write_friends
-from Daddy.core.paths import SharedPaths, joined
+from Daddy.core.shared_paths import SharedPaths, joined
 from Daddy.weights.evaluations import Evaluation, fixed_starts, write_evaluation
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.joining import JoinedExchange

@@ -15,7 +15,8 @@ import torch
 
 from Daddy.core.files import sha256_hex, to_json
 from Daddy.weights.codec import encode
-from Daddy.weights.manifest import Contribution, Keyframe
+from Daddy.weights.manifest import Contribution
+from Daddy.weights.notices import Keyframe
 from Daddy.weights.offers import box_name
 from Daddy.weights.polyak import StateDict
 

@@ -23,7 +23,8 @@ from Daddy.core import machine, process
 from Daddy.core.config import CHECKOUT, load, run_paths
 from Daddy.core.errors import SchedulerError
 from Daddy.core.events import read_events
-from Daddy.core.paths import RunPaths, SharedPaths
+from Daddy.core.paths import RunPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.codec import decode
 from Daddy.weights.history import read_history
 from Daddy.weights.local import newest_verified

@@ -28,7 +28,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.config import CHECKOUT
 from Daddy.core.errors import SchedulerError
 from Daddy.core.names import new_incarnation
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.local import read_frame
 from Daddy.weights.settings import ExchangeSettings

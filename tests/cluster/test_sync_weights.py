@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.files import sha256_hex
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.laptop import LaptopExchange
 from Daddy.weights.local import newest_verified
 from Daddy.weights.remote import connect

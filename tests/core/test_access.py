@@ -9,7 +9,7 @@ import pytest
 
 from Daddy.core.access import check_reach, for_one, make_readable, opening
 from Daddy.core.errors import WeightsError
-from Daddy.core.paths import joined
+from Daddy.core.shared_paths import joined
 
 
 @pytest.fixture

@@ -452,7 +452,7 @@ def test_progress_is_published_at_the_interval_and_at_the_end(tmp_path):
 
 
 class Slow(Partner):
-    """A disk on which every publication takes a while."""
+    """A disk on which every contribution takes a while."""
 
     def __init__(self, clock, seconds):
         super().__init__()

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from Daddy.core.errors import UsageError
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.learning.cartpole import SCALE, CartPole
 from Daddy.weights.codec import decode, encode
 from Daddy.weights.history import read_history

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.history import read_history
 from Daddy.weights.polyak import StateDict
 from scripts.benches import _sharing_arms as arms

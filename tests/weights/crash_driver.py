@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.history import read_history
 from Daddy.weights.store import Store
 from tests.weights.helpers import Peer, ToldClock, begin, make_state, nudged

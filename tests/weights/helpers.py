@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from Daddy.core.names import new_incarnation
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.durable import Hook, no_hook
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.polyak import StateDict

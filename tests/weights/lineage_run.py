@@ -14,7 +14,8 @@ from pathlib import Path
 
 from Daddy.core.events import EventWriter
 from Daddy.core.lease import Lease
-from Daddy.core.paths import RunPaths, SharedPaths
+from Daddy.core.paths import RunPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.codec import encode
 from Daddy.weights.laptop import LaptopExchange
 from Daddy.weights.manifest import Contribution, parse

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from Daddy.core.errors import ExitCode, WeightsError
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.pulled import PulledVersions
 from Daddy.weights.store import Store
 from tests.weights.helpers import ToldClock, begin, make_state

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from Daddy.core.errors import ExitCode, WeightsError, run_entry
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import model
 from Daddy.weights.average import average_of, mean
 from Daddy.weights.codec import decode, encode

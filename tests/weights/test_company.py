@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.agreement import cosine, table, to_the_rest
 from Daddy.weights.conduct import TERM
 from Daddy.weights.history import read_history

@@ -9,7 +9,7 @@ import pytest
 
 from Daddy.core import files
 from Daddy.core.errors import WeightsError
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.history import read_history
 from Daddy.weights.store import Store
 from tests.weights.helpers import ToldClock, begin, close

@@ -10,7 +10,7 @@ from rich.console import Console
 from Daddy.core.files import write_atomic
 from Daddy.weights import parcels
 from Daddy.weights.effect import Effort, add_visit, effect_of, efforts, told
-from Daddy.weights.manifest import ParcelReceipt, Receipt
+from Daddy.weights.notices import ParcelReceipt, Receipt
 from Daddy.weights.pulled_report import report_laptop
 from Daddy.weights.screen import draw
 

@@ -11,7 +11,7 @@ from hypothesis import settings as given_settings
 from hypothesis import strategies as st
 
 from Daddy.core.names import new_incarnation
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import offers
 from Daddy.weights.codec import decode, encode
 from Daddy.weights.elastic import Elastic, drawn

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.errors import FileError, WeightsError
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import offers
 from Daddy.weights.evaluations import (
     BOX_EVALUATIONS,

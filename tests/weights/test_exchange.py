@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from Daddy.core.errors import WeightsError
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.history import read_history
 from Daddy.weights.store import Store
 from tests.weights.helpers import ToldClock, begin, close, make_state, nudged, shifted

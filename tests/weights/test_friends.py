@@ -19,7 +19,7 @@ from Daddy.core.friends import (
 )
 from Daddy.core.names import new_incarnation
 from Daddy.core.outboxes import MOST_NAMES, Outbox
-from Daddy.core.paths import JoinedPaths, SharedPaths
+from Daddy.core.shared_paths import JoinedPaths, SharedPaths
 from Daddy.weights import friends
 from Daddy.weights.history import read_history
 from Daddy.weights.joining import join

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.codec import decode
 from Daddy.weights.history import read_history
 from Daddy.weights.local import newest_verified

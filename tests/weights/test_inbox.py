@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.codec import schema_of
 from Daddy.weights.history import read_history
 from Daddy.weights.laptop import LaptopExchange

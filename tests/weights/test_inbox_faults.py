@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from Daddy.core.files import sha256_hex
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.codec import encode
 from Daddy.weights.history import read_history
 from Daddy.weights.manifest import PLAIN

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from Daddy.core.errors import ExitCode, run_entry
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import log, status
 from Daddy.weights.lineage import Part, Refused, Step, fold, kind_of
 from Daddy.weights.panels import LAPTOPS

@@ -13,7 +13,8 @@ import pytest
 
 from Daddy.core.errors import WeightsError
 from Daddy.core.files import sha256_hex
-from Daddy.core.paths import MirrorPaths, RunPaths, SharedPaths
+from Daddy.core.paths import MirrorPaths, RunPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.best_states import choose, hash_in
 from Daddy.weights.holes import find_holes
 from Daddy.weights.mirror import Keeper

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 from Daddy.core.config import load
 from Daddy.core.errors import ExitCode, WeightsError, run_entry
 from Daddy.core.files import sha256_hex
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import log, model
 from Daddy.weights.card import KEY, Card, to_markdown
 from Daddy.weights.codec import decode, encode

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from Daddy.core.files import sha256_hex
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.codec import schema_of
-from Daddy.weights.manifest import Contribution, Keyframe, parse
+from Daddy.weights.manifest import Contribution, parse
+from Daddy.weights.notices import Keyframe
 from Daddy.weights.offers import box_name
 from Daddy.weights.owed import read_owed
 from Daddy.weights.polyak import difference

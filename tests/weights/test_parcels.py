@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.files import sha256_hex
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import parcels
 from Daddy.weights.offers import pending
 from Daddy.weights.receipts import read_receipts

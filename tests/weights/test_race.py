@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import merger as merging
 from Daddy.weights.history import read_history
 from Daddy.weights.manifest import Version

@@ -15,7 +15,8 @@ import pytest
 from Daddy.core.errors import WeightsError
 from Daddy.core.lease import Lease
 from Daddy.core.machine import host_name, myself
-from Daddy.core.paths import RunPaths, SharedPaths
+from Daddy.core.paths import RunPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import restore
 from Daddy.weights.codec import decode
 from Daddy.weights.history import numbers, read_records

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.paths import RunPaths, SharedPaths
+from Daddy.core.paths import RunPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.history import numbers
 from Daddy.weights.store import Store
 

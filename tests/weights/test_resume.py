@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.history import read_history
 from tests.weights.helpers import ToldClock, begin, close, shifted
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.replay import replay
 from Daddy.weights.retention import ORPHAN_S, SWEEP_S, Sweeper, blobs_of
 from Daddy.weights.store import Store

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.codec import decode, encode
 from Daddy.weights.evaluations import Evaluation, box_file, fixed_starts
 from Daddy.weights.examining import Examiner

@@ -12,7 +12,8 @@ import pytest
 from rich.console import Console
 
 from Daddy.core.errors import ExitCode, run_entry
-from Daddy.core.paths import RunPaths, SharedPaths
+from Daddy.core.paths import RunPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import report as report_module
 from Daddy.weights import status
 from Daddy.weights.report import report_run

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.errors import WeightsError
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.local import read_frame
 from Daddy.weights.pulled import PulledVersions
 from Daddy.weights.store import Store

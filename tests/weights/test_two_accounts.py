@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.errors import ExitCode
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.history import read_history
 from Daddy.weights.replay import replay
 from Daddy.weights.store import Store

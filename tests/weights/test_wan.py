@@ -11,10 +11,11 @@ import torch
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import NetworkError, WeightsError
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.codec import decode, encode
 from Daddy.weights.local import newest_verified
-from Daddy.weights.manifest import Keyframe, Part, parse
+from Daddy.weights.manifest import parse
+from Daddy.weights.notices import Keyframe, Part
 from Daddy.weights.route import cheapest
 from Daddy.weights.store import KEEP_KEYFRAMES, Store
 from Daddy.weights.transfer import BEGUN, pull

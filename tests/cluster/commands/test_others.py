@@ -17,8 +17,9 @@ from Daddy.cluster.orchestrator.commands.screen import draw
 from Daddy.cluster.orchestrator.commands.verdict import SILENT_S
 from Daddy.core.clock import SystemClock
 from Daddy.core.friends import Friend, write_friends
-from Daddy.core.paths import RunPaths, SharedPaths, joined
+from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
+from Daddy.core.shared_paths import SharedPaths, joined
 from tests.cluster.commands.test_screen import jobs, looking_at
 from tests.cluster.commands.test_screen import run as slots  # noqa: F401 - a fixture
 from tests.weights.helpers import ToldClock, begin

@@ -28,8 +28,9 @@ from Daddy.cluster.orchestrator.records import (
 from Daddy.core.clock import SystemClock
 from Daddy.core.files import write_json
 from Daddy.core.lease import Lease
-from Daddy.core.paths import RunPaths, SharedPaths
+from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
+from Daddy.core.shared_paths import SharedPaths
 
 CLOCK = SystemClock()
 POLICY = Policy(max_running=2, spares=2)

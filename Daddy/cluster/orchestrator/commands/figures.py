@@ -14,7 +14,8 @@ from typing import Any
 from Daddy.cluster.orchestrator.records import Attempt, Ledger
 from Daddy.core.errors import FileError
 from Daddy.core.files import read_json
-from Daddy.core.paths import RunPaths, SharedPaths
+from Daddy.core.paths import RunPaths
+from Daddy.core.shared_paths import SharedPaths
 
 WINDOW_S = 86_400.0
 _HOUR_S = 3600.0

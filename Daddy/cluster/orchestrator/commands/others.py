@@ -15,7 +15,7 @@ from Daddy.cluster.orchestrator.commands.verdict import SILENT_S
 from Daddy.core.errors import FileError
 from Daddy.core.files import JSON_LIMIT, parse_json
 from Daddy.core.outboxes import Outbox, outboxes
-from Daddy.core.paths import SharedPaths
+from Daddy.core.shared_paths import SharedPaths
 
 MOST_JOBS = 32
 """Lines that a screen has room for, those first that beat last."""

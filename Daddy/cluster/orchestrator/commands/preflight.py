@@ -47,10 +47,11 @@ from Daddy.core.errors import DaddyError, SchedulerError
 from Daddy.core.friends import my_place
 from Daddy.core.machine import boot_time
 from Daddy.core.outboxes import outboxes
-from Daddy.core.paths import JoinedPaths, RunPaths, SharedPaths
+from Daddy.core.paths import RunPaths
 from Daddy.core.process import run as run_program
 from Daddy.core.release import Release
 from Daddy.core.settings import Config
+from Daddy.core.shared_paths import JoinedPaths, SharedPaths
 
 _SINFO_TIMEOUT_S = 15.0
 _QUOTA_TIMEOUT_S = 5.0
