@@ -96,8 +96,9 @@ def adopt_newer(session: Session, *, learns: bool = True) -> None:
     if not session.is_due("adopt", _ADOPT_SECONDS):
         return
     with session.sharing():
-        follower = session.follower() if learns else None
-        adoption = session.parts.exchange.adopt(session.weights(), follower or _all_the_way)
+        own = session.weights()
+        follower = session.follower(own) if learns else None
+        adoption = session.parts.exchange.adopt(own, follower or _all_the_way)
         session.mark("adopt")
         if adoption is not None:
             take_over(session, adoption, follower)

@@ -88,14 +88,12 @@ class Session:
             self.rollout.filled = 0
         self.parts.policy.load_state_dict(weights)
 
-    def follower(self) -> Follower | None:
-        """What says how far to follow the shared weights; None until something was played."""
+    def follower(self, own: StateDict) -> Follower | None:
+        """What says how far from `own` to follow the shared weights; None until it has played."""
         if not self.rollout.played:
             return None
         device = self.parts.device
-        return Follower(
-            self.parts.policy, self.weights(), lambda: self.rollout.last_sequence(device)
-        )
+        return Follower(self.parts.policy, own, lambda: self.rollout.last_sequence(device))
 
     @torch.inference_mode()
     def replay_memory(self) -> None:

@@ -409,7 +409,9 @@ def test_an_adopted_version_is_what_is_played_next(tmp_path):
     old_state = session.collector.state.clone()
     adopt_newer(session)
     assert session.version == 8
-    assert all(torch.equal(value, new[name]) for name, value in session.weights().items())
+    played = {name: one for name, one in session.weights().items() if "critic" not in name}
+    assert len(played) == len(new) - 2  # the critic may be fitted to the returns it knows
+    assert all(torch.equal(one, new[name]) for name, one in played.items())
     assert not torch.equal(session.collector.state, old_state)
 
 
