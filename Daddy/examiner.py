@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.config import load_effective, shared_paths
-from Daddy.core.errors import DaddyError, run_entry
+from Daddy.core.errors import run_entry
 from Daddy.core.machine import die_with_parent, lower_priority, usable_cores
 from Daddy.core.settings import Config
 from Daddy.weights.store import Store
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             if examiner is None and _has_work(config):
                 examiner = _examiner(config, args.peer, args.incarnation)
             done = examiner.examine() if examiner is not None else None
-        except (DaddyError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - an emulator's or torch's: the next pair may go
             done = None
             print(f"not examined: {error}", file=sys.stderr, flush=True)
         spent = time.process_time() - busy

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _ADOPT_SECONDS = 1.0
 """Shortest time between two looks for a newer version: a look costs a listing and a beat on NFS."""
+_LONGEST_PAUSE = 30.0
+"""Longest time between them, however dear they are: a beat is part of it."""
 
 _LOST = "the place was given to another process"
 _BARREN_UPDATES = 20
@@ -93,16 +95,18 @@ def adopt_newer(session: Session, *, learns: bool = True) -> None:
 
     Who learns goes only as far as its policy stays alike; who only plays goes all the way.
     """
-    if not session.is_due("adopt", _ADOPT_SECONDS):
+    pause = min(session.looked / (session.parts.pace.sync_share / 2), _LONGEST_PAUSE)
+    if not session.is_due("adopt", max(_ADOPT_SECONDS, pause)):
         return
-    with session.sharing():
+    session.mark("adopt")
+    with session.timed("share_seconds"):
         own = session.weights()
         follower = session.follower(own) if learns else None
         adoption = session.parts.exchange.adopt(own, follower or _all_the_way)
-        session.mark("adopt")
         if adoption is not None:
             take_over(session, adoption, follower)
             session.replay_memory()
+    session.looked = session.since("adopt")
 
 
 def _all_the_way(weights: StateDict) -> StateDict:
@@ -172,11 +176,10 @@ def publish(session: Session) -> None:
     """Offer the progress since the adopted base."""
     steps, optimizer_steps = session.counters.env_steps, session.learner.optimizer.steps
     session.mark("publish")
-    session.spent_sharing = 0.0
-    with session.sharing():
+    with session.timed("share_seconds"):
         said = session.parts.exchange.publish(session.weights(), steps, optimizer_steps)
         session.fleet_steps = session.parts.exchange.fleet_steps()
-    session.due["publish_steps"] = steps
+    session.due["publish_steps"], session.offered = steps, session.since("publish")
     write_state(session, "published", said=said)
 
 
@@ -184,7 +187,7 @@ def publish_if_due(session: Session) -> None:
     """Publish every `sync_interval` steps, or as often as its cost allows."""
     pace = session.parts.pace
     since = session.counters.env_steps - session.due["publish_steps"]
-    paid = affordable(session.since("publish"), session.spent_sharing, pace.sync_share)
+    paid = affordable(session.since("publish"), session.offered, pace.sync_share / 2)
     if since >= pace.sync_interval and paid and session.parts.place.held():
         publish(session)
 

@@ -47,7 +47,8 @@ class Session:
 
     `due` holds when recurring steps last ran, `barren` how many updates in a row learnt nothing,
     `fresh` the milestones that no curve shows yet, `given_up` the assists known not to work,
-    `spent_sharing` the seconds that shared weights have cost since the last contribution began.
+    `looked` and `offered` the seconds that the last look at the shared weights and the last
+    contribution took.
     """
 
     parts: Parts
@@ -60,7 +61,8 @@ class Session:
     fleet_steps: int = 0
     due: dict[str, float] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
-    spent_sharing: float = 0.0
+    looked: float = 0.0
+    offered: float = 0.0
     updated: bool = False
     barren: int = 0
     walks: Walks = field(init=False)
@@ -120,14 +122,6 @@ class Session:
         yield
         spent = self.parts.clock.monotonic() - started
         self.metrics[metric] = self.metrics.get(metric, 0.0) + spent
-
-    @contextmanager
-    def sharing(self) -> Iterator[None]:
-        """Count the time spent inside as spent on shared weights."""
-        before = self.metrics.get("share_seconds", 0.0)
-        with self.timed("share_seconds"):
-            yield
-        self.spent_sharing += self.metrics["share_seconds"] - before
 
 
 def new_session(parts: Parts) -> Session:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from Daddy.core.errors import WeightsError
 from Daddy.weights.codec import decode
 from Daddy.weights.polyak import StateDict, difference, move
+from Daddy.weights.probation import is_reverted
 from Daddy.weights.store import Store
 
 
@@ -31,6 +32,8 @@ def average_of(store: Store, number: int, most: int) -> tuple[StateDict, int]:
     record = store.version(number)
     states = [decode(store.get_blob(record.state), record.schema)]
     for older in reversed(store.records(number - most + 1, number - 1)):
+        if is_reverted(older.version, record.reverted):
+            continue
         with contextlib.suppress(WeightsError):
             states.append(decode(store.get_blob(older.state), record.schema))
     return mean(states), len(states)

@@ -7,7 +7,9 @@ add up and nothing is lost when a job ends.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 
+from Daddy.core.errors import WeightsError
 from Daddy.core.seeds import seed_for
 from Daddy.weights.codec import decode
 from Daddy.weights.evaluations import (
@@ -54,6 +56,8 @@ class Examiner:
         good = self._store.version(head.probation.good)
         self._load(trial, good)
         ours, theirs = self._play(*self._states, start)
+        if not (isfinite(ours) and isfinite(theirs)):
+            raise WeightsError(f"a return from start {start} is not finite", "look at the rewards")
         self._written += 1
         done = Evaluation(
             run_id=head.run_id,

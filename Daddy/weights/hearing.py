@@ -53,7 +53,8 @@ class Court:
             for one in self.judge.open_all(head, [one for one in found if one.laptop])
         ]
         judged = _without_awaited([*jobs, *laptops])
-        return Hearing(tuple(judged), self._conduct(judged, company.contrary))
+        contrary = company.contrary if self.judge.same_way else ()
+        return Hearing(tuple(judged), self._conduct(judged, contrary))
 
     def _of_usual_size(self, jobs: Sequence[Judged]) -> list[Judged]:
         """Values of jobs' contributions judged, and how many of their steps are believed."""
@@ -89,7 +90,9 @@ class Court:
                 judged.append(one)
                 continue
             sight = next(left)
-            verdict = judge_sight(sight, company, expected=self._expects(one))
+            verdict = None
+            if self.judge.same_way:
+                verdict = judge_sight(sight, company, expected=self._expects(one))
             seen = replace(one, cosine=sight.to_others)
             judged.append(seen if verdict is None else replace(seen.but(verdict), put_off=True))
         return judged
@@ -134,5 +137,5 @@ def _without_awaited(judged: Sequence[Judged]) -> list[Judged]:
 
 
 def _is_strike(one: Judged) -> bool:
-    """Whether the numbers themselves were refused."""
-    return one.put_off or one.verdict.fault is Fault.VALUES
+    """Whether the numbers themselves were refused; to have learnt nothing is no offence."""
+    return one.put_off or (one.verdict.fault is Fault.VALUES and one.norm != 0.0)

@@ -11,7 +11,7 @@ import contextlib
 from dataclasses import dataclass, replace
 
 from Daddy.core.errors import DaddyError
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.shared_paths import JoinedPaths, SharedPaths
 from Daddy.weights.history import numbers, read_records
 from Daddy.weights.store import Store
 
@@ -54,11 +54,12 @@ def find_holes(shared: SharedPaths, keep: int) -> Holes:
     there = numbers(shared)
     if not there:
         return Holes(gone=not shared.run.exists())
+    owners = shared.theirs if isinstance(shared, JoinedPaths) else shared
     kept = there[-keep:]
     store, without = Store(shared), []
     for number in kept:
         with contextlib.suppress(DaddyError):  # a damaged record is the report's business
-            if not shared.blob(store.version(number).state).exists():
+            if not owners.blob(store.version(number).state).exists():
                 without.append(number)
     return Holes(
         states=tuple(without),

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from Daddy.core.access import check_reach, make_readable, opening
 from Daddy.core.clock import Clock
-from Daddy.core.errors import FileError, WeightsError
+from Daddy.core.errors import DaddyError, FileError, WeightsError
 from Daddy.core.friends import Friend, my_place, remember_joined
 from Daddy.core.shared_paths import JoinedPaths
 from Daddy.weights.beats import own_incarnations
@@ -113,7 +113,7 @@ class JoinedExchange(SharedExchange):
 
     def _heal(self, record: Version, state: StateDict) -> None:  # noqa: ARG002
         """Clear away what has been judged, of all our account's processes."""
-        with contextlib.suppress(OSError):  # another of our jobs does the same
+        with contextlib.suppress(OSError, DaddyError):  # another of our jobs does the same
             for folder in own_incarnations(self._store):
                 author = f"{folder.parent.name}/{folder.name}"
                 judged = record.consumed.get(author, (0, 0))[0]

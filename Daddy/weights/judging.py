@@ -88,6 +88,7 @@ class Judged:
             optimizer_steps=offer.optimizer_steps,
             form=offer.form,
             cosine=round(self.cosine, 6),
+            laptop=self.found.laptop,
         )
 
     def as_refusal(self) -> Refusal:
@@ -109,6 +110,11 @@ class Judge:
         self._store = store
         self._settings = settings
         self._watch = watch
+
+    @property
+    def same_way(self) -> bool:
+        """Whether honest jobs go the same way: under "elastic" they pull from all sides."""
+        return self._settings.rule != "elastic"
 
     def open_all(self, head: Version, found: Sequence[Found]) -> list[Judged]:
         """Record and file of each judged, up to the first of an author that is waited for."""

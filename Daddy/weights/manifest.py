@@ -80,7 +80,10 @@ class Contribution(Written):
 
 @dataclass(frozen=True, slots=True)
 class Input(Written):
-    """A contribution as it went into a version; ``cosine`` to the other jobs', 0 if unknown."""
+    """A contribution as it went into a version; ``cosine`` to the other jobs', 0 if unknown.
+
+    ``laptop``: it counted as a laptop's, as a friend's job does who is trusted like one.
+    """
 
     peer: str
     incarnation: str
@@ -96,6 +99,7 @@ class Input(Written):
     optimizer_steps: int
     form: str = PLAIN
     cosine: float = 0.0
+    laptop: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from Daddy.weights.judging import Judge, Judged
 from Daddy.weights.manifest import Conduct, Input, Version
 from Daddy.weights.offers import Found
 from Daddy.weights.polyak import StateDict, is_finite, move
-from Daddy.weights.probation import Probation, Step
+from Daddy.weights.probation import Step
 from Daddy.weights.replay import candidates, factors, pull, repair
 from Daddy.weights.reverting import look, revert_receipts, taken_back
 from Daddy.weights.settings import ExchangeSettings
@@ -136,7 +136,7 @@ class Merger:
             return None  # refusals of laptops and friends alone wait for the next version
         base, state, shares = self._moved(head, admitted, conduct)
         record = self._record(head, base, encode(state), shares, admitted, refused)
-        probation = Probation(good=head.version) if step.bad else step.probation
+        probation = head.probation if step.bad else step.probation  # bad: tried again next time
         record = replace(record, conduct=conduct, probation=probation)
         return self._committed(record, state, [one.found for one in judged])
 

@@ -11,7 +11,7 @@ Kill points: C1 to C5 of each file, then M1 before the card, M2 after it, M3 aft
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from Daddy.weights.best_states import choose, hash_in
 from Daddy.weights.durable import Durable, Hook, no_hook
 from Daddy.weights.history import numbers
 from Daddy.weights.manifest import RunCard, Version, Written, parse
+from Daddy.weights.probation import is_reverted
 from Daddy.weights.store import Store
 from Daddy.weights.strict import LIMIT
 
@@ -134,9 +135,13 @@ def _refuse_small(newest: Version, room: int) -> None:
 def _newest_whole(store: Store, keep: int) -> Version:
     """The newest version whose state verifies; WeightsError where none does."""
     error: WeightsError | None = None
+    reverted: Sequence[tuple[int, int]] = ()
     for number in reversed(numbers(store.paths)[-keep:]):
         try:
             record = store.version(number)
+            reverted = reverted or record.reverted
+            if is_reverted(number, reverted):
+                continue
             store.get_blob(record.state)
             return record
         except WeightsError as found:

@@ -23,7 +23,7 @@ from Daddy.core.files import read_bounded
 from Daddy.core.names import FRIENDS_JOB, PEER
 from Daddy.core.outboxes import Outbox
 from Daddy.weights.beats import folders, own_incarnations
-from Daddy.weights.manifest import Contribution, Version, parse
+from Daddy.weights.manifest import Contribution, Input, Version, parse
 from Daddy.weights.notices import Receipt
 from Daddy.weights.store import BLOB_LIMIT, Store
 from Daddy.weights.strict import INCARNATION, LIMIT
@@ -61,6 +61,11 @@ class Found:
 def is_job(peer: str) -> bool:
     """Whether a name is of a job, ours or a friend's: those are told by commit records alone."""
     return bool(SLOT.fullmatch(peer) or FRIENDS_JOB.fullmatch(peer))
+
+
+def counts_as_job(one: Input) -> bool:
+    """Whether a contribution came from a job and counted as one."""
+    return is_job(one.peer) and not one.laptop
 
 
 def box_name(offer: Contribution) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from Daddy.weights.manifest import Version
+from Daddy.weights.manifest import Conduct, Version
 from Daddy.weights.probation import Probation
 
 LEAP = 10_000
@@ -104,8 +104,18 @@ def next_version(
         merger=f"restore of v{best.version}",
         ts=ts,
         restored=True,
+        conduct=_shifted(known, number),
         probation=Probation(good=number),
         reverted=known.reverted if known else (),
+    )
+
+
+def _shifted(known: Version | None, number: int) -> tuple[Conduct, ...]:
+    """Jobs in trouble stay so for as many versions as before the leap."""
+    if known is None:
+        return ()
+    return tuple(
+        replace(one, until=number + max(0, one.until - known.version)) for one in known.conduct
     )
 
 

@@ -132,11 +132,12 @@ def _hashed(records: Known) -> dict[int, tuple[Version, str]]:
 
 def _facts(target: Source, sources: Sequence[Source], ours: Known) -> Facts:
     everywhere = (target, *sources)
+    reverted = tuple(range_ for one in everywhere for range_ in one.reverted())
     return Facts(
         newest=max(ours, default=None),
         highest=max(one.highest() for one in everywhere),
         head=target.shared.head.exists(),
-        candidates=tuple(found for one in everywhere for found in one.candidates()),
+        candidates=tuple(found for one in everywhere for found in one.candidates(reverted)),
     )
 
 

@@ -154,7 +154,7 @@ def _entered(store: Store, head: Version) -> Iterator[tuple[int, Input]]:
 def suspected(entered: Sequence[tuple[int, Input]], bad: int) -> list[Input]:
     """Laptops' contributions up to the bad version, for whom nobody vouches; else all up to it."""
     inside = [one for number, one in entered if number <= bad]
-    return [one for one in inside if not offers.is_job(one.peer)] or inside
+    return [one for one in inside if not offers.counts_as_job(one)] or inside
 
 
 def _named(one: Input) -> str:

@@ -33,7 +33,7 @@ Offered = tuple[str, StateDict]
 
 def inputs_of_jobs(versions: Iterable[Version]) -> list[Input]:
     """What jobs contributed to these versions, in order."""
-    return [one for v in versions for one in v.inputs if offers.is_job(one.peer)]
+    return [one for v in versions for one in v.inputs if offers.counts_as_job(one)]
 
 
 def look(

@@ -21,9 +21,16 @@ from Daddy.weights.local import PREVIOUS, newest_verified, read_frame
 from Daddy.weights.manifest import RunCard, Version, parse
 from Daddy.weights.mirroring import read_mirror
 from Daddy.weights.notices import Keyframe
+from Daddy.weights.probation import is_reverted
 from Daddy.weights.restore_plan import Candidate
 from Daddy.weights.store import Store
 from Daddy.weights.strict import LIMIT
+
+Ranges = tuple[tuple[int, int], ...]
+"""First and last of versions that were taken back."""
+
+HIGHEST = 99_000_000
+"""Numbers beyond it no honest file names: their names have eight digits."""
 
 DEPTH = 64
 """So many records back a state that verifies is looked for."""
@@ -58,16 +65,30 @@ class Source:
                     found[number] = (record, data)
         return found
 
-    def candidates(self) -> Iterator[Candidate]:
-        """The newest version whose state is here as it was merged, and the newest rounded one."""
-        store, where = Store(self.shared), str(self.root)
+    def reverted(self) -> Ranges:
+        """What the newest record that reads here, or a laptop's head, says was taken back."""
+        store, told = Store(self.shared), self.rounded()
+        found = () if told is None else told[0].reverted
         for number in reversed(numbers(self.shared)[-DEPTH:]):
+            with contextlib.suppress(DaddyError, OSError):
+                return (*store.version(number).reverted, *found)
+        return found
+
+    def candidates(self, reverted: Ranges = ()) -> Iterator[Candidate]:
+        """The newest version whose state is here as it was merged, and the newest rounded one.
+
+        None that lies in ``reverted``: nobody goes on from what was taken back.
+        """
+        store, where = Store(self.shared), str(self.root)
+        known = [n for n in numbers(self.shared)[-DEPTH:] if not is_reverted(n, reverted)]
+        for number in reversed(known):
             with contextlib.suppress(DaddyError, OSError):
                 record = store.version(number)
                 store.get_blob(record.state)
                 yield Candidate(number, exact=True, where=where, fleet_steps=record.fleet_steps)
                 break
-        if rounded := self.rounded():
+        rounded = self.rounded()
+        if rounded and not is_reverted(rounded[0].version, reverted):
             frame = rounded[0]
             yield Candidate(frame.version, False, where, frame.fleet_steps)
 
@@ -81,7 +102,8 @@ class Source:
     def highest(self) -> int:
         """The highest version that anything here names; -1: none."""
         store, wan = Store(self.shared), self.shared.wan
-        named = [*numbers(self.shared), *(pulse.version for pulse in beats.pulses(store))]
+        own = (one.version for one in beats.pulses(store) if one.uid is None)
+        named = [*numbers(self.shared), *own]
         head = store.head()
         named += [] if head is None else [head.version]
         for name in ("HEAD.json", PREVIOUS):
@@ -89,7 +111,8 @@ class Source:
                 frame = read_frame(wan / name)
                 named += [] if frame is None else [frame.version]
         digits = (path.name.split("-")[1] for path in wan.glob("*-*-*"))
-        return max([*named, *(int(one) for one in digits if one.isdecimal())], default=-1)
+        named += [int(one) for one in digits if one.isdecimal()]
+        return max((number for number in named if number <= HIGHEST), default=-1)
 
 
 def _frame(root: Path) -> Keyframe | None:

@@ -199,14 +199,17 @@ class Store:
         return self._record(number)[0]
 
     def records(self, first: int, last: int) -> list[Version]:
-        """Those of the versions ``first`` to ``last`` that have a commit record, in order.
+        """Those of the versions ``first`` to ``last`` whose commit record reads, in order.
 
-        Purges leave holes and a restore leaps (``restoring``): a number that nobody wrote, or that
-        is gone, is passed over. WeightsError for one that is damaged.
+        Purges leave holes, a restore leaps (``restoring``), disks damage: one record less must not
+        stop all that comes after it.
         """
-        known = range(max(0, first), last + 1)
-        there = (n for n in known if n in self._records or self.paths.version(n).exists())
-        return [self.version(number) for number in there]
+        found = []
+        for number in range(max(0, first), last + 1):
+            if number in self._records or self.paths.version(number).exists():
+                with contextlib.suppress(WeightsError):
+                    found.append(self.version(number))
+        return found
 
     def record_hash(self, number: int) -> str:
         """SHA-256 of a version's commit record: what its child names as parent."""

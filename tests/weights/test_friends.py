@@ -24,8 +24,8 @@ from Daddy.weights import friends
 from Daddy.weights.history import read_history
 from Daddy.weights.joining import join
 from Daddy.weights.manifest import Contribution, parse
-from Daddy.weights.merger import FRIENDS_INPUTS_LIMIT, in_turn
-from Daddy.weights.offers import Found
+from Daddy.weights.merger import FRIENDS_INPUTS_LIMIT
+from Daddy.weights.offers import Found, in_turn
 from Daddy.weights.replay import replay
 from Daddy.weights.store import Store
 from tests.weights.helpers import Peer, Told, ToldClock, begin, close, make_state, settings, shifted
@@ -146,7 +146,7 @@ def test_the_friends_own_jobs_clear_away_what_was_judged(tmp_path, owner, clock)
         merge_both(owner, ours, theirs, clock)
     anna = SharedPaths(tmp_path / "anna")
     assert list(anna.peers.glob("*/*/0*.json")) == []
-    assert len(list(anna.blobs.glob("*/*.st"))) <= 8
+    assert len(list(anna.blobs.glob("*/*.st"))) <= 8 + 2  # what a revert may need stays longer
     record = newest(owner)
     assert replay(Store(SharedPaths(owner)), record) == Store(SharedPaths(owner)).get_blob(
         record.state
@@ -322,7 +322,7 @@ def test_a_file_that_changes_after_it_was_judged_is_kept_as_judged(
     theirs = enter(owner, tmp_path / "anna", "slot-0", clock)
     theirs.shift(1.0)
     theirs.publish()
-    real = Judge.judge_all
+    real = Judge.open_all
 
     def judge_and_change(self, head, found):
         judged = real(self, head, found)
@@ -331,7 +331,7 @@ def test_a_file_that_changes_after_it_was_judged_is_kept_as_judged(
                 one.blob.unlink()
         return judged
 
-    monkeypatch.setattr(Judge, "judge_all", judge_and_change)
+    monkeypatch.setattr(Judge, "open_all", judge_and_change)
     record = strip(owner, ours, clock)
     store = Store(SharedPaths(owner))
     assert {one.peer for one in record.inputs} == {"slot-0", "anna.slot-0"}

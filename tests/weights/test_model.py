@@ -126,7 +126,10 @@ def test_an_older_version_can_be_had_while_its_state_is_kept(trained, tmp_path, 
     typed = [str(path), str(trained.run.root), "--version"]
     assert run_entry(model.main, ["export", *typed, str(older)]) == 0
     assert card_of(path).version == older
-    for gone, said in ((0, "versions whose state is still there: v"),
+    store = Store(SharedPaths(trained.shared))
+    there = (store.paths.blob(store.version(n).state).exists() for n in range(newest.version))
+    first_gone = list(there).index(False)
+    for gone, said in ((first_gone, "versions whose state is still there: v"),
                        (newest.version + 1, f"there is no v{newest.version + 1}")):  # fmt: skip
         path.unlink(missing_ok=True)
         path.with_suffix(".md").unlink(missing_ok=True)

@@ -38,18 +38,20 @@ def test_the_newest_versions_and_what_they_were_made_of_stay(tmp_path, clock):
 
 
 def test_the_base_of_a_live_peer_is_never_removed(tmp_path, clock):
-    slow = begin(tmp_path, "slot-1", clock, keep_versions=2)
     fast = begin(tmp_path, "slot-0", clock, keep_versions=2, silence_s=1.0)
+    run(fast, clock, 2)
+    slow = begin(tmp_path, "slot-1", clock, keep_versions=2)
     store = Store(SharedPaths(tmp_path))
-    run(fast, clock, 12)
+    run(fast, clock, 10, start=30)
     assert store.newest() == 12
-    assert store.version(0).state in blobs(tmp_path)
-    assert store.version(3).state not in blobs(tmp_path)
+    assert store.version(2).state in blobs(tmp_path)
+    assert store.version(5).state not in blobs(tmp_path)
     assert slow.adopt() == 12
     for round_ in range(8):  # now nobody needs it: it is a stray, and goes like one
         clock.pass_by(SWEEP_S)
         run(fast, clock, 1, start=50 + round_)
-    assert store.version(0).state not in blobs(tmp_path)
+    assert store.version(2).state not in blobs(tmp_path)
+    assert store.version(0).state in blobs(tmp_path)  # held good: a revert would go back to it
 
 
 def test_judged_records_go_and_pending_ones_stay(tmp_path, clock):
@@ -140,15 +142,16 @@ def test_every_version_that_is_kept_can_be_made_again(tmp_path, clock, rule):
 
 
 def test_under_polyak_a_contribution_whose_base_is_gone_stops_nobody(tmp_path, clock):
-    slow = begin(tmp_path, "slot-1", clock, keep_versions=2, rule="polyak")
     fast = begin(tmp_path, "slot-0", clock, keep_versions=2, rule="polyak", silence_s=1.0)
+    run(fast, clock, 2)
+    slow = begin(tmp_path, "slot-1", clock, keep_versions=2, rule="polyak")
     slow.exchange.leave("so that nobody keeps its base")
-    run(fast, clock, 4)
+    run(fast, clock, 4, start=30)
     store = Store(SharedPaths(tmp_path))
-    assert store.version(0).state not in blobs(tmp_path)
+    assert store.version(2).state not in blobs(tmp_path)
     slow.learn(50)
     slow.publish()
     run(fast, clock, 12, start=60)
-    assert store.newest() >= 16
-    refused = [one for n in range(17) for one in store.version(n).refused]
+    assert store.newest() >= 18
+    refused = [one for n in range(19) for one in store.version(n).refused]
     assert [(one.peer, one.fault) for one in refused] == [("slot-1", "late")]

@@ -101,13 +101,13 @@ def friend_clears_away_too_much(patch):
 
 
 def leave_what_a_friend_offered_where_it_lies(patch):
-    real = Judge.judge_all
+    real = Judge.open_all
 
-    def judge_all(self, head, found):
+    def open_all(self, head, found):
         judged = real(self, head, found)
         return [dataclasses.replace(one, data=b"") for one in judged]
 
-    patch.setattr(Judge, "judge_all", judge_all)
+    patch.setattr(Judge, "open_all", open_all)
 
 
 @pytest.mark.parametrize(

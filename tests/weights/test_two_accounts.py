@@ -117,7 +117,7 @@ class Account:
                 "rollout": 256, "batch_size": 128,
             },
             "collaboration": {"join": self.join, "sync_interval_steps": 256, "sync_seconds": 1.0,
-                              "wait_seconds": 0.0},
+                              "sync_share": 1.0},
         }  # fmt: skip
         (self.home / "config.json").write_text(json.dumps(config))
         for path in (self.home, self.home / "config.json"):

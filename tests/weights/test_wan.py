@@ -17,9 +17,9 @@ from Daddy.weights.local import newest_verified
 from Daddy.weights.manifest import parse
 from Daddy.weights.notices import Keyframe, Part
 from Daddy.weights.route import cheapest
-from Daddy.weights.store import KEEP_KEYFRAMES, Store
+from Daddy.weights.store import Store
 from Daddy.weights.transfer import BEGUN, pull
-from Daddy.weights.wan import REACH, SPARE, serve
+from Daddy.weights.wan import KEEP_KEYFRAMES, REACH, SPARE, serve
 from Daddy.weights.wire import pack_step
 from tests.weights.folder import FolderCarrier
 from tests.weights.helpers import ToldClock, begin, nudged

@@ -96,7 +96,8 @@ def _programs(config: Config, release: Release) -> dict[str, list[str]]:
         relay = ["Daddy.streaming.relay", "--run-dir", config.run_dir]
         relay += ["--port", str(training.stream_port), "--top-k", str(training.stream_top_k)]
         programs["relay"] = relay
-    if config.collaboration.enabled and (seconds := 60.0 * config.mirror.minutes):
+    ours = config.collaboration.enabled and not config.collaboration.join
+    if ours and (seconds := 60.0 * config.mirror.minutes):
         programs["mirror"] = ["Daddy.weights.mirror", "--config", str(release.config)]
         programs["mirror"] += ["--every", str(seconds)]
     ends = ["--die-with-parent", str(os.getpid())]
