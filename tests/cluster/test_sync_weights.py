@@ -12,6 +12,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -121,16 +122,22 @@ def test_pull_every_second_follows_the_versions_and_ends_when_asked(home):
             wait_until(lambda want=seed: newest_verified(home.local).version >= want)
             seen.append(newest_verified(home.local).version)
             advance(job, seed)
+        wait_until(lambda: len(told(events)) >= len(seen))  # a pull is told of once it is done
     finally:
         child.send_signal(signal.SIGTERM)
         out, _ = child.communicate(timeout=20)
     assert child.returncode == 0
     assert seen == [0, 1, 2]
     assert "ended by SIGTERM" in out
-    lines = [json.loads(line) for path in events.glob("laptop-*") for line in path.open()]
+    lines = told(events)
     assert {line["data"]["transport"] for line in lines} == {"rsync+ssh"}
     assert [line["data"]["version"] for line in lines][:3] == [0, 1, 2]
     wait_until(lambda: not masters(home))
+
+
+def told(events: Path) -> list[dict[str, Any]]:
+    """What a laptop's sync has written down of its pulls."""
+    return [json.loads(line) for path in events.glob("laptop-*") for line in path.open()]
 
 
 def wait_until(true, seconds: float = 30.0):
