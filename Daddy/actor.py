@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from Daddy import laptop
-from Daddy.beside import errands
 from Daddy.core import machine, process
 from Daddy.core.clock import Clock
 from Daddy.core.events import EventWriter
@@ -23,6 +22,7 @@ from Daddy.core.names import new_incarnation
 from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.wall import StopSignal
+from Daddy.errands.beside import errands
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:

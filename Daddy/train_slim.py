@@ -27,7 +27,7 @@ from Daddy.core.seat import PATIENCE_S, Seat, claim, resume
 from Daddy.core.settings import Config
 from Daddy.core.shared_paths import JoinedPaths
 from Daddy.core.wall import StopSignal, Wall
-from Daddy.duties import duties
+from Daddy.errands.duties import duties
 from Daddy.hardware.recommend import Facts, recommend
 from Daddy.learning.ahead import VectorAhead, beat_while_loading, read_ahead, undisturbed
 from Daddy.learning.attempt import AnyOf, Attempt, Told

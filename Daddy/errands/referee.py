@@ -16,7 +16,7 @@ from Daddy.core.clock import Clock
 from Daddy.core.files import write_atomic
 from Daddy.core.intervals import of_mean
 from Daddy.core.settings import Config
-from Daddy.errands import Sender
+from Daddy.errands.errand import Sender
 from Daddy.weights.evaluations import PAIRS_LIMIT, Evaluation, Pair, box_file, fixed_starts
 from Daddy.weights.local import PREVIOUS, read_frame, read_version
 from Daddy.weights.notices import Keyframe

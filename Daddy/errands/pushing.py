@@ -16,7 +16,7 @@ from Daddy.core.clock import Clock
 from Daddy.core.errors import ConfigError
 from Daddy.core.machine import ProcessId
 from Daddy.core.remembered import SETUP, remembered, settings_path
-from Daddy.errands import Errand, Say
+from Daddy.errands.errand import Errand, Say
 from Daddy.weights.sync_settings import find_remote
 
 EVERY_S = 15

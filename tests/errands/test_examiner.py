@@ -11,7 +11,7 @@ import torch
 
 from Daddy.core.config import effective_json, load
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.examiner import LOOK_S, player, rest
+from Daddy.errands.examiner import LOOK_S, player, rest
 from Daddy.weights.evaluations import evaluations_of_jobs
 from Daddy.weights.store import Store
 from Daddy.workloads import WORKLOADS
@@ -52,7 +52,8 @@ def test_it_plays_what_is_on_probation_and_ends_with_its_parent(tmp_path):
         job.adopt()
     file = tmp_path / "examiner.json"
     file.write_bytes(effective_json(config))
-    argv = [sys.executable, "-m", "Daddy.examiner", "--config", str(file), "--peer", "slot-0",
+    argv = [sys.executable, "-m", "Daddy.errands.examiner",
+            "--config", str(file), "--peer", "slot-0",
             "--incarnation", job.incarnation, "--parent", str(os.getpid())]  # fmt: skip
     child = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     until = time.monotonic() + 120

@@ -120,7 +120,7 @@ def episode_return(game: Any, agent: Any, seed: int, most_steps: int) -> float:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m Daddy.examiner", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m Daddy.errands.examiner", description=__doc__)
     parser.add_argument("--config", type=Path, required=True, help="the job's configuration")
     parser.add_argument("--peer", required=True, help="the job's slot")
     parser.add_argument("--incarnation", required=True, help="the job's process start")

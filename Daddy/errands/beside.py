@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from Daddy.core.names import new_incarnation
-from Daddy.errands import Errand, Sender, has_archive, open_archive
+from Daddy.errands.errand import Errand, Sender, has_archive, open_archive
 
 if TYPE_CHECKING:
     from Daddy.actor import Visit
@@ -31,7 +31,7 @@ def errands(visit: Visit, commentary: Commentary) -> Iterator[None]:
     with _pushing(visit), ExitStack() as closing:
         closing.enter_context(_comparing(visit, commentary, sender))
         if has_archive(visit.config):
-            from Daddy.courier import Courier
+            from Daddy.errands.courier import Courier
 
             ours = open_archive(visit.config)
             tell = partial(commentary.write, "state", 0)
@@ -43,7 +43,7 @@ def errands(visit: Visit, commentary: Commentary) -> Iterator[None]:
 
 @contextmanager
 def _comparing(visit: Visit, commentary: Commentary, sender: Sender | None) -> Iterator[None]:
-    from Daddy.referee import Referee
+    from Daddy.errands.referee import Referee
 
     stop = threading.Event()
     tell = partial(commentary.write, "state", 0)
@@ -61,7 +61,7 @@ def _comparing(visit: Visit, commentary: Commentary, sender: Sender | None) -> I
 def _pushing(visit: Visit) -> AbstractContextManager[None]:
     if not visit.push:
         return nullcontext()
-    from Daddy.pushing import pushing
+    from Daddy.errands.pushing import pushing
 
     log, clock = visit.run.logs / "push.log", visit.clock
     return pushing(visit.shared, log, os.environ, Path.home(), clock, partial(print, flush=True))

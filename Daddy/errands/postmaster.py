@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError
 from Daddy.core.lease import Lease, end_term, read_lease
-from Daddy.errands import Say
+from Daddy.errands.errand import Say
 from Daddy.pokemon.archive import claims, keys, post
 from Daddy.pokemon.archive.book import Book
 from Daddy.pokemon.archive.claims import Claim

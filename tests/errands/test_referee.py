@@ -13,9 +13,9 @@ from Daddy.core.config import load
 from Daddy.core.names import new_incarnation
 from Daddy.core.settings import Config
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.errands import Sender
+from Daddy.errands.errand import Sender
+from Daddy.errands.referee import MOST_PAIRS, SHARE, Referee
 from Daddy.learning.commentary import Commentary
-from Daddy.referee import MOST_PAIRS, SHARE, Referee
 from Daddy.weights.evaluations import evaluations_in_boxes, fixed_starts
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.polyak import StateDict

@@ -15,7 +15,7 @@ from Daddy.core import process
 from Daddy.core.config import effective_json, shared_paths
 from Daddy.core.files import write_atomic
 from Daddy.core.machine import end_tree
-from Daddy.errands import Errand, has_archive, open_archive
+from Daddy.errands.errand import Errand, has_archive, open_archive
 from Daddy.learning.attempt import Attempt
 
 EXAMINER_GRACE_S = 1.0
@@ -39,7 +39,7 @@ def _examining(attempt: Attempt, slot: int, incarnation: str) -> Iterator[None]:
     """Beside us, and not longer than us, whoever plays the versions on probation."""
     file, peer = attempt.run.slot(slot).root / "examiner.json", f"slot-{slot}"
     write_atomic(file, effective_json(attempt.config), durable=False)
-    argv = [sys.executable, "-m", "Daddy.examiner", "--config", str(file), "--peer", peer]
+    argv = [sys.executable, "-m", "Daddy.errands.examiner", "--config", str(file), "--peer", peer]
     argv += ["--incarnation", incarnation, "--parent", str(os.getpid())]
     who = process.start(argv, log_path=attempt.run.logs / f"examiner-{peer}.log")
     try:
@@ -51,7 +51,7 @@ def _examining(attempt: Attempt, slot: int, incarnation: str) -> Iterator[None]:
 @contextmanager
 def _post(attempt: Attempt, peer: str) -> Iterator[None]:
     """Milestones go to the run's laptops and come from them."""
-    from Daddy.postmaster import LOOK_S, Postmaster
+    from Daddy.errands.postmaster import LOOK_S, Postmaster
     from Daddy.weights.store import Store
 
     config, say = attempt.config, partial(print, flush=True)

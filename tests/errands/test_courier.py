@@ -11,14 +11,14 @@ import pytest
 
 from Daddy.core.files import sha256_hex
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.courier import Courier
-from Daddy.errands import Sender
+from Daddy.errands.courier import Courier
+from Daddy.errands.errand import Sender
+from Daddy.errands.postmaster import FIRST_WAIT_S, LONGEST_WAIT_S, Postmaster, Turns
 from Daddy.pokemon.archive import claims, store
 from Daddy.pokemon.archive.env import ArchivedEnv
 from Daddy.pokemon.archive.replay import Game
 from Daddy.pokemon.archive.rules import Rules
 from Daddy.pokemon.cartridge.build import cartridge_path
-from Daddy.postmaster import FIRST_WAIT_S, LONGEST_WAIT_S, Postmaster, Turns
 from Daddy.weights import parcels
 from Daddy.weights.store import Store
 from Daddy.weights.transfer import pull, push

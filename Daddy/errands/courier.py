@@ -12,7 +12,7 @@ from pathlib import Path
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError
-from Daddy.errands import Sender
+from Daddy.errands.errand import Sender
 from Daddy.pokemon.archive import claims, keys, post
 from Daddy.pokemon.archive.book import Book
 from Daddy.pokemon.archive.claims import Claim
