@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from Daddy.learning.ports import StateDict
 
 _ADOPT_SECONDS = 1.0
-"""Shortest time between two looks for a newer version: a look costs a listing and a beat on NFS."""
+"""Shortest time between two looks with no offer of ours between: each is a listing and a beat."""
 _LONGEST_PAUSE = 30.0
 """Longest time between them, however dear they are: a beat is part of it."""
 
@@ -90,13 +90,23 @@ def stop_reason(session: Session) -> tuple[str, str] | None:
     return ("drained", reason) if reason else None
 
 
+def look_is_due(session: Session) -> bool:
+    """Whether to look for a newer version: at most once a second, and as often as its cost allows.
+
+    After an offer of ours a second need not pass: our own offers become versions, and who makes
+    many of them without looking works on a base that is too old to count.
+    """
+    paid = min(session.looked / (session.parts.pace.sync_share / 2), _LONGEST_PAUSE)
+    offered = session.since("publish") < session.since("adopt")
+    return session.is_due("adopt", paid if offered else max(_ADOPT_SECONDS, paid))
+
+
 def adopt_newer(session: Session, *, learns: bool = True) -> None:
     """Take over a newer version if there is one; the memory is played again under its weights.
 
     Who learns goes only as far as its policy stays alike; who only plays goes all the way.
     """
-    pause = min(session.looked / (session.parts.pace.sync_share / 2), _LONGEST_PAUSE)
-    if not session.is_due("adopt", max(_ADOPT_SECONDS, pause)):
+    if not look_is_due(session):
         return
     session.mark("adopt")
     with session.timed("share_seconds"):

@@ -10,7 +10,7 @@ from Daddy.core.errors import ConfigError, WeightsError
 from Daddy.core.metrics import METRICS
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
 from Daddy.learning.checkpoint import load_newest, manifests, save
-from Daddy.learning.loop import adopt_newer, begin, collect, train
+from Daddy.learning.loop import adopt_newer, begin, collect, look_is_due, train
 from Daddy.learning.session import assert_complete
 from Daddy.learning.solo import NoExchange, NoFrames, OwnWeights
 from tests.learning.helpers import PACE, SETTINGS, Place, StopAfter, cartpole_parts
@@ -485,6 +485,29 @@ def test_a_slow_disk_is_written_to_as_rarely_as_its_share_of_time_asks(
     pace = replace(PACE, total_steps=256 * 5, sync_interval=256, sync_share=0.01)
     train(cartpole_parts(tmp_path, exchange=partner, pace=pace, clock=clock))
     assert partner.published == published
+
+
+@pytest.mark.parametrize(
+    ("since_look", "since_offer", "cost", "due"),
+    [
+        (0.5, 0.7, 0.0, False),  # nothing offered since: once a second is enough
+        (1.0, 1.2, 0.0, True),
+        (0.5, 0.1, 0.0, True),  # an offer of ours may be a version already
+        (0.5, 0.1, 0.003, False),  # a look that cost 3 ms is paid for after 0.6 s
+        (0.7, 0.1, 0.003, True),
+        (29.0, 0.1, 9.0, False),
+        (30.0, 0.1, 9.0, True),
+    ],
+)
+def test_a_look_comes_once_a_second_or_after_an_offer_and_when_paid_for(
+    tmp_path, since_look, since_offer, cost, due
+):
+    clock = Ahead()
+    pace = replace(PACE, sync_share=0.01)
+    session = begin(cartpole_parts(tmp_path, exchange=Partner(), pace=pace, clock=clock))
+    clock.ahead, session.looked = 100.0, cost
+    session.due |= {"adopt": 100.0 - since_look, "publish": 100.0 - since_offer}
+    assert look_is_due(session) is due
 
 
 def test_the_exchange_gets_its_bookkeeping_back_after_a_restart(tmp_path):
