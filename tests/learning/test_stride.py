@@ -142,7 +142,20 @@ def test_a_critic_is_fitted_to_what_was_returned_where_that_helps(tmp_path):
     bad = (judged(policy, batch) - batch.targets).square().mean()
     assert stride.guard_critic(policy, batch)
     good = (judged(policy, batch) - batch.targets).square().mean()
-    assert good < 0.25 * bad
+    assert good < 0.5 * bad
+
+
+def test_a_critic_that_errs_a_little_is_left_to_what_it_learns_itself(tmp_path):
+    session = played(tmp_path, 0.0, memory=16)
+    policy, batch = session.parts.policy, session.rollout.spread(1 << 20, session.parts.device)
+    noise = torch.randn(batch.targets.shape, generator=torch.Generator().manual_seed(1))
+    batch.targets.copy_(judged(policy, batch) + 0.1 * noise)
+    least = float((judged(policy, batch) - batch.targets).square().mean())
+    with torch.no_grad():
+        policy.critic.bias += 0.04
+    small = float((judged(policy, batch) - batch.targets).square().mean())
+    assert 1.1 * least < small < least / stride.SURE
+    assert not stride.guard_critic(policy, batch)
 
 
 def test_one_sequence_says_nothing_about_another(tmp_path):
@@ -155,14 +168,18 @@ def test_one_sequence_says_nothing_about_another(tmp_path):
     assert not stride.guard_critic(session.parts.policy, one)
 
 
-def test_the_fit_finds_the_layer_that_made_the_returns():
+def test_the_fit_goes_half_of_the_way_to_the_layer_that_made_the_returns():
     env = CartPole()
     policy = make_policy(env.observation_space, 2, 8, 0)
     features = torch.randn(512, 8, generator=torch.Generator().manual_seed(1))
     truth = torch.linspace(-1, 1, 8)
+    before = policy.critic.weight[0].clone()
     stride.fit_critic(policy, features, features @ truth + 0.5)
-    assert torch.allclose(policy.critic.weight[0], truth, atol=0.05)
-    assert policy.critic.bias.item() == pytest.approx(0.5, abs=0.05)
+    assert torch.allclose(policy.critic.weight[0], (before + truth) / 2, atol=0.06)
+    for _ in range(12):
+        stride.fit_critic(policy, features, features @ truth + 0.5)
+    assert torch.allclose(policy.critic.weight[0], truth, atol=0.01)
+    assert policy.critic.bias.item() == pytest.approx(0.5, abs=0.01)
 
 
 def test_how_far_it_went_is_written_down(tmp_path):
