@@ -1,28 +1,33 @@
 """Pure: which jobs work against the others, and who is shut out for how long.
 
 Norms do not see a step turned round, and one job's word is as good as another's: only where three
-others are there is a job called an outlier. A single contribution against them is put off: its
-author keeps the progress and offers it again with the next. The second in a row, or values that are
-refused twice in a row, shut the job out for ``TERM`` versions, and each further time for twice as
-long. It is neither waited for nor counted until, after that, a contribution goes with the others.
-Never is more than half of the jobs shut out.
+others are there is a job called an outlier. Honest jobs agree little now and then, so what a job's
+cosines say is added up; once that is enough, its contribution is put off: its author keeps the
+progress and offers it again with the next. The second in a row, or values that are refused twice in
+a row, shut the job out for ``TERM`` versions, and each further time for twice as long. It is
+neither waited for nor counted until, after that, a contribution goes with the others. Never is more
+than half of the jobs shut out.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from Daddy.weights.admission import OTHERS_NEEDED, Fault, Verdict
 from Daddy.weights.manifest import Conduct
 
-AGAINST = -0.05
-"""A cosine to the others below it is work against them: docs/decisions/0063."""
+AGAINST, ENOUGH = -0.05, 0.4
+"""What cosines to the others fall below the first is added up, what they rise above it taken off
+again; a sum above the second is work against them: docs/decisions/0063."""
 
 ALIKE, APART = 0.9, 0.25
 """The same step again (its cosine to the author's last above the first), though the others go
 elsewhere (to theirs below that part of what is usual among them): nobody learns like that."""
+
+AGREED = 0.2
+"""The usual cosine among the others from which on they have a way to go with."""
 
 NUMBERS_NEEDED = 3_600
 """In fewer dimensions chance alone comes near ``AGAINST`` (three deviations, 3 / sqrt n)."""
@@ -42,12 +47,14 @@ else's contribution against them waits for a third, if a third lives."""
 @dataclass(frozen=True, slots=True)
 class Sight:
     """How one contribution looks: its cosines to the other jobs' newest steps and to the author's
-    last, and whether the author was refused the last time or comes from a term.
+    last, what the author's earlier cosines add up to (``add_up``), and whether it was refused the
+    last time or comes from a term.
     """
 
     peer: str
     to_others: float
     to_last: float = 0.0
+    past: float = 0.0
     struck: bool = False
     returns: bool = False
 
@@ -103,13 +110,20 @@ def judge_conduct(peer: str, conduct: Sequence[Conduct], version: int) -> Verdic
     return None
 
 
+def add_up(cosines: Iterable[float], past: float = 0.0) -> float:
+    """How far a job's cosines, in order, lie below ``AGAINST`` together: a one-sided CUSUM."""
+    for one in cosines:
+        past = max(0.0, past + AGAINST - one)
+    return past
+
+
 def judge_sight(sight: Sight, company: Company, expected: int = 0) -> Verdict | None:
     """A refusal of what works against the others; None where nothing speaks against it.
 
     ``expected``: other jobs that may yet have their say.
     """
     beside = company.beside(sight.peer)
-    against = sight.to_others < AGAINST
+    against = add_up([sight.to_others], sight.past) > ENOUGH
     known = sight.struck or sight.returns
     if len(beside) < (FEWEST if known else OTHERS_NEEDED):
         early = len(beside) >= FEWEST and against and expected >= OTHERS_NEEDED
@@ -119,7 +133,8 @@ def judge_sight(sight: Sight, company: Company, expected: int = 0) -> Verdict | 
     cosine = f"cosine {sight.to_others:.2f}"
     if against:
         return _put_off(f"it works against the other jobs ({cosine})")
-    apart = sight.to_others < APART * statistics.median(beside)
+    usual = statistics.median(beside)
+    apart = usual >= AGREED and sight.to_others < APART * usual
     if apart and sight.returns:
         return _put_off(f"it comes from a term and does not go with the other jobs ({cosine})")
     if apart and sight.to_last > ALIKE:

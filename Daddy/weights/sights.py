@@ -17,6 +17,7 @@ from Daddy.weights.conduct import (
     NUMBERS_NEEDED,
     Company,
     Sight,
+    add_up,
     returning,
     shut_out,
 )
@@ -66,12 +67,18 @@ def look(
             peer,
             _beside(peer, delta, steps, between),
             cosine(delta, last[peer]) if peer in last else 0.0,
+            _past(late, peer),
             struck=peer in struck,
             returns=peer in back,
         )
         for peer, delta in ways
     ]
     return company, sights
+
+
+def _past(late: Sequence[Version], peer: str) -> float:
+    """What the cosines on record of ``peer`` add up to."""
+    return add_up(one.cosine for one in inputs_of_jobs(late) if one.peer == peer)
 
 
 def _read(store: Store, one: Input, schema: str) -> StateDict | None:

@@ -8,12 +8,14 @@ from hypothesis import strategies as st
 
 from Daddy.weights.admission import Fault
 from Daddy.weights.conduct import (
+    ENOUGH,
     FORGOTTEN,
     LONGEST_TERM,
     STRIKES,
     TERM,
     Company,
     Sight,
+    add_up,
     after,
     judge_conduct,
     judge_sight,
@@ -52,6 +54,23 @@ def test_the_same_step_again_and_again_that_nobody_else_makes_is_put_off():
     verdict = judge_sight(Sight("slot-3", 0.0, 0.99), AGREED)
     assert "the last step again" in verdict.reason
     assert judge_sight(Sight("slot-3", 0.3, 0.99), AGREED) is None  # others go there too
+
+
+def test_what_speaks_against_a_job_a_little_is_added_up_and_agreement_takes_it_off():
+    assert judge_sight(Sight("slot-3", -0.19), AGREED) is None  # the least of honest jobs' cosines
+    past = add_up([-0.25, -0.25])
+    assert past == pytest.approx(0.4)
+    assert judge_sight(Sight("slot-3", -0.04, past=past), AGREED) is None
+    assert "works against" in judge_sight(Sight("slot-3", -0.06, past=past), AGREED).reason
+    assert add_up([-0.25, -0.25, 0.3]) == pytest.approx(0.05)
+    assert add_up([-0.25, 0.9, -0.15]) == pytest.approx(0.1)  # never less than nothing
+    assert add_up([-0.06, -0.04] * 500) < ENOUGH
+
+
+def test_where_the_others_have_no_common_way_nobody_has_to_go_it():
+    astray = company(0.1, 0.15, 0.19)
+    assert judge_sight(Sight("slot-3", 0.0, 0.99), astray) is None
+    assert judge_sight(Sight("slot-3", 0.0, returns=True), astray) is None
 
 
 @pytest.mark.parametrize("there", [company(), company(0.5), company(-0.9, -0.9, -0.9)])
@@ -93,7 +112,7 @@ def test_who_comes_from_a_term_has_to_go_with_the_others_if_there_are_two():
     assert judge_sight(along, company(0.6, 0.5, 0.4)) is None
     assert (
         "against the other jobs"
-        in judge_sight(Sight("slot-3", -0.4, returns=True), company(-0.1, 0.6)).reason
+        in judge_sight(Sight("slot-3", -0.5, returns=True), company(-0.1, 0.6)).reason
     )
     assert judge_sight(apart, company(0.6)) is None
 
