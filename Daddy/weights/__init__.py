@@ -31,7 +31,8 @@ beats       signs of life: heartbeats of our jobs and of friends' (no torch)
 offers      contributions on disk: of jobs, of friends' jobs, and of laptops in the inbox
 sequential  the test that tells whether a version is worse than an older one (pure)
 probation   which version is looked at, against which, and what follows (pure)
-reverting   the evidence, and the version that takes back a bad one
+evidence    what was played says of the version on probation (no torch)
+reverting   the version that takes back a bad one
 examining   a job plays the version on probation, a pair at a time
 watch       silence and age on one's own clock
 fate        what became of a peer's offers (no torch)

@@ -20,6 +20,7 @@ from Daddy.weights.beats import Pulse
 from Daddy.weights.codec import decode, encode
 from Daddy.weights.conduct import shut_out, uncounted
 from Daddy.weights.elastic import drawn
+from Daddy.weights.evidence import look
 from Daddy.weights.hearing import Court
 from Daddy.weights.judging import Judge, Judged
 from Daddy.weights.manifest import Conduct, Input, Version
@@ -27,7 +28,7 @@ from Daddy.weights.offers import Found
 from Daddy.weights.polyak import StateDict, is_finite, move
 from Daddy.weights.probation import Step
 from Daddy.weights.replay import candidates, factors, pull, repair
-from Daddy.weights.reverting import look, revert_receipts, taken_back
+from Daddy.weights.reverting import revert_receipts, taken_back
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store import Store
 from Daddy.weights.wan import serve

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from Daddy.core.words import age, amount, clock, one_line, span
 
-MOST_REFUSALS, MOST_PENDING, MOST_PEERS = 5, 4, 16
+MOST_REFUSALS, MOST_PENDING, MOST_PEERS, MOST_REVERTS = 5, 4, 16, 3
 """Lines of each that a screen has room for; the rest is counted."""
 _STATES = {"lives": "green", "silent": "bold red", "left": "dim", "laptop": "cyan"}
 _DISK = {
@@ -121,7 +121,21 @@ def _run_rows(status: Record, now: float) -> Iterator[tuple[str, str]]:
         told = [f"{one['name']}: {one['trouble'] or one['folder']}" for one in status["friends"]]
         yield from _list("friends", [one_line(one) for one in told], MOST_PEERS)
     yield from _refusals(status["refused"])
+    yield from _probation(status["probation"])
+    took = [
+        f"v{one['version']} took back v{one['first']} to v{one['last']}: {one_line(one['reason'])}"
+        for one in reversed(status["reverted"])
+    ]
+    yield from _list("reverted", took, MOST_REVERTS) if took else ()
     yield "disk", _disk(status["disk"])
+
+
+def _probation(now: Record | None) -> Iterator[tuple[str, str]]:
+    """Which version is compared with which, and what is known so far."""
+    if now is None or now["trial"] is None:
+        return
+    asked = f", suspected by {one_line(now['asked_by'])}" if now["asked_by"] else ""
+    yield "on trial", f"v{now['trial']} against v{now['good']}{asked}: {one_line(now['said'])}"
 
 
 def _laptop_rows(status: Record, now: float) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from rich.console import Console
 
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.codec import decode, encode
@@ -22,6 +23,8 @@ from Daddy.weights.polyak import StateDict
 from Daddy.weights.probation import BETWEEN_REVERTS
 from Daddy.weights.receipts import read_receipts
 from Daddy.weights.replay import replay
+from Daddy.weights.report import report_run
+from Daddy.weights.screen import draw
 from Daddy.weights.store import Store
 from tests.weights.helpers import Peer, ToldClock, begin, close, make_state, shifted
 
@@ -308,7 +311,8 @@ def test_a_laptop_that_says_every_version_is_bad_takes_nothing_back(tmp_path):
 
 
 def test_two_mergers_with_the_same_pairs_make_the_same_bytes(tmp_path):
-    from Daddy.weights.reverting import look, taken_back
+    from Daddy.weights.evidence import look
+    from Daddy.weights.reverting import taken_back
 
     run, _, _ = poisoned(tmp_path)
     for _ in range(8):
@@ -329,3 +333,29 @@ def test_the_log_names_what_was_taken_back_and_why(tmp_path):
     (line,) = [one for one in lines(from_records([reverting], {}, {})) if "took back" in one]
     assert "without slot-0/" in line
     assert "it plays worse" in line
+
+
+def test_the_status_tells_what_is_on_trial_what_the_pairs_say_and_what_was_taken_back(tmp_path):
+    run, good, bad = poisoned(tmp_path)
+    run.examine(4)
+    told = report_run(SharedPaths(tmp_path), run.clock.now())
+    assert told["probation"]["good"] == good
+    assert good < told["probation"]["trial"] <= bad
+    assert told["probation"]["pairs"] == 4
+    assert told["reverted"] == []
+    assert f"v{told['probation']['trial']} against v{good}: not yet known" in shown(told)
+    reverting = on_trial(run, bad)
+    told = report_run(SharedPaths(tmp_path), run.clock.now())
+    (revert,) = told["reverted"]
+    assert revert["version"] == reverting.version
+    assert revert["first"] <= bad <= revert["last"]
+    assert f"v{reverting.version} took back v{revert['first']} to v{revert['last']}" in shown(told)
+    assert "it plays worse" in shown(told)
+
+
+def shown(told: dict) -> str:
+    """The screen as lines of text."""
+    console = Console(width=300)
+    with console.capture() as text:
+        console.print(draw(told, told["ts"]))
+    return text.get()
