@@ -40,21 +40,18 @@ FORGOTTEN = 64
 """Versions after its term from which on a job in order has no past."""
 
 FEWEST = 2
-"""Other jobs that are enough to judge whoever was refused the last time; and beside which anybody
-else's contribution against them waits for a third, if a third lives."""
+"""Other jobs that are enough to judge whoever was refused the last time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sight:
     """How one contribution looks: its cosines to the other jobs' newest steps and to the author's
-    last, what the author's earlier cosines add up to (``add_up``), and whether it was refused the
-    last time or comes from a term.
+    last, and whether the author was refused the last time or comes from a term.
     """
 
     peer: str
     to_others: float
     to_last: float = 0.0
-    past: float = 0.0
     struck: bool = False
     returns: bool = False
 
@@ -64,11 +61,17 @@ class Company:
     """The jobs in good standing that are there.
 
     The cosine of each one's newest step to the others', and to that of the job that merges (empty
-    where it has none).
+    where it has none); ``past`` is what each one's earlier cosines add up to (``add_up``), of one
+    that was refused the last time enough.
     """
 
     to_others: Mapping[str, float]
     to_merger: Mapping[str, float] = field(default_factory=dict)
+    past: Mapping[str, float] = field(default_factory=dict)
+
+    def is_against(self, peer: str, cosine: float) -> bool:
+        """Whether this cosine, with the job's earlier ones, is work against the others."""
+        return cosine < AGAINST and add_up([cosine], self.past.get(peer, 0.0)) > ENOUGH
 
     @property
     def split(self) -> bool:
@@ -77,9 +80,14 @@ class Company:
         return 2 * against >= len(self.to_others)
 
     @property
+    def contradicts(self) -> bool:
+        """Whether somebody is against the rest by what is here alone."""
+        return any(add_up([one]) > ENOUGH for one in self.to_others.values())
+
+    @property
     def contrary(self) -> set[str]:
         """In a split, who works against what the merging job learnt itself."""
-        return {peer for peer, one in self.to_merger.items() if self.split and one < AGAINST}
+        return {p for p, one in self.to_merger.items() if self.split and self.is_against(p, one)}
 
     def beside(self, peer: str) -> list[float]:
         """The others' cosines."""
@@ -117,23 +125,34 @@ def add_up(cosines: Iterable[float], past: float = 0.0) -> float:
     return past
 
 
-def judge_sight(sight: Sight, company: Company, expected: int = 0) -> Verdict | None:
+def telling(sight: Sight, company: Company) -> float:
+    """The cosine that says something of its author: in a split, where all look bad to the rest,
+    that to what the merging job learnt (0 where it learnt nothing).
+    """
+    return company.to_merger.get(sight.peer, 0.0) if company.split else sight.to_others
+
+
+def judge_sight(sight: Sight, company: Company, unheard: int = 0) -> Verdict | None:
     """A refusal of what works against the others; None where nothing speaks against it.
 
-    ``expected``: other jobs that may yet have their say.
+    ``unheard``: other jobs that may yet have their say. A contradiction waits for them: where three
+    of four have spoken, the first two to agree may be those that lie.
     """
+    if unheard and company.contradicts and len(company.to_others) + unheard > OTHERS_NEEDED:
+        return _WAIT
     beside = company.beside(sight.peer)
-    against = add_up([sight.to_others], sight.past) > ENOUGH
-    known = sight.struck or sight.returns
-    if len(beside) < (FEWEST if known else OTHERS_NEEDED):
-        early = len(beside) >= FEWEST and against and expected >= OTHERS_NEEDED
-        return _WAIT if early else None
+    if len(beside) < (FEWEST if sight.struck or sight.returns else OTHERS_NEEDED):
+        return None
     if company.split and not sight.returns:
         return _side_with_merger(sight.peer, company)
+    if company.is_against(sight.peer, sight.to_others):
+        return _put_off(f"it works against the other jobs (cosine {sight.to_others:.2f})")
+    return _judge_apart(sight, statistics.median(beside))
+
+
+def _judge_apart(sight: Sight, usual: float) -> Verdict | None:
+    """A refusal of who goes nowhere where the others, at ``usual`` cosines, go one way."""
     cosine = f"cosine {sight.to_others:.2f}"
-    if against:
-        return _put_off(f"it works against the other jobs ({cosine})")
-    usual = statistics.median(beside)
     apart = usual >= AGREED and sight.to_others < APART * usual
     if apart and sight.returns:
         return _put_off(f"it comes from a term and does not go with the other jobs ({cosine})")
@@ -143,7 +162,7 @@ def judge_sight(sight: Sight, company: Company, expected: int = 0) -> Verdict | 
     return None
 
 
-_WAIT = Verdict(admitted=False, reason="a third job has yet to say where it goes", wait=True)
+_WAIT = Verdict(admitted=False, reason="a job that lives has yet to say where it goes", wait=True)
 
 
 def _side_with_merger(peer: str, company: Company) -> Verdict | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import isfinite
 
 from Daddy.weights.admission import Fault, judge_values
-from Daddy.weights.conduct import Company, Sight, after, judge_sight, shut_out
+from Daddy.weights.conduct import Company, Sight, after, judge_sight, shut_out, telling
 from Daddy.weights.judging import BLOB_PATIENCE_S, Judge, Judged
 from Daddy.weights.manifest import Conduct, Version
 from Daddy.weights.offers import Found
@@ -92,15 +92,15 @@ class Court:
             sight = next(left)
             verdict = None
             if self.judge.same_way:
-                verdict = judge_sight(sight, company, expected=self._expects(one))
-            seen = replace(one, cosine=sight.to_others)
+                verdict = judge_sight(sight, company, self._unheard(one, company))
+            seen = replace(one, cosine=telling(sight, company))
             judged.append(seen if verdict is None else replace(seen.but(verdict), put_off=True))
         return judged
 
-    def _expects(self, one: Judged) -> int:
-        """Other jobs that may have their say if this one waits a little."""
+    def _unheard(self, one: Judged, company: Company) -> int:
+        """Jobs that may have their say if this one waits a little."""
         head = self.late[-1]
-        absent = shut_out(head.conduct, head.version + 1) | {one.peer}
+        absent = shut_out(head.conduct, head.version + 1) | set(company.to_others) | {one.peer}
         patient = self.judge.waited_s(one.found) < BLOB_PATIENCE_S
         return len(set(self.live) - absent) if patient else 0
 

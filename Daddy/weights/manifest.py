@@ -80,7 +80,8 @@ class Contribution(Written):
 
 @dataclass(frozen=True, slots=True)
 class Input(Written):
-    """A contribution as it went into a version; ``cosine`` to the other jobs', 0 if unknown.
+    """A contribution as it went into a version; ``cosine`` to the other jobs' (in a split to the
+    merging job's), 0 if unknown.
 
     ``laptop``: it counted as a laptop's, as a friend's job does who is trusted like one.
     """

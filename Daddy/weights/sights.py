@@ -13,6 +13,7 @@ from Daddy.core.errors import WeightsError
 from Daddy.weights import offers
 from Daddy.weights.agreement import cosine, numbers, table, to_the_rest
 from Daddy.weights.conduct import (
+    ENOUGH,
     FEWEST,
     NUMBERS_NEEDED,
     Company,
@@ -61,13 +62,13 @@ def look(
     company = Company(
         {peer: _beside(peer, steps[peer], steps, between) for peer in sorted(steps)},
         {peer: between[merger, peer] for peer in sorted(steps) if merger in steps},
+        {peer: ENOUGH if peer in struck else _past(late, peer) for peer in sorted(steps)},
     )
     sights = [
         Sight(
             peer,
             _beside(peer, delta, steps, between),
             cosine(delta, last[peer]) if peer in last else 0.0,
-            _past(late, peer),
             struck=peer in struck,
             returns=peer in back,
         )

@@ -1,7 +1,7 @@
 """Learners that share through one real folder, in lockstep: a round of training, then of sharing.
 
-Everybody trains; then, in an order drawn anew each round, all publish and all adopt. Between two
-rounds only the told clock moves. What an arm changes about this is a crew of its own.
+Everybody trains, which is when the told clock moves; then, in an order drawn anew each round, all
+publish and all adopt. What an arm changes about this is a crew of its own.
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ class Crew:
         here = [member for member in self.members if (number + 1) % member.rhythm == 0]
         for member in here:
             train(member.session)
+        self.clock.time += ROUND_S  # what training takes
         self.share(self.dice.sample(here, len(here)), number)
         self.cosines.look()
-        self.clock.time += ROUND_S
         judged = [member.session.weights() for member in self.members if member.judged]
         return self.world.judge(judged)
 

@@ -113,8 +113,9 @@ class Plain:
         self._base: StateDict = {}
 
     def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
-        """The newest version; somebody honest has begun before."""
+        """The newest version; somebody honest has begun before. Its heart beats from here on."""
         del initial, resumed
+        self._beat()
         return self._take()
 
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
@@ -147,9 +148,12 @@ class Plain:
     ) -> Adoption | None:
         """The newest version as it is."""
         del weights, stride
+        self._beat()
+        return self._take()
+
+    def _beat(self) -> None:
         pulse = Pulse(self._peer, self._incarnation, self._sequence + 1, 0, left=False)
         beat(self._store, pulse, {})
-        return self._take()
 
     def _take(self) -> Adoption:
         self._version = self._store.version(self._store.newest() or 0)

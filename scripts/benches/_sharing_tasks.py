@@ -23,7 +23,7 @@ from scripts.benches._sharing_learner import PPO
 from scripts.benches._sharing_wire import wire
 
 _LIMIT = 1 << 20
-_PRODUCT = 2
+_PRODUCT = 3
 """Raised when the product learns in another way: what was played before is another result."""
 
 

@@ -21,6 +21,7 @@ from Daddy.weights.conduct import (
     judge_sight,
     returning,
     shut_out,
+    telling,
     uncounted,
 )
 from Daddy.weights.manifest import Conduct
@@ -28,14 +29,16 @@ from Daddy.weights.manifest import Conduct
 FOUR = ("slot-0", "slot-1", "slot-2", "slot-3")
 
 
-def company(*cosines: float, to_merger: tuple[float, ...] = ()) -> Company:
-    named = ({f"slot-{n}": one for n, one in enumerate(each)} for each in (cosines, to_merger))
-    return Company(*named)
+def company(
+    *cosines: float, to_merger: tuple[float, ...] = (), past: tuple[float, ...] = ()
+) -> Company:
+    told = (cosines, to_merger, past)
+    return Company(*({f"slot-{n}": one for n, one in enumerate(each)} for each in told))
 
 
 AGREED = company(0.6, 0.5, 0.4, 0.7)
 ONE_AGAINST = company(0.5, 0.4, 0.3, -0.8)
-SPLIT = company(-0.1, -0.2, -0.3, -0.1, to_merger=(1.0, 0.4, -0.3, -0.5))
+SPLIT = company(-0.1, -0.2, -0.3, -0.1, to_merger=(1.0, 0.4, -0.3, -0.5), past=(0, 0, 0.2, 0))
 
 
 def test_who_goes_with_the_others_or_at_an_angle_to_them_is_left_alone():
@@ -58,10 +61,13 @@ def test_the_same_step_again_and_again_that_nobody_else_makes_is_put_off():
 
 def test_what_speaks_against_a_job_a_little_is_added_up_and_agreement_takes_it_off():
     assert judge_sight(Sight("slot-3", -0.19), AGREED) is None  # the least of honest jobs' cosines
-    past = add_up([-0.25, -0.25])
-    assert past == pytest.approx(0.4)
-    assert judge_sight(Sight("slot-3", -0.04, past=past), AGREED) is None
-    assert "works against" in judge_sight(Sight("slot-3", -0.06, past=past), AGREED).reason
+    assert add_up([-0.25, -0.25]) == pytest.approx(0.4)
+    doubtful = company(0.6, 0.5, 0.4, 0.7, past=(0.0, 0.0, 0.0, add_up([-0.25, -0.25])))
+    assert judge_sight(Sight("slot-3", -0.04), doubtful) is None
+    assert judge_sight(Sight("slot-2", -0.06), doubtful) is None
+    assert "works against" in judge_sight(Sight("slot-3", -0.06), doubtful).reason
+    distrusted = company(0.6, 0.5, 0.4, 0.7, past=(0.0, 0.0, 0.0, 9.0))
+    assert judge_sight(Sight("slot-3", 0.1), distrusted) is None  # nothing is held against this one
     assert add_up([-0.25, -0.25, 0.3]) == pytest.approx(0.05)
     assert add_up([-0.25, 0.9, -0.15]) == pytest.approx(0.1)  # never less than nothing
     assert add_up([-0.06, -0.04] * 500) < ENOUGH
@@ -78,13 +84,19 @@ def test_nobody_is_an_outlier_beside_fewer_than_three_others(there):
     assert judge_sight(Sight("slot-0", -0.9, 0.99), there) is None
 
 
-def test_against_two_others_it_waits_for_a_third_that_lives_and_not_for_ever():
-    two = company(0.1, 0.2, -0.9)
-    early = judge_sight(Sight("slot-2", -0.9), two, expected=3)
-    assert early.wait
-    assert not early.admitted
-    assert judge_sight(Sight("slot-2", -0.9), two, expected=2) is None
-    assert judge_sight(Sight("slot-0", 0.1), two, expected=3) is None
+def test_a_contradiction_waits_for_whoever_lives_and_has_not_spoken_and_not_for_ever():
+    three = company(-0.9, 0.1, 0.2)  # the two that agree may be those that lie
+    for number in range(3):
+        early = judge_sight(Sight(f"slot-{number}", three.to_others[f"slot-{number}"]), three, 1)
+        assert early.wait
+        assert not early.admitted
+    assert judge_sight(Sight("slot-0", -0.9), three) is None
+    assert judge_sight(Sight("slot-0", -0.9), company(-0.9, -0.9), 2).wait
+
+
+def test_nobody_is_waited_for_where_nobody_contradicts_or_too_few_are_there():
+    assert judge_sight(Sight("slot-0", -0.2), company(-0.2, 0.1, 0.1), 1) is None
+    assert judge_sight(Sight("slot-0", -0.9), company(-0.9, -0.9), 1) is None
 
 
 def test_two_others_are_enough_to_judge_who_was_refused_the_last_time():
@@ -100,10 +112,18 @@ def test_where_half_are_against_half_whoever_merges_goes_by_what_it_learnt_itsel
         "what the merging job learnt (cosine -0.50)"
         in judge_sight(Sight("slot-3", -0.1), SPLIT).reason
     )
+    little = company(*SPLIT.to_others.values(), to_merger=(1.0, 0.4, -0.3, -0.2))
+    assert judge_sight(Sight("slot-3", -0.1), little) is None
     nobodys = company(*SPLIT.to_others.values())
     assert judge_sight(Sight("slot-3", -0.1), nobodys) is None
     assert SPLIT.contrary == {"slot-2", "slot-3"}
     assert ONE_AGAINST.contrary == set()
+
+
+def test_in_a_split_only_the_cosine_to_the_merging_job_tells_anything():
+    assert telling(Sight("slot-1", -0.9), SPLIT) == 0.4
+    assert telling(Sight("slot-1", -0.9), ONE_AGAINST) == -0.9
+    assert telling(Sight("slot-1", -0.9), company(*SPLIT.to_others.values())) == 0.0
 
 
 def test_who_comes_from_a_term_has_to_go_with_the_others_if_there_are_two():
