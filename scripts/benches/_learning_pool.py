@@ -31,7 +31,7 @@ _LOOK_S, _TELL_S = 1.0, 20.0
 _JUDGEMENT_LIMIT = 1 << 28
 _ENDS = (ExitCode.DONE, ExitCode.DRAINED)
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-_SPAN = "DADDY_REWARD__MEMORY_STEPS"
+SPAN = "DADDY_REWARD__MEMORY_STEPS"
 """A policy sees what it has visited: it is judged with the memory that it learnt with."""
 _JUDGE_SEED = 1_000_000
 """Of the first judged episode: no learner trains on it."""
@@ -73,12 +73,12 @@ class Pool:
 
     def _carry_on(self, run: Run) -> None:
         """Begin or go on, until the run is over or its steps are used up."""
-        _note_code(run)
+        note_code(run)
         run.write_config()
         run.paths.events.mkdir(parents=True, exist_ok=True)
         tail, story = EventTail(run.paths.events), run.story()
         if not run.is_over(story):
-            with self._child(run, _learner(run)) as child:
+            with single_threaded(run.folder, learner(run)) as child:
                 self._follow(run, story, tail, child)
             story.hear(tail.new())
             if child.returncode not in _ENDS:
@@ -112,7 +112,9 @@ class Pool:
         argv += ["--episodes", str(self.episodes), "--seed", str(_JUDGE_SEED)]
         span = run.settings["reward"]["memory_steps"]
         self.tell(f"{run.name}: its final policy plays {self.episodes} episodes")
-        with self._child(run, [*argv, "--json", str(made)], **{_SPAN: str(span)}) as child:
+        with single_threaded(
+            run.folder, [*argv, "--json", str(made)], **{SPAN: str(span)}
+        ) as child:
             while child.poll() is None:
                 self._wait()
         if child.returncode:
@@ -121,37 +123,42 @@ class Pool:
         won = read_json(run.judged, _JUDGEMENT_LIMIT)["won"]["mean"]
         self.tell(f"{run.name}: its final policy wins {won:.0%} of {self.episodes} episodes")
 
-    @contextmanager
-    def _child(
-        self, run: Run, argv: Sequence[str], **settings: str
-    ) -> Iterator[subprocess.Popen[bytes]]:
-        """One thread, its words in the run's log; asked to leave at the end, and waited for."""
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("DADDY", "SLURM"))}
-        single = dict.fromkeys(_THREADS, "1")
-        with (run.folder / "log.txt").open("ab") as log:
-            child = subprocess.Popen(
-                argv,
-                cwd=run.folder,
-                env={**kept, **single, **settings, "PYTHONPATH": str(CHECKOUT)},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                preexec_fn=ending_with(os.getpid()),  # noqa: PLW1509
-            )
-            try:
-                yield child
-            finally:
-                child.terminate()
-                child.wait()
+
+@contextmanager
+def single_threaded(
+    folder: Path, argv: Sequence[str], **settings: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A child with one thread, its words in the folder's log; asked to leave at the end.
+
+    It is waited for, and dies with this program.
+    """
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("DADDY", "SLURM"))}
+    single = dict.fromkeys(_THREADS, "1")
+    with (folder / "log.txt").open("ab") as log:
+        child = subprocess.Popen(
+            argv,
+            cwd=folder,
+            env={**kept, **single, **settings, "PYTHONPATH": str(CHECKOUT)},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            preexec_fn=ending_with(os.getpid()),  # noqa: PLW1509
+        )
+        try:
+            yield child
+        finally:
+            child.terminate()
+            child.wait()
 
 
-def _learner(run: Run) -> list[str]:
+def learner(run: Run) -> list[str]:
+    """The command that plays it."""
     entry = "Daddy.train_slim" if run.arm.learns else "scripts.benches._learning_random"
     return [sys.executable, "-m", entry, "--config", str(run.config)]
 
 
-def _note_code(run: Run) -> None:
+def note_code(run: Run) -> None:
     """Which code played it: more than one where it went on after a change."""
     write_json(run.folder / "code.json", {"code": sorted({*run.code(), code()})})
 
