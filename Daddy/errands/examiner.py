@@ -24,8 +24,8 @@ from Daddy.weights.store import Store
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
-    from Daddy.weights.examining import Examiner, PlayPair
     from Daddy.weights.polyak import StateDict
+    from Daddy.weights.revert.examining import Examiner, PlayPair
 
 LOOK_S = 30.0
 """Between two looks when there is nothing to play."""
@@ -84,7 +84,7 @@ def _has_work(config: Config) -> bool:
 
 
 def _examiner(config: Config, peer: str, incarnation: str) -> Examiner:
-    from Daddy.weights.examining import Examiner
+    from Daddy.weights.revert.examining import Examiner
 
     store = Store(shared_paths(config))
     steps = min(EPISODE_STEPS, config.training.episode_steps)

@@ -11,10 +11,10 @@ import contextlib
 from collections.abc import Sequence
 
 from Daddy.core.errors import WeightsError
-from Daddy.weights.codec import decode
 from Daddy.weights.polyak import StateDict, difference, move
-from Daddy.weights.probation import is_reverted
+from Daddy.weights.records.probation import is_reverted
 from Daddy.weights.store import Store
+from Daddy.weights.wire.codec import decode
 
 
 def mean(states: Sequence[StateDict]) -> StateDict:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from Daddy.weights.manifest import Version
-from Daddy.weights.probation import is_reverted
+from Daddy.weights.records.manifest import Version
+from Daddy.weights.records.probation import is_reverted
 from Daddy.weights.store import Store
 
 _FURTHEST = 255

@@ -18,9 +18,9 @@ from Daddy.core.shared_paths import JoinedPaths
 from Daddy.weights.beats import own_incarnations
 from Daddy.weights.durable import Hook, no_hook
 from Daddy.weights.exchange import EventSink, SharedExchange
-from Daddy.weights.manifest import RunCard, Version
 from Daddy.weights.offers import sequences
 from Daddy.weights.polyak import StateDict
+from Daddy.weights.records.manifest import RunCard, Version
 from Daddy.weights.retention import Sweeper
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store import Store

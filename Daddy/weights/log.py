@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from Daddy.core.errors import DaddyError, ExitCode, UsageError, run_entry
-from Daddy.weights.adoptions import read_adoptions
 from Daddy.weights.history import numbers, read_records
-from Daddy.weights.lineage import Step, from_receipts, from_records
-from Daddy.weights.lines import lines
-from Daddy.weights.local import PREVIOUS, read_frame
-from Daddy.weights.notices import Keyframe
-from Daddy.weights.receipts import read_all_receipts
+from Daddy.weights.laptops.local import PREVIOUS, read_frame
+from Daddy.weights.laptops.receipts import read_all_receipts
+from Daddy.weights.records.notices import Keyframe
 from Daddy.weights.store import Store
+from Daddy.weights.views.adoptions import read_adoptions
+from Daddy.weights.views.lineage import Step, from_receipts, from_records
+from Daddy.weights.views.lines import lines
 from Daddy.weights.whereabouts import Whereabouts, add_place, find, nothing_in
 
 
@@ -103,7 +103,7 @@ def _print(steps: Sequence[Step], *, as_json: bool) -> None:
 
 
 def _draw(path: Path, place: Whereabouts, steps: Sequence[Step]) -> None:
-    from Daddy.weights.picture import draw
+    from Daddy.weights.views.picture import draw
 
     draw(path, _run_name(place), steps)
     print(path)

@@ -15,25 +15,25 @@ from Daddy.core.clock import Clock
 from Daddy.core.errors import WeightsError
 from Daddy.core.lease import Lease, end_term, read_lease
 from Daddy.weights import beats, offers, retention
-from Daddy.weights.admission import remember
 from Daddy.weights.beats import Pulse
-from Daddy.weights.codec import decode, encode
-from Daddy.weights.conduct import shut_out, uncounted
 from Daddy.weights.elastic import drawn
-from Daddy.weights.evidence import look
-from Daddy.weights.hearing import Court
-from Daddy.weights.judging import Judge, Judged
-from Daddy.weights.manifest import Conduct, Input, Version
+from Daddy.weights.gate.admission import remember
+from Daddy.weights.gate.conduct import shut_out, uncounted
+from Daddy.weights.gate.hearing import Court
+from Daddy.weights.gate.judging import Judge, Judged
 from Daddy.weights.offers import Found
 from Daddy.weights.polyak import StateDict, is_finite, move
-from Daddy.weights.probation import Step
+from Daddy.weights.records.manifest import Conduct, Input, Version
+from Daddy.weights.records.probation import Step
 from Daddy.weights.replay import candidates, factors, pull, repair
-from Daddy.weights.reverting import revert_receipts, taken_back
+from Daddy.weights.revert.evidence import look
+from Daddy.weights.revert.reverting import revert_receipts, taken_back
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store import Store
 from Daddy.weights.wan import serve
 from Daddy.weights.watch import Watch
 from Daddy.weights.weighting import Due, Shares, complete_set, is_due, share_out
+from Daddy.weights.wire.codec import decode, encode
 
 INPUTS_LIMIT = 48
 """Contributions judged in one merge, so that a commit record stays small; others wait."""

@@ -76,8 +76,8 @@ def _import(args: argparse.Namespace) -> None:
 
 
 def _show(args: argparse.Namespace) -> None:
-    from Daddy.weights.card import to_markdown
     from Daddy.weights.porting import read_card
+    from Daddy.weights.records.card import to_markdown
 
     print(to_markdown(read_card(args.file), args.file.name), end="")
 

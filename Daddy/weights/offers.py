@@ -23,10 +23,10 @@ from Daddy.core.files import read_bounded
 from Daddy.core.names import FRIENDS_JOB, PEER
 from Daddy.core.outboxes import Outbox
 from Daddy.weights.beats import folders, own_incarnations
-from Daddy.weights.manifest import Contribution, Input, Version, parse
-from Daddy.weights.notices import Receipt
+from Daddy.weights.records.manifest import Contribution, Input, Version, parse
+from Daddy.weights.records.notices import Receipt
+from Daddy.weights.records.strict import INCARNATION, LIMIT
 from Daddy.weights.store import BLOB_LIMIT, Store
-from Daddy.weights.strict import INCARNATION, LIMIT
 
 SLOT = re.compile(r"slot-\d+")
 BOX_LIMIT = 64

@@ -18,18 +18,18 @@ from Daddy.core.settings import Config
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.core.terms import agreed, to_pairs
 from Daddy.weights.average import average_of
-from Daddy.weights.card import KEY, Card, card_in, refuse_strange_card, to_markdown
-from Daddy.weights.codec import decode, encode
 from Daddy.weights.history import numbers
-from Daddy.weights.layout import metadata_of, schema_of_bytes
-from Daddy.weights.local import PREVIOUS, newest_verified, read_frame, read_version
-from Daddy.weights.manifest import Version, parse
-from Daddy.weights.notices import Keyframe
+from Daddy.weights.laptops.local import PREVIOUS, newest_verified, read_frame, read_version
 from Daddy.weights.polyak import StateDict, is_finite
+from Daddy.weights.records.card import KEY, Card, card_in, refuse_strange_card, to_markdown
+from Daddy.weights.records.manifest import Version, parse
+from Daddy.weights.records.notices import Keyframe
+from Daddy.weights.records.strict import LIMIT
 from Daddy.weights.store import BLOB_LIMIT, Store
-from Daddy.weights.strict import LIMIT
 from Daddy.weights.wan import write_keyframe
 from Daddy.weights.whereabouts import Whereabouts, nothing_in
+from Daddy.weights.wire.codec import decode, encode
+from Daddy.weights.wire.layout import metadata_of, schema_of_bytes
 
 
 @dataclass(frozen=True)

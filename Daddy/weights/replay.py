@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 
 from Daddy.core.errors import WeightsError
 from Daddy.core.files import sha256_hex
-from Daddy.weights.codec import decode, encode
-from Daddy.weights.manifest import Version
 from Daddy.weights.polyak import StateDict, add, difference, move
-from Daddy.weights.probation import is_reverted
-from Daddy.weights.quantise import decode_delta
+from Daddy.weights.records.manifest import Version
+from Daddy.weights.records.probation import is_reverted
 from Daddy.weights.store import Store
+from Daddy.weights.wire.codec import decode, encode
+from Daddy.weights.wire.quantise import decode_delta
 
 
 def replay(store: Store, record: Version) -> bytes:

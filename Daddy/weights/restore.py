@@ -17,10 +17,10 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, WeightsError, run_entry
 from Daddy.core.paths import mirrors_folder
 from Daddy.core.settings import Config
-from Daddy.weights.restoring import Survey, carry_out, survey
-from Daddy.weights.sources import Source, copies_of, source_at
+from Daddy.weights.recovery.restoring import Survey, carry_out, survey
+from Daddy.weights.recovery.sources import Source, copies_of, source_at
+from Daddy.weights.recovery.writers import now_there, writers
 from Daddy.weights.whereabouts import add_settings
-from Daddy.weights.writers import now_there, writers
 
 
 def make_parser() -> argparse.ArgumentParser:

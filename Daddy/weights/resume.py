@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from Daddy.core.errors import WeightsError
 from Daddy.core.files import sha256_hex
 from Daddy.weights import offers
-from Daddy.weights.codec import decode, encode
 from Daddy.weights.elastic import Elastic
 from Daddy.weights.fate import fate_of
-from Daddy.weights.manifest import Version
 from Daddy.weights.polyak import StateDict, add, copy, difference
 from Daddy.weights.progress import Adoption, Base, Key, Progress
+from Daddy.weights.records.manifest import Version
 from Daddy.weights.store import Store
+from Daddy.weights.wire.codec import decode, encode
 
 FORMAT = 1
 

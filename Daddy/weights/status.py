@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, run_entry
-from Daddy.weights.pulled_report import report_laptop
-from Daddy.weights.report import Record, report_run
+from Daddy.weights.views.pulled_report import report_laptop
+from Daddy.weights.views.run_report import Record, report_run
 from Daddy.weights.whereabouts import Whereabouts, add_place, find
 
 _WIDE = 1000
@@ -55,7 +55,7 @@ def read_report(place: Whereabouts, now: float) -> Record:
 def _print(report: Record, now: float) -> None:
     from rich.console import Console
 
-    from Daddy.weights.screen import draw
+    from Daddy.weights.views.screen import draw
 
     console = Console(highlight=False)
     if console.is_terminal:

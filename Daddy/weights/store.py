@@ -21,9 +21,9 @@ from Daddy.core.outboxes import Outbox, outboxes
 from Daddy.core.shared_paths import JoinedPaths, SharedPaths
 from Daddy.core.terms import differing
 from Daddy.weights.durable import Durable, Hook, no_hook
-from Daddy.weights.manifest import Head, RunCard, Terms, Version, parse
-from Daddy.weights.notices import Keyframe
-from Daddy.weights.strict import LIMIT
+from Daddy.weights.records.manifest import Head, RunCard, Terms, Version, parse
+from Daddy.weights.records.notices import Keyframe
+from Daddy.weights.records.strict import LIMIT
 
 BLOB_LIMIT = 1 << 30
 """Bytes of the largest blob that is read: a policy a hundred times ours."""

@@ -26,19 +26,19 @@ from Daddy.core.errors import (
 from Daddy.core.events import EventWriter
 from Daddy.core.machine import die_with_parent
 from Daddy.core.remembered import remembered, settings_path
-from Daddy.weights import transfer
-from Daddy.weights.carrier import Carrier
-from Daddy.weights.effect import effect_of, efforts, told
-from Daddy.weights.meter import folder_bytes
-from Daddy.weights.notices import Keyframe
-from Daddy.weights.opening import open_login
-from Daddy.weights.receipts import read_receipts
-from Daddy.weights.remote import HostKeyChangedError
-from Daddy.weights.setup import run_setup
-from Daddy.weights.stopping import Stopping
-from Daddy.weights.sync_settings import DEFAULT_LOCAL, Remote, find_remote
-from Daddy.weights.turns import turn
-from Daddy.weights.ways import Way, open_carrier, way_to_pull, way_to_push
+from Daddy.weights.laptops.effect import effect_of, efforts, told
+from Daddy.weights.laptops.receipts import read_receipts
+from Daddy.weights.link import transfer
+from Daddy.weights.link.carrier import Carrier
+from Daddy.weights.link.meter import folder_bytes
+from Daddy.weights.link.opening import open_login
+from Daddy.weights.link.remote import HostKeyChangedError
+from Daddy.weights.link.setup import run_setup
+from Daddy.weights.link.stopping import Stopping
+from Daddy.weights.link.sync_settings import DEFAULT_LOCAL, Remote, find_remote
+from Daddy.weights.link.turns import turn
+from Daddy.weights.link.ways import Way, open_carrier, way_to_pull, way_to_push
+from Daddy.weights.records.notices import Keyframe
 
 COMMANDS = ("pull", "push", "bidirectional", "status", "setup", "login")
 LONGEST_PAUSE_S = 60.0

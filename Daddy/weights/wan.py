@@ -15,10 +15,10 @@ from pathlib import Path
 
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex
-from Daddy.weights.manifest import INT8, Terms
-from Daddy.weights.notices import Keyframe, Part
+from Daddy.weights.records.manifest import INT8, Terms
+from Daddy.weights.records.notices import Keyframe, Part
 from Daddy.weights.store import Store
-from Daddy.weights.wire import pack, pack_step
+from Daddy.weights.wire.frames import pack, pack_step
 
 REACH = 4
 """So many of the versions offered before lead to the newest in one step. From further back the

@@ -11,8 +11,8 @@ from math import isfinite
 
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.polyak import StateDict, add, difference, norm
-from Daddy.weights.quantise import decode_delta
 from Daddy.weights.store import Store
+from Daddy.weights.wire.quantise import decode_delta
 
 FEWEST = 3
 """Contributions of a version that say something about one another."""

@@ -17,16 +17,17 @@ from Daddy.core.names import new_incarnation
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.learning.ports import WeightExchange
 from Daddy.weights import exchange as exchanging
-from Daddy.weights import hearing, judging, merger, offers, progress
-from Daddy.weights.admission import ADMITTED, Verdict
+from Daddy.weights import merger, offers, progress
 from Daddy.weights.beats import Pulse, beat
-from Daddy.weights.codec import decode, encode, schema_of
+from Daddy.weights.gate import hearing, judging
+from Daddy.weights.gate.admission import ADMITTED, Verdict
+from Daddy.weights.gate.usual import Believed
 from Daddy.weights.history import read_history
-from Daddy.weights.manifest import Contribution, Version
 from Daddy.weights.polyak import StateDict, add, copy, difference, move, norm
 from Daddy.weights.progress import Adoption
+from Daddy.weights.records.manifest import Contribution, Version
 from Daddy.weights.store import Store
-from Daddy.weights.usual import Believed
+from Daddy.weights.wire.codec import decode, encode, schema_of
 from scripts.benches._sharing_crew import Crew, Member
 
 SLEEP = 10

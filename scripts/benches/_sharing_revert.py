@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from Daddy.core.intervals import of_share
-from Daddy.weights.sequential import MOST_PAIRS, Finding, Outcome, Trial
+from Daddy.weights.records.sequential import MOST_PAIRS, Finding, Outcome, Trial
 
 CLEAN, QUICK_CLEAN = 100_000, 500
 BAD, QUICK_BAD = 1_000, 50

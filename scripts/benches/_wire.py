@@ -23,11 +23,11 @@ import torch
 from Daddy.core import process
 from Daddy.core.config import load
 from Daddy.core.settings import PROFILES
-from Daddy.weights.codec import encode, schema_of
-from Daddy.weights.layout import refuse_unless_half
 from Daddy.weights.polyak import StateDict, copy, difference, norm
-from Daddy.weights.quantise import decode_delta, quantise
-from Daddy.weights.wire import pack, pack_step, unpack, unpack_step
+from Daddy.weights.wire.codec import encode, schema_of
+from Daddy.weights.wire.frames import pack, pack_step, unpack, unpack_step
+from Daddy.weights.wire.layout import refuse_unless_half
+from Daddy.weights.wire.quantise import decode_delta, quantise
 from Daddy.workloads import WORKLOADS
 from scripts.benches import train
 

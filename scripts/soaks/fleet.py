@@ -18,13 +18,13 @@ import torch
 from Daddy.core.errors import DaddyError
 from Daddy.core.friends import Friend, write_friends
 from Daddy.core.shared_paths import SharedPaths, joined
-from Daddy.weights.evaluations import Evaluation, fixed_starts, write_evaluation
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.joining import JoinedExchange
 from Daddy.weights.merger import Merger
 from Daddy.weights.polyak import StateDict, add
-from Daddy.weights.probation import Probation
+from Daddy.weights.records.probation import Probation
 from Daddy.weights.retention import Sweeper
+from Daddy.weights.revert.evaluations import Evaluation, fixed_starts, write_evaluation
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store import Store
 from Daddy.weights.watch import Watch

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from Daddy.core.errors import WeightsError
 from Daddy.core.files import sha256_hex
-from Daddy.weights.manifest import Contribution, Head, Input, Refusal, Version, parse
-from Daddy.weights.notices import Keyframe
+from Daddy.weights.records.manifest import Contribution, Head, Input, Refusal, Version, parse
+from Daddy.weights.records.notices import Keyframe
 from Daddy.weights.retention import blobs_of
 from scripts.soaks.lagging import Inode
 

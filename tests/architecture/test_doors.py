@@ -24,9 +24,9 @@ DOORS = {
     "torch": [
         "Daddy/learning/*.py",
         "Daddy/weights/polyak.py",
-        "Daddy/weights/codec.py",
+        "Daddy/weights/wire/codec.py",
         "Daddy/weights/exchange.py",
-        "Daddy/weights/quantise.py",
+        "Daddy/weights/wire/quantise.py",
         "scripts/benches/_cartpole_*.py",
         "scripts/benches/_sharing_*.py",
         "scripts/benches/_wire.py",
@@ -44,7 +44,7 @@ DOORS = {
     "sb3_contrib": ["scripts/benches/_cartpole_peers.py"],
     "matplotlib": [
         "Daddy/cluster/orchestrator/simulate/picture.py",
-        "Daddy/weights/picture.py",
+        "Daddy/weights/views/picture.py",
         "scripts/*.py",
     ],
     "subprocess": ["Daddy/core/process.py", "scripts/*.py"],

@@ -14,8 +14,8 @@ import pytest
 from Daddy.core.errors import UsageError
 from Daddy.core.paths import STREAM_TOKEN
 from Daddy.streaming.tunnel_server import _waiting
-from Daddy.weights.laptop import LaptopExchange
-from Daddy.weights.local import newest_verified
+from Daddy.weights.laptops.contributing import LaptopExchange
+from Daddy.weights.laptops.local import newest_verified
 from tests.components import program
 from tests.patience import until
 from tests.weights.helpers import Peer, ToldClock, begin, make_state, nudged

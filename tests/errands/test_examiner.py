@@ -12,7 +12,7 @@ import torch
 from Daddy.core.config import effective_json, load
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.errands.examiner import LOOK_S, player, rest
-from Daddy.weights.evaluations import evaluations_of_jobs
+from Daddy.weights.revert.evaluations import evaluations_of_jobs
 from Daddy.weights.store import Store
 from Daddy.workloads import WORKLOADS
 from tests.weights.helpers import ToldClock, begin

@@ -16,12 +16,12 @@ from Daddy.core.shared_paths import SharedPaths
 from Daddy.errands.errand import Sender
 from Daddy.errands.referee import MOST_PAIRS, SHARE, Referee
 from Daddy.learning.commentary import Commentary
-from Daddy.weights.evaluations import evaluations_in_boxes, fixed_starts
 from Daddy.weights.exchange import SharedExchange
+from Daddy.weights.link.transfer import pull, push
 from Daddy.weights.polyak import StateDict
+from Daddy.weights.revert.evaluations import evaluations_in_boxes, fixed_starts
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store import Store
-from Daddy.weights.transfer import pull, push
 from Daddy.workloads import WORKLOADS
 from tests.weights.folder import FolderCarrier
 from tests.weights.helpers import Told, ToldClock

@@ -14,9 +14,9 @@ import torch
 from Daddy.core.errors import UsageError
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.learning.cartpole import SCALE, CartPole
-from Daddy.weights.codec import decode, encode
 from Daddy.weights.history import read_history
 from Daddy.weights.polyak import StateDict, norm
+from Daddy.weights.wire.codec import decode, encode
 from scripts.benches import _sharing_arms as arms
 from scripts.benches import _sharing_hostile as hostile
 from scripts.benches import _sharing_race as race
@@ -214,7 +214,8 @@ def test_a_value_that_is_no_number_ruins_everybody_only_where_the_gate_is_open(
 
 
 def judging_is_whole() -> bool:
-    from Daddy.weights import admission, hearing, judging, polyak, progress
+    from Daddy.weights import polyak, progress
+    from Daddy.weights.gate import admission, hearing, judging
 
     whole = hearing.judge_values is admission.judge_values and judging.norm is polyak.norm
     return whole and progress.is_finite is polyak.is_finite

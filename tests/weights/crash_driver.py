@@ -40,7 +40,7 @@ class Trap:
 
 def laptop_box(root: Path) -> None:
     """A laptop's contribution as rsync leaves it."""
-    from Daddy.weights.laptop import LaptopExchange
+    from Daddy.weights.laptops.contributing import LaptopExchange
 
     local = root.parent / "laptop"
     local.mkdir(exist_ok=True)

@@ -16,9 +16,9 @@ from Daddy.core.events import EventWriter
 from Daddy.core.lease import Lease
 from Daddy.core.paths import RunPaths
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.codec import encode
-from Daddy.weights.laptop import LaptopExchange
-from Daddy.weights.manifest import Contribution, parse
+from Daddy.weights.laptops.contributing import LaptopExchange
+from Daddy.weights.records.manifest import Contribution, parse
+from Daddy.weights.wire.codec import encode
 from tests.weights.helpers import Peer, ToldClock, begin, make_state, nudged
 from tests.weights.test_exchange import rewrite
 

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from Daddy.weights.admission import (
+from Daddy.weights.gate.admission import (
     ADMITTED,
     Fault,
     Standing,
@@ -14,7 +14,7 @@ from Daddy.weights.admission import (
     judge_values,
     remember,
 )
-from Daddy.weights.manifest import Contribution
+from Daddy.weights.records.manifest import Contribution
 
 HASH = "ab" * 32
 OTHER = "cd" * 32

@@ -9,9 +9,9 @@ from Daddy.core.errors import ExitCode, WeightsError, run_entry
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import model
 from Daddy.weights.average import average_of, mean
-from Daddy.weights.codec import decode, encode
 from Daddy.weights.porting import read_model
 from Daddy.weights.store import Store
+from Daddy.weights.wire.codec import decode, encode
 from tests.weights.helpers import ToldClock, begin, close, make_state
 
 

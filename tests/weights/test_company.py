@@ -13,11 +13,11 @@ import pytest
 import torch
 
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.agreement import cosine, table, to_the_rest
-from Daddy.weights.conduct import TERM
+from Daddy.weights.gate.agreement import cosine, table, to_the_rest
+from Daddy.weights.gate.conduct import TERM
 from Daddy.weights.history import read_history
-from Daddy.weights.manifest import Version, parse
 from Daddy.weights.polyak import StateDict, add, levelled, move
+from Daddy.weights.records.manifest import Version, parse
 from Daddy.weights.replay import replay
 from Daddy.weights.store import Store
 from tests.weights.helpers import Peer, ToldClock, begin, make_state

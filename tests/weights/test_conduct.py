@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from Daddy.weights.admission import Fault
-from Daddy.weights.conduct import (
+from Daddy.weights.gate.admission import Fault
+from Daddy.weights.gate.conduct import (
     ENOUGH,
     FORGOTTEN,
     LONGEST_TERM,
@@ -24,7 +24,7 @@ from Daddy.weights.conduct import (
     telling,
     uncounted,
 )
-from Daddy.weights.manifest import Conduct
+from Daddy.weights.records.manifest import Conduct
 
 FOUR = ("slot-0", "slot-1", "slot-2", "slot-3")
 

@@ -9,10 +9,10 @@ from rich.console import Console
 
 from Daddy.core.files import write_atomic
 from Daddy.weights import parcels
-from Daddy.weights.effect import Effort, add_visit, effect_of, efforts, told
-from Daddy.weights.notices import ParcelReceipt, Receipt
-from Daddy.weights.pulled_report import report_laptop
-from Daddy.weights.screen import draw
+from Daddy.weights.laptops.effect import Effort, add_visit, effect_of, efforts, told
+from Daddy.weights.records.notices import ParcelReceipt, Receipt
+from Daddy.weights.views.pulled_report import report_laptop
+from Daddy.weights.views.screen import draw
 
 OWN = "0a" * 4
 

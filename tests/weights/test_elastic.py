@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from Daddy.core.names import new_incarnation
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import offers
-from Daddy.weights.codec import decode, encode
 from Daddy.weights.elastic import Elastic, drawn
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.fate import Fate
@@ -23,6 +22,7 @@ from Daddy.weights.progress import Base
 from Daddy.weights.replay import replay
 from Daddy.weights.store import Store
 from Daddy.weights.weighting import Offer
+from Daddy.weights.wire.codec import decode, encode
 from tests.weights.helpers import (
     Peer,
     Told,

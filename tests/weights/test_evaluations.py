@@ -10,7 +10,8 @@ import pytest
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import offers
-from Daddy.weights.evaluations import (
+from Daddy.weights.records.strict import LIMIT
+from Daddy.weights.revert.evaluations import (
     BOX_EVALUATIONS,
     PAIRS_LIMIT,
     Evaluation,
@@ -22,7 +23,6 @@ from Daddy.weights.evaluations import (
     write_evaluation,
 )
 from Daddy.weights.store import Store
-from Daddy.weights.strict import LIMIT
 
 STARTS = fixed_starts("run", PAIRS_LIMIT)
 ONE = Evaluation(

@@ -203,8 +203,8 @@ def test_a_bad_contribution_is_refused_and_its_author_told_why(tmp_path, clock, 
 
 def spoil(root, kind: str) -> None:
     """Damage the one pending contribution as a disk, or a bad learner, would."""
-    from Daddy.weights.codec import encode
-    from Daddy.weights.manifest import Contribution, parse
+    from Daddy.weights.records.manifest import Contribution, parse
+    from Daddy.weights.wire.codec import encode
 
     paths = SharedPaths(root)
     record = next(paths.peers.glob("*/*/000001.json"))

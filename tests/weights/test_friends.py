@@ -23,9 +23,9 @@ from Daddy.core.shared_paths import JoinedPaths, SharedPaths
 from Daddy.weights import friends
 from Daddy.weights.history import read_history
 from Daddy.weights.joining import join
-from Daddy.weights.manifest import Contribution, parse
 from Daddy.weights.merger import FRIENDS_INPUTS_LIMIT
 from Daddy.weights.offers import Found, in_turn
+from Daddy.weights.records.manifest import Contribution, parse
 from Daddy.weights.replay import replay
 from Daddy.weights.store import Store
 from tests.weights.helpers import Peer, Told, ToldClock, begin, close, make_state, settings, shifted
@@ -316,7 +316,7 @@ def test_a_flood_of_offers_crowds_nobody_out(tmp_path, owner, clock):
 def test_a_file_that_changes_after_it_was_judged_is_kept_as_judged(
     tmp_path, owner, clock, monkeypatch
 ):
-    from Daddy.weights.judging import Judge
+    from Daddy.weights.gate.judging import Judge
 
     ours = begin(owner, "slot-0", clock)
     theirs = enter(owner, tmp_path / "anna", "slot-0", clock)

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from Daddy.core.errors import ExitCode, run_entry
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import log, status
-from Daddy.weights.lineage import Part, Refused, Step, fold, kind_of
-from Daddy.weights.panels import LAPTOPS
+from Daddy.weights.views.lineage import Part, Refused, Step, fold, kind_of
+from Daddy.weights.views.panels import LAPTOPS
 from tests.weights.lineage_run import LineageRun, everything_below
 
 

@@ -15,10 +15,10 @@ from Daddy.core.errors import WeightsError
 from Daddy.core.files import sha256_hex
 from Daddy.core.paths import MirrorPaths, RunPaths
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.best_states import choose, hash_in
-from Daddy.weights.holes import find_holes
 from Daddy.weights.mirror import Keeper
-from Daddy.weights.mirroring import RECORDS, Original, mirror, read_mirror
+from Daddy.weights.recovery.best_states import choose, hash_in
+from Daddy.weights.recovery.holes import find_holes
+from Daddy.weights.recovery.mirroring import RECORDS, Original, mirror, read_mirror
 from Daddy.weights.store import Store
 from tests.weights.helpers import ToldClock, begin
 

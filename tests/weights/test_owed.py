@@ -11,15 +11,15 @@ import torch
 
 from Daddy.core.files import sha256_hex
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.codec import schema_of
-from Daddy.weights.manifest import Contribution, parse
-from Daddy.weights.notices import Keyframe
+from Daddy.weights.laptops.owed import read_owed
 from Daddy.weights.offers import box_name
-from Daddy.weights.owed import read_owed
 from Daddy.weights.polyak import difference
-from Daddy.weights.quantise import decode_delta
+from Daddy.weights.records.manifest import Contribution, parse
+from Daddy.weights.records.notices import Keyframe
 from Daddy.weights.replay import replay
 from Daddy.weights.store import Store
+from Daddy.weights.wire.codec import schema_of
+from Daddy.weights.wire.quantise import decode_delta
 from tests.weights.helpers import ToldClock, close, nudged, shifted
 from tests.weights.test_inbox import Cluster
 

@@ -11,21 +11,21 @@ import torch
 from rich.console import Console
 
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.codec import decode, encode
-from Daddy.weights.evaluations import Evaluation, box_file, fixed_starts
-from Daddy.weights.examining import Examiner
 from Daddy.weights.history import read_history
-from Daddy.weights.laptop import LaptopExchange
-from Daddy.weights.lineage import from_records
-from Daddy.weights.lines import lines
-from Daddy.weights.manifest import Version
+from Daddy.weights.laptops.contributing import LaptopExchange
+from Daddy.weights.laptops.receipts import read_receipts
 from Daddy.weights.polyak import StateDict
-from Daddy.weights.probation import BETWEEN_REVERTS
-from Daddy.weights.receipts import read_receipts
+from Daddy.weights.records.manifest import Version
+from Daddy.weights.records.probation import BETWEEN_REVERTS
 from Daddy.weights.replay import replay
-from Daddy.weights.report import report_run
-from Daddy.weights.screen import draw
+from Daddy.weights.revert.evaluations import Evaluation, box_file, fixed_starts
+from Daddy.weights.revert.examining import Examiner
 from Daddy.weights.store import Store
+from Daddy.weights.views.lineage import from_records
+from Daddy.weights.views.lines import lines
+from Daddy.weights.views.run_report import report_run
+from Daddy.weights.views.screen import draw
+from Daddy.weights.wire.codec import decode, encode
 from tests.weights.helpers import Peer, ToldClock, begin, close, make_state, shifted
 
 POISON = 0.07
@@ -311,8 +311,8 @@ def test_a_laptop_that_says_every_version_is_bad_takes_nothing_back(tmp_path):
 
 
 def test_two_mergers_with_the_same_pairs_make_the_same_bytes(tmp_path):
-    from Daddy.weights.evidence import look
-    from Daddy.weights.reverting import taken_back
+    from Daddy.weights.revert.evidence import look
+    from Daddy.weights.revert.reverting import taken_back
 
     run, _, _ = poisoned(tmp_path)
     for _ in range(8):

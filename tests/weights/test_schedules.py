@@ -11,8 +11,8 @@ import pytest
 
 from Daddy.weights import offers
 from Daddy.weights.durable import Durable
+from Daddy.weights.gate.judging import Judge
 from Daddy.weights.joining import JoinedExchange
-from Daddy.weights.judging import Judge
 from Daddy.weights.merger import Merger
 from Daddy.weights.retention import Sweeper
 from Daddy.weights.store import Store

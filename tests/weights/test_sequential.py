@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from Daddy.weights.sequential import MOST_PAIRS, TOLERATED, Outcome, Trial, balance, compare
+from Daddy.weights.records.sequential import MOST_PAIRS, TOLERATED, Outcome, Trial, balance, compare
 from scripts.benches._sharing_revert import revert
 
 RETURNS = st.floats(allow_nan=False, allow_infinity=False)

@@ -8,7 +8,7 @@ import pytest
 from Daddy.core.errors import WeightsError
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.durable import Durable
-from Daddy.weights.manifest import Version
+from Daddy.weights.records.manifest import Version
 from Daddy.weights.store import Store
 from Daddy.weights.wan import write_keyframe
 

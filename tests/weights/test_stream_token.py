@@ -10,9 +10,9 @@ import pytest
 
 from Daddy.core.paths import STREAM_TOKEN
 from Daddy.streaming.tokens import load_tokens
-from Daddy.weights.remote import Ssh, connect
-from Daddy.weights.stream_token import fetch_stream_token
-from Daddy.weights.sync_settings import Remote
+from Daddy.weights.link.remote import Ssh, connect
+from Daddy.weights.link.stream_token import fetch_stream_token
+from Daddy.weights.link.sync_settings import Remote
 from tests.components import program
 from tests.weights.login import running_sshd
 

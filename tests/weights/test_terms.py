@@ -9,8 +9,8 @@ import pytest
 
 from Daddy.core.errors import WeightsError
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.local import read_frame
-from Daddy.weights.pulled import PulledVersions
+from Daddy.weights.laptops.local import read_frame
+from Daddy.weights.laptops.pulled import PulledVersions
 from Daddy.weights.store import Store
 from tests.weights.helpers import ToldClock, begin, make_state
 

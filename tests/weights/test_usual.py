@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from Daddy.weights.usual import COUNT_FACTOR, SHARE_FACTOR, Told, believe, usual_beside
+from Daddy.weights.gate.usual import COUNT_FACTOR, SHARE_FACTOR, Told, believe, usual_beside
 
 
 def told(peer: str, *norms: float, steps: int = 1000) -> list[Told]:

@@ -12,15 +12,15 @@ import torch
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import NetworkError, WeightsError
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.codec import decode, encode
-from Daddy.weights.local import newest_verified
-from Daddy.weights.manifest import parse
-from Daddy.weights.notices import Keyframe, Part
-from Daddy.weights.route import cheapest
+from Daddy.weights.laptops.local import newest_verified
+from Daddy.weights.link.transfer import BEGUN, pull
+from Daddy.weights.records.manifest import parse
+from Daddy.weights.records.notices import Keyframe, Part
 from Daddy.weights.store import Store
-from Daddy.weights.transfer import BEGUN, pull
 from Daddy.weights.wan import KEEP_KEYFRAMES, REACH, SPARE, serve
-from Daddy.weights.wire import pack_step
+from Daddy.weights.wire.codec import decode, encode
+from Daddy.weights.wire.frames import pack_step
+from Daddy.weights.wire.route import cheapest
 from tests.weights.folder import FolderCarrier
 from tests.weights.helpers import ToldClock, begin, nudged
 

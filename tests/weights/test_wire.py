@@ -15,10 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from Daddy.core.errors import WeightsError
-from Daddy.weights import planes
-from Daddy.weights.codec import encode
-from Daddy.weights.layout import refuse_unless_half, schema_of_bytes
-from Daddy.weights.wire import pack, pack_step, unpack, unpack_step
+from Daddy.weights.wire.codec import encode
+from Daddy.weights.wire.frames import pack, pack_step, planes, unpack, unpack_step
+from Daddy.weights.wire.layout import refuse_unless_half, schema_of_bytes
 from tests.weights.helpers import make_state, nudged
 
 NUMBERS = st.integers(0, 0xFFFF)
@@ -83,7 +82,7 @@ def test_a_number_that_is_not_finite_is_refused_before_and_after_it_travels(bits
     for make in (lambda: pack(bad), lambda: pack_step(bad, good)):
         with pytest.raises(WeightsError, match="not finite"):
             make()
-    monkeypatch.setattr("Daddy.weights.wire.is_finite", lambda _: True)  # a sender that lies
+    monkeypatch.setattr("Daddy.weights.wire.frames.is_finite", lambda _: True)  # a sender that lies
     whole, stepped = pack(bad), pack_step(bad, good)
     monkeypatch.undo()
     with pytest.raises(WeightsError, match="not finite"):

@@ -1,0 +1,205 @@
+"""Pure: the gate. Which contributions count, each refusal with a reason its author gets to see.
+
+Three stages, cheap first: the record alone, the file's size and hash, the values. A refusal is
+either "late" (the author keeps its progress and offers it again with the next contribution),
+"values" (the author drops it, because the numbers themselves are bad) or "reverted" (it drops it
+without blame: what it stood on was taken back). Waiting is none of these: look again later.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from Daddy.core.assists import strange
+from Daddy.weights.gate.usual import Usual
+from Daddy.weights.records.manifest import Contribution
+from Daddy.weights.records.probation import is_reverted
+
+OTHERS_NEEDED = 3
+"""Other jobs that must be there before anybody is called an outlier."""
+
+STEPS_LIMIT = 1 << 30
+"""Environment steps one contribution may claim; an hour of the fastest learner is a hundredth."""
+
+CLIP_FACTOR = 2.0
+REFUSE_FACTOR = 5.0
+JOB_REFUSE_FACTOR = 25.0
+"""Norm of a delta, as a multiple of the usual one: beyond the first it is scaled down, beyond the
+second (for our own jobs the third) refused: docs/decisions/0052."""
+
+LAPTOP_GROWTH = 10.0
+JOB_GROWTH = 4.0
+"""How much further than usual a delta may go, however many optimizer steps are claimed for it."""
+
+NORM_HISTORY = 16
+NORMS_NEEDED = 4
+WITNESSES = 2
+"""Accepted norms of jobs that are remembered, and how many it takes before a job's is judged at
+all, or how many other jobs. A laptop's waits for one norm, because nobody vouches for it."""
+
+
+class Fault(str, Enum):
+    """Whose problem a refusal is."""
+
+    LATE = "late"
+    VALUES = "values"
+    REVERTED = "reverted"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Admitted, or not and why. ``scale`` is the clip in (0, 1]; ``wait``: look again later."""
+
+    admitted: bool
+    reason: str
+    fault: Fault = Fault.LATE
+    scale: float = 1.0
+    wait: bool = False
+
+
+ADMITTED = Verdict(admitted=True, reason="")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the gate knows about the run when it judges.
+
+    ``states`` maps a version to the hash of its state; ``consumed`` an author to the highest
+    sequence judged; ``sizes`` are the smallest and largest file a delta of this schema can be, in
+    bytes, by the form it may have. ``reverted`` holds [first, last] of the versions taken back.
+    """
+
+    run_id: str
+    schema: str
+    newest: int
+    states: Mapping[int, str]
+    consumed: Mapping[str, int]
+    sizes: Mapping[str, tuple[int, int]]
+    max_staleness: int
+    assists: tuple[str, ...] = ()
+    reverted: tuple[tuple[int, int], ...] = ()
+
+
+def _late(reason: str) -> Verdict:
+    return Verdict(admitted=False, reason=reason, fault=Fault.LATE)
+
+
+def _bad(reason: str) -> Verdict:
+    return Verdict(admitted=False, reason=reason, fault=Fault.VALUES)
+
+
+def judge_record(offer: Contribution, standing: Standing) -> Verdict:
+    """First stage: identity, sequence, base, claims and size; no file has been opened yet."""
+    for judge in (_judge_identity, _judge_base, _judge_claims):
+        verdict = judge(offer, standing)
+        if not verdict.admitted:
+            return verdict
+    return ADMITTED
+
+
+def _judge_identity(offer: Contribution, standing: Standing) -> Verdict:
+    if offer.run_id != standing.run_id:
+        return _bad(f"belongs to run {offer.run_id}, this is run {standing.run_id}")
+    if offer.schema != standing.schema:
+        return _bad("its tensors have other names or shapes than this run's (schema hash differs)")
+    if foreign := strange(offer.assists, standing.assists):
+        return _bad(f"it was learnt with the assists {foreign}, which this run does not use")
+    if offer.sequence <= standing.consumed.get(offer.author, 0):
+        return _late(f"sequence {offer.sequence} was judged before")
+    return ADMITTED
+
+
+def _judge_base(offer: Contribution, standing: Standing) -> Verdict:
+    base, lag = offer.base_version, standing.newest - offer.base_version
+    if lag < 0:
+        return _bad(f"base v{base} does not exist, the newest is v{standing.newest}")
+    if is_reverted(base, standing.reverted):
+        reason = f"base v{base} was taken back: go on from the newest version"
+        return Verdict(admitted=False, reason=reason, fault=Fault.REVERTED)
+    if lag > standing.max_staleness:
+        return _late(f"base v{base} is {lag} versions old, the limit is {standing.max_staleness}")
+    if base not in standing.states:
+        return _late(f"base v{base} has no commit record any more")
+    if standing.states[base] != offer.base_state:
+        return _bad(f"its base is not this run's v{base} (hash differs)")
+    return ADMITTED
+
+
+def _judge_claims(offer: Contribution, standing: Standing) -> Verdict:
+    if not 0 < offer.env_steps <= STEPS_LIMIT or offer.new_steps > offer.env_steps:
+        return _bad(f"claims {offer.env_steps} environment steps, {offer.new_steps} of them new")
+    if offer.optimizer_steps == 0:
+        return _bad("no optimizer step was made: nothing was learnt")
+    if offer.form not in standing.sizes:
+        return _late(f"it is written as {offer.form!r}, which this run does not read")
+    smallest, largest = standing.sizes[offer.form]
+    if not smallest <= offer.size <= largest:
+        return _bad(f"{offer.size} bytes, a delta of this run has {smallest} to {largest}")
+    return ADMITTED
+
+
+def judge_file(offer: Contribution, size: int, sha256: str) -> Verdict:
+    """Second stage: the bytes that were read are the bytes that were promised.
+
+    Damage on the way is nobody's fault: the author still has the progress and offers it again.
+    """
+    if size != offer.size:
+        return _late(f"the file has {size} bytes, its record says {offer.size} (truncated?)")
+    if sha256 != offer.blob:
+        return _late("the file's hash is not the one in its record (damaged)")
+    return ADMITTED
+
+
+def judge_values(
+    norm: float,
+    optimizer_steps: int,
+    history: Sequence[tuple[float, float]],
+    *,
+    strict: bool,
+    beside: Usual | None = None,
+) -> Verdict:
+    """Third stage: finite and of a usual size. ``norm`` is the delta's, NaN when any value is.
+
+    ``history`` holds (norm, optimizer steps) of accepted deltas; what two other jobs are ``beside``
+    comes before it. More steps than usual may go further, in proportion; fewer may go as far as
+    usual. ``strict`` is for laptops. Their claims, and those of a job with three others beside it,
+    are not believed beyond a bound.
+    """
+    if norm == 0.0 or not math.isfinite(norm):
+        zero = "it is zero everywhere: nothing was learnt"
+        return _bad("it holds values that are not finite" if norm else zero)
+    if strict and not history:
+        reason = "no job's contribution has been seen yet to judge it by"
+        return Verdict(admitted=False, reason=reason, wait=True)
+    witnessed = beside is not None and beside.jobs >= WITNESSES
+    if not strict and not witnessed and len(history) < NORMS_NEEDED:
+        return ADMITTED
+    if beside is not None and witnessed:
+        usual, steps = beside.norm, beside.optimizer_steps
+    else:
+        usual = statistics.median(one[0] for one in history)
+        steps = statistics.median(one[1] for one in history)
+    bounded = beside is not None and beside.jobs >= OTHERS_NEEDED
+    most = LAPTOP_GROWTH if strict else JOB_GROWTH if bounded else math.inf
+    usual *= min(max(1.0, optimizer_steps / max(1.0, steps)), most)
+    return _judge_norm(norm, usual, REFUSE_FACTOR if strict else JOB_REFUSE_FACTOR)
+
+
+def _judge_norm(norm: float, usual: float, refuse: float) -> Verdict:
+    if norm > refuse * usual:
+        return _bad(f"its norm {norm:.3g} is {norm / usual:.1f} times the usual {usual:.3g}")
+    if norm > CLIP_FACTOR * usual:
+        return Verdict(admitted=True, reason="clipped", scale=CLIP_FACTOR * usual / norm)
+    return ADMITTED
+
+
+def remember(
+    history: Sequence[tuple[float, float]], accepted: Sequence[tuple[float, float]]
+) -> tuple[tuple[float, float], ...]:
+    """The history with newly accepted (norm, optimizer steps) added, the oldest dropped."""
+    added = [(float(norm), float(steps)) for norm, steps in accepted]
+    return tuple([*history, *added][-NORM_HISTORY:])

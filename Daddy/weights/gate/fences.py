@@ -1,0 +1,65 @@
+"""Which contributions of a slot came too late: a holder of an older term woke up and went on.
+
+Whoever begins in a slot writes beside its heartbeat what its predecessors had offered until then
+(its *fence*). What an incarnation of an older term offers beyond that is refused. Terms alone would
+not do: the last contribution of a predecessor that left in good order still counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from Daddy.weights import beats, offers
+from Daddy.weights.records.manifest import Contribution
+from Daddy.weights.resume import Note
+from Daddy.weights.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """One process's term, and the last sequence of each older process of its peer that counts."""
+
+    term: int
+    after: Mapping[str, int] = field(default_factory=dict)
+
+
+def raise_fence(store: Store, peer: str, term: int, note: Note | None) -> Fence:
+    """The fence of a process that begins now; ``note`` tells what its checkpoint knows as offered.
+
+    A process without a term (a laptop, a learner of before) fences nobody off.
+    """
+    known = {} if note is None else {note.incarnation: note.sequence}
+    after: dict[str, int] = {}
+    for incarnation, theirs in read_fences(store, peer).items():
+        if theirs.term < term:
+            seen = offers.sequences(store.paths.peer(peer, incarnation))
+            last = max((number for number, _ in seen), default=0)
+            after[incarnation] = max(last, known.get(incarnation, 0))
+    return Fence(term, after)
+
+
+def read_fences(store: Store, peer: str) -> dict[str, Fence]:
+    """Every process of ``peer`` with what it wrote; one that cannot be read fences nobody off."""
+    found = {}
+    for pulse in beats.pulses(store):
+        if pulse.peer == peer:
+            with contextlib.suppress(TypeError, ValueError, OverflowError):
+                body = pulse.notes
+                after = {str(key): int(last) for key, last in dict(body.get("fence", {})).items()}
+                found[pulse.incarnation] = Fence(int(body.get("term", 0)), after)
+    return found
+
+
+def judge_term(offer: Contribution, fences: Mapping[str, Fence]) -> str:
+    """Why ``offer`` came too late; empty when it did not. ``fences`` are its peer's."""
+    own = fences.get(offer.incarnation, Fence(0))
+    for fence in fences.values():
+        last = fence.after.get(offer.incarnation)
+        if fence.term > own.term and last is not None and offer.sequence > last:
+            return (
+                f"{offer.peer} went on in term {fence.term} after contribution {last}: "
+                f"what its term {own.term} offers later does not count"
+            )
+    return ""

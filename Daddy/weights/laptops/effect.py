@@ -1,0 +1,89 @@
+"""What a laptop's owner did for a run, added up over all visits. No torch.
+
+What the laptop alone knows (steps, pairs) is added up in ``effect/<peer>.json`` when a visit ends;
+what counted is read from the receipts, which only the run writes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from Daddy.core.errors import DaddyError
+from Daddy.core.files import read_bounded, write_atomic
+from Daddy.core.names import check_peer
+from Daddy.weights.laptops.receipts import read_receipts
+from Daddy.weights.parcels import read_parcel_receipts
+from Daddy.weights.records.manifest import Written, parse
+from Daddy.weights.records.strict import LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class Effort(Written):
+    """Of one visit, or of all: environment steps, pairs of versions, milestones handed in."""
+
+    steps: int = 0
+    compared: int = 0
+    milestones: int = 0
+    visits: int = 0
+
+
+def add_visit(local: Path, peer: str, one: Effort) -> Effort:
+    """The new totals of ``peer``, with this visit's; OSError when the disk refuses."""
+    before = read_effort(local, peer)
+    total = Effort(
+        before.steps + one.steps,
+        before.compared + one.compared,
+        before.milestones + one.milestones,
+        before.visits + 1,
+    )
+    write_atomic(_path(local, peer), total.to_bytes())
+    return total
+
+
+def read_effort(local: Path, peer: str) -> Effort:
+    """The totals so far; zeros where there are none that can be read."""
+    with contextlib.suppress(FileNotFoundError, DaddyError):
+        path = _path(local, peer)
+        return parse(Effort, read_bounded(path, LIMIT), str(path))
+    return Effort()
+
+
+def effect_of(local: Path, peer: str) -> dict[str, Any]:
+    """Effort and what became of it; ``moved`` adds up shares: 1.0 is a whole version's movement."""
+    effort = read_effort(local, peer)
+    counted = [one for one in read_receipts(local, peer) if one.accepted]
+    answers = read_parcel_receipts(local, peer)
+    return {
+        "peer": peer,
+        "visits": effort.visits,
+        "steps": effort.steps,
+        "accepted": len(counted),
+        "moved": round(sum(one.share for one in counted), 4),
+        "milestones": effort.milestones,
+        "milestones_accepted": sum(one.accepted for one in answers),
+        "milestones_refused": sum(not one.accepted for one in answers),
+        "compared": effort.compared,
+    }
+
+
+def efforts(local: Path) -> list[str]:
+    """Peers that ever ended a visit here."""
+    return sorted(path.stem for path in (local / "effect").glob("*.json"))
+
+
+def told(effect: dict[str, Any]) -> str:
+    """One line for the owner."""
+    said = f"{effect['steps']:,} steps in {effect['visits']} visits"
+    said += f", {effect['accepted']} contributions counted"
+    said += f" (together {effect['moved']:.0%} of a version)" * bool(effect["accepted"])
+    if effect["milestones"]:
+        kept, no = effect["milestones_accepted"], effect["milestones_refused"]
+        said += f", {effect['milestones']} milestones handed in ({kept} kept, {no} refused)"
+    return said + f", {effect['compared']} pairs of versions compared"
+
+
+def _path(local: Path, peer: str) -> Path:
+    return local / "effect" / f"{check_peer(peer)}.json"

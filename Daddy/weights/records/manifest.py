@@ -1,0 +1,222 @@
+"""Pure: the records of ``shared_weights``: run card, contribution, commit record, heads.
+
+Every record is one JSON object with a format number. Reading is strict (``strict``); writing is
+canonical, so equal records have equal bytes and equal hashes. Where each lies is said in
+``Daddy.core.shared_paths``. ``assists`` names the scripted helps that the weights were learnt
+with; records of before there were any have none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import TypeVar
+
+from Daddy.core.errors import WeightsError
+from Daddy.weights.records.probation import UNTRIED, Probation, Revert
+from Daddy.weights.records.strict import FORMAT, build, read_object
+
+Record = TypeVar("Record", bound="Written")
+
+Terms = tuple[tuple[str, str], ...]
+"""Settings and their values as JSON (``Daddy.core.terms``); older records have none."""
+
+PLAIN, INT8 = "", "int8"
+"""Forms of a delta's file: safetensors, as all were once, or a frame of int8 with scales."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What every record on disk has."""
+
+    def to_bytes(self) -> bytes:
+        """Canonical JSON, with the format number."""
+        fields = dataclasses.asdict(self)
+        return (json.dumps({"format": FORMAT, **fields}, sort_keys=True, indent=1) + "\n").encode()
+
+
+@dataclass(frozen=True, slots=True)
+class RunCard(Written):
+    """``RUN.json``: what all peers of one run agree on; written once, by the first."""
+
+    run: str
+    run_id: str
+    workload: str
+    schema: str
+    assists: tuple[str, ...] = ()
+    terms: Terms = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution(Written):
+    """Progress that one peer offers: a delta of fp32 (laptops: int8 or bf16) against a version.
+
+    ``form`` says how its file is written. ``env_steps`` and ``optimizer_steps`` lie in this delta;
+    ``new_steps`` is the part of ``env_steps`` that no earlier contribution of the peer has counted
+    (a resumed peer replays a little).
+    """
+
+    run_id: str
+    schema: str
+    peer: str
+    incarnation: str
+    sequence: int
+    blob: str
+    size: int
+    base_version: int
+    base_state: str
+    env_steps: int
+    new_steps: int
+    optimizer_steps: int
+    assists: tuple[str, ...] = ()
+    form: str = PLAIN
+
+    @property
+    def author(self) -> str:
+        """Peer and process start: whose sequence numbers count on."""
+        return f"{self.peer}/{self.incarnation}"
+
+
+@dataclass(frozen=True, slots=True)
+class Input(Written):
+    """A contribution as it went into a version; ``cosine`` to the other jobs' (in a split to the
+    merging job's), 0 if unknown.
+
+    ``laptop``: it counted as a laptop's, as a friend's job does who is trusted like one.
+    """
+
+    peer: str
+    incarnation: str
+    sequence: int
+    blob: str
+    base_version: int
+    staleness: int
+    share: float
+    clip: float
+    norm: float
+    env_steps: int
+    new_steps: int
+    optimizer_steps: int
+    form: str = PLAIN
+    cosine: float = 0.0
+    laptop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal(Written):
+    """A contribution that did not count, and why; ``fault`` is "late", "values" or "reverted"."""
+
+    peer: str
+    incarnation: str
+    sequence: int
+    fault: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conduct(Written):
+    """A job in trouble: refusals in a row, times it was shut out, the last version it was."""
+
+    peer: str
+    strikes: int
+    terms: int = 0
+    until: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Version(Written):
+    """``merged/v00000043.json``: the commit record of one version; kept for ever.
+
+    ``parent`` is the SHA-256 of the parent's record, which chains them. ``consumed`` maps an author
+    to [highest sequence judged, version that judged it]. ``norms`` holds recent [norm, optimizer
+    steps] for the gate, ``conduct`` the jobs in trouble. ``base`` is the version whose state
+    ``replayed`` and the inputs were added to: the parent's, unless that was lost or taken back.
+    ``restored`` says that it goes on from a copy (``restoring``): nothing was merged, and numbers
+    leapt. ``reverts`` says (once or not at all) what this version takes back, ``replayed`` what of
+    that it adds again, ``reverted`` [first, last] of all that was taken back lately.
+    """
+
+    version: int
+    run_id: str
+    schema: str
+    parent: str
+    base: int
+    state: str
+    size: int
+    rule: str
+    denominator: float
+    inputs: tuple[Input, ...]
+    refused: tuple[Refusal, ...]
+    consumed: dict[str, tuple[int, int]]
+    contributors: dict[str, int]
+    norms: tuple[tuple[float, float], ...]
+    fleet_steps: int
+    merger: str
+    ts: float
+    assists: tuple[str, ...] = ()
+    restored: bool = False
+    conduct: tuple[Conduct, ...] = ()
+    probation: Probation = UNTRIED
+    reverts: tuple[Revert, ...] = ()
+    replayed: tuple[Input, ...] = ()
+    reverted: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def first(
+        cls,
+        *,
+        run_id: str,
+        schema: str,
+        state: str,
+        size: int,
+        rule: str,
+        merger: str,
+        ts: float,
+        assists: tuple[str, ...] = (),
+    ) -> Version:
+        """Version 0: the common initialisation, without parent and inputs."""
+        return cls(
+            version=0,
+            run_id=run_id,
+            schema=schema,
+            parent="",
+            base=0,
+            state=state,
+            size=size,
+            rule=rule,
+            denominator=0.0,
+            inputs=(),
+            refused=(),
+            consumed={},
+            contributors={},
+            norms=(),
+            fleet_steps=0,
+            merger=merger,
+            ts=ts,
+            assists=assists,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Head(Written):
+    """``HEAD.json``: a hint at the newest version, readable without torch or a listing."""
+
+    version: int
+    record: str
+    state: str
+    run_id: str
+    fleet_steps: int
+    ts: float
+    contributors: dict[str, int]
+
+
+def parse(kind: type[Record], data: bytes, name: str) -> Record:
+    """The record in ``data``; WeightsError naming ``name`` and the fault when it is not one."""
+    try:
+        return build(kind, read_object(data))
+    except (ValueError, RecursionError) as error:
+        raise WeightsError(
+            f"{name} is no valid {kind.__name__} record: {error}",
+            "if one of our programs wrote it, the disk damaged it; it is passed over",
+        ) from error
