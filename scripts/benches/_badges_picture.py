@@ -31,7 +31,8 @@ def draw(path: Path, found: Mapping[str, Sequence[Mapping[str, int | None]]], li
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color=FAINT, alpha=0.4, linewidth=0.6)
-        axes.legend(loc="best", frameon=False)
+        if axes.lines:
+            axes.legend(loc="best", frameon=False)
     row[0].set_ylabel("share of runs that have it")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)

@@ -7,6 +7,8 @@ control, through one shared file that each reads, blends and replaces (what many
 merge is lost when what it added is not in the end result.
 
 Wire: bytes and seconds per version of a policy of 3 M parameters, beside real rsync (``_wire``).
+
+Time: the share of four real learners' time that goes into shared weights (``_sharing_time``).
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ CLOCK = SystemClock()
 
 def run(quick: bool) -> dict[str, object]:
     """Figures of all parts; ``ratio`` compares with the limit, ``lost`` with the control."""
-    from scripts.benches import _wire  # the racing children do without a learner
+    from scripts.benches import _sharing_time, _wire  # the racing children do without a learner
 
     limit_threads(1)  # as a learner on a shared machine: idle threads that spin distort the figures
     with tempfile.TemporaryDirectory(prefix="daddy-bench-") as folder:
@@ -42,6 +44,7 @@ def run(quick: bool) -> dict[str, object]:
             "cost": _cost(root / "cost", 3 if quick else 10),
             "loss": loss(root / "loss", 25 if quick else 100),
             "wire": _wire.measure(root / "wire", 1 if quick else 5),
+            "time": _sharing_time.measure(root / "time", 30.0 if quick else 180.0),
         }
 
 

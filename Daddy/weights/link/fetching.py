@@ -38,8 +38,8 @@ def bring(
     except WeightsError:
         return False
     finally:
-        for frames in incoming.glob("*.wire"):  # also of a pull that was interrupted long ago
-            frames.unlink(missing_ok=True)
+        for left in incoming.glob("*.wire"):  # also of a pull that was interrupted long ago
+            left.unlink(missing_ok=True)
     return True if there else None
 
 
