@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from Daddy.core.errors import WeightsError
+from Daddy.weights.wire import planes
 from Daddy.weights.wire.codec import encode
-from Daddy.weights.wire.frames import pack, pack_step, planes, unpack, unpack_step
+from Daddy.weights.wire.frames import pack, pack_step, unpack, unpack_step
 from Daddy.weights.wire.layout import refuse_unless_half, schema_of_bytes
 from tests.weights.helpers import make_state, nudged
 
