@@ -61,7 +61,7 @@ def _reached(found: Path, milestone: str) -> int:
 
 def _judge(run: Run, record: Version, episodes: int, found: Path) -> None:
     weights, made = run.folder / f"v{record.version}.safetensors", found.with_suffix(".tmp")
-    weights.unlink(missing_ok=True)
+    _clear(weights)  # a judge that was stopped left it
     training, span = run.settings["training"], run.settings["reward"]["memory_steps"]
     where = ["--run-dir", str(run.paths.root), "--version", str(record.version)]
     _call(run, ["Daddy.weights.model", "export", str(weights), *where])
@@ -70,7 +70,12 @@ def _judge(run: Run, record: Version, episodes: int, found: Path) -> None:
     how += ["--jobs", str(min(episodes, usable_cores()))]
     _call(run, ["Daddy.play", "evaluate", "--weights", str(weights), *how], **{SPAN: str(span)})
     made.rename(found)
-    for path in run.folder.glob(f"{weights.stem}.*"):  # the file, and its card in words
+    _clear(weights)
+
+
+def _clear(weights: Path) -> None:
+    """The file, and its card in words."""
+    for path in weights.parent.glob(f"{weights.stem}.*"):
         path.unlink()
 
 
