@@ -97,5 +97,5 @@ def _watch(run: Run, tell: Callable[[str], None]) -> Iterator[bool]:
         if time.monotonic() - said >= _TELL_S:
             said = time.monotonic()
             steps = steps_of(run).of_fleet(float("inf"))
-            tell(f"{run.name}: {steps:,} of {WORKERS * run.part.limit:,} steps")
+            tell(f"{run.name}: {steps:,} steps")
         time.sleep(_LOOK_S)

@@ -63,13 +63,16 @@ def run(quick: bool, state: Path | None = None, seeds: int | None = None) -> dic
     """Everything as it came out; after Ctrl-C, of the runs that had ended."""
     prepare()
     root = (state or STATE).expanduser().absolute() / ("quick" if quick else "full")
-    part = _part(places.game(root / "game"), QUICK_LIMIT if quick else LIMIT)
+    limit = crew.WORKERS * (QUICK_LIMIT if quick else LIMIT)
+    parts = _parts(places.game(root / "game"), limit)
     count = seeds or (QUICK_SEEDS if quick else SEEDS)
-    runs = [Run(root, part, arm, seed) for seed in range(1, 1 + count) for arm in ARMS]
+    runs = [
+        Run(root, parts[_shares(arm)], arm, seed) for seed in range(1, 1 + count) for arm in ARMS
+    ]
     try:
         for one in runs:
             _play(one, quick)
-            draw(root / "badges.png", _found(runs), crew.WORKERS * part.limit)
+            draw(root / "badges.png", _found(runs), limit)
     except KeyboardInterrupt:
         print("  stopped: the same command goes on from here", flush=True)
     found = _found(runs)
@@ -77,22 +80,21 @@ def run(quick: bool, state: Path | None = None, seeds: int | None = None) -> dic
         **({"quick": "a smoke test: nothing here is a result"} if quick else {}),
         "begin": BEGIN,
         "badge": BADGE,
-        "limit": crew.WORKERS * part.limit,
-        **{
-            arm.name: _row(arm, found[arm.name], crew.WORKERS * part.limit)
-            for arm in ARMS
-            if arm.name in found
-        },
+        "limit": limit,
+        **{arm.name: _row(arm, found[arm.name], limit) for arm in ARMS if arm.name in found},
         "unfinished": sum(not _badges(one).exists() for one in runs),
         "picture": str(root / "badges.png"),
         "runs": str(root),
     }
 
 
-def _part(rom: Path, limit: int) -> Part:
+def _parts(rom: Path, limit: int) -> dict[bool, Part]:
+    """By whether learners share: their `total_steps` are then those of all, else of each."""
     start = str(places.start(rom, BEGIN))
     training = {"rom": str(rom), "cache_dir": str(rom.parent), "start": start}
-    return Part("badge", ARMS, BADGE, limit, {"training": training})
+    settings = {"training": training}
+    each = {True: limit, False: limit // crew.WORKERS}
+    return {shared: Part("badge", ARMS, BADGE, steps, settings) for shared, steps in each.items()}
 
 
 def _shares(arm: Arm) -> bool:
@@ -112,7 +114,8 @@ def _play(one: Run, quick: bool) -> None:
     own = crew.first(one, BADGE)
     shared = shared_badge(one, 1 if quick else EPISODES) if _shares(one.arm) else None
     write_json(_badges(one), {"learner": own, "shared": shared})
-    _say(f"{one.name}: first learner {_told(own)}, shared policy {_told(shared)}")
+    common = f", shared policy {_told(shared)}" if _shares(one.arm) else ""
+    _say(f"{one.name}: first learner {_told(own)}{common}")
 
 
 def _say(text: str) -> None:
