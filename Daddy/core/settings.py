@@ -182,7 +182,7 @@ class Collaboration(Section):
     sync_seconds: float = Field(60.0, gt=0, description="age of a contribution merged alone")
     sync_share: float = Field(0.01, gt=0, le=1, description="most of a job's time for sharing")
     max_staleness: int = Field(4, ge=0, description="versions a job's base may lag")
-    laptop_staleness: int = Field(8, ge=0, description="versions a laptop's base may lag")
+    laptop_staleness: int = Field(8, ge=0, description="versions or minutes a laptop may lag")
     keep_versions: int = Field(8, ge=2, description="versions whose weights are kept")
     examine_share: float = Field(0.01, ge=0, le=0.5, description="share of cores for evaluations")
     allowed_user_ids: list[str] = Field(

@@ -32,7 +32,7 @@ from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store import Store
 from Daddy.weights.wan import serve
 from Daddy.weights.watch import Watch
-from Daddy.weights.weighting import Due, Shares, complete_set, is_due, share_out
+from Daddy.weights.weighting import Due, Shares, complete_set, is_due, own_lag, share_out
 from Daddy.weights.wire.codec import decode, encode
 
 INPUTS_LIMIT = 48
@@ -172,7 +172,7 @@ class Merger:
     ) -> tuple[int, StateDict, Shares]:
         """The version moved from, the new state, and each contribution's share in it."""
         base, shared = self._base(head)
-        seen = [one.as_offer(head.version) for one in admitted]
+        seen = [one.as_offer() for one in admitted]
         live = self._live_jobs(_jobs([one.found for one in admitted]))
         counted = live - uncounted(conduct, head.version + 1)
         full = complete_set(seen, len(counted), head.denominator)
@@ -254,17 +254,22 @@ class Merger:
 
     def _consumed(self, head: Version, judged: Sequence[Judged]) -> dict[str, tuple[int, int]]:
         """Highest judged sequence per author; forgotten once anything as old would be too stale."""
-        number = head.version + 1
-        horizon = number - 2 * self._settings.laptop_max_staleness
-        here = beats.authors(self._store)
+        number, here = head.version + 1, beats.authors(self._store)
         kept = {
             author: pair
             for author, pair in head.consumed.items()
-            if pair[1] > horizon or author in here
+            if author in here or self._is_late(head, pair[1])
         }
         for one in sorted(judged, key=lambda one: one.found.key):  # the highest is noted last
             kept[one.found.offer.author] = (one.found.offer.sequence, number)
         return kept
+
+    def _is_late(self, head: Version, number: int) -> bool:
+        """Whether what came with a version may still be offered a second time."""
+        lag, records = head.version + 1 - number, self._store.records(number, number)
+        if records:
+            lag = own_lag(lag, head.ts - records[0].ts)
+        return lag < 2 * self._settings.laptop_max_staleness
 
     def _finish(self, record: Version, state: StateDict, judged: Sequence[Found]) -> None:
         """What follows a commit; the next merger or reader repeats it if we die here."""

@@ -7,11 +7,15 @@ moves S by the same t (W - B) instead of also dragging it back by t (S - B).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 STALENESS_DISCOUNT = 0.25
 """One version of lag costs a fifth of the weight, 1 / (1 + 0.25 s); stronger ones did not help."""
+
+RHYTHM_S = 60.0
+"""A laptop pulls, learns and pushes about once a minute, however fast versions come."""
 
 SILENCE_S = 180.0
 """Seconds a heartbeat may stand still before nobody waits for its process."""
@@ -19,7 +23,7 @@ SILENCE_S = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What the weighting sees of one contribution."""
+    """What the weighting sees of one contribution; ``staleness`` is a laptop's ``own_lag``."""
 
     peer: str
     env_steps: int
@@ -42,6 +46,11 @@ class Shares:
 
     shares: tuple[float, ...]
     denominator: float
+
+
+def own_lag(versions: int, seconds: float) -> int:
+    """How far a laptop is behind in its own rhythm: where versions come faster, time counts."""
+    return min(versions, math.ceil(max(0.0, seconds) / RHYTHM_S))
 
 
 def weigh(offer: Offer, trust: float) -> float:

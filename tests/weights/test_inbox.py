@@ -357,3 +357,52 @@ def test_what_no_record_names_leaves_a_box_after_an_hour(tmp_path, clock):
         clock.pass_by(600)
         cluster.merge()
     assert list(box.iterdir()) == []
+
+
+def offered(cluster: Cluster) -> None:
+    """The laptop learns from the newest version and hands in; nobody has looked yet."""
+    laptop, weights = cluster.laptop()
+    laptop.publish(nudged(weights, 7, 0.02), 200, 10)
+    cluster.push()
+
+
+@pytest.mark.parametrize(
+    ("seconds_each", "counts"),
+    [(2.0, True), (20.0, True), (30.0, False), (600.0, False)],
+)
+def test_where_versions_come_fast_a_laptops_rhythm_counts(tmp_path, clock, seconds_each, counts):
+    cluster = Cluster(tmp_path, clock)
+    cluster.merge()
+    offered(cluster)
+    box = cluster.root / "inbox" / "anna"
+    away = box.rename(tmp_path / "on its way")
+    for _ in range(20):
+        clock.pass_by(seconds_each)
+        cluster.merge()
+    away.rename(box)
+    clock.pass_by(seconds_each)
+    versions = [cluster.merge(), cluster.merge()]
+    taken = [one for record in versions for one in record.inputs if one.laptop]
+    refused = [one.reason for record in versions for one in record.refused]
+    assert bool(taken) == counts
+    assert bool(refused) != counts
+    if taken:
+        assert taken[0].staleness >= 20
+    else:
+        assert "versions old, the limit is 8" in refused[0]
+
+
+def test_in_a_fast_run_the_same_contribution_never_counts_twice(tmp_path, clock):
+    cluster = Cluster(tmp_path, clock)
+    cluster.merge()
+    offered(cluster)
+    box = cluster.root / "inbox" / "anna"
+    copies = {path.name: path.read_bytes() for path in box.iterdir()}
+    taken = 0
+    for _ in range(40):
+        clock.pass_by(5.0)
+        taken += sum(one.laptop for one in cluster.merge().inputs)
+        for name, data in copies.items():
+            (box / name).unlink(missing_ok=True)
+            (box / name).write_bytes(data)
+    assert taken == 1

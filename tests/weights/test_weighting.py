@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from Daddy.weights.weighting import Limits, Offer, complete_set, is_due, share_out, weigh
+from Daddy.weights.weighting import (
+    Limits,
+    Offer,
+    complete_set,
+    is_due,
+    own_lag,
+    share_out,
+    weigh,
+)
 
 LIMITS = Limits()
 
@@ -96,3 +104,13 @@ def test_a_merge_is_due_when_all_but_one_have_published_or_one_has_waited(
     due = is_due(published, live, oldest_s, 10.0, laptops)
     assert due.now is now
     assert due.reason
+
+
+@pytest.mark.parametrize(
+    ("versions", "seconds", "lag"),
+    [(3, 3600.0, 3), (300, 61.0, 2), (300, 60.0, 1), (5, 0.0, 0), (5, -7.0, 0), (0, 99.0, 0)],
+)
+def test_a_laptop_is_behind_by_versions_or_by_its_own_rhythm_whichever_is_less(
+    versions, seconds, lag
+):
+    assert own_lag(versions, seconds) == lag

@@ -28,7 +28,7 @@ from Daddy.weights.records.manifest import INT8, PLAIN, Input, Refusal, Version
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store import Store
 from Daddy.weights.watch import Watch
-from Daddy.weights.weighting import Offer
+from Daddy.weights.weighting import Offer, own_lag
 from Daddy.weights.wire.quantise import decode_delta
 
 BLOB_PATIENCE_S = 90.0
@@ -39,6 +39,7 @@ BLOB_PATIENCE_S = 90.0
 class Judged:
     """A contribution with its verdict and, when admitted, its delta, the delta's norm, its cosine
     to the other jobs' and the steps believed of it (None: all). ``put_off``: refused for it.
+    ``lag`` is how many versions its base is behind, a laptop's in its own rhythm.
     """
 
     found: Found
@@ -50,6 +51,7 @@ class Judged:
     cosine: float = 0.0
     believed: Believed | None = None
     put_off: bool = False
+    lag: int = 0
 
     @property
     def peer(self) -> str:
@@ -64,11 +66,11 @@ class Judged:
         """What the history remembers of it."""
         return self.norm * self.verdict.scale, self.found.offer.optimizer_steps
 
-    def as_offer(self, newest: int) -> Offer:
+    def as_offer(self) -> Offer:
         """What the weighting sees."""
         offer = self.found.offer
         steps = offer.env_steps if self.believed is None else self.believed.env_steps
-        return Offer(offer.peer, steps, newest - offer.base_version, self.found.laptop)
+        return Offer(offer.peer, steps, self.lag, self.found.laptop)
 
     def as_input(self, newest: int, share: float) -> Input:
         """What the commit record says of it when admitted."""
@@ -159,7 +161,7 @@ class Judge:
         except WeightsError as error:
             return Judged(one, Verdict(admitted=False, reason=error.message, fault=Fault.VALUES))
         kept = data if one.laptop or one.uid is not None else b""
-        return Judged(one, ADMITTED, delta, norm(delta), kept)
+        return Judged(one, ADMITTED, delta, norm(delta), kept, lag=self._lag(head, one))
 
     def _judge_author(self, one: Found) -> Verdict:
         allowed = self._settings.allowed
@@ -189,10 +191,17 @@ class Judge:
         reason = f"{what} within {waited:.0f} s"
         return Verdict(admitted=False, reason=reason, wait=waited < BLOB_PATIENCE_S)
 
+    def _lag(self, head: Version, one: Found) -> int:
+        versions = head.version - one.offer.base_version
+        known = self._store.records(one.offer.base_version, one.offer.base_version)
+        return own_lag(versions, head.ts - known[0].ts) if one.laptop and known else versions
+
     def _standing(self, head: Version, one: Found) -> Standing:
-        settings = self._settings
+        settings, base = self._settings, one.offer.base_version
         limit = settings.laptop_max_staleness if one.laptop else settings.max_staleness
-        known = self._store.records(head.version - limit, head.version)
+        if self._lag(head, one) <= limit:
+            limit = max(limit, head.version - base)
+        known = self._store.records(base, min(base, head.version))
         return Standing(
             run_id=head.run_id,
             schema=head.schema,
