@@ -22,11 +22,11 @@ from Daddy.weights.records.manifest import Version
 from scripts.benches._learning_pool import SPAN
 from scripts.benches._learning_runs import Run
 
-LOOKS = 8
+LOOKS = 4
 """Versions of a run that are played at most."""
 EPISODES = 4
-ACTIONS = 2_048
-"""Of an episode: forty times what the scripted player needs."""
+ACTIONS = 1_024
+"""Of an episode: twenty times what the scripted player needs."""
 _SEED = 1_000_000
 """Of the first episode: no learner trains on it."""
 _LIMIT = 1 << 26

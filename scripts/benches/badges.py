@@ -30,8 +30,8 @@ from scripts.benches._learning_runs import Arm, Part, Run
 
 STATE = CHECKOUT / "runs" / "benches" / "badges"
 SEEDS, QUICK_SEEDS = 10, 1
-LIMIT, QUICK_LIMIT = 32_768, 2_048
-"""Steps of each learner."""
+LIMIT, QUICK_LIMIT = 8_192, 2_048
+"""Steps of each learner; all forty runs are to be had in an hour on two cores."""
 BEGIN, BADGE = "beat_otis", "beat_leader1"
 OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "state": f"where runs are kept ({STATE.relative_to(CHECKOUT)})",
@@ -41,7 +41,7 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
 _FOUR: Mapping[str, Any] = {"slurm": {"max_running": crew.WORKERS}}
 _SHARING = {
     "enabled": True,
-    "sync_interval_steps": 2_048,
+    "sync_interval_steps": 1_024,
     "sync_share": 0.1,
     "keep_versions": 10_000,
 }
