@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from Daddy import actor, laptop
-from Daddy.actor import Limits, Visit
 from Daddy.core.assists import strange
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import UsageError, WeightsError, run_entry
@@ -24,6 +23,7 @@ from Daddy.core.wall import StopSignal
 from Daddy.hardware.profile import load_profile, save_profile
 from Daddy.hardware.recommend import recommend
 from Daddy.learning.prepare import prepare
+from Daddy.visit import Limits, Visit
 from Daddy.weights.laptops.local import Verified, newest_verified, refuse_strange
 from Daddy.workloads import WORKLOADS
 

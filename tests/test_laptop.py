@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from Daddy import laptop
-from Daddy.actor import Limits
 from Daddy.core import machine
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import UsageError
 from Daddy.core.wall import StopSignal
 from Daddy.pokemon.cartridge.build import cartridge_path
+from Daddy.visit import Limits
 
 
 def parse(*arguments: str) -> argparse.Namespace:

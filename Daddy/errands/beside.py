@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from Daddy.core.names import new_incarnation
 from Daddy.errands.errand import Errand, Sender, has_archive, open_archive
+from Daddy.visit import Visit
 
 if TYPE_CHECKING:
-    from Daddy.actor import Visit
     from Daddy.learning.commentary import Commentary
 
 GRACE_S = 5.0
