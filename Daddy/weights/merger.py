@@ -258,13 +258,13 @@ class Merger:
         kept = {
             author: pair
             for author, pair in head.consumed.items()
-            if author in here or self._is_late(head, pair[1])
+            if author in here or self._may_come_again(head, pair[1])
         }
         for one in sorted(judged, key=lambda one: one.found.key):  # the highest is noted last
             kept[one.found.offer.author] = (one.found.offer.sequence, number)
         return kept
 
-    def _is_late(self, head: Version, number: int) -> bool:
+    def _may_come_again(self, head: Version, number: int) -> bool:
         """Whether what came with a version may still be offered a second time."""
         lag, records = head.version + 1 - number, self._store.records(number, number)
         if records:
