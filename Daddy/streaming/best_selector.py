@@ -3,13 +3,14 @@
 Rank: badges + story flags, then the episode's return, then the most recent report. An agent that is
 shown keeps its place for ``dwell_s``; after that a better one must lead by ``margin`` points, and
 after ``long_dwell_s`` any better rank will do. When an episode ends its result stays for
-``grace_s``, and the place is open once its agent was shown for ``short_dwell_s``.
+``grace_s``, and the place is open once its agent was shown for ``short_dwell_s``. Who is pinned
+stays whatever their rank, and has a place again with the first report after a silence.
 ``scripts/bench stream`` simulates how restless that is and how much of the best score it keeps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from Daddy.core.vocabulary import AgentReport
@@ -81,28 +82,32 @@ def select(
     top_k: int,
     now: float,
     rules: Rules,
+    pinned: Collection[AgentKey] = (),
 ) -> Selection:
-    """The next places, given who is there now.
+    """The next places, given who is there now and who is ``pinned``, the most wanted first.
 
     Whoever stays keeps their place, so that pictures do not swap sides.
     """
     fresh = {one.key: one for one in candidates if now - one.seen <= rules.stale_s}
     ranked = sorted(fresh.values(), key=lambda one: one.rank, reverse=True)
-    reasons: list[str] = []
-    places: list[Featured] = []
-    for place in current[:top_k]:
-        if place.key in fresh:
-            places.append(_note_episode(place, fresh[place.key], now))
-        else:
-            reasons.append(f"{place.key} fell silent")
-    taken = {place.key for place in places}
-    waiting = [one for one in ranked if one.key not in taken]
+    kept = [key for key in pinned if key in fresh][:top_k]
+    reasons = [f"{place.key} fell silent" for place in current if place.key not in fresh]
+    there = [_note_episode(one, fresh[one.key], now) for one in current if one.key in fresh]
+    places = _cut(there, top_k, kept)
+    waiting = [one for one in ranked if one.key not in {place.key for place in places}]
+    waiting.sort(key=lambda one: one.key not in kept)
     while waiting and len(places) < top_k:
         places.append(_enter(waiting.pop(0), now))
         reasons.append(f"{places[-1].key} takes a free place")
     for challenger in waiting[:top_k]:
-        reasons += _challenge(challenger, places, fresh, now, rules)
+        reasons += _challenge(challenger, places, fresh, now, rules, kept)
     return Selection(tuple(places), tuple(reasons))
+
+
+def _cut(places: list[Featured], top_k: int, kept: Collection[AgentKey]) -> list[Featured]:
+    """Where there are fewer places now, the last who is not pinned goes first."""
+    order = sorted(range(len(places)), key=lambda index: places[index].key not in kept)
+    return [places[index] for index in sorted(order[:top_k])]
 
 
 def _enter(one: Candidate, now: float) -> Featured:
@@ -121,11 +126,17 @@ def _challenge(
     fresh: dict[AgentKey, Candidate],
     now: float,
     rules: Rules,
+    kept: Collection[AgentKey],
 ) -> list[str]:
     """Put ``challenger`` into the weakest place if that place is open to it."""
-    weakest = min(range(len(places)), key=lambda index: fresh[places[index].key].rank)
+    open_to_all = [index for index, place in enumerate(places) if place.key not in kept]
+    if not open_to_all:
+        return []
+    weakest = min(open_to_all, key=lambda index: fresh[places[index].key].rank)
     place = places[weakest]
     why = _reason_to_replace(place, fresh[place.key], challenger, now, rules)
+    if challenger.key in kept:
+        why = "it is pinned"
     if why is None:
         return []
     places[weakest] = _enter(challenger, now)

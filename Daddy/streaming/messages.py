@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from Daddy.core.errors import UsageError
+from Daddy.core.names import PEER, check_peer
 from Daddy.core.vocabulary import AgentReport
 from Daddy.streaming.protocol import BODY_LIMIT, Kind, ProtocolError, from_json, to_json
 from Daddy.streaming.status import number
@@ -180,27 +182,52 @@ def read_stamps(body: bytes) -> tuple[int, int]:
     return int(first), int(second)
 
 
+MAX_TOP_K = 16
+MAX_FPS = 60.0
+MAX_PINS = 8
+Pin = tuple[str, int]
+"""An agent by its peer's name and its index there: the same through a change of jobs."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a viewer asks for: how many agents and how many pictures of each a second."""
+    """What a viewer asks for: how many agents, how many pictures of each a second, and who is to
+    be among them whatever their rank.
+    """
 
     top_k: int
     fps: float
+    pins: tuple[Pin, ...] = ()
 
     def pack(self) -> bytes:
-        """The body of a SUBSCRIBE."""
-        return to_json({"k": self.top_k, "fps": self.fps})
-
-
-MAX_TOP_K = 16
-MAX_FPS = 60.0
+        """The body of a SUBSCRIBE; pins that do not fit are left out, the last ones first."""
+        wish: dict[str, object] = {"k": self.top_k, "fps": self.fps}
+        for count in range(min(MAX_PINS, len(self.pins)), 0, -1):
+            body = to_json({**wish, "pins": [list(pin) for pin in self.pins[:count]]})
+            if len(body) <= BODY_LIMIT[Kind.SUBSCRIBE]:
+                return body
+        return to_json(wish)
 
 
 def read_wish(body: bytes) -> Wish:
-    """A SUBSCRIBE brought into bounds: 1 to 16 agents, 1 to 60 pictures a second."""
+    """A SUBSCRIBE brought into bounds: 1 to 16 agents, 1 to 60 pictures a second, 8 pins."""
     raw = from_json(body)
     try:
         top_k, fps = int(raw.get("k", 2)), number(raw.get("fps", MAX_FPS))
-    except (TypeError, ValueError, OverflowError) as error:
+        pins = tuple(_read_pin(one) for one in list(raw.get("pins", []))[:MAX_PINS])
+    except (TypeError, ValueError, OverflowError, UsageError) as error:
         raise ProtocolError("a SUBSCRIBE has a wrong field") from error
-    return Wish(max(1, min(MAX_TOP_K, top_k)), max(1.0, min(MAX_FPS, fps)))
+    return Wish(max(1, min(MAX_TOP_K, top_k)), max(1.0, min(MAX_FPS, fps)), pins)
+
+
+def _read_pin(raw: Any) -> Pin:
+    peer, agent = raw
+    return check_peer(str(peer)), _within(agent, _U16)
+
+
+def to_pins(names: Iterable[str]) -> tuple[Pin, ...]:
+    """Agents as a window names them (``slot-0/3``) as pins; what can name no agent is left out."""
+    split = (name.rpartition("/") for name in names)
+    return tuple(
+        (peer, int(agent)) for peer, _, agent in split if PEER.fullmatch(peer) and agent.isdecimal()
+    )

@@ -81,7 +81,8 @@ class Programme:
         """Choose who is featured; returns a sentence for each change."""
         candidates = self.fleet.candidates()
         self._best = max((score(one.report) for one in candidates), default=0)
-        selection = select(candidates, self._places, self.wish.top_k, now, self._rules)
+        pins = [AgentKey(*pin) for pin in self.wish.pins]
+        selection = select(candidates, self._places, self.wish.top_k, now, self._rules, pins)
         self._places = selection.places
         keys = self.featured
         self.channels = {key: one for key, one in self.channels.items() if key in keys}

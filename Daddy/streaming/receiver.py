@@ -76,7 +76,9 @@ class Receiver:
         with self._lock:
             now = self._clock.monotonic()
             sources = [one.source for one in self._connections if one.source]
-            return compose(sources, top_k, now, tuple(self._notes), self._trouble, self._past)
+            pinned = [f"{peer}/{agent}" for peer, agent in self._wish.pins]
+            notes = tuple(self._notes)
+            return compose(sources, top_k, now, notes, self._trouble, self._past, pinned)
 
     def subscribe(self, wish: Wish) -> None:
         """Ask every relay for another number of agents."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from Daddy.streaming.flow import Receiver as Decoder
@@ -15,6 +15,9 @@ STALE_S = 5.0
 """A picture older than this is dimmed and says so."""
 MAX_STREAMS = 32
 _NEXT_UP = 6
+_ARRIVALS = 300
+_RATE_S = 5.0
+"""Pictures a second are counted over so long."""
 _RETURNS = 120
 _NEED_KEYS, _NEED_KEYS_S = 3, 10.0
 
@@ -28,6 +31,7 @@ class Stream:
     frames: int = 0
     size: int = 0
     received: float = 0.0
+    arrivals: deque[float] = field(default_factory=lambda: deque(maxlen=_ARRIVALS))
     captured_ms: int = 0
     returns: deque[float] = field(default_factory=lambda: deque(maxlen=_RETURNS))
 
@@ -46,6 +50,7 @@ class Panel:
     age_s: float
     silent_s: float
     returns: tuple[float, ...]
+    per_second: float = 0.0
 
     @property
     def stale(self) -> bool:
@@ -64,6 +69,7 @@ class Scene:
     trouble: str
     frames: Mapping[str, int]
     next_up: tuple[tuple[str, int], ...] = ()
+    agents: tuple[str, ...] = ()
 
     @property
     def connected(self) -> bool:
@@ -130,6 +136,7 @@ class Source:
         if pixels is None:
             return [self._ask_key(message.stream, now)]
         stream.pixels, stream.received = pixels, now
+        stream.arrivals.append(now)
         stream.captured_ms = frame.captured_ms
         stream.frames += 1
         stream.size += len(message.body)
@@ -215,6 +222,7 @@ class Source:
             age_s=self._age(stream, now),
             silent_s=silent,
             returns=tuple(stream.returns),
+            per_second=sum(now - one <= _RATE_S for one in stream.arrivals) / _RATE_S,
         )
 
     def _age(self, stream: Stream, now: float) -> float:
@@ -232,14 +240,18 @@ def compose(
     notes: tuple[str, ...],
     trouble: str,
     past: Mapping[str, int],
+    pinned: Collection[str] = (),
 ) -> Scene:
-    """The best ``top_k`` agents of all relays (places stay put within one relay).
+    """The best ``top_k`` agents of all relays (places stay put within one relay), the pinned first.
 
     ``past`` counts frames of connections that have ended.
     """
     panels = [source.panel(row, now) for source in sources for row in source.rows if row.stream]
     if len(sources) > 1:
-        panels.sort(key=lambda one: (one.row.score, one.row.episode_return), reverse=True)
+        panels.sort(
+            key=lambda one: (one.name in pinned, one.row.score, one.row.episode_return),
+            reverse=True,
+        )
     else:
         panels.sort(key=lambda one: one.row.place)
     frames = dict(past)
@@ -256,6 +268,7 @@ def compose(
         trouble=trouble,
         frames=frames,
         next_up=_next_up(sources),
+        agents=tuple(sorted(source.name(row) for source in sources for row in source.rows)),
     )
 
 

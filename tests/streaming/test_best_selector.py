@@ -108,6 +108,38 @@ def test_fewer_places_are_filled_by_those_who_came_first() -> None:
     assert names(chosen) == ["a/0"]
 
 
+def pins(*names: str) -> list[AgentKey]:
+    return [AgentKey(name.split("/")[0], int(name.split("/")[1])) for name in names]
+
+
+def test_who_is_pinned_gets_the_weakest_place_at_once_and_keeps_it() -> None:
+    fleet = [one("a/0", 9), one("b/0", 8), one("c/0", 1)]
+    current = [place("a/0", 99), place("b/0", 99)]
+    entered = select(fleet, current, 2, 100.0, RULES, pins("c/0"))
+    assert names(entered) == ["a/0", "c/0"]
+    assert entered.reasons == ("c/0 replaces b/0: it is pinned",)
+    later = [one(str(c.key), c.rank[0], seen=500.0) for c in fleet]
+    assert names(select(later, entered.places, 2, 500.0, RULES, pins("c/0"))) == ["a/0", "c/0"]
+    freed = select(later, entered.places, 2, 500.0, RULES)
+    assert names(freed) == ["a/0", "b/0"]
+
+
+def test_who_is_pinned_comes_back_after_a_change_of_jobs() -> None:
+    others = [one("a/0", 9, seen=120.0), one("b/0", 8, seen=120.0)]
+    current = [place("c/0", 90), place("a/0", 90)]
+    gone = select([*others, one("c/0", 1, seen=100.0)], current, 2, 120.0, RULES, pins("c/0"))
+    assert set(names(gone)) == {"a/0", "b/0"}, "no place stays empty meanwhile"
+    back = select([*others, one("c/0", 0, seen=121.0)], gone.places, 2, 121.0, RULES, pins("c/0"))
+    assert set(names(back)) == {"a/0", "c/0"}
+
+
+def test_with_fewer_places_the_pinned_stay() -> None:
+    current = [place("a/0", 90), place("b/0", 90), place("c/0", 90)]
+    fleet = [one("a/0", 5), one("b/0", 5), one("c/0", 1)]
+    assert names(select(fleet, current, 2, 100.0, RULES, pins("c/0"))) == ["a/0", "c/0"]
+    assert names(select(fleet, current, 1, 100.0, RULES, pins("c/0", "b/0"))) == ["c/0"]
+
+
 agents = st.lists(
     st.builds(
         one,
@@ -122,14 +154,20 @@ agents = st.lists(
 )
 
 
-@given(st.lists(agents, min_size=1, max_size=6), st.integers(1, 5))
-def test_places_are_never_doubled_never_stale_and_never_needlessly_empty(rounds, top_k) -> None:
+keys = st.builds(AgentKey, st.sampled_from("abcdx"), st.integers(0, 3))
+
+
+@given(st.lists(agents, min_size=1, max_size=6), st.integers(1, 5), st.lists(keys, unique=True))
+def test_places_are_never_doubled_never_stale_and_never_needlessly_empty(
+    rounds, top_k, pinned
+) -> None:
     current: tuple[Featured, ...] = ()
     for number, candidates in enumerate(rounds):
         now = 100.0 + number
-        current = select(candidates, current, top_k, now, RULES).places
+        current = select(candidates, current, top_k, now, RULES, pinned).places
         keys = [place.key for place in current]
         fresh = {c.key for c in candidates if now - c.seen <= RULES.stale_s}
         assert len(set(keys)) == len(keys)
         assert set(keys) <= fresh
         assert len(keys) == min(top_k, len(fresh))
+        assert set([key for key in pinned if key in fresh][:top_k]) <= set(keys)

@@ -22,6 +22,7 @@ from Daddy.streaming.messages import (
     read_wish,
     row_of,
     stamps,
+    to_pins,
 )
 from Daddy.streaming.protocol import BODY_LIMIT, Kind, ProtocolError
 from Daddy.streaming.status import Peer, Status, read_status
@@ -106,6 +107,28 @@ def test_wishes_are_brought_into_bounds() -> None:
     assert read_wish(b'{"k":-1,"fps":0}') == Wish(1, 1.0)
     with pytest.raises(ProtocolError):
         read_wish(b'{"k":"all"}')
+
+
+def test_pins_come_back_and_older_sides_are_understood() -> None:
+    pinned = Wish(2, 15.0, to_pins(["slot-0/3", "anna-s-mac/0"]))
+    assert pinned.pins == (("slot-0", 3), ("anna-s-mac", 0))
+    assert read_wish(pinned.pack()) == pinned
+    assert Wish(2, 15.0).pack() == b'{"k":2,"fps":15.0}', "what older viewers send and relays read"
+    assert to_pins(["?/3", "slot-0", "../x/1", "slot-0/x"]) == ()
+
+
+def test_as_many_pins_travel_as_fit() -> None:
+    many = Wish(16, 60.0, tuple(("p" * 31, 65_535) for _ in range(50)))
+    assert len(many.pack()) <= BODY_LIMIT[Kind.SUBSCRIBE]
+    assert read_wish(many.pack()).pins == many.pins[:5]
+    small = Wish(16, 60.0, tuple((f"slot-{n}", 12) for n in range(8)))
+    assert read_wish(small.pack()) == small
+
+
+@pytest.mark.parametrize("pins", ['[["../up",1]]', '[["slot-0"]]', "7", "[[1,2,3]]", '["ab"]'])
+def test_pins_of_nobody_are_refused(pins: str) -> None:
+    with pytest.raises(ProtocolError):
+        read_wish(f'{{"k":2,"pins":{pins}}}'.encode())
 
 
 def test_small_bodies_have_exact_sizes() -> None:

@@ -125,6 +125,23 @@ def test_the_viewer_may_ask_for_more(run, token, receiver) -> None:
                           and len(receiver.scene(9).panels) == 4, 10)  # fmt: skip
 
 
+def test_a_pinned_agent_is_shown_whatever_its_rank_and_through_a_change_of_jobs(
+    run, token, receiver
+) -> None:
+    shown = lambda: {p.name for p in receiver.scene(2).panels if p.pixels and not p.stale}  # noqa: E731
+    with learners(run / "stream") as playing, relay(run, receiver.port, token):
+        assert until(lambda: shown() == {"slot-1/0", "slot-1/1"}, 15)
+        receiver.subscribe(Wish(2, 60.0, (("slot-0", 1),)))
+        assert until(lambda: shown() == {"slot-0/1", "slot-1/0"}, 15)
+        playing[0].close()
+        assert until(lambda: shown() == {"slot-1/0", "slot-1/1"}, 30), "its place is not left empty"
+        successor = Learner(run / "stream", "slot-0", 3)
+        try:
+            assert until(lambda: shown() == {"slot-0/1", "slot-1/0"}, 15)
+        finally:
+            successor.close()
+
+
 def test_a_new_viewer_gets_pictures_after_the_first_was_closed(run, token, receiver) -> None:
     port = receiver.port
     with learners(run / "stream"), relay(run, port, token):
