@@ -5,8 +5,9 @@ best_selector                                      who is featured, and why
 segment, spool, tunnel_client                      learner to login node: ``FrameSender``
 fleet, programme, flow, link, relay                login node to laptop: the relay
 scene, receiver, tunnel_server                     the laptop: what there is to see, in lines
-font, layout, drawing, panels, window, viewer      the same in a window, painted from a pure list
-film                                               pictures as a GIF or an MP4
+font, layout, drawing, panels, sheets, window      the same as a pure list of what to paint
+keys, watcher, viewer                              what keys mean; the window that paints the list
+reel, films, film                                  the last minutes of it; pictures as a GIF or MP4
 tokens, featured                                   the token files; last pictures for reports
 
 Callers may use ``best_selector.select``, ``tunnel_client.FrameSender``, ``relay.main``,

@@ -101,7 +101,17 @@ THEMES = (
         (12, 12, 14),
         (26, 26, 30),
     ),
+    Theme(
+        "clear",
+        ((255, 255, 255), (160, 160, 160), (84, 92, 100), (0, 0, 0)),
+        (0, 0, 0),
+        (20, 24, 28),
+        accent=(86, 180, 233),
+        alarm=(230, 159, 0),
+    ),
 )
+"""The last one is for everybody: greys, and the blue and orange that no kind of colour blindness
+makes alike (Okabe and Ito, 2008)."""
 
 
 def mix(colour: Colour, towards: Colour) -> Colour:

@@ -24,6 +24,7 @@ class Style(Enum):
     BELOW = (2 * _PAD, 8 * LINE)
     BESIDE = (3 * _PAD + 120, 2 * _PAD + 2)
     COMPACT = (2 * _PAD, 4 * LINE + _PAD)
+    BARE = (2 * _PAD, LINE + _PAD + 2)
 
 
 _BESIDE_HEIGHT = 10 * LINE
@@ -72,6 +73,14 @@ class _Grid(NamedTuple):
     style: Style
     columns: int
     rows: int
+    text: int
+    gap: int
+    """Letter pixels between panels: none where that lets larger pictures in."""
+    room: Rect
+
+
+_SMALLER_LETTERS = 0.79
+"""Letters and words give way to pictures that become larger by a third, not by a quarter."""
 
 
 def text_scale(width: int, height: int) -> int:
@@ -79,15 +88,23 @@ def text_scale(width: int, height: int) -> int:
     return max(1, min(width // 400, height // 300))
 
 
-def arrange(width: int, height: int, count: int) -> Layout:
-    """Lay ``count`` panels out so that their pictures are as large as they can be."""
-    text = text_scale(width, height)
-    pad = _PAD * text
-    header = Rect(0, 0, width, 2 * LINE * text + 4 * pad)
-    room = Rect(pad, header.bottom, width - 2 * pad, height - header.height - pad)
-    grid = _best_grid(room, max(1, count), text)
-    tall = _height(grid, room, text)
+def arrange(width: int, height: int, count: int, *, bare: bool = False) -> Layout:
+    """Lay ``count`` panels out so that their pictures are as large as they can be.
+
+    ``bare``: with nothing but the agent's name and score, which leaves more room for pictures.
+    Where so many do not fit as whole pictures there are fewer panels.
+    """
+    styles = (Style.BARE,) if bare else tuple(Style)
+    wanted = max(1, count)
+    grid = next(
+        (best for n in range(wanted, 0, -1) if (best := _best_grid(width, height, n, styles))),
+        None,
+    )
+    grid = grid or _Grid(1, Style.BARE, 1, 1, 1, 0, _room(width, height, 1, 0))
+    room, text = grid.room, grid.text
+    tall = _height(grid)
     wide = room.width // grid.columns
+    places = min(count, grid.columns * grid.rows)
     panels = tuple(
         _panel(
             Rect(
@@ -97,49 +114,74 @@ def arrange(width: int, height: int, count: int) -> Layout:
                 tall,
             ),
             grid,
-            text,
         )
-        for index in range(count)
+        for index in range(places)
     )
-    bottom = room.y + grid.rows * tall
-    footer = Rect(pad, bottom + pad // 2, room.width, max(0, height - bottom - pad - pad // 2))
-    return Layout(text, header, panels, footer)
+    pad, bottom = _PAD * text, room.y + grid.rows * tall
+    header = Rect(0, 0, width, room.y)
+    low = max(0, height - bottom - pad - pad // 2)
+    return Layout(text, header, panels, Rect(pad, bottom + pad // 2, width - 2 * pad, low))
 
 
-def _best_grid(room: Rect, count: int, text: int) -> _Grid:
-    """Largest pictures; among equals the fuller words, then the fewer rows."""
-    squeezed = _Grid(1, Style.COMPACT, count, 1)
+def _room(width: int, height: int, text: int, gap: int) -> Rect:
+    """What the header leaves for the panels."""
+    top, side = (2 * LINE + 4 * _PAD) * text, gap * text
+    return Rect(side, top, width - 2 * side, height - top - side)
+
+
+def _best_grid(width: int, height: int, count: int, styles: tuple[Style, ...]) -> _Grid | None:
+    """Largest pictures; among equals larger letters, fuller words, wider gaps, fewer rows."""
+    full = text_scale(width, height)
+    grids = (
+        grid
+        for text in range(full, 0, -1)
+        for gap in (_PAD, 0)
+        for grid in _grids(_room(width, height, text, gap), count, text, gap, styles)
+    )
     return max(
-        _grids(room, count, text),
-        key=lambda one: (one.scale, -_order(one), -one.rows),
-        default=squeezed,
+        grids,
+        key=lambda one: (
+            one.scale * _weight(one, full),
+            one.style is not Style.BARE,
+            one.text,
+            -list(Style).index(one.style),
+            one.gap,
+            -one.rows,
+        ),
+        default=None,
     )
 
 
-def _order(grid: _Grid) -> int:
-    return list(Style).index(grid.style)
+def _weight(grid: _Grid, full: int) -> float:
+    whole = grid.text == full and grid.style is not Style.BARE
+    return 1.0 if whole else _SMALLER_LETTERS
 
 
-def _grids(room: Rect, count: int, text: int) -> Iterator[_Grid]:
+def _grids(
+    room: Rect, count: int, text: int, gap: int, styles: tuple[Style, ...]
+) -> Iterator[_Grid]:
     for columns in range(1, count + 1):
         rows = -(-count // columns)
-        for style in Style:
+        for style in styles:
             wide, tall = style.value
-            across = (room.width // columns - (wide + _PAD) * text) // SCREEN_WIDTH
+            beside = style is Style.BESIDE
+            sides = wide + gap if gap or beside else 0
+            across = (room.width // columns - sides * text) // SCREEN_WIDTH
             down = (room.height // rows - tall * text) // SCREEN_HEIGHT
             scale = min(across, down)
             high_enough = scale * SCREEN_HEIGHT >= _BESIDE_HEIGHT * text
-            if scale >= 1 and (style is not Style.BESIDE or high_enough):
-                yield _Grid(scale, style, columns, rows)
+            if scale >= 1 and (not beside or high_enough):
+                yield _Grid(scale, style, columns, rows, text, gap, room)
 
 
-def _height(grid: _Grid, room: Rect, text: int) -> int:
-    return min(room.height // grid.rows, grid.scale * SCREEN_HEIGHT + grid.style.value[1] * text)
+def _height(grid: _Grid) -> int:
+    needed = grid.scale * SCREEN_HEIGHT + grid.style.value[1] * grid.text
+    return min(grid.room.height // grid.rows, needed)
 
 
-def _panel(cell: Rect, grid: _Grid, text: int) -> PanelLayout:
-    pad = _PAD * text
-    frame = Rect(cell.x + pad // 2, cell.y, cell.width - pad, cell.height - pad // 2)
+def _panel(cell: Rect, grid: _Grid) -> PanelLayout:
+    text, pad, gap = grid.text, _PAD * grid.text, grid.gap * grid.text
+    frame = Rect(cell.x + gap // 2, cell.y, cell.width - gap, cell.height - gap // 2)
     width, height = grid.scale * SCREEN_WIDTH, grid.scale * SCREEN_HEIGHT
     if grid.style is Style.BESIDE:
         picture = Rect(frame.x + pad, frame.y + pad, width, height)

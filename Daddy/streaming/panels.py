@@ -25,10 +25,20 @@ _ROOMY = 120
 """Letter pixels that a picture must be wide for the words below to keep to its edges."""
 
 
-def draw_panel(panel: Panel, place: PanelLayout, text: int, theme: Theme) -> Iterator[Draw]:
-    """Everything of one agent, back to front."""
-    yield Box(place.frame, theme.panel, theme.faint)
+def draw_panel(
+    panel: Panel,
+    place: PanelLayout,
+    text: int,
+    theme: Theme,
+    *,
+    chosen: bool = False,
+    mark: str = "",
+) -> Iterator[Draw]:
+    """Everything of one agent, back to front; ``mark`` is a word for it, such as that it stays."""
+    yield Box(place.frame, theme.panel, theme.accent if chosen else theme.faint)
     yield from _screen(panel, place.picture, text, theme)
+    if mark:
+        yield from _mark(mark, place.picture, text, theme)
     if place.style is Style.BESIDE:
         yield from _beside(panel, place.words, text, theme)
     else:
@@ -48,12 +58,26 @@ def _screen(panel: Panel, rect: Rect, text: int, theme: Theme) -> Iterator[Draw]
         yield from label(age, rect, text, theme.alarm, theme)
 
 
+def _mark(mark: str, rect: Rect, text: int, theme: Theme) -> Iterator[Draw]:
+    """A small sign in the upper right corner of the picture."""
+    fitted = fit(mark, rect.width - 6 * text, text)
+    wide, pad = measure(fitted, text), 3 * text
+    x, y = rect.right - wide - pad, rect.y + pad
+    yield Box(
+        Rect(x - pad, rect.y, wide + 2 * pad, HEIGHT * text + 2 * pad), theme.back, theme.accent
+    )
+    yield Text(x, y, fitted, theme.accent, text)
+
+
 def _below(panel: Panel, place: PanelLayout, text: int, theme: Theme) -> Iterator[Draw]:
     row, words, pad = panel.row, place.words, 4 * text
     if place.picture.width >= _ROOMY * text:
-        words = Rect(place.picture.x, words.y, place.picture.width, words.height)
+        left, right = max(words.x, place.picture.x), min(words.right, place.picture.right)
+        words = Rect(left, words.y, right - left, words.height)
     narrow = place.style is Style.COMPACT or words.width < _ROOMY * text
     yield from _title(panel, words, words.y + pad, text, theme)
+    if place.style is Style.BARE:
+        return
     y = place.picture.bottom + pad
     yield from _badges(row.badges, words, y, text, theme)
     level = (f"L{row.level}" if row.level else "", theme.ink)
@@ -112,8 +136,9 @@ def _badges(count: int, rect: Rect, y: int, text: int, theme: Theme) -> Iterator
     room = rect.width - 4 * LINE * text
     step = min(HEIGHT + 3 * GAP, max(HEIGHT + GAP, room // (8 * text))) * text
     for number, icon in enumerate(BADGES):
-        colour = theme.accent if number < count else theme.faint
-        yield Text(rect.x + number * step, y, icon, colour, text)
+        won = number < count
+        x = rect.x + number * step + (0 if won else 3 * text)
+        yield Text(x, y, icon if won else "·", theme.accent if won else theme.soft, text)
 
 
 def _curve(values: Sequence[float], rect: Rect, text: int, theme: Theme) -> Iterator[Draw]:

@@ -24,7 +24,7 @@ from Daddy.core.machine import host_name
 from Daddy.core.names import to_peer
 from Daddy.core.remembered import kept_login, remembered, settings_path, tunnel_options
 from Daddy.streaming.auth import copy_line
-from Daddy.streaming.messages import MAX_FPS, MAX_TOP_K, Wish
+from Daddy.streaming.messages import MAX_FPS, MAX_TOP_K, Wish, to_pins
 from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.scene import Panel, Scene
 from Daddy.streaming.tokens import ensure_token, home_token, load_tokens
@@ -206,7 +206,7 @@ def _show(
     if window is not None:
         window.run(
             receiver.scene,
-            lambda top_k: receiver.subscribe(Wish(top_k, args.fps)),
+            lambda top_k, pins: receiver.subscribe(Wish(top_k, args.fps, to_pins(pins))),
             recorder.write,
             stop,
         )

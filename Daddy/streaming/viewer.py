@@ -10,7 +10,6 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +24,18 @@ from Daddy.streaming.drawing import (
     Draw,
     Picture,
     Text,
-    Theme,
 )
 from Daddy.streaming.font import GAP, glyph
+from Daddy.streaming.keys import Act, View
 from Daddy.streaming.layout import Rect
-from Daddy.streaming.messages import MAX_TOP_K
 from Daddy.streaming.scene import Scene
-from Daddy.streaming.window import HELP, Waiting, draw
+from Daddy.streaming.watcher import Watcher
+from Daddy.streaming.window import Waiting, draw
 
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 import pygame
 
 FPS = 30
-_TOAST_S = 3.0
 _SHOT_EVERY_S = 5.0
 _LETTERS_KEPT = 4096
 _FOUR = [bytes((v >> 6, v >> 4 & 3, v >> 2 & 3, v & 3)) for v in range(256)]
@@ -105,11 +103,12 @@ def _picture(what: Picture) -> Any:
 
 
 def save_picture(
-    path: Path, scene: Scene, size: tuple[int, int], waiting: Waiting, theme: Theme = THEMES[0]
+    path: Path, scene: Scene, size: tuple[int, int], waiting: Waiting, view: View | None = None
 ) -> None:
     """Paint ``scene`` into a PNG file; needs no display. Replaces the file whole."""
     surface = pygame.Surface(size)
-    Painter().paint(surface, draw(scene, size, theme, waiting))
+    view = view or View(max(1, len(scene.panels)))
+    Painter().paint(surface, draw(scene, size, view, waiting))
     _save(surface, path)
 
 
@@ -118,18 +117,6 @@ def _save(surface: Any, path: Path) -> None:
     temp = path.with_name(f".tmp-{path.stem}.png")
     pygame.image.save(surface, str(temp))
     temp.replace(path)
-
-
-@dataclass
-class Keys:
-    """What keys have changed."""
-
-    top_k: int
-    theme: int = 0
-    toast: str = ""
-    toast_until: float = 0.0
-    leave: bool = False
-    shots: int = 0
 
 
 class Window:
@@ -148,7 +135,8 @@ class Window:
         pygame.display.set_caption("Daddy: the best agents, live")
         self._surface = pygame.display.set_mode(size, pygame.RESIZABLE)
         self._painter = Painter()
-        self._keys = Keys(top_k)
+        self._watcher = Watcher(top_k, waiting, clock)
+        self._leave = False
         self._waiting = waiting
         self._clock = clock
         self._screenshot = screenshot
@@ -158,39 +146,36 @@ class Window:
     def run(
         self,
         scene_of: Callable[[int], Scene],
-        wish: Callable[[int], None],
+        wish: Callable[[int, tuple[str, ...]], None],
         each_second: Callable[[Scene], None],
         stop: threading.Event,
     ) -> None:
         """Show ``scene_of(top_k)`` until the window is closed or ``stop`` is set.
 
-        ``wish`` is told when the person wants another number of agents.
+        ``wish`` is told when the person wants another number of agents, or certain ones.
         """
-        next_second, asked = 0.0, self._keys.top_k
+        next_second, asked = 0.0, self._watcher.wish
         try:
-            while not self._clock.wait(stop, 1 / FPS):
-                self._listen()
-                if self._keys.leave:
-                    break
-                if self._keys.top_k != asked:
-                    asked = self._keys.top_k
-                    wish(asked)
-                scene = scene_of(asked)
+            while not self._clock.wait(stop, 1 / FPS) and not self._leave:
+                scene = scene_of(asked[0])
                 self._show(scene)
+                self._listen()
+                if self._watcher.wish != asked:
+                    asked = self._watcher.wish
+                    wish(*asked)
                 if self._clock.monotonic() >= next_second:
                     next_second = self._clock.monotonic() + 1.0
                     each_second(scene)
                     self._keep_screenshot(scene)
         finally:
+            self._watcher.close()
             if self._screenshot and self._shot_at:
                 _save(self._surface, self._screenshot)
             pygame.display.quit()
 
     def _show(self, scene: Scene) -> None:
-        now = self._clock.monotonic()
-        toast = self._keys.toast if now < self._keys.toast_until else ""
-        size = self._surface.get_size()
-        things = draw(scene, size, THEMES[self._keys.theme], self._waiting, toast)
+        self._watcher.look(scene)
+        things = self._watcher.drawings(self._surface.get_size())
         if things != self._shown:
             self._shown = things
             self._painter.paint(self._surface, things)
@@ -206,51 +191,39 @@ class Window:
     def _listen(self) -> None:
         for event in pygame.event.get():
             if event.type == pygame.QUIT:
-                self._keys.leave = True
+                self._leave = True
             elif event.type == pygame.KEYDOWN:
-                self._press(event.key)
+                self._press(_key_name(event))
+            elif event.type == pygame.MOUSEBUTTONDOWN and event.button == 1:
+                self._watcher.click(event.pos, self._surface.get_size())
             elif event.type in (pygame.VIDEORESIZE, pygame.VIDEOEXPOSE):
                 self._surface = pygame.display.get_surface()
                 self._shown = []
 
-    def _press(self, key: int) -> None:
-        keys = self._keys
-        if key in (pygame.K_q, pygame.K_ESCAPE):
-            keys.leave = True
-        elif key == pygame.K_p:
-            keys.theme = (keys.theme + 1) % len(THEMES)
-            self._say(f"palette: {THEMES[keys.theme].name}")
-        elif key in (pygame.K_PLUS, pygame.K_KP_PLUS, pygame.K_EQUALS):
-            self._want(keys.top_k + 1)
-        elif key in (pygame.K_MINUS, pygame.K_KP_MINUS):
-            self._want(keys.top_k - 1)
-        elif key == pygame.K_c:
+    def _press(self, key: str) -> None:
+        act = self._watcher.press(key)
+        if act is Act.LEAVE:
+            self._leave = True
+        elif act is Act.COPY:
             self._copy()
-        elif key == pygame.K_F12:
-            self._snap()
-        elif key == pygame.K_h:
-            self._say(HELP)
-
-    def _want(self, top_k: int) -> None:
-        self._keys.top_k = max(1, min(MAX_TOP_K, top_k))
-        self._say(f"the best {self._keys.top_k}")
+        elif act is Act.SHOT:
+            path = self._watcher.films.next_path("png")
+            _save(self._surface, path)
+            self._watcher.say(f"saved {path}")
 
     def _copy(self) -> None:
         with contextlib.suppress(pygame.error):
             pygame.scrap.init()
             pygame.scrap.put(pygame.SCRAP_TEXT, self._waiting.ssh_line.encode())
         print(self._waiting.ssh_line, flush=True)
-        self._say("copied, and printed to the terminal")
+        self._watcher.say("copied, and printed to the terminal")
 
-    def _snap(self) -> None:
-        self._keys.shots += 1
-        path = Path(f"daddy-{round(self._clock.now())}-{self._keys.shots}.png")
-        _save(self._surface, path)
-        self._say(f"saved {path.resolve()}")
 
-    def _say(self, text: str) -> None:
-        self._keys.toast = text
-        self._keys.toast_until = self._clock.monotonic() + _TOAST_S
+def _key_name(event: Any) -> str:
+    """What the key writes where that means something, else what is on it: ``+``, ``f12``."""
+    written = str(getattr(event, "unicode", ""))
+    named = str(pygame.key.name(event.key)).strip("[]").replace("enter", "return")
+    return written if written in {"+", "-", "?"} else named
 
 
 def open_window(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from Daddy.core.vocabulary import TUNNEL_PORT
 from Daddy.streaming.auth import copy_line
-from Daddy.streaming.drawing import Box, Colour, Draw, Text, Theme, between, short
+from Daddy.streaming.drawing import THEMES, Box, Colour, Draw, Text, Theme, between, short
 from Daddy.streaming.font import HEIGHT, fit, measure
+from Daddy.streaming.keys import HINT, Sheet, View, focus
 from Daddy.streaming.layout import LINE, Layout, Rect, arrange
 from Daddy.streaming.panels import draw_panel
 from Daddy.streaming.scene import Scene
-
-HELP = "+/-  agents    P  palette    C  copy    F12  picture    Q  quit"
+from Daddy.streaming.sheets import draw_sheet
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,32 +33,81 @@ class Waiting:
 
 
 def draw(
-    scene: Scene, size: tuple[int, int], theme: Theme, waiting: Waiting, toast: str = ""
+    scene: Scene, size: tuple[int, int], view: View, waiting: Waiting, toast: str = ""
 ) -> list[Draw]:
     """Everything in a window of ``size`` pixels, back to front; ``toast`` is a passing word."""
-    layout = arrange(*size, len(scene.panels))
+    theme, scene = THEMES[view.theme], seen(scene, view)
+    layout = arrange(*size, len(scene.panels), bare=view.bare)
     things: list[Draw] = [Box(Rect(0, 0, *size), theme.back, theme.back)]
-    things += _header(scene, layout, theme, toast)
+    things += _header(scene, layout, theme, view, toast)
+    if view.sheet is not Sheet.NONE:
+        room = Rect(8, layout.header.bottom, size[0] - 16, size[1] - layout.header.height - 8)
+        return things + list(draw_sheet(view.sheet, scene, room, layout.text, theme))
     if not scene.panels:
         return things + list(_waiting(scene, layout, size, theme, waiting))
-    for panel, place in zip(scene.panels, layout.panels, strict=True):
-        things += draw_panel(panel, place, layout.text, theme)
+    shown = [panel.name for panel in scene.panels]
+    for panel, place in zip(scene.panels, layout.panels, strict=False):
+        mark = _mark(panel.name, view, shown)
+        chosen = panel.name == view.chosen and len(shown) > 1
+        things += draw_panel(panel, place, layout.text, theme, chosen=chosen, mark=mark)
     return things + list(_news(scene, layout, theme))
 
 
-def _header(scene: Scene, layout: Layout, theme: Theme, toast: str) -> Iterator[Draw]:
+def seen(scene: Scene, view: View) -> Scene:
+    """The scene with the panels that are on screen: all, or the one that fills the window."""
+    if not view.full or not scene.panels:
+        return scene
+    name = focus(view, [panel.name for panel in scene.panels])
+    return replace(scene, panels=tuple(one for one in scene.panels if one.name == name))
+
+
+def panel_at(scene: Scene, size: tuple[int, int], view: View, x: int, y: int) -> str:
+    """The agent whose panel is at a point of the window, if any."""
+    panels = seen(scene, view).panels
+    layout = arrange(*size, len(panels), bare=view.bare)
+    for panel, place in zip(panels, layout.panels, strict=False):
+        frame = place.frame
+        if frame.x <= x < frame.right and frame.y <= y < frame.bottom:
+            return panel.name
+    return ""
+
+
+def _mark(name: str, view: View, shown: Sequence[str]) -> str:
+    marks = [
+        "on tour" if name == view.touring else "",
+        "pinned" if name in view.pins else "",
+        "recording" if view.recording and name == focus(view, shown) else "",
+    ]
+    return "  ·  ".join(mark for mark in marks if mark)
+
+
+def _header(scene: Scene, layout: Layout, theme: Theme, view: View, toast: str) -> Iterator[Draw]:
     text, rect = layout.text, layout.header
     pad = 4 * text
     inner = Rect(rect.x + 2 * pad, rect.y, rect.width - 4 * pad, rect.height)
     run = " + ".join(status.run for status in scene.statuses) or "Daddy"
     top = rect.y + 6 * text
-    yield from between(inner, top, text, (run, theme.ink), _state(scene, theme))
-    facts = fit(toast or _fleet(scene), inner.width, text)
+    yield from between(inner, top, text, (run, theme.ink), _state(scene, theme, view))
+    said = toast or _missing(scene, view) or _crowded(scene, layout) or _fleet(scene)
+    facts = fit(said, inner.width, text)
     colour = theme.accent if toast else theme.soft
     yield Text(inner.x, top + (LINE + 1) * text, facts, colour, text)
 
 
-def _state(scene: Scene, theme: Theme) -> tuple[str, Colour]:
+def _missing(scene: Scene, view: View) -> str:
+    """Who is pinned and does not play, once agents are known at all."""
+    gone = [name for name in view.pins if scene.agents and name not in scene.agents]
+    return f"{', '.join(gone)} is pinned and silent: back as soon as it plays" if gone else ""
+
+
+def _crowded(scene: Scene, layout: Layout) -> str:
+    shown, there = len(layout.panels), len(scene.panels)
+    return f"room for {shown} of {there}: a larger window shows more" if shown < there else ""
+
+
+def _state(scene: Scene, theme: Theme, view: View) -> tuple[str, Colour]:
+    if view.paused:
+        return "paused  ·  Space goes on", theme.accent
     if not scene.connected:
         return "waiting", theme.accent
     if not scene.panels:
@@ -125,7 +174,7 @@ def _waiting(
     y += 6 * text
     yield Text(room.x, y, fit(caption, room.width, text), theme.soft, text)
     yield from _card(copy, Rect(room.x, y + (LINE + 1) * text, room.width, 0), text, theme)
-    keys = fit(HELP, room.width, text)
+    keys = fit(HINT, room.width, text)
     yield Text(room.x, size[1] - 12 * text, keys, theme.faint, text)
 
 

@@ -70,7 +70,9 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def start(module: str, *args: object, home: Path, **env: str) -> subprocess.Popen[str]:
+def start(
+    module: str, *args: object, home: Path, cwd: Path | None = None, **env: str
+) -> subprocess.Popen[str]:
     """A real process of ours in a home of its own."""
     full = {
         "PATH": os.environ["PATH"],
@@ -81,6 +83,7 @@ def start(module: str, *args: object, home: Path, **env: str) -> subprocess.Pope
     }
     return subprocess.Popen(
         [sys.executable, "-m", module, *map(str, args)],
+        cwd=cwd,
         env=full,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -3,10 +3,13 @@ shown as live."""
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,13 +20,15 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming.drawing import THEMES, Picture, Text
 from Daddy.streaming.font import BADGES, DEPTH, HEIGHT, fit, glyph, measure
+from Daddy.streaming.keys import TABLE, Sheet, View
 from Daddy.streaming.layout import Rect, Style, arrange
 from Daddy.streaming.messages import row_of
 from Daddy.streaming.scene import Panel, Scene
 from Daddy.streaming.status import Peer
 from Daddy.streaming.viewer import Window, save_picture
-from Daddy.streaming.window import Waiting, draw
+from Daddy.streaming.window import Waiting, draw, panel_at
 from tests.components import program
+from tests.patience import until
 from tests.streaming.helpers import finish, free_port, picture, report, start
 from tests.streaming.test_messages import status
 
@@ -83,13 +88,13 @@ def test_every_pixel_of_the_game_is_in_the_png_at_a_whole_factor(tmp_path, no_di
 def test_a_stale_picture_is_dimmed_and_says_for_how_long(tmp_path, no_display) -> None:
     white = bytes(SCREEN_BYTES)
     live, stale = panel(pixels=white), panel(1, pixels=white, silent_s=12.0)
-    things = draw(scene(live, stale), (800, 600), THEMES[0], WAITING)
+    things = draw(scene(live, stale), (800, 600), View(2), WAITING)
     shades = [thing.shades for thing in things if isinstance(thing, Picture)]
     assert shades[0] == THEMES[0].shades
     assert sum(shades[1][0]) < sum(shades[0][0]) / 1.5
     assert "no new picture for 12 s" in texts(things)
     assert any(text.startswith("live") for text in texts(things))
-    alone = texts(draw(scene(stale), (800, 600), THEMES[0], WAITING))
+    alone = texts(draw(scene(stale), (800, 600), View(2), WAITING))
     assert not any(text.startswith("live") for text in alone)
 
 
@@ -99,7 +104,7 @@ def texts(things: list) -> list[str]:
 
 def test_a_panel_says_who_where_and_how_far() -> None:
     things = draw(scene(panel(badges=3, story_flags=4, level=21, episode_return=12.34)),
-                  (800, 600), THEMES[0], WAITING)  # fmt: skip
+                  (800, 600), View(2), WAITING)  # fmt: skip
     said = texts(things)
     for word in ("slot-0/3", "score 7", "21", "12.3", "linuxlab07", "job 4815162"):
         assert word in said
@@ -108,15 +113,15 @@ def test_a_panel_says_who_where_and_how_far() -> None:
 
 
 def test_waiting_offers_the_exact_line() -> None:
-    said = texts(draw(scene(connected=False), (800, 600), THEMES[0], WAITING))
+    said = texts(draw(scene(connected=False), (800, 600), View(2), WAITING))
     assert "ssh -R 9999:localhost:9999 anna@login.example.edu" in said
     assert "listening on 127.0.0.1:9999" in said
 
 
 def test_a_refused_token_offers_the_line_that_copies_it() -> None:
     trouble = "no token in common: viewer has 1a2b3c4d, relay has 99887766"
-    said = " ".join(texts(draw(scene(trouble=trouble, connected=False), (800, 600), THEMES[0],
-                               WAITING)))  # fmt: skip
+    refused = scene(trouble=trouble, connected=False)
+    said = " ".join(texts(draw(refused, (800, 600), View(2), WAITING)))
     assert trouble in said
     assert "ssh anna@login.example.edu cat .config/daddy/stream.token" in said
 
@@ -126,25 +131,32 @@ def test_a_refused_token_offers_the_line_that_copies_it() -> None:
 def test_pictures_keep_whole_factors_and_never_overlap(size, count) -> None:
     layout = arrange(*size, count)
     pictures = [place.picture for place in layout.panels]
-    assert len(pictures) == count
+    assert len(pictures) == count or size == (320, 240) or (size == (500, 900) and count > 6)
     assert all(rect.width % 160 == 0 and rect.height % 144 == 0 for rect in pictures)
-    if size[0] >= 640 and count <= 4:
-        for rect in pictures:
-            assert rect.x >= 0
-            assert rect.right <= size[0]
-            assert rect.bottom <= size[1]
-        assert not any(overlap(a, b) for a in pictures for b in pictures if a is not b)
+    for rect in pictures:
+        assert rect.x >= 0
+        assert rect.right <= size[0]
+        assert rect.bottom <= size[1]
+    assert not any(overlap(a, b) for a in pictures for b in pictures if a is not b)
 
 
 def overlap(a: Rect, b: Rect) -> bool:
     return a.x < b.right and b.x < a.right and a.y < b.bottom and b.y < a.bottom
 
 
-@pytest.mark.parametrize("size", [(800, 600), (1280, 800)])
+LOOKS = [
+    View(2), View(2, bare=True), View(2, full=True), View(2, paused=True, chosen="slot-1/3"),
+    View(2, pins=("slot-0/3", "slot-9/9"), recording=True), View(2, touring="slot-0/3"),
+    View(2, sheet=Sheet.HELP), View(2, sheet=Sheet.SCORE), View(2, sheet=Sheet.FIGURES),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("size", [(800, 600), (1280, 800), (320, 240)])
 @pytest.mark.parametrize("count", [1, 2, 4, 8])
-def test_no_text_runs_into_another_or_out_of_the_window(size, count) -> None:
-    things = draw(scene(*(panel(n, badges=8, step=1_234_567) for n in range(count))), size,
-                  THEMES[0], WAITING)  # fmt: skip
+@pytest.mark.parametrize("view", LOOKS)
+def test_no_text_runs_into_another_or_out_of_the_window(size, count, view) -> None:
+    agents = [panel(n, badges=8, step=1_234_567) for n in range(count)]
+    things = draw(scene(*agents), size, view, WAITING)
     boxes = [
         Rect(t.x, t.y, measure(t.text, t.scale), HEIGHT * t.scale)
         for t in things
@@ -153,6 +165,73 @@ def test_no_text_runs_into_another_or_out_of_the_window(size, count) -> None:
     assert [box for box in boxes if box.x < 0 or box.right > size[0] or box.bottom > size[1]] == []
     clashes = [(a, b) for i, a in enumerate(boxes) for b in boxes[i + 1 :] if overlap(a, b)]
     assert clashes == []
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "scale"),
+    [
+        ((800, 600), 1, 3), ((800, 600), 2, 2), ((800, 600), 4, 1), ((800, 600), 8, 1),
+        ((1280, 800), 1, 4), ((1280, 800), 2, 4), ((1280, 800), 4, 2), ((1280, 800), 8, 2),
+        ((320, 240), 1, 1), ((320, 240), 2, 1),
+    ],
+)  # fmt: skip
+def test_pictures_are_as_large_as_they_can_be(size, count, scale) -> None:
+    assert arrange(*size, count).panels[0].picture.width == 160 * scale
+
+
+def test_a_window_too_small_for_all_shows_fewer_and_says_so() -> None:
+    things = draw(scene(*(panel(n) for n in range(8))), (320, 240), View(8), WAITING)
+    assert len([thing for thing in things if isinstance(thing, Picture)]) == 2
+    assert "room for 2 of 8: a larger window shows more" in texts(things)
+
+
+def test_help_lists_every_key_in_the_smallest_window() -> None:
+    said = texts(draw(scene(panel()), (320, 240), View(2, sheet=Sheet.HELP), WAITING))
+    assert [one.what for one in TABLE if one.what not in said] == []
+
+
+def test_the_score_is_taken_apart() -> None:
+    agent = panel(badges=5, story_flags=52, episode_return=1234.5)
+    said = texts(draw(scene(agent), (800, 600), View(2, sheet=Sheet.SCORE), WAITING))
+    for word in ("5", "+ 52", "= 57", "1234.5", "Ties: the return, then the newest report."):
+        assert word in said
+
+
+def test_one_agent_can_fill_the_window_and_a_click_tells_which() -> None:
+    two = scene(panel(), panel(1))
+    alone = draw(two, (800, 600), View(2, chosen="slot-1/3", full=True), WAITING)
+    assert [t.pixels for t in alone if isinstance(t, Picture)] == [picture(1)]
+    place = arrange(800, 600, 2).panels[1].picture
+    assert panel_at(two, (800, 600), View(2), place.x + 5, place.y + 5) == "slot-1/3"
+    assert panel_at(two, (800, 600), View(2), 5, 5) == ""
+
+
+def test_who_is_pinned_and_does_not_play_is_told() -> None:
+    here = replace(scene(panel()), agents=("slot-0/3",))
+    said = texts(draw(here, (800, 600), View(2, pins=("slot-2/1",)), WAITING))
+    assert "slot-2/1 is pinned and silent: back as soon as it plays" in said
+
+
+_SEEN_AS = {
+    "red-blind": ((0.152, 1.053, -0.205), (0.115, 0.786, 0.099), (-0.004, -0.048, 1.052)),
+    "green-blind": ((0.367, 0.861, -0.228), (0.280, 0.673, 0.047), (-0.012, 0.043, 0.969)),
+    "blue-blind": ((1.256, -0.077, -0.179), (-0.078, 0.931, 0.148), (0.005, 0.691, 0.304)),
+}
+"""What becomes of red, green and blue (Machado, Oliveira and Fernandes, 2009)."""
+
+
+@pytest.mark.parametrize("eyes", _SEEN_AS)
+def test_one_palette_can_be_read_by_all_eyes(eyes: str) -> None:
+    theme = next(one for one in THEMES if one.name == "clear")
+    seen = [
+        tuple(
+            sum(share * part for share, part in zip(row, colour, strict=True))
+            for row in _SEEN_AS[eyes]
+        )
+        for colour in (theme.ink, theme.soft, theme.accent, theme.alarm, theme.faint, theme.panel)
+    ]
+    gaps = [math.dist(a, b) for i, a in enumerate(seen) for b in seen[i + 1 :]]
+    assert min(gaps) > 60
 
 
 def test_one_agent_alone_gets_a_larger_picture_with_its_words_beside() -> None:
@@ -189,23 +268,37 @@ def test_nothing_new_is_not_painted_again(monkeypatch) -> None:
     assert len(painted) == 2
 
 
-def test_keys_change_agents_and_palette_and_leave(monkeypatch) -> None:
-    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    window = Window((800, 600), 2, WAITING, SystemClock())
-    wishes: list[int] = []
-    shown: list[int] = []
-    keys = iter([pygame.K_PLUS, pygame.K_p, pygame.K_MINUS, pygame.K_MINUS, pygame.K_q])
+def played(keys: list[int], here: Scene) -> tuple[Window, list]:
+    """A window that is opened, given these keys one by one, and closed with Q."""
+    window, wishes = Window((800, 600), 2, WAITING, SystemClock()), []
+    left = iter([*keys, pygame.K_q])
 
-    def scene_of(top_k: int) -> Scene:
-        shown.append(top_k)
-        key = next(keys)
-        pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=key))
-        return scene(panel())
+    def scene_of(_: int) -> Scene:
+        pygame.event.post(pygame.event.Event(pygame.KEYDOWN, key=next(left)))
+        return here
 
-    window.run(scene_of, wishes.append, lambda _: None, threading.Event())
-    assert wishes == [3, 2, 1]
-    assert window._keys.theme == 1
+    window.run(scene_of, lambda *wish: wishes.append(wish), lambda _: None, threading.Event())
     assert not pygame.display.get_init()
+    return window, wishes
+
+
+def test_keys_change_agents_palette_and_pins_and_leave(monkeypatch) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    keys = [pygame.K_PLUS, pygame.K_v, pygame.K_MINUS, pygame.K_MINUS, pygame.K_2, pygame.K_p]
+    window, wishes = played(keys, scene(panel(), panel(1)))
+    assert wishes == [(3, ()), (2, ()), (1, ()), (1, ("slot-1/3",))]
+    assert window._watcher.view.theme == 1
+
+
+def test_the_last_seconds_and_a_recording_become_films(monkeypatch, tmp_path) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    keys = [pygame.K_o, pygame.K_b, pygame.K_r, pygame.K_F12]
+    played([*keys, *[pygame.K_o] * 3], scene(panel()))
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".gif", ".gif", ".png"]
+    for film in tmp_path.glob("*.gif"):
+        assert pygame.image.load(str(film)).get_size() == (320, 288)
 
 
 @pytest.fixture
@@ -224,6 +317,42 @@ def display(tmp_path) -> Iterator[str]:
     finally:
         server.terminate()
         server.wait(10)
+
+
+def test_real_key_presses_reach_a_window_on_a_real_display(display, tmp_path) -> None:
+    """Pressed at the X server, as by a keyboard: help, a picture of the window, and Q."""
+    program("xdotool", "xdotool")
+    viewer = start("Daddy.streaming.tunnel_server", "--port", free_port(), "--seconds", 120,
+                   home=tmp_path, cwd=tmp_path, DISPLAY=display)  # fmt: skip
+
+    def key(name: str) -> bool:
+        env = {**os.environ, "DISPLAY": display}
+        done = subprocess.run(["xdotool", "key", name], env=env, timeout=20, check=False)
+        return done.returncode == 0
+
+    shots = lambda: list(tmp_path.glob("daddy-*.png"))  # noqa: E731
+    try:
+        assert until(lambda: key("F12") and shots(), 30, 0.3), "the window is there"
+        assert not _has_a_sheet(shots()[0])
+        assert key("h")
+        newest = lambda: max(shots(), key=_number)  # noqa: E731
+        assert until(lambda: key("F12") and _has_a_sheet(newest()), 20, 0.3)
+        assert key("q")
+        assert viewer.wait(30) == 0
+    finally:
+        finish(viewer)
+
+
+def _has_a_sheet(shot: Path) -> bool:
+    """Whether a long upright line in the accent colour is in the picture: a sheet's edge."""
+    image, accent = pygame.image.load(str(shot)), THEMES[0].accent
+    return any(
+        all(tuple(image.get_at((x, y)))[:3] == accent for y in range(200, 400)) for x in range(800)
+    )
+
+
+def _number(shot: Path) -> int:
+    return int(shot.stem.rpartition("-")[2])
 
 
 def test_the_window_opens_on_a_real_display_and_ends_in_good_order(display, tmp_path) -> None:
