@@ -8,6 +8,7 @@ scene, receiver, tunnel_server                     the laptop: what there is to 
 font, layout, drawing, panels, sheets, window      the same as a pure list of what to paint
 keys, watcher, viewer                              what keys mean; the window that paints the list
 reel, films, film                                  the last minutes of it; pictures as a GIF or MP4
+web/                                               the same as a page for a browser
 tokens, featured                                   the token files; last pictures for reports
 
 Callers may use ``best_selector.select``, ``tunnel_client.FrameSender``, ``relay.main``,

@@ -1,18 +1,20 @@
 """The viewer at home: ``python -m Daddy.streaming.tunnel_server --port 9999``.
 
 Listens on the loopback end of ``ssh -R 9999:localhost:9999 user@login`` and shows the featured
-agents in a window, or with ``--headless`` (and where there is no display) one line per agent and
-second. Closing it never touches training.
+agents in a window, with ``--web`` in a browser, or with ``--headless`` (and where there is no
+display) one line per agent and second. Closing it never touches training.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +35,7 @@ from Daddy.streaming.window import Waiting
 if TYPE_CHECKING:
     from Daddy.streaming.viewer import Window
 
+WEB_PORT = 9998
 _MIN_SIZE = (320, 240)
 _MAX_SIZE = (7680, 4320)
 
@@ -47,6 +50,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--width", type=int, default=800, help="window width (800)")
     parser.add_argument("--height", type=int, default=600, help="window height (600)")
     parser.add_argument("--headless", action="store_true", help="print lines, open no window")
+    parser.add_argument(
+        "--web",
+        type=int,
+        nargs="?",
+        const=WEB_PORT,
+        metavar="PORT",
+        help=f"show them in a browser instead, on a port of this computer ({WEB_PORT})",
+    )
     parser.add_argument("--fps", type=float, default=MAX_FPS, help="pictures a second at most (60)")
     parser.add_argument("--token", type=Path, help="token file (~/.config/daddy/stream.token)")
     parser.add_argument("--login", default="", help="user@host, for the line to copy")
@@ -57,8 +68,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _checked(args: argparse.Namespace) -> argparse.Namespace:
-    if not 0 <= args.port <= 65535:  # noqa: PLR2004 - ports are 16 bits
-        raise UsageError(f"--port {args.port} is no port", "use 1 to 65535, such as 9999")
+    for flag, port, usual in (("--port", args.port, 9999), ("--web", args.web or 0, WEB_PORT)):
+        if not 0 <= port <= 65535:  # noqa: PLR2004 - ports are 16 bits
+            raise UsageError(f"{flag} {port} is no port", f"use 1 to 65535, such as {usual}")
     if not 1 <= args.top_k <= MAX_TOP_K:
         raise UsageError(f"--top-k {args.top_k} cannot be shown", f"use 1 to {MAX_TOP_K}")
     for flag, value, low, high in zip(
@@ -135,18 +147,23 @@ def print_scenes(
     each_second: Callable[[Scene], None],
     clock: Clock,
     stop: threading.Event,
+    *,
+    lines: bool = True,
 ) -> None:
-    """Headless: one line per agent and second; the waiting text whenever it changes."""
+    """Headless: one line per agent and second; the waiting text whenever it changes.
+
+    Without ``lines`` only ``each_second`` is called: a page shows it all.
+    """
     before, told = dict[str, int](), list[str]()
     while True:
         scene = receiver.scene(top_k)
         each_second(scene)
-        if not scene.panels:
+        if lines and not scene.panels:
             text = waiting_lines(waiting, scene.trouble)
             if text != told:
                 print("\n".join(text), flush=True)
             told = text
-        for panel in scene.panels:
+        for panel in scene.panels if lines else ():
             count = scene.frames.get(panel.name, 0) - before.get(panel.name, 0)
             print(line(panel, count), flush=True)
         before = dict(scene.frames)
@@ -202,7 +219,8 @@ def _show(
 ) -> None:
     """In a window, or in lines when asked to or where no window can be opened."""
     recorder = Recorder(args.record_events, clock)
-    window = None if args.headless else _open_window(args, waiting, clock)
+    browser = args.web is not None
+    window = None if args.headless or browser else _open_window(args, waiting, clock)
     if window is not None:
         window.run(
             receiver.scene,
@@ -218,7 +236,21 @@ def _show(
         if keeper:
             keeper(scene)
 
-    print_scenes(receiver, args.top_k, waiting, each_second, clock, stop)
+    with _page(args, receiver, waiting, clock) if browser else contextlib.nullcontext():
+        lines = args.headless or not browser
+        print_scenes(receiver, args.top_k, waiting, each_second, clock, stop, lines=lines)
+
+
+def _page(
+    args: argparse.Namespace, receiver: Receiver, waiting: Waiting, clock: Clock
+) -> AbstractContextManager[None]:
+    """The page for browsers, as long as it is held open."""
+    from Daddy.streaming.web.server import Show, served
+
+    def wish(top_k: int) -> None:
+        receiver.subscribe(Wish(top_k, args.fps))
+
+    return served(args.web, Show(receiver.scene, wish, waiting, args.top_k), clock)
 
 
 def _open_window(args: argparse.Namespace, waiting: Waiting, clock: Clock) -> Window | None:
@@ -228,9 +260,9 @@ def _open_window(args: argparse.Namespace, waiting: Waiting, clock: Clock) -> Wi
 
         return open_window((args.width, args.height), args.top_k, waiting, clock, args.screenshot)
     except ImportError as error:
-        print(f"no window: {error}; lines instead (install pygame for a window)", file=sys.stderr)
+        print(f"no window: {error}; lines instead; --web shows a page", file=sys.stderr)
     except DaddyError as error:
-        print(f"no window: {error.message}; lines instead", file=sys.stderr)
+        print(f"no window: {error.message}; lines instead; --web shows a page", file=sys.stderr)
     return None
 
 

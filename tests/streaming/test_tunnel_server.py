@@ -109,6 +109,7 @@ def test_without_a_display_lines_are_printed_instead(tmp_path: Path) -> None:
                    home=tmp_path, SDL_VIDEODRIVER="x11", DISPLAY=":4711")  # fmt: skip
     said = finish_by_itself(viewer)
     assert "no window" in said
+    assert "--web" in said, "where the same can be seen"
     assert "waiting for the tunnel" in said
 
 

@@ -1,0 +1,351 @@
+"use strict";
+// Asks for what is new since the last answer, draws it, asks again: never more than one picture
+// behind, however slow this browser is. docs/decisions/0194 says why it asks and is not told.
+
+const WIDE = 160, TALL = 144, PICTURE = WIDE * TALL / 4;
+const PATIENCE_MS = 4000, AGAIN_MS = 1000, MOST = 16, PHONE = 560;
+const $ = (id) => document.getElementById(id);
+const pictures = new Map();  // tag -> bytes, of the panels that are shown
+const panels = [];
+let look, theme = 0, facts = null, factsTag = "", live = [], alone = "", lost = "";
+
+const put = (element, text) => { if (element.textContent !== text) element.textContent = text; };
+const count = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
+const grouped = (number) => number.toLocaleString("en");
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const nextFrame = () => new Promise(requestAnimationFrame);
+
+function short(number) {
+  if (number < 1e4) return grouped(number);
+  return number < 1e6 ? `${(number / 1e3).toFixed(1)}k` : `${(number / 1e6).toFixed(2)}M`;
+}
+
+// ---- asking ----
+
+async function ask(path, options = {}) {
+  const answer = await fetch(path, { ...options, signal: AbortSignal.timeout(PATIENCE_MS) });
+  if (answer.status === 403) throw new Error((await answer.text()).trim());
+  if (!answer.ok) throw new Error("");
+  return answer;
+}
+
+function unpack(message) {
+  const length = new DataView(message).getUint32(0, true);
+  const head = JSON.parse(new TextDecoder().decode(new Uint8Array(message, 4, length)));
+  head.new.forEach((tag, index) =>
+    pictures.set(tag, new Uint8Array(message, 4 + length + index * PICTURE, PICTURE)));
+  return head;
+}
+
+async function hear() {
+  const asked = new URLSearchParams({ facts: factsTag, pictures: [...pictures.keys()].join(",") });
+  const head = unpack(await (await ask(`/news?${asked}`)).arrayBuffer());
+  if (head.facts) facts = head.facts;
+  factsTag = head.tag;
+  live = head.live;
+  const shown = new Set(live.map(([tag]) => tag));
+  for (const tag of pictures.keys()) if (!shown.has(tag)) pictures.delete(tag);
+}
+
+async function watch() {
+  for (;;) {
+    try {
+      await hear();
+      if (!document.hidden) lost = "";
+    } catch (error) {
+      const told = error instanceof TypeError || error.name === "TimeoutError" ? "" : error.message;
+      lose(told || "The connection to the viewer is lost. Trying again …");
+      await pause(AGAIN_MS);
+      continue;
+    }
+    draw();
+    await nextFrame();  // a page that nobody sees does not ask
+  }
+}
+
+function lose(sentence) {
+  lost = sentence;
+  draw();
+}
+
+function want(topK) {
+  if (facts && topK >= 1 && topK <= MOST && topK !== facts.top_k)
+    ask(`/wish?top_k=${topK}`, { method: "POST" }).catch(() => lose("The wish did not arrive."));
+}
+
+// ---- drawing ----
+
+function draw() {
+  put($("gone"), lost);
+  $("gone").hidden = !lost;
+  document.body.classList.toggle("lost", Boolean(lost));
+  if (!facts) return;
+  drawHeader();
+  if (!facts.panels.some((one) => one.name === alone)) alone = "";
+  const waits = facts.panels.length === 0;
+  $("waiting").hidden = !waits;
+  if (waits) drawWaiting();
+  drawPanels();
+  drawNews();
+}
+
+function drawHeader() {
+  put($("run"), facts.runs.join(" + ") || "Daddy");
+  const [text, mood] = state();
+  put($("state"), text);
+  $("state").className = mood;
+  put($("fleet"), facts.runs.length === 0
+    ? "Watching never slows training, and closing this page never stops it."
+    : [count(facts.jobs, "job"), count(facts.agents, "agent"), `${grouped(facts.steps_per_s)} steps/s`,
+       `${short(facts.steps)} steps`, `best score ${facts.best}`].join(" · "));
+}
+
+function state() {
+  if (lost) return ["not connected to the viewer", "alarm"];
+  if (!facts.connected) return ["waiting", "calls"];
+  if (facts.panels.length === 0) return [`connected · ${facts.transport}`, ""];
+  if (facts.panels.every((one) => one.stale)) return [`no new picture · ${facts.transport}`, "alarm"];
+  return [`live · ${facts.delay_s.toFixed(1)} s behind · ${facts.transport}`, ""];
+}
+
+function drawWaiting() {
+  const seen = facts.connected || facts.trouble !== "";
+  const steps = [
+    ["done", `listening on 127.0.0.1:${facts.port}`],
+    [seen ? "done" : "now", "the ssh tunnel brings a relay here"],
+    [facts.connected ? "done" : seen ? "now" : "later", "the relay proves the token"],
+    [facts.connected ? "now" : "later", "a learner plays"],
+  ];
+  if (facts.trouble && !facts.connected) steps.push(["alarm", facts.trouble]);
+  const items = steps.map(([kind, text]) => {
+    const item = document.createElement("li");
+    item.className = kind;
+    item.textContent = text;
+    return item;
+  });
+  $("steps").replaceChildren(...items);
+  const [caption, line] = facts.connected
+    ? ["Nothing plays yet. On the login node:", "run_controller status"]
+    : facts.token_line
+      ? ["Once, on this computer (the token stays private):", facts.token_line]
+      : ["In another terminal:", facts.ssh_line];
+  put($("caption"), caption);
+  put($("copied-line"), line);
+}
+
+function drawPanels() {
+  const shown = facts.panels.map((one, index) => [one, live[index] || ["", 0, 0]])
+    .filter(([one]) => !alone || one.name === alone);
+  while (panels.length > shown.length) panels.pop().element.remove();
+  while (panels.length < shown.length) panels.push(newPanel());
+  document.body.classList.toggle("alone", Boolean(alone));
+  arrange(shown.length);
+  shown.forEach(([one, now], index) => drawPanel(panels[index], one, now));
+}
+
+function newPanel() {
+  const element = $("panel").content.firstElementChild.cloneNode(true);
+  const part = (name) => element.querySelector(`.${name}`);
+  const panel = { element, part, context: element.querySelector("canvas").getContext("2d"), drawn: "" };
+  const toggle = () => { alone = alone ? "" : panel.name; draw(); };
+  part("screen").addEventListener("click", toggle);
+  part("screen").addEventListener("keydown", (event) => { if (event.key === "Enter") toggle(); });
+  part("badges").replaceChildren(...look.badges.map(badge));
+  part("badges").setAttribute("viewBox", `0 0 ${9 * look.badges.length - 2} 7`);
+  $("grid").append(element);
+  return panel;
+}
+
+function badge(rows, number) {
+  const shape = document.createElementNS("http://www.w3.org/2000/svg", "path");
+  const ink = [...rows].flatMap((row, y) => [...row].map((dot, x) => dot === "#" ? `M${x + 9 * number} ${y}h1v1h-1z` : ""));
+  shape.setAttribute("d", ink.join(""));
+  return shape;
+}
+
+function drawPanel(panel, one, [tag, age, silent]) {
+  const { part } = panel;
+  panel.name = one.name;
+  panel.element.classList.toggle("stale", one.stale);
+  put(part("name"), one.name);
+  put(part("job"), one.job ? `job ${one.job}` : "");
+  put(part("score"), `score ${one.score}`);
+  put(part("why"), `${count(one.badges, "badge")} + ${count(one.flags, "flag")}`);
+  put(part("map"), one.map);
+  put(part("level"), one.level ? `L${one.level}` : "");
+  put(part("host"), one.host);
+  put(part("steps"), `${short(one.step)} steps`);
+  put(part("return"), `return ${one.return.toFixed(1)}`);
+  put(part("age"), tag && !lost ? `${age.toFixed(1)} s old` : "");
+  put(part("veil"), !tag ? "the first picture is on its way"
+    : lost ? "not live" : one.stale ? `no new picture for ${silent.toFixed(0)} s` : "");
+  part("badges").setAttribute("aria-label", `${one.badges} of ${look.badges.length} badges`);
+  [...part("badges").children].forEach((shape, number) => shape.classList.toggle("won", number < one.badges));
+  curve(part("curve"), one.returns);
+  paint(panel, tag);
+}
+
+function paint(panel, tag) {
+  const wanted = `${tag} ${theme}`;
+  if (panel.drawn === wanted) return;
+  const bytes = pictures.get(tag);
+  panel.drawn = wanted;
+  if (!bytes) {
+    panel.context.clearRect(0, 0, WIDE, TALL);
+    return;
+  }
+  const image = panel.context.createImageData(WIDE, TALL);
+  const pixels = new Uint32Array(image.data.buffer);
+  const shades = look.themes[theme].words;
+  for (let at = 0, pixel = 0; at < PICTURE; at += 1) {
+    const four = bytes[at];
+    pixels[pixel++] = shades[four >> 6];
+    pixels[pixel++] = shades[four >> 4 & 3];
+    pixels[pixel++] = shades[four >> 2 & 3];
+    pixels[pixel++] = shades[four & 3];
+  }
+  panel.context.putImageData(image, 0, 0);
+}
+
+function curve(svg, values) {
+  const low = Math.min(...values), span = Math.max(...values) - low || 1;
+  const points = values.length < 2 ? ""
+    : values.map((value, x) => `${x},${(29 - 28 * (value - low) / span).toFixed(1)}`).join(" ");
+  if (svg.dataset.points === points) return;
+  svg.dataset.points = points;
+  const last = Math.max(1, values.length - 1);
+  svg.setAttribute("viewBox", `0 0 ${last} 30`);
+  svg.querySelector("polyline").setAttribute("points", points);
+  svg.querySelector("polygon").setAttribute("points", points && `0,30 ${points} ${last},30`);
+}
+
+function drawNews() {
+  const lines = facts.next_up.length === 0 ? [] : [
+    ["next", "next  " + facts.next_up.map(([name, score]) => `${name} ${score}`).join("   ").replaceAll("-", "\u2011")]];
+  lines.push(...facts.notes.slice(0, 6).map((note) => ["", note]));
+  const told = JSON.stringify(lines);
+  if ($("news").dataset.told === told) return;
+  $("news").dataset.told = told;
+  $("news").replaceChildren(...lines.map(([kind, text]) => {
+    const line = document.createElement("div");
+    line.className = kind;
+    line.textContent = text;
+    return line;
+  }));
+}
+
+// ---- where everything stands ----
+
+const STYLES = {  // what a panel needs beside its picture, in CSS pixels: width, height
+  below: [16, 156], beside: [290, 18], flush: [0, 144], small: [16, 84], tight: [0, 70],
+};
+
+const gapOf = (style) => style === "tight" || style === "flush" ? 0 : 8;
+
+// The largest pictures that need no scrolling; among equals the fuller words. Where those would be
+// tiny, and on a phone, the page scrolls. A pixel of the game is a whole number of the screen's.
+function arrange(number) {
+  const ratio = window.devicePixelRatio || 1;
+  const width = document.documentElement.clientWidth;
+  const room = window.innerHeight - document.querySelector("header").offsetHeight - 4;
+  const whole = (size) => Math.floor(size * ratio) / ratio;
+  let best = { scale: 0 };
+  for (const [style, [wide, tall]] of Object.entries(STYLES)) {
+    for (let columns = 1; columns <= number; columns += 1) {
+      const gap = gapOf(style);
+      const rows = Math.ceil(number / columns);
+      const across = ((width - gap * (columns + 1)) / columns - wide) / WIDE;
+      const down = ((room - gap * rows) / rows - tall) / TALL;
+      const scale = whole(Math.min(across, down));
+      if (scale > best.scale && (style !== "beside" || scale >= 1.5)) best = { scale, style, columns };
+    }
+  }
+  if (best.scale < 1.5 || width < PHONE) best = scrolling(width, whole, number);
+  lay(best, width);
+}
+
+function scrolling(width, whole, number) {
+  const columns = Math.max(1, Math.min(number, Math.floor((width - 8) / (2 * WIDE + 24))));
+  const scale = whole(Math.min(2, ((width - 8 * (columns + 1)) / columns - 16) / WIDE));
+  return { scale: Math.max(scale, 1), style: "below", columns };
+}
+
+function lay({ scale, style, columns }, width) {
+  const gap = gapOf(style);
+  const set = (name, value) => document.documentElement.style.setProperty(name, value);
+  const most = (width - gap * (columns + 1)) / columns;
+  set("--wide", `${scale * WIDE}px`);
+  set("--tall", `${scale * TALL}px`);
+  set("--gap", `${gap}px`);
+  set("--columns", columns);
+  set("--cell", `${style === "beside" ? most : Math.min(most, scale * WIDE + STYLES[style][0])}px`);
+  const grid = $("grid").classList;
+  grid.toggle("beside", style === "beside");
+  grid.toggle("tight", gap === 0);
+  grid.toggle("small", style === "small" || style === "tight");
+  grid.toggle("narrow", scale * WIDE < 300 && style !== "beside");
+}
+
+// ---- what a person may do ----
+
+function dress(number) {
+  theme = number % look.themes.length;
+  const { shades, back, panel, accent, alarm } = look.themes[theme];
+  const css = ([r, g, b]) => `rgb(${r}, ${g}, ${b})`;
+  const named = { back, panel, accent, alarm, ink: css(shades[0]), soft: css(shades[1]), faint: css(shades[2]), dark: css(shades[3]) };
+  for (const [name, colour] of Object.entries(named))
+    document.documentElement.style.setProperty(`--${name}`, colour);
+  try { localStorage.setItem("palette", look.themes[theme].name); } catch { /* a private window */ }
+  draw();
+}
+
+function dressed() {
+  for (const one of look.themes)  // as a canvas has them: red in the first byte
+    one.words = one.shades.map((shade) => new Uint32Array(new Uint8Array([...shade, 255]).buffer)[0]);
+  let kept = "";
+  try { kept = localStorage.getItem("palette"); } catch { /* a private window */ }
+  dress(Math.max(0, look.themes.findIndex((one) => one.name === kept)));
+}
+
+async function copy() {
+  if ($("waiting").hidden) return;
+  try {
+    await navigator.clipboard.writeText($("copied-line").textContent);
+    put($("copy"), "copied");
+  } catch {
+    getSelection().selectAllChildren($("copied-line"));
+    put($("copy"), "selected");
+  }
+  setTimeout(() => put($("copy"), "copy"), 2000);
+}
+
+const KEYS = {
+  "+": () => want(facts.top_k + 1), "=": () => want(facts.top_k + 1), "-": () => want(facts.top_k - 1),
+  p: () => dress(theme + 1), c: copy, Escape: () => { alone = ""; draw(); },
+};
+
+async function main() {
+  history.replaceState(null, "", "/");  // the key is used up; a reload comes with the cookie
+  $("more").addEventListener("click", KEYS["+"]);
+  $("fewer").addEventListener("click", KEYS["-"]);
+  $("palette").addEventListener("click", KEYS.p);
+  $("copy").addEventListener("click", copy);
+  while (!look) {
+    try {
+      look = await (await ask("/style")).json();
+    } catch (error) {
+      lose(error.message || "The connection to the viewer is lost. Trying again …");
+      await pause(AGAIN_MS);
+    }
+  }
+  dressed();
+  addEventListener("keydown", (event) => {
+    if (!event.ctrlKey && !event.metaKey && !event.altKey && facts) KEYS[event.key]?.();
+  });
+  addEventListener("resize", draw);
+  // Unseen, it does not ask: what is seen first on coming back must not pass for live.
+  document.addEventListener("visibilitychange", () => { if (document.hidden) lose("Looking for the viewer …"); });
+  await watch();
+}
+
+main();

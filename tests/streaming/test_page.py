@@ -1,0 +1,372 @@
+"""The viewer's page over real HTTP: who gets in, what arrives, and whom a slow browser holds up."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+from Daddy.core.clock import SystemClock
+from Daddy.core.errors import NetworkError, run_entry
+from Daddy.core.vocabulary import SCREEN_BYTES
+from Daddy.streaming import tunnel_server
+from Daddy.streaming.messages import Wish
+from Daddy.streaming.receiver import Receiver
+from Daddy.streaming.web import server as web
+from Daddy.streaming.web import visit
+from Daddy.streaming.web.server import Show, WebServer
+from Daddy.streaming.window import Waiting
+from tests.patience import until
+from tests.streaming.helpers import finish, free_port, picture, start
+from tests.streaming.test_relay_to_viewer import learners, receiver, relay, run, token
+
+__all__ = ["receiver", "run", "token"]  # fixtures
+WAITING = Waiting(9999, "anna@login.example.edu")
+PICTURES = {picture(one) for one in range(40)}
+
+
+@dataclass
+class Page:
+    """A served page, and the links that its viewer has printed."""
+
+    port: int
+    said: list[str]
+    wishes: list[int] = field(default_factory=list)
+
+    @property
+    def key(self) -> str:
+        found = re.search(r"\?key=([\w-]{40,})$", self.said[-1])
+        assert found, self.said[-1]
+        return found.group(1)
+
+
+@dataclass
+class Reply:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+
+@pytest.fixture
+def page(receiver: Receiver) -> Iterator[Page]:
+    said: list[str] = []
+    served = Page(0, said)
+
+    def wish(top_k: int) -> None:
+        served.wishes.append(top_k)
+        receiver.subscribe(Wish(top_k, 60.0))
+
+    server = WebServer(0, Show(receiver.scene, wish, WAITING, 2), SystemClock(), said.append)
+    served.port = server.port
+    yield served
+    server.close()
+
+
+class Browser:
+    """As much of one as the door can tell: one kept connection, a cookie, its own headers."""
+
+    def __init__(self, page: Page, **headers: str) -> None:
+        self.connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=30)
+        self.headers = {"Host": f"127.0.0.1:{page.port}", **headers}
+        self.facts: dict[str, object] = {}
+        self.tag, self.tags = "", list[str]()
+
+    def ask(self, path: str, method: str = "GET", **headers: str) -> Reply:
+        self.connection.request(method, path, headers={**self.headers, **headers})
+        answer = self.connection.getresponse()
+        body = answer.read()
+        return Reply(answer.status, {k.lower(): v for k, v in answer.getheaders()}, body)
+
+    def enter(self, page: Page) -> Browser:
+        first = self.ask(f"/?key={page.key}")
+        assert first.status == 200
+        self.headers["Cookie"] = first.headers["set-cookie"].split(";")[0]
+        return self
+
+    def hear(self) -> tuple[dict[str, object], list[bytes]]:
+        """The next news as the page reads it: its head, and the pictures that are new."""
+        asked = urlencode({"facts": self.tag, "pictures": ",".join(self.tags)})
+        reply = self.ask(f"/news?{asked}")
+        assert reply.status == 200
+        (length,) = struct.unpack_from("<I", reply.body)
+        head = json.loads(reply.body[4 : 4 + length])
+        rest = reply.body[4 + length :]
+        assert len(rest) == len(head["new"]) * SCREEN_BYTES
+        self.facts = head.get("facts", self.facts)
+        self.tag, self.tags = head["tag"], [name for name, _, _ in head["live"]]
+        pieces = range(0, len(rest), SCREEN_BYTES)
+        return head, [rest[one : one + SCREEN_BYTES] for one in pieces]
+
+
+def test_the_link_opens_one_browser_once_and_the_next_link_is_told(page: Page) -> None:
+    key = page.key
+    first = Browser(page).ask(f"/?key={key}")
+    assert first.status == 200
+    assert "<canvas" in first.text
+    attributes = first.headers["set-cookie"].split("; ")[1:]
+    assert {"HttpOnly", "SameSite=Strict"} <= set(attributes)
+    again = Browser(page).ask(f"/?key={key}")
+    assert (again.status, "set-cookie" in again.headers) == (403, False)
+    assert page.key != key
+    assert Browser(page).ask(f"/?key={page.key}").status == 200
+
+
+def test_a_reload_of_a_used_link_comes_with_the_cookie(page: Page) -> None:
+    key, browser = page.key, Browser(page)
+    browser.enter(page)
+    assert browser.ask(f"/?key={key}").status == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/?key=", "/?key=wrong", "/news", "/style", "/page.js"])
+def test_without_the_link_there_is_nothing_but_a_sentence(page: Page, path: str) -> None:
+    refused = Browser(page).ask(path, Cookie=f"daddy-{page.port}=guess; other=x")
+    assert refused.status == 403
+    assert "the link that the viewer printed" in refused.text
+    assert Browser(page).ask("/wish?top_k=3", "POST").status == 403
+    assert page.wishes == []
+
+
+def test_another_name_for_this_computer_is_refused_whatever_it_knows(page: Page) -> None:
+    """A page of a stranger's domain that was pointed to 127.0.0.1."""
+    browser = Browser(page).enter(page)
+    for host in (f"evil.example:{page.port}", "127.0.0.1", f"127.0.0.1:{page.port + 1}", ""):
+        refused = browser.ask("/news", Host=host)
+        assert refused.status == 403, host
+        assert f"http://127.0.0.1:{page.port}/" in refused.text
+    assert browser.ask("/style", Host=f"localhost:{page.port}").status == 200
+    assert Browser(page, Host="evil.example").ask(f"/?key={page.key}").status == 403
+    assert Browser(page).ask(f"/?key={page.key}").status == 200, "the key was not used up by it"
+
+
+def test_a_page_of_another_origin_is_refused(page: Page) -> None:
+    browser = Browser(page).enter(page)
+    for origin in ("http://evil.example", "null", f"http://127.0.0.1:{page.port + 1}"):
+        refused = browser.ask("/wish?top_k=3", "POST", Origin=origin)
+        assert (refused.status, page.wishes) == (403, []), origin
+    mine = browser.ask("/wish?top_k=3", "POST", Origin=f"http://127.0.0.1:{page.port}")
+    assert (mine.status, page.wishes) == (204, [3])
+
+
+def test_every_answer_forbids_to_keep_guess_frame_or_fetch_from_elsewhere(page: Page) -> None:
+    browser = Browser(page).enter(page)
+    for path in ("/", "/page.css", "/page.js", "/style", "/news", "/nothing"):
+        headers = browser.ask(path).headers
+        assert headers["cache-control"] == "no-store"
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        policy = headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'")
+        assert "unsafe" not in policy
+        assert "Python" not in headers["server"]
+
+
+def test_the_page_names_nothing_outside_itself() -> None:
+    for name in ("page.html", "page.css", "page.js"):
+        text = visit._part(name).decode()
+        others = set(re.findall(r"https?://[^\s\"')]+", text)) - {"http://www.w3.org/2000/svg"}
+        assert others == set()
+        assert "innerHTML" not in text
+        assert not re.search(r"\son\w+=|style=", text), "the policy forbids both"
+
+
+def test_the_scene_and_its_pictures_arrive_as_they_were_sent(run, token, receiver, page) -> None:
+    browser = Browser(page).enter(page)
+    with learners(run / "stream"), relay(run, receiver.port, token):
+        seen: list[bytes] = []
+        assert until(lambda: seen.extend(browser.hear()[1]) or len(seen) > 10, 20)
+        assert until(lambda: browser.hear() and browser.facts["agents"] == 4, 20)
+    assert set(seen) <= PICTURES
+    first, second = browser.facts["panels"]
+    assert (first["name"], second["name"]) == ("slot-1/0", "slot-1/1")
+    assert (first["badges"], first["map"], first["job"]) == (6, "Fern Hollow", "17")
+    assert browser.facts["runs"] == ["slim_run"]
+
+
+def test_who_has_everything_is_told_only_ages_and_not_at_once(receiver, page) -> None:
+    browser = Browser(page).enter(page)
+    head, _ = browser.hear()
+    assert head["facts"]["ssh_line"] == "ssh -R 9999:localhost:9999 anna@login.example.edu"
+    again, pictures = browser.hear()
+    assert (again["new"], "facts" in again, pictures) == ([], False, [])
+
+
+def test_a_browser_may_ask_for_more_agents_but_not_for_any_number(
+    run, token, receiver, page
+) -> None:
+    browser = Browser(page).enter(page)
+    for bad in ("0", "17", "-1", "2e0", "٣", ""):
+        asked = urlencode({"top_k": bad})
+        assert browser.ask(f"/wish?{asked}", "POST").status == 400
+    with learners(run / "stream"), relay(run, receiver.port, token):
+        assert browser.ask("/wish?top_k=4", "POST").status == 204
+        assert until(lambda: browser.hear() and len(browser.facts["panels"]) == 4, 20)
+    assert page.wishes == [4]
+
+
+def test_a_browser_that_reads_nothing_holds_up_neither_another_nor_the_pictures(
+    run, token, receiver, page, monkeypatch
+) -> None:
+    monkeypatch.setattr(visit, "SEND_S", 1.0)
+    frozen, other = Browser(page).enter(page), Browser(page).enter(page)
+    head = "".join(f"{name}: {value}\r\n" for name, value in frozen.headers.items())
+    with learners(run / "stream"), relay(run, receiver.port, token), socket.socket() as mute:
+        mute.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        mute.connect(("127.0.0.1", page.port))
+        ended = threading.Event()
+
+        def shout() -> None:
+            """Asks for everything again and again, as each answer waits to be read."""
+            while not ended.wait(0.01):
+                try:
+                    mute.sendall(f"GET /page.js HTTP/1.1\r\n{head}\r\n".encode())
+                except OSError:
+                    ended.set()
+
+        thread = threading.Thread(target=shout)
+        thread.start()
+        try:
+            seen: list[bytes] = []
+            assert until(lambda: seen.extend(other.hear()[1]) or len(seen) > 20, 20)
+            assert until(ended.is_set, 30), "it is given up"
+            assert until(lambda: other.hear()[1], 20)
+        finally:
+            ended.set()
+            thread.join(10)
+
+
+@pytest.mark.parametrize(
+    "knock",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 9000,
+        b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\n\r\n",
+        b"\xff" * 400 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n" + b"GET / HTTP/1.1\r\n\r\nand more",
+        b"PUT / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /\r\n\r\n",
+        b"GET http://[ HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+    ],
+)
+def test_what_no_browser_sends_ends_with_a_word_at_most(page: Page, knock: bytes, capfd) -> None:
+    with socket.create_connection(("127.0.0.1", page.port), timeout=30) as stranger:
+        stranger.sendall(knock)
+        answer = _all_of(stranger)
+    assert len(answer) < 1200
+    assert not answer or b" 200 " not in answer.split(b"\r\n")[0]
+    assert Browser(page).enter(page).ask("/style").status == 200
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def _all_of(stranger: socket.socket) -> bytes:
+    answer = b""
+    try:
+        while piece := stranger.recv(4096):
+            answer += piece
+    except ConnectionError:
+        pass
+    return answer
+
+
+def test_who_asks_too_slowly_and_a_crowd_are_closed(page: Page, monkeypatch) -> None:
+    monkeypatch.setattr(visit, "HEAD_S", 0.3)
+    crowd = [socket.create_connection(("127.0.0.1", page.port), timeout=30) for _ in range(40)]
+    try:
+        for one in crowd:
+            one.sendall(b"GET / HTTP/1.1\r\n")
+        assert [_all_of(one) for one in crowd] == [b""] * 40
+    except (ConnectionError, BrokenPipeError):
+        pass  # closed before it had said a word
+    finally:
+        for one in crowd:
+            one.close()
+    assert until(lambda: _answers(page))
+
+
+def test_who_drips_is_closed_however_steadily(page: Page, monkeypatch) -> None:
+    monkeypatch.setattr(visit, "HEAD_S", 0.3)
+    with socket.create_connection(("127.0.0.1", page.port), timeout=30) as dripping:
+        dripping.sendall(b"GET / HTTP/1.1\r\nX: ")
+        assert until(lambda: not _takes(dripping, b"x"), 10)
+
+
+def _takes(stranger: socket.socket, drop: bytes) -> bool:
+    try:
+        stranger.sendall(drop)
+    except ConnectionError:
+        return False
+    return True
+
+
+def _answers(page: Page) -> bool:
+    try:
+        return Browser(page).ask("/").status == 403
+    except (ConnectionError, http.client.HTTPException):
+        return False
+
+
+def test_both_loopback_addresses_listen_and_no_other(page: Page, receiver) -> None:
+    listeners = web._listen(0)
+    names = {one.getsockname()[0] for one in listeners}
+    for one in listeners:
+        one.close()
+    assert names == {"127.0.0.1", "::1"}
+    for host in names:
+        socket.create_connection((host, page.port), timeout=5).close()
+
+
+def test_a_page_port_in_use_says_which_other_to_take(page: Page, receiver) -> None:
+    show = Show(receiver.scene, receiver.subscribe, WAITING, 2)
+    with pytest.raises(NetworkError) as error:
+        WebServer(page.port, show, SystemClock(), print)
+    assert error.value.exit_code == 8
+    assert f"--web {page.port - 1}" in error.value.fix
+
+
+def test_closing_frees_the_port_and_ends_whoever_waits(receiver) -> None:
+    said: list[str] = []
+    show = Show(receiver.scene, lambda _: None, WAITING, 2)
+    first = WebServer(0, show, SystemClock(), said.append)
+    served = Page(first.port, said)
+    browser = Browser(served).enter(served)
+    browser.hear()
+    first.close()
+    with pytest.raises((ConnectionError, http.client.HTTPException, AssertionError)):
+        browser.hear()
+    WebServer(first.port, show, SystemClock(), said.append).close()
+
+
+def test_the_command_prints_the_link_and_serves_the_page(tmp_path: Path) -> None:
+    port = free_port()
+    viewer = start("Daddy.streaming.tunnel_server", "--port", 0, "--web", port, home=tmp_path)
+    try:
+        assert viewer.stdout
+        served = Page(port, [viewer.stdout.readline().strip()])
+        assert served.said[0].startswith(f"open in a browser: http://127.0.0.1:{port}/?key=")
+        browser = Browser(served).enter(served)
+        browser.hear()
+        assert browser.facts["connected"] is False
+        assert "ssh -R 9999:localhost:" in browser.facts["ssh_line"]
+    finally:
+        said = finish(viewer)
+    assert viewer.returncode == 0
+    assert said.startswith("shown; in another browser: "), "no lines beside the page"
+
+
+def test_a_page_needs_a_port_that_there_is(capsys) -> None:
+    assert run_entry(tunnel_server.main, ["--web", "70000"]) == 2
+    assert "--web 70000" in capsys.readouterr().err

@@ -1,0 +1,93 @@
+"""A scene as a browser is told it: only what it has not, named by what it is."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import replace
+
+from Daddy.core.vocabulary import SCREEN_BYTES
+from Daddy.streaming.drawing import THEMES
+from Daddy.streaming.messages import Row
+from Daddy.streaming.scene import Panel, Scene
+from Daddy.streaming.status import Peer
+from Daddy.streaming.web.message import Had, pack, style, tag
+from Daddy.streaming.window import Waiting
+from tests.streaming.helpers import picture
+
+WAITING = Waiting(9998, "anna@login.example.edu")
+ROW = Row(1, 0, 3, 2, 14, 5, 1, 12.34, 1, 9000, place=1)
+
+
+def panel(**changes: object) -> Panel:
+    usual = Panel("slot-0/3", Peer("slot-0", "node1", "17"), ROW, "Fern Hollow", picture(1), 9, 250,
+                  0.4, 0.1, (1.0, 2.5))  # fmt: skip
+    return replace(usual, **changes)
+
+
+def scene(*panels: Panel, **changes: object) -> Scene:
+    return replace(Scene(panels, (), "ssh-R", ("old", "new"), "", {}), **changes)
+
+
+def read(message: bytes) -> tuple[dict[str, object], list[bytes]]:
+    (length,) = struct.unpack_from("<I", message)
+    rest = message[4 + length :]
+    pieces = [rest[one : one + SCREEN_BYTES] for one in range(0, len(rest), SCREEN_BYTES)]
+    return json.loads(message[4 : 4 + length]), pieces
+
+
+def test_a_newcomer_gets_everything() -> None:
+    message, new = pack(scene(panel(), panel(pixels=picture(2))), 2, WAITING, Had())
+    head, pictures = read(message)
+    assert new
+    assert pictures == [picture(1), picture(2)]
+    assert head["new"] == [tag(one) for one in pictures]
+    told = head["facts"]["panels"][0]
+    assert (told["score"], told["badges"], told["flags"]) == (7, 2, 5)
+    assert head["facts"]["notes"] == ["new", "old"]
+
+
+def test_who_has_it_all_gets_the_ages_alone() -> None:
+    head, _ = read(pack(scene(panel()), 2, WAITING, Had())[0])
+    message, new = pack(scene(panel(age_s=3.0)), 2, WAITING, Had(head["tag"], head["new"]))
+    again, pictures = read(message)
+    assert (new, pictures, "facts" in again) == (False, [], False)
+    assert again["live"] == [[tag(picture(1)), 3.0, 0.1]]
+
+
+def test_a_picture_that_has_become_stale_is_news_and_one_that_moves_panels_is_not_sent_again() -> (
+    None
+):
+    head, _ = read(pack(scene(panel()), 2, WAITING, Had())[0])
+    had = Had(head["tag"], head["new"])
+    stale, told = pack(scene(panel(silent_s=6.0)), 2, WAITING, had)
+    assert told
+    assert read(stale)[0]["facts"]["panels"][0]["stale"] is True
+    moved = scene(panel(pixels=picture(2)), panel())
+    assert read(pack(moved, 2, WAITING, had)[0])[1] == [picture(2)]
+
+
+def test_two_panels_with_the_same_picture_send_it_once_and_none_is_told_as_none() -> None:
+    shown = scene(panel(), panel(name="slot-1/0"), panel(pixels=None))
+    head, pictures = read(pack(shown, 3, WAITING, Had())[0])
+    assert pictures == [picture(1)]
+    assert [name for name, _, _ in head["live"]] == [tag(picture(1)), tag(picture(1)), ""]
+
+
+def test_whoever_names_things_writes_no_markup() -> None:
+    message, _ = pack(scene(panel(name="</script><b>&")), 2, WAITING, Had())
+    assert b"<b>" not in message
+    assert read(message)[0]["facts"]["panels"][0]["name"] == "</script><b>&"
+
+
+def test_a_token_in_trouble_brings_the_line_that_copies_one() -> None:
+    told = read(pack(scene(trouble="no token in common"), 2, WAITING, Had())[0])[0]["facts"]
+    assert told["token_line"].startswith("ssh anna@login.example.edu cat ")
+    assert read(pack(scene(), 2, WAITING, Had())[0])[0]["facts"]["token_line"] == ""
+
+
+def test_the_page_has_the_windows_palettes_and_badges() -> None:
+    told = json.loads(style())
+    assert [one["name"] for one in told["themes"]] == [one.name for one in THEMES]
+    assert told["themes"][0]["shades"][0] == list(THEMES[0].shades[0])
+    assert [(len(rows), len(rows[0])) for rows in told["badges"]] == [(7, 7)] * 8
