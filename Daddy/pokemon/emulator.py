@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from Daddy.core.errors import RomError
 from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon.inputs import operations
+from Daddy.pokemon.inputs.recorder import Recorder
 from Daddy.pokemon.memory import Image
 
 with warnings.catch_warnings():
@@ -54,39 +56,62 @@ STATE_FORMAT: Final = int(STATE_VERSION)
 class Emulator:
     """One running game. Not to be shared between threads; `press` releases the GIL."""
 
-    def __init__(self, rom: bytes) -> None:
-        """Start the game in `rom` at power-on; RomError when pyboy cannot."""
+    def __init__(self, rom: bytes, recorder: Recorder | None = None) -> None:
+        """Start the game in `rom` at power-on; RomError when pyboy cannot.
+
+        `recorder` is told what is done here: one that begins at power-on, or at a state that it
+        knows and that is loaded before anything else is done.
+        """
+        self._recorder = recorder
         self.watcher: Callable[[], None] | None = None
-        """Called every FILM_FRAMES frames of a step; the game is the same with and without."""
+        """Called every `film_frames` frames of a step; the game is the same with and without."""
+        self.film_frames = FILM_FRAMES
+        """A divisor of FRAMES_PER_STEP."""
         self._boy, self._work_ram = _power_on(rom)
-        self.wait(_PRIMING_FRAMES)
+        self._boy.tick(_PRIMING_FRAMES, True, False)
         self._screen: NDArray[np.uint8] = self._boy.screen.ndarray
 
     def press(self, button: str) -> None:
         """Play one step with `button` (one of BUTTONS) and draw its last frame."""
         self._boy.button(button, _HELD_FRAMES)
-        self.idle()
+        self._play(FRAMES_PER_STEP)
+        if self._recorder is not None:
+            self._tell(operations.press(BUTTONS.index(button)), FRAMES_PER_STEP)
 
     def idle(self) -> None:
         """Play one step with no further key."""
-        if self.watcher is None:
-            self._boy.tick(FRAMES_PER_STEP, True, False)
-            return
-        for _ in range(FRAMES_PER_STEP // FILM_FRAMES):
-            self._boy.tick(FILM_FRAMES, True, False)
-            self.watcher()
+        self._play(FRAMES_PER_STEP)
+        self._tell(operations.IDLE, FRAMES_PER_STEP)
 
     def hold(self, buttons: Collection[str], frames: int) -> None:
         """Play `frames` frames with exactly `buttons` down, as a person's fingers do."""
         for button in BUTTONS:
             turn = self._boy.button_press if button in buttons else self._boy.button_release
             turn(button)
-        self._boy.tick(frames, True, False)
+        self._play(frames)
+        bits = sum(1 << number for number, button in enumerate(BUTTONS) if button in buttons)
+        self._tell(operations.hold(bits, frames), frames)
 
     def wait(self, frames: int) -> None:
         """Play `frames` frames with no key down and draw the last one; nobody watches."""
         if frames:
             self._boy.tick(frames, True, False)
+            self._tell(operations.wait(frames), frames)
+
+    def _play(self, frames: int) -> None:
+        if self.watcher is None:
+            self._boy.tick(frames, True, False)
+            return
+        for done in range(0, frames, self.film_frames):
+            self._boy.tick(min(self.film_frames, frames - done), True, False)
+            self.watcher()
+
+    def _tell(self, operation: bytes, frames: int) -> None:
+        if self._recorder is not None:
+            self._recorder.add(operation, frames, self._memory)
+
+    def _memory(self) -> Image:
+        return self.ram(ram.WHOLE)
 
     def ram(self, blocks: Iterable[tuple[int, int]] = ram.BLOCKS) -> Image:
         """Image of the work RAM (8,192 bytes) in which `blocks`, at least, are of this moment."""
@@ -100,6 +125,7 @@ class Emulator:
     def write(self, address: int, value: int) -> None:
         """Put one byte into the game's RAM (a cartridge's seed; facts in tests)."""
         self._boy.memory[address] = value
+        self._tell(operations.write(address, value), 0)
 
     def half_screen(self) -> NDArray[np.uint8]:
         """The picture at half size: (72, 80) uint8 of 0, 85, 153 or 255 (white), a copy."""
@@ -120,13 +146,18 @@ class Emulator:
         """Everything the console remembers, about 170 kB. Save between steps: no key is down."""
         buffer = io.BytesIO()
         self._boy.save_state(buffer)
-        return buffer.getvalue()
+        state = buffer.getvalue()
+        if self._recorder is not None:
+            self._recorder.saved(state, self._memory)
+        return state
 
     def load_state(self, state: bytes) -> int:
         """Go on exactly from `state`; how many of its bytes were not read.
 
         RomError when this pyboy cannot read it.
         """
+        if self._recorder is not None:
+            self._recorder.loads(state, self._memory)
         stream = io.BytesIO(state)
         try:
             self._boy.load_state(stream)

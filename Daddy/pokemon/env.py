@@ -24,6 +24,7 @@ from Daddy.pokemon import milestones, script
 from Daddy.pokemon import save_state as saving
 from Daddy.pokemon.assists.helper import Helper
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_STEP, PYBOY_VERSION, Emulator
+from Daddy.pokemon.inputs.recorder import Recorder
 from Daddy.pokemon.observation import Observation, observation_space, observe
 from Daddy.pokemon.progress import Progress, read_progress
 from Daddy.pokemon.ram_map import RANDOM
@@ -71,12 +72,13 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         weights: Reward | None = None,
         assists: Iterable[str] = (),
         render_mode: str | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         """Open the game `rom` (None: the variable DADDY_ROM, else the cartridge).
 
         Relative paths are relative to `base`. `init_state` names what episodes begin from; with it,
-        `states_dir` and `cache_dir` go to `Daddy.pokemon.starts.boot.start_state`. `assists` are
-        names of `Daddy.core.assists.NAMES` (ValueError for others). RomError.
+        `states_dir` and `cache_dir` go to `starts.boot.start_state`. `assists`: names in
+        `core.assists` (ValueError). `recorder`: from `recordings.way.recorder_at`. RomError.
         """
         self.rom = load_rom(find_rom(rom, base), allow_unknown_rom)
         self.observation_space = observation_space()
@@ -85,7 +87,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self.episode_steps = episode_steps
         self._weights = weights or Reward()
         self._start = start_state(self.rom, init_state, base, states_dir, cache_dir)
-        self._emulator = Emulator(self.rom.data)
+        self._emulator = Emulator(self.rom.data, recorder)
         self._emulator.load_state(self._start)
         self._helper = Helper(self._emulator, assists)
         self._episode = -1
@@ -174,7 +176,8 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         return reward
 
     def _summary(self, ended: bool) -> dict[str, Any]:
-        return {**self._facts(), "return_parts": self._parts} if ended else {}
+        facts = dict(zip(TELEMETRY, PokemonRedEnv.telemetry(self), strict=True)) if ended else {}
+        return {**facts, "return_parts": self._parts} if ended else {}
 
     def _observe(self) -> Observation:
         self._screen = self._emulator.half_screen()
@@ -182,9 +185,6 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
 
     def _see(self) -> Observation:
         return observe(self._screen, self._progress, self._tally.memory.visited)
-
-    def _facts(self) -> dict[str, float]:
-        return dict(zip(TELEMETRY, PokemonRedEnv.telemetry(self), strict=True))
 
     def telemetry(self) -> tuple[float, ...]:
         """How far the episode is: one number for each of `telemetry_names`."""

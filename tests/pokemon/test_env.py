@@ -173,7 +173,7 @@ def test_what_a_loaded_game_holds_is_the_baseline_whatever_was_kept_of_it(
         _, reward, terminated, truncated, info = poor.step(6)
         assert (reward, terminated, truncated) == (0, False, False)
         assert info["reward_parts"] == {}
-        assert poor._facts()["badges"] == 3
+        assert poor._summary(True)["badges"] == 3
 
 
 def test_an_item_handed_over_stays_held_through_a_state_of_its_own(make: Make) -> None:

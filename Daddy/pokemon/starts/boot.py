@@ -65,14 +65,20 @@ def _clicked_through(rom: bytes, real: bool) -> bytes:
     """
     emulator = Emulator(rom)
     try:
-        for _, button in zip(range(_CLICK_LIMIT), cycle(("a", "start")), strict=False):
-            emulator.wait(_PAUSE_FRAMES)
-            if _begun(emulator, real):
-                emulator.wait(_PAUSE_FRAMES)
-                return emulator.save_state()
-            emulator.press(button)
+        click_through(emulator, real)
+        return emulator.save_state()
     finally:
         emulator.close()
+
+
+def click_through(emulator: Emulator, real: bool) -> None:
+    """From power-on to the first moment a player can walk; RomError when the game does not begin"""
+    for _, button in zip(range(_CLICK_LIMIT), cycle(("a", "start")), strict=False):
+        emulator.wait(_PAUSE_FRAMES)
+        if _begun(emulator, real):
+            emulator.wait(_PAUSE_FRAMES)
+            return
+        emulator.press(button)
     raise RomError(
         f"the game did not begin after {_CLICK_LIMIT} clicks on its title screen",
         "give a save state of a begun game (setting training.start), or check the ROM",

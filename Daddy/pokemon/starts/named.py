@@ -26,7 +26,7 @@ BY_HAND: Final = "hand"
 _DRIVEN = f"driver{VERSION}"
 _PEERS = {"Bulbasaur": "pokedex", "has_pokedex": "pokedex"}
 """Names in the configurations of pokemonred_puffer and PWhiddy, and ours for the like."""
-_ATTEMPTS = 3
+ATTEMPTS: Final = 3
 """Each begins a little later, so that the game's dice fall otherwise."""
 _LATER_FRAMES = 7
 _LARGEST = 1 << 20
@@ -101,16 +101,23 @@ def _driven(rom: Rom, name: str, shelf: Shelf) -> bytes:
     known = shelf.get(name, _DRIVEN)
     if known is not None:
         return known
-    chain = _chain(rom, name, shelf)
+    chain = chain_to(rom, name, shelf)
     print(f"making the start state {name!r} of {rom.name}; it is kept in {shelf.root}", flush=True)
     state = drive(rom, chain)
     _keep(shelf, name, _DRIVEN, state)
     return state
 
 
-def _chain(rom: Rom, name: str, shelf: Shelf) -> tuple[Route, ...]:
+def is_driven(rom: Rom, name: str, states_dir: str = "", cache_dir: str = "") -> bool:
+    """Whether `name` means a state that the driver plays to, and neither file nor recording."""
+    if find_file(name, None, states_dir) is not None:
+        return False
+    return shelf_of(rom.sha1, cache_dir).get(name, BY_HAND) is None
+
+
+def chain_to(rom: Rom, name: str, shelf: Shelf) -> tuple[Route, ...]:
     """The routes from power-on to `name`; RomError when nobody knows the way."""
-    known = routes(rom.real)
+    name, known = _PEERS.get(name, name), routes(rom.real)
     if name not in known or rom.name.startswith("unknown"):
         recorded = shelf.names(BY_HAND)
         ours = () if rom.name.startswith("unknown") else known
@@ -128,15 +135,13 @@ def _chain(rom: Rom, name: str, shelf: Shelf) -> tuple[Route, ...]:
 @lru_cache(maxsize=4)
 def drive(rom: Rom, chain: tuple[Route, ...]) -> bytes:
     """Play routes one after the other from power-on; RomError that names the step that failed."""
-    from Daddy.pokemon.starts.driver import Driver, StuckError
+    from Daddy.pokemon.starts.driver import StuckError
 
     trouble: StuckError | None = None
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(ATTEMPTS):
         emulator = Emulator(rom.data)
         try:
-            emulator.wait(1 + _LATER_FRAMES * attempt)
-            for route in chain:
-                Driver(emulator, rom.real).drive(route)
+            try_to_drive(emulator, rom.real, chain, attempt)
             return emulator.save_state()
         except StuckError as error:
             trouble = error
@@ -148,6 +153,15 @@ def drive(rom: Rom, chain: tuple[Route, ...]) -> bytes:
         f"play there yourself, once: python -m Daddy.play --record-start {name}; "
         f"or begin with the game itself: training.start {BEGINNING}",
     )
+
+
+def try_to_drive(emulator: Emulator, real: bool, chain: tuple[Route, ...], attempt: int) -> None:
+    """One attempt, counted from 0, in an emulator at power-on; StuckError when it gets nowhere."""
+    from Daddy.pokemon.starts.driver import Driver
+
+    emulator.wait(1 + _LATER_FRAMES * attempt)
+    for route in chain:
+        Driver(emulator, real).drive(route)
 
 
 def _keep(shelf: Shelf, name: str, origin: str, state: bytes) -> None:

@@ -152,7 +152,7 @@ def test_where_the_driver_gives_up_the_message_has_step_place_and_the_way_out(
     far = Route("pokedex", "bedroom", (Go(0, 0),), there=37)
     known = {"bedroom": HOME, "pokedex": far}
     monkeypatch.setattr(named, "routes", lambda _: known)
-    monkeypatch.setattr(named, "_ATTEMPTS", 1)
+    monkeypatch.setattr(named, "ATTEMPTS", 1)
     with pytest.raises(RomError, match=r"step 1 of 1, Go\(x=0, y=0.*at Home \(\d, \d\)") as stuck:
         begin("pokedex", shelf)
     assert stuck.value.exit_code == 7
@@ -172,7 +172,7 @@ def test_the_header_of_the_real_cartridge_around_another_game_is_refused_by_the_
         total = (total - byte - 1) & 0xFF
     data[0x14D] = total
     monkeypatch.setattr("Daddy.pokemon.starts.driver.PRESSES", 40)
-    monkeypatch.setattr(named, "_ATTEMPTS", 1)
+    monkeypatch.setattr(named, "ATTEMPTS", 1)
     red = Rom("Pokémon Red", "f" * 40, bytes(data), real=True)
     with pytest.raises(RomError, match=r"'pokedex' of Pokémon Red.*step 1 of 7, Title\(\)"):
         start_state(red, cache_dir=shelf.root)

@@ -1,0 +1,125 @@
+"""Pure: what can be done at an emulator's door, as bytes.
+
+Owns the code of an operation. A step (a key of seven, or none) is one byte; everything else is
+rare. What is read is bounded in all that it asks for: frames, kept moments, addresses.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+STEP_FRAMES: Final = 24
+"""Frames of a step: `emulator.FRAMES_PER_STEP`."""
+MOST_FRAMES: Final = 6_144
+"""Frames that one operation may last: 256 steps."""
+MOST_MOMENTS: Final = 64
+"""Moments that a recording may keep to come back to."""
+_BUTTONS = 7
+_WRITABLE = ((0xC000, 0xE000), (0xFF80, 0xFFFF))
+"""Work RAM and high RAM: the game's memory, and nothing that turns parts of the console off."""
+
+
+class Kind(IntEnum):
+    """The first byte; 0 to 6 are the buttons of a step."""
+
+    IDLE = 7
+    WAIT = 8
+    HOLD = 9
+    WRITE = 10
+    KEEP = 11
+    LOAD = 12
+
+
+_FIELDS = {
+    Kind.WAIT: struct.Struct("<xH"),
+    Kind.HOLD: struct.Struct("<xBH"),
+    Kind.WRITE: struct.Struct("<xHB"),
+    Kind.LOAD: struct.Struct("<xB"),
+}
+IDLE: Final = bytes([Kind.IDLE])
+KEEP: Final = bytes([Kind.KEEP])
+
+
+class Operation(NamedTuple):
+    """One operation. `kind` is a Kind, or 0 to 6: a step with that button.
+
+    `first` and `second`: WAIT frames · HOLD buttons as bits, frames · WRITE address, value · LOAD
+    the number of a kept moment. `frames` is how long it lasts, `end` where the next one begins.
+    """
+
+    kind: int
+    first: int
+    second: int
+    frames: int
+    end: int
+
+
+def press(button: int) -> bytes:
+    """A step with button 0 to 6."""
+    return bytes([button])
+
+
+def wait(frames: int) -> bytes:
+    """Frames with no change of keys."""
+    return bytes([Kind.WAIT]) + struct.pack("<H", frames)
+
+
+def hold(buttons: int, frames: int) -> bytes:
+    """Frames with exactly the buttons of these bits down."""
+    return bytes([Kind.HOLD]) + struct.pack("<BH", buttons, frames)
+
+
+def write(address: int, value: int) -> bytes:
+    """A byte written into the game's memory."""
+    return bytes([Kind.WRITE]) + struct.pack("<HB", address, value)
+
+
+def load(moment: int) -> bytes:
+    """Back to a kept moment."""
+    return bytes([Kind.LOAD, moment])
+
+
+def read(data: bytes, at: int) -> Operation:
+    """The operation that begins at `at`; ValueError where there is none within the bounds."""
+    kind = data[at]
+    if kind <= Kind.IDLE:
+        return Operation(kind, 0, 0, STEP_FRAMES, at + 1)
+    if kind == Kind.KEEP:
+        return Operation(kind, 0, 0, 0, at + 1)
+    if kind > Kind.LOAD:
+        raise ValueError(f"there is no operation {kind}")
+    fields = _FIELDS[Kind(kind)]
+    if at + fields.size > len(data):
+        raise ValueError("the last operation is torn")
+    first, *more = fields.unpack_from(data, at)
+    found = Operation(kind, first, more[0] if more else 0, 0, at + fields.size)
+    return _bounded(found)
+
+
+def _bounded(found: Operation) -> Operation:
+    """The operation with its frames; ValueError when it asks for more than there is."""
+    frames = {Kind.WAIT: found.first, Kind.HOLD: found.second}.get(Kind(found.kind))
+    if frames is not None and not 1 <= frames <= MOST_FRAMES:
+        raise ValueError(f"an operation of {frames} frames")
+    if found.kind == Kind.HOLD and found.first >> _BUTTONS:
+        raise ValueError(f"buttons {found.first:#x}")
+    if found.kind == Kind.WRITE and not any(a <= found.first < b for a, b in _WRITABLE):
+        raise ValueError(f"a byte is written to {found.first:#06x}")
+    return found._replace(frames=frames or 0)
+
+
+def each(data: bytes) -> Iterator[Operation]:
+    """All operations; ValueError at the first that is none, or goes back to what was not kept."""
+    at = kept = 0
+    while at < len(data):
+        found = read(data, at)
+        kept += found.kind == Kind.KEEP
+        if kept > MOST_MOMENTS:
+            raise ValueError(f"more than {MOST_MOMENTS} moments are kept")
+        if found.kind == Kind.LOAD and found.first >= kept:
+            raise ValueError(f"moment {found.first} was never kept")
+        at = found.end
+        yield found

@@ -1,0 +1,7 @@
+"""Recordings (`Daddy.pokemon.inputs`) made and played again, verified.
+
+way      how a start state comes about from power-on
+deck     one emulator that plays a recording and compares the digests
+scout    a deck ahead of whoever watches: what is verified, and what was reached where
+sample   the cartridge's scripted player on tape, for benchmarks
+"""

@@ -1,0 +1,244 @@
+"""Recorded at a real emulator's door and played again in another: the cartridge, sound and all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from Daddy.core.errors import RomError
+from Daddy.core.rom import load_rom
+from Daddy.pokemon.archive.rules import Rules
+from Daddy.pokemon.cartridge.build import cartridge_path
+from Daddy.pokemon.emulator import FRAMES_PER_SECOND, Emulator
+from Daddy.pokemon.env import PokemonRedEnv
+from Daddy.pokemon.inputs import operations as ops
+from Daddy.pokemon.inputs import tape
+from Daddy.pokemon.inputs.recorder import Recorder
+from Daddy.pokemon.inputs.tape import Tape, from_bytes, to_bytes
+from Daddy.pokemon.ram_map import BADGES, RANDOM
+from Daddy.pokemon.recordings.deck import Deck, check_start
+from Daddy.pokemon.recordings.sample import record_sample, weigh
+from Daddy.pokemon.recordings.scout import Scout
+from Daddy.pokemon.recordings.way import recorder_at, recorder_of
+from Daddy.pokemon.starts.boot import beginning
+from Daddy.pokemon.starts.named import BY_HAND
+from Daddy.pokemon.starts.shelf import shelf_of
+from tests.pokemon.archive.players import advance, archived
+
+ROM = load_rom(cartridge_path())
+sample = lru_cache(record_sample)
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return recorder_of(ROM)
+
+
+@pytest.fixture
+def recorded(recorder: Recorder) -> Iterator[Emulator]:
+    """An emulator at power-on that is recorded."""
+    emulator = Emulator(ROM.data, recorder)
+    yield emulator
+    emulator.close()
+
+
+def scouted(found: Tape, start: bytes = b"") -> Scout:
+    """All of it verified."""
+    scout = Scout(ROM, found, start)
+    try:
+        while not scout.over:
+            scout.advance()
+    finally:
+        scout.close()
+    return scout
+
+
+def played(found: Tape, start: bytes = b"", watched: Callable[[], None] | None = None) -> bytes:
+    """The memory at a recording's end."""
+    deck = Deck(ROM, found, start)
+    deck.watch(watched, 1)
+    try:
+        while not deck.over:
+            deck.step()
+        return bytes(deck.memory())
+    finally:
+        deck.close()
+
+
+def test_all_that_can_be_done_at_the_door_is_done_again(
+    recorded: Emulator, recorder: Recorder
+) -> None:
+    """A boy's fingers, waits, writes, and back to what was kept, over several digests."""
+    for number in range(40):
+        recorded.hold({"start", "a"} if number % 2 else (), 3)
+        recorded.wait(50)
+    kept = recorded.save_state()
+    for button in ("down", "left", "a", "b") * 75:
+        recorded.press(button)
+    recorded.write(RANDOM[0], 77)
+    recorded.idle()
+    recorded.load_state(kept)
+    recorded.hold({"up"}, 100)
+    found = from_bytes(to_bytes(recorder.tape("everything")), "mine")
+    assert len(found.digests) == 2 * tape.DIGEST_BYTES
+    frames: list[None] = []
+    assert played(found) == recorded.ram()
+    assert played(found, watched=lambda: frames.append(None)) == recorded.ram()
+    assert len(frames) == tape.length(found)
+
+
+def test_being_recorded_changes_nothing() -> None:
+    states = []
+    for recorder in (None, recorder_at(ROM)):
+        game = PokemonRedEnv(cartridge_path(), recorder=recorder)
+        game.reset(seed=4)
+        for action in (0, 1, 4, 3, 2, 5, 6) * 8:
+            game.step(action)
+        states.append(game.save_state())
+        game.close()
+    assert states[0] == states[1]
+
+
+def test_an_episode_is_played_again_from_power_on_and_shows_what_was_reached() -> None:
+    found = sample(400)
+    assert found.from_power_on
+    report = scouted(found).report
+    assert list(report.reached)[:3] == ["greeted_dad", "met_elder", "got_starter"]
+    assert "beat_leader1" in report.reached
+    assert sorted(report.reached.values()) == list(report.reached.values())
+    assert (report.held, report.writes, report.cuts) == (frozenset(), 0, [])
+    assert (report.dice, report.frames) == (2, tape.length(found))
+
+
+def test_a_recording_is_about_a_byte_a_second() -> None:
+    """Digests and framing included; the framing's 300 bytes count less in longer ones."""
+    found = sample(1_000)
+    size, seconds = len(to_bytes(found)), tape.length(found) / FRAMES_PER_SECOND
+    assert weigh(400) == (len(to_bytes(sample(400))), tape.length(sample(400)) / FRAMES_PER_SECOND)
+    assert size / seconds < 2
+    assert len(found.operations) < 1_200, "a step is a byte before it is packed"
+
+
+def test_the_first_digest_that_differs_ends_it_and_says_where() -> None:
+    found = sample(400)
+    second = bytearray(found.digests)
+    second[8] ^= 1
+    scout = Scout(ROM, replace(found, digests=bytes(second)))
+    scout.advance()
+    verified = scout.report
+    assert verified.frames < tape.length(found)
+    for _ in range(2):
+        with pytest.raises(RomError, match=r"another way .* between step 25\d .* and step 4\d\d"):
+            scout.advance()
+    assert scout.report == verified, "what is not verified is not told"
+    scout.close()
+
+
+def test_another_button_is_noticed_at_the_next_digest() -> None:
+    found = sample(400)
+    done = bytearray(found.operations)
+    at = next(i for i in range(60, len(done)) if done[i] == ops.press(0)[0])
+    done[at : at + 1] = ops.press(3)
+    with pytest.raises(RomError, match="the game went another way"):
+        played(replace(found, operations=bytes(done)))
+
+
+def test_a_milestone_that_was_written_is_told_apart(recorded: Emulator, recorder: Recorder) -> None:
+    recorded.load_state(beginning(ROM))
+    recorded.press("down")
+    recorded.write(BADGES, 255)
+    recorded.press("down")
+    report = scouted(recorder.tape("cheated"), beginning(ROM)).report
+    assert (report.writes, report.dice) == (1, 0)
+
+
+def test_back_to_its_own_start_is_a_cut_and_a_state_from_elsewhere_ends_it() -> None:
+    recorder = recorder_at(ROM)
+    game = PokemonRedEnv(cartridge_path(), recorder=recorder)
+    for seed in (1, 2):
+        game.reset(seed=seed)
+        for _ in range(5):
+            game.step(0)
+    found = recorder.tape()
+    other = Emulator(ROM.data)
+    game._emulator.load_state(other.save_state())
+    assert recorder.ended
+    game.step(0)
+    assert recorder.tape() == found
+    assert len(scouted(found).report.cuts) == 1
+    other.close()
+    game.close()
+
+
+def test_a_start_that_is_driven_to_is_played_from_power_on(tmp_path: Path) -> None:
+    found = recorder_at(ROM, "pokedex", cache_dir=str(tmp_path)).tape()
+    assert found.from_power_on
+    assert "got_almanac" in scouted(found).report.held
+
+
+def test_a_start_made_by_hand_is_asked_for_by_its_name(tmp_path: Path) -> None:
+    """Nobody knows the way there: the recording begins at the state, which it does not hold."""
+    emulator = Emulator(ROM.data)
+    emulator.load_state(beginning(ROM))
+    emulator.hold({"down"}, 40)
+    emulator.hold((), 1)
+    spot = emulator.save_state()
+    emulator.close()
+    shelf_of(ROM.sha1, tmp_path).put("spot", BY_HAND, spot)
+    recorder = recorder_at(ROM, "spot", cache_dir=str(tmp_path))
+    options = {"init_state": "spot", "cache_dir": str(tmp_path), "recorder": recorder}
+    game = PokemonRedEnv(cartridge_path(), **options)  # type: ignore[arg-type]
+    game.reset(seed=1)
+    game.step(1)
+    found = recorder.tape(start_name="spot")
+    assert not found.from_power_on
+    assert played(found, spot) == game._emulator.ram()
+    with pytest.raises(RomError, match="begins at another state than 'spot'"):
+        check_start(found, beginning(ROM))
+    game.close()
+
+
+def test_another_game_and_another_pyboy_are_refused_by_name() -> None:
+    found = sample(400)
+    with pytest.raises(RomError, match="recording of Pokémon Red"):
+        Deck(ROM, replace(found, rom="Pokémon Red", rom_sha1="a" * 40))
+    with pytest.raises(RomError, match=r"recorded with pyboy 9\.9\.9, and here is"):
+        Deck(ROM, replace(found, pyboy="9.9.9"))
+
+
+def test_any_place_that_is_verified_can_be_gone_back_to() -> None:
+    found = sample(400)
+    scout = Scout(ROM, found)
+    while not scout.over:
+        scout.advance()
+    deck = Deck(ROM, found)
+    seen = {}
+    while not deck.over:
+        deck.step()
+        seen[deck.frames] = (bytes(deck.memory()), deck.picture())
+    for goal in sorted(seen, reverse=True)[:: len(seen) // 4]:
+        scout.send(deck, goal)
+        assert 0 <= goal - deck.frames < 2 * tape.DIGEST_FRAMES
+        while deck.frames < goal:
+            deck.step()
+        assert (bytes(deck.memory()), deck.picture()) == seen[goal]
+    scout.close()
+    deck.close()
+
+
+def test_a_recording_with_an_archive_ends_where_a_state_of_it_is_loaded(tmp_path: Path) -> None:
+    """Until there it is whole: nobody else has that state."""
+    first = archived(tmp_path, Rules(follow=False))
+    first.reset(seed=1)
+    advance(first, 2)
+    recorder = recorder_at(ROM)
+    second = archived(tmp_path, Rules(starts=True, fresh=0.0), recorder=recorder)
+    second.reset(seed=2)
+    assert recorder.ended == "a state of another game is loaded"
+    scouted(recorder.tape())
+    first.close()
+    second.close()
