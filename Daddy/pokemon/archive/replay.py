@@ -1,7 +1,8 @@
 """A claim played again: the killable child, and the door to it.
 
 `judge` starts `python -m Daddy.pokemon.archive.replay` with the claim on its standard input and
-waits a bounded time; only the state that the child itself reached enters the archive. A hanging or
+waits a bounded time; only the state that the child itself reached enters the archive. Asked for the
+way to a milestone, the child records it. A hanging or
 crashing emulator, an endless log and a log that does not lead where it says are refusals with a
 reason.
 """
@@ -9,6 +10,7 @@ reason.
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import math
 import resource
@@ -22,18 +24,23 @@ from typing import Any, Final
 from Daddy.core.errors import DaddyError, FileError
 from Daddy.core.files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.process import Completed, ProcessTimeoutError, run
+from Daddy.core.rom import load_rom
 from Daddy.pokemon.archive import claims, decisions, keys
 from Daddy.pokemon.archive.book import Book
 from Daddy.pokemon.archive.claims import Claim
 from Daddy.pokemon.archive.names import Entry
 from Daddy.pokemon.archive.record import STATE_LIMIT, Provenance
 from Daddy.pokemon.archive.store import Archive
+from Daddy.pokemon.inputs.recorder import Recorder
 
 _BOOT_S = 30.0
 """Seconds to load the emulator and begin the game."""
+_WAY_S = 120.0
+"""Seconds to play from power-on to the start state as well."""
 _STEPS_PER_S = 100.0
 """Slowest pace at which a log is played again: a fifth of an idle core's."""
 _ANSWER_LIMIT = 64 * 1024
+RECORDING: Final = "recording"
 _CHILD: Final = "Daddy.pokemon.archive.replay"
 
 
@@ -93,7 +100,7 @@ def judge(
     except FileError as error:
         return Judgement(None, error.message)
     with tempfile.TemporaryDirectory(prefix="daddy-replay-") as folder:
-        found = _play_again(begin, game, archive.rules.square, Path(folder))
+        found = play_again(begin, game, archive.rules.square, Path(folder))
     if isinstance(found, str):
         return Judgement(None, found)
     held, facts, state = found
@@ -132,13 +139,17 @@ def _from_here(
     return Begin(whole, living[whole.parent].sha256, *archive.get(living[whole.parent]))
 
 
-def _play_again(
-    begin: Begin, game: Game, square: int, folder: Path
+def play_again(
+    begin: Begin, game: Game, square: int, folder: Path, until: str = ""
 ) -> tuple[frozenset[str], Mapping[str, Any], bytes] | str:
-    """(milestones and place, facts, state) that the child found, or why it found none."""
+    """(milestones and place, facts, state) that the child found, or why it found none.
+
+    With `until` it plays from power-on to that milestone, and leaves RECORDING in `folder`.
+    """
     if begin.state:
         write_atomic(folder / "parent", begin.state)
-    seconds = min(game.seconds or math.inf, seconds_for(begin.claim))
+    wanted = seconds_for(begin.claim) + (_WAY_S if until else 0.0)
+    seconds = min(game.seconds or math.inf, wanted)
     order = {
         "rom": str(game.rom),
         "options": dict(game.options),
@@ -146,6 +157,7 @@ def _play_again(
         "folder": str(folder),
         "square": square,
         "seconds": seconds,
+        "until": until,
     }
     argv = [sys.executable, "-m", _CHILD]
     try:
@@ -199,7 +211,9 @@ def main() -> int:
     _bound(float(order["seconds"]))
     try:
         claim = claims.from_bytes(base64.b64decode(order["claim"]))
-        print(json.dumps(_play(claim, order)))
+        with contextlib.redirect_stdout(sys.stderr):  # a start state may be made, and said so
+            found = _play(claim, order)
+        print(json.dumps(found))
     except (DaddyError, ValueError, KeyError, TypeError) as error:
         print(error, file=sys.stderr)
         return 1
@@ -218,10 +232,14 @@ def _play(claim: Claim, order: Mapping[str, Any]) -> dict[str, Any]:
     from Daddy.pokemon import story
     from Daddy.pokemon.emulator import PYBOY_VERSION
     from Daddy.pokemon.env import PokemonRedEnv
+    from Daddy.pokemon.inputs import tape
     from Daddy.pokemon.save_state import generator_from
 
-    folder = Path(order["folder"])
-    env = PokemonRedEnv(order["rom"], **order["options"], episode_steps=claims.MOST_INPUTS + 1)
+    folder, until = Path(order["folder"]), order["until"]
+    recorder = _recorder(order) if until else None
+    env = PokemonRedEnv(
+        order["rom"], **order["options"], episode_steps=claims.MOST_INPUTS + 1, recorder=recorder
+    )
     if not claim.parent and "seed" not in claim.start:
         env.np_random = generator_from(claim.start)
     env.reset(seed=claim.start.get("seed"))
@@ -231,6 +249,12 @@ def _play(claim: Claim, order: Mapping[str, Any]) -> dict[str, Any]:
     for action in claim.inputs:
         env.step(action)
         held = keys.moment(held, story.keys(env.progress, env.rom.real, order["square"]))
+        if until in held:
+            break
+    if recorder:
+        name = Path(order["options"].get("init_state") or "").stem
+        found = recorder.tape(f"the way to {until}", name, env.assists)
+        write_atomic(folder / RECORDING, tape.to_bytes(found))
     state = env.save_state()
     write_atomic(folder / "reached", state)
     return {
@@ -242,6 +266,16 @@ def _play(claim: Claim, order: Mapping[str, Any]) -> dict[str, Any]:
         "pyboy": PYBOY_VERSION,
         "assists": env.assists,
     }
+
+
+def _recorder(order: Mapping[str, Any]) -> Recorder:
+    """One that begins at power-on, and knows the way to the start state."""
+    from Daddy.pokemon.recordings.way import recorder_at
+
+    options = order["options"]
+    named = [options.get(name) or "" for name in ("init_state", "states_dir", "cache_dir")]
+    rom = load_rom(Path(order["rom"]), options.get("allow_unknown_rom", False))
+    return recorder_at(rom, *named)
 
 
 if __name__ == "__main__":
