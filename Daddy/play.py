@@ -32,7 +32,9 @@ def make_parser() -> argparse.ArgumentParser:
     """The command line of showing and recording."""
     parser = argparse.ArgumentParser(
         prog="play",
-        description="Watch an agent play. `play evaluate --help` tells how to judge one instead.",
+        description="Watch an agent play, or a recording again. Verbs, with --help of their own: "
+        "`play evaluate` judges an agent, `play verify` a recording, `play export` makes one of a "
+        "run's way to a milestone.",
     )
     _add_who(parser, record=True)
     _add_game(parser)
@@ -43,6 +45,7 @@ def make_parser() -> argparse.ArgumentParser:
     flag("--seconds", type=float, metavar="N",
          help=f"seconds of the game (a film {SECONDS_OF_FILM:g}, a window endless)")  # fmt: skip
     flag("--speed", type=float, default=1.0, metavar="X", help="times the game's own speed (1)")
+    flag("--from", type=int, dest="first", metavar="STEP", help="of a recording: begin there")
     return parser
 
 
@@ -68,6 +71,8 @@ def _add_who(parser: argparse.ArgumentParser, *, record: bool) -> None:
                      help="a shared_weights folder, a run, or a checkpoint")  # fmt: skip
     who.add_argument("--random", action="store_true", help="press any button: no weights needed")
     if record:
+        who.add_argument("--recording", type=Path, metavar="FILE",
+                         help="a recording: verified and played again with your game")  # fmt: skip
         who.add_argument("--record-start", metavar="NAME",
                          help="play yourself; F5 keeps the moment as this start state")  # fmt: skip
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="of the first episode (1)")
@@ -88,13 +93,21 @@ def _add_game(parser: argparse.ArgumentParser) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Codes: 0 done, 2 usage, 6 weights, 7 ROM or save state, 8 no display, 9 files."""
+    """Codes: 0 done, 2 usage, 6 weights, 7 ROM, save state or recording, 8 no display, 9 files."""
     typed = list(sys.argv[1:] if argv is None else argv)
+    if typed[:1] in (["verify"], ["export"]):
+        from Daddy import replay
+
+        return replay.VERBS[typed[0]](typed[1:])
     if typed[:1] == ["evaluate"]:
         return _evaluate(make_judge_parser().parse_args(typed[1:]), typed[1:])
     args = make_parser().parse_args(typed)
     if args.speed <= 0 or (args.seconds is not None and args.seconds <= 0):
         raise UsageError("--speed and --seconds must be more than 0", "leave them away")
+    if args.recording:
+        from Daddy.replay import show
+
+        return show(args, SystemClock())
     prepare()
     if args.record_start:
         from Daddy.recording import record

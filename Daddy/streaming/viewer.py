@@ -247,14 +247,14 @@ class Handheld:
             self._surface = pygame.display.set_mode(size)
         except pygame.error as error:
             raise NetworkError(f"no display ({error})", "play into a file: --gif FILE") from error
-        pygame.display.set_caption(caption)
-        self._rect = Rect(0, 0, *size)
+        self.caption, self._rect = caption, Rect(0, 0, *size)
         self.held: set[str] = set()
         """Names of the keys that are down, as pygame has them: left, return, z."""
         self.closed = False
 
     def show(self, pixels: bytes) -> list[str]:
         """Show a picture (2 bits a pixel); names of the keys pressed since the last one."""
+        pygame.display.set_caption(self.caption)
         self._surface.blit(_picture(Picture(self._rect, pixels, THEMES[0].shades)), (0, 0))
         pygame.display.flip()
         struck = []

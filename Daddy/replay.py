@@ -1,0 +1,267 @@
+"""Recordings for a person: shown again in a window or as a film, verified, made of a run's claims.
+
+Stands below `play`. Promises that only what is verified is shown: a scout plays ahead and compares
+the digests. A recording holds inputs only, so the game is the person's own, or the cartridge.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from Daddy.core.clock import Clock
+from Daddy.core.config import load_effective
+from Daddy.core.errors import ConfigError, DaddyError, FileError, RomError
+from Daddy.core.files import read_bounded, write_atomic
+from Daddy.core.paths import RunPaths
+from Daddy.core.rom import CARTRIDGE_SHA1, Rom, load_rom
+
+if TYPE_CHECKING:
+    from Daddy.pokemon.inputs.tape import Tape
+    from Daddy.pokemon.recordings.scout import Report, Scout
+
+_SECONDS_OF_FILM = 30.0
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
+"""A start state's, which is no path: a stranger's recording opens no file here."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A recording, the game to play it in, and the state it begins at ("" bytes: power-on)."""
+
+    tape: Tape
+    rom: Rom
+    start: bytes
+
+
+def open_recording(path: Path, args: argparse.Namespace) -> Opened:
+    """The recording and its game. FileError for what is none, RomError for another game."""
+    from Daddy.pokemon.cartridge.build import cartridge_path
+    from Daddy.pokemon.inputs import tape
+    from Daddy.pokemon.recordings import deck
+    from Daddy.pokemon.rom import find_rom
+    from Daddy.pokemon.starts.boot import start_state
+
+    found = tape.from_bytes(read_bounded(path.expanduser().resolve(), tape.FILE_LIMIT), str(path))
+    ours = args.cartridge or (not args.rom and found.rom_sha1 == CARTRIDGE_SHA1)
+    rom = load_rom(cartridge_path() if ours else find_rom(args.rom), args.allow_unknown_rom)
+    deck.check(found, rom)
+    if found.from_power_on:
+        return Opened(found, rom, b"")
+    if not args.start and not _NAME.fullmatch(found.start_name):
+        raise RomError(
+            "the recording begins at a state that it has no name for",
+            "ask who recorded it for one that begins at power-on, or name the state: --start FILE",
+        )
+    start = start_state(rom, args.start or found.start_name, None, args.states_dir or "")
+    deck.check_start(found, start)
+    return Opened(found, rom, start)
+
+
+# -- verify
+
+
+def make_verify_parser() -> argparse.ArgumentParser:
+    """The command line of verifying."""
+    parser = argparse.ArgumentParser(
+        prog="play verify", description="Play a recording again, and say what it proves."
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="the recording")
+    add_game(parser)
+    return parser
+
+
+def add_game(parser: argparse.ArgumentParser) -> None:
+    """Flags that say which game a recording is played in."""
+    flag = parser.add_argument
+    flag("--rom", help="your PokemonRed.gb (default: DADDY_ROM, else the cartridge)")
+    flag("--cartridge", action="store_true", help="play in the free cartridge")
+    flag("--allow-unknown-rom", action="store_true", help="play a ROM whose SHA-1 is not known")
+    flag("--start", metavar="NAME|FILE", help="the state of a recording that needs one")
+    flag("--states-dir", metavar="DIR", help="folder of save states, meant by their names")
+
+
+def verify(argv: Sequence[str]) -> int:
+    """`play verify FILE`: 0 verified, 7 another game, pyboy or way, 9 no recording."""
+    from Daddy.pokemon.recordings.scout import Scout
+
+    args = make_verify_parser().parse_args(argv)
+    opened = open_recording(args.file, args)
+    print(f"{opened.tape.title or args.file.name}, in {opened.rom.name}", flush=True)
+    scout = Scout(opened.rom, opened.tape, opened.start)
+    try:
+        _verify_all(scout)
+    finally:
+        scout.close()
+    print("\n".join(verdict(scout.report, opened.tape)), flush=True)
+    return 0
+
+
+def _verify_all(scout: Scout) -> None:
+    """Verify to the end, and tell each milestone; RomError where it went another way."""
+    from Daddy.pokemon.recordings.deck import told
+
+    known = 0
+    while not scout.over:
+        try:
+            scout.advance()
+        except DaddyError:
+            print(f"verified until {told(scout.report.frames)}, and no further", flush=True)
+            raise
+        for name, frames in list(scout.report.reached.items())[known:]:
+            print(f"  {told(frames):>24s}  {name}", flush=True)
+        known = len(scout.report.reached)
+
+
+def verdict(report: Report, tape: Tape) -> list[str]:
+    """What a verified recording proves, in lines."""
+    from Daddy.pokemon.recordings.deck import told
+
+    begins = "power-on" if tape.from_power_on else f"the state {tape.start_name!r}"
+    count, cuts = len(report.reached), len(report.cuts)
+    lines = [
+        f"verified: {told(report.frames)} from {begins}, {count} milestones reached in this order",
+        f"moment: {tape.end}",
+    ]
+    if report.held:
+        lines.append(f"held when it began: {', '.join(sorted(report.held))}")
+    if report.dice:
+        lines.append(
+            f"the game's dice were set: {report.dice} bytes written, by which no fact changes"
+        )
+    if cuts:
+        where = ", ".join(told(one) for one in report.cuts[:5])
+        lines.append(f"it goes back to a moment of its own {cuts} times: {where}")
+    if report.writes:
+        helps = ", ".join(tape.assists) or "not said which"
+        lines.append(
+            f"not by buttons alone: {report.writes} bytes of memory were written ({helps})"
+        )
+    return lines
+
+
+# -- export
+
+
+def make_export_parser() -> argparse.ArgumentParser:
+    """The command line of exporting."""
+    parser = argparse.ArgumentParser(
+        prog="play export",
+        description="Make a recording of the shortest way to a milestone that a run's archive "
+        "knows, from power-on. It holds inputs only: anyone with the game can verify it.",
+    )
+    flag = parser.add_argument
+    flag("--run-dir", type=Path, required=True, metavar="RUN", help="the run's folder")
+    flag("--milestone", required=True, metavar="NAME", help="such as beat_brock")
+    flag("--out", type=Path, required=True, metavar="FILE", help="the recording to write")
+    flag("--rom", help="where the run's game lies on this machine, if elsewhere")
+    return parser
+
+
+def export(argv: Sequence[str]) -> int:
+    """`play export`: 0 written, 2 no such milestone, 3 no archive, 7 ROM, 9 nobody reached it."""
+    from Daddy.errands.errand import has_archive, open_archive
+    from Daddy.pokemon.archive.champion import record
+
+    args = make_export_parser().parse_args(argv)
+    run = args.run_dir.expanduser().resolve()
+    try:
+        config = load_effective(RunPaths(run).config)
+    except ConfigError as error:
+        raise FileError(f"{run} is no run: {error.message}", "name a run's folder") from error
+    training = config.training
+    if args.rom:
+        rom_path = str(Path(args.rom).expanduser().resolve())
+        training = training.model_copy(update={"rom": rom_path})
+    config = config.model_copy(update={"run_dir": str(run), "training": training})
+    if not has_archive(config):
+        raise ConfigError(f"{run} keeps no states", "an archive is kept with archive.mode")
+    archive, game = open_archive(config)
+    real = load_rom(game.rom, training.allow_unknown_rom).real
+    data = record(archive, game, args.milestone, real)
+    write_atomic(args.out.absolute(), data)
+    print(f"wrote {args.out}: {len(data):,} bytes; python -m Daddy.play verify {args.out}")
+    return 0
+
+
+# -- show
+
+
+def show(args: argparse.Namespace, clock: Clock) -> int:
+    """`play --recording`: in a window, or as a film of its last seconds, or from --from on."""
+    path: Path | None = args.gif or args.mp4
+    if path is not None:
+        from Daddy.streaming.film import check
+
+        check(path)
+    opened = open_recording(args.recording, args)
+    if path is not None:
+        return _on_film(args, opened, path)
+    return _in_window(args, opened, clock)
+
+
+def _in_window(args: argparse.Namespace, opened: Opened, clock: Clock) -> int:
+    from Daddy.pokemon.emulator import FRAMES_PER_STEP
+    from Daddy.pokemon.inputs.tape import beginning
+    from Daddy.pokemon.recordings.deck import Deck
+    from Daddy.pokemon.recordings.scout import Scout
+    from Daddy.projector import HELP, Projector
+    from Daddy.streaming.viewer import Handheld
+
+    first = beginning(opened.tape) if args.first is None else args.first * FRAMES_PER_STEP
+    title = f"Daddy: {opened.tape.title or args.recording.name}"
+    window = Handheld(title)
+    print(f"{title}, in {opened.rom.name}\n{HELP}", flush=True)
+    scout = Scout(opened.rom, opened.tape, opened.start)
+    deck = Deck(opened.rom, opened.tape, opened.start)
+    try:
+        scout.start()
+        projector = Projector(scout, deck, window, clock, args.speed)
+        projector.run(first, args.seconds or float("inf"))
+    finally:
+        window.close()
+        scout.close()
+        deck.close()
+    if scout.failure is not None:
+        raise scout.failure
+    return 0
+
+
+def _on_film(args: argparse.Namespace, opened: Opened, path: Path) -> int:
+    """Verified first, then filmed: an MP4 has all frames, a GIF every fourth."""
+    from Daddy.pokemon.emulator import FILM_FRAMES, FRAMES_PER_SECOND, FRAMES_PER_STEP
+    from Daddy.pokemon.recordings.deck import Deck, told
+    from Daddy.pokemon.recordings.scout import Scout
+    from Daddy.streaming.film import save_film
+
+    every = 1 if path.suffix.lower() == ".mp4" else FILM_FRAMES
+    wanted = round((args.seconds or _SECONDS_OF_FILM) * FRAMES_PER_SECOND)
+    scout = Scout(opened.rom, opened.tape, opened.start)
+    deck = Deck(opened.rom, opened.tape, opened.start)
+    pictures: list[bytes] = []
+    try:
+        _verify_all(scout)
+        last = scout.report.frames - wanted
+        first = max(0, last if args.first is None else args.first * FRAMES_PER_STEP)
+        scout.send(deck, first)
+        while not deck.over and deck.frames < first:
+            deck.step()
+        first = deck.frames
+        deck.watch(lambda: pictures.append(deck.picture()), every)
+        while not deck.over and deck.frames < first + wanted:
+            deck.step()
+    finally:
+        scout.close()
+        deck.close()
+    save_film(path, pictures, FRAMES_PER_SECOND / every * args.speed)
+    length = len(pictures) * every / FRAMES_PER_SECOND
+    print(f"wrote {path}: {length:.1f} s of the game from {told(first)}, verified", flush=True)
+    return 0
+
+
+VERBS: Final[dict[str, Callable[[Sequence[str]], int]]] = {"verify": verify, "export": export}
+"""Of `play`, by what is typed."""
