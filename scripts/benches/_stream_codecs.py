@@ -1,0 +1,99 @@
+"""Bytes and processor time a picture, ours and others', all of the same corpus in the same run."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import lzma
+import time
+from collections.abc import Callable, Sequence
+from statistics import mean
+
+from PIL import Image
+
+from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
+from Daddy.streaming import codec
+from scripts.benches import _stream_video as video
+from scripts.benches._stream_corpus import rgb, shades
+
+SLOW = 200
+"""Pictures that an encoder gets whose picture costs the same size or much time, whatever it is."""
+
+
+def peers(pictures: Sequence[bytes]) -> dict[str, object]:
+    """The seed's message, PNG, and what ffmpeg makes of the same pictures."""
+    return {
+        "seed": measure(_seed, pictures[:SLOW]),
+        "png": measure(_png_palette, pictures),
+        "png_rgb": measure(_png_rgb, pictures[:SLOW]),
+        **video.peers(pictures),
+    }
+
+
+def measure(
+    encode: Callable[[Sequence[bytes]], list[int]], pictures: Sequence[bytes]
+) -> dict[str, float]:
+    """Mean bytes and processor time per picture."""
+    began = time.process_time()
+    sizes = encode(pictures)
+    spent = time.process_time() - began
+    return {"bytes_per_frame": mean(sizes), "cpu_us_per_frame": spent / len(sizes) * 1e6}
+
+
+def wholes(pictures: Sequence[bytes]) -> list[int]:
+    """Each alone."""
+    return [len(codec.encode(one)) for one in pictures]
+
+
+def deltas(pictures: Sequence[bytes]) -> list[int]:
+    """As the relay does it: the base is already in tile order."""
+    base, sizes = codec.to_tiles(pictures[0]), []
+    for one in pictures[1:]:
+        tiles = codec.to_tiles(one)
+        sizes.append(len(codec.deflate(tiles, base)))
+        base = tiles
+    return sizes
+
+
+def _seed(pictures: Sequence[bytes]) -> list[int]:
+    """The public code's message: length, JSON, base64 of raw RGB, metadata."""
+    return [len(seed_message(rgb(one).tobytes(), step)) for step, one in enumerate(pictures)]
+
+
+def seed_message(raw: bytes, step: int) -> bytes:
+    """One picture as the public code sends it; ``raw`` is (144, 160, 3) uint8."""
+    message = {
+        "type": "frame",
+        "agent_id": "job0_env3",
+        "step": step,
+        "shape": [SCREEN_HEIGHT, SCREEN_WIDTH, 3],
+        "dtype": "uint8",
+        "frame_b64": base64.b64encode(raw).decode(),
+        "timestamp": 1_790_000_000.25,
+        "meta": {"score": 7, "episode_reward": 12.5, "episode_id": 3, "job_rank": 0},
+    }
+    data = json.dumps(message).encode()
+    return len(data).to_bytes(4, "big") + data
+
+
+def _png_palette(pictures: Sequence[bytes]) -> list[int]:
+    return [_png_size(Image.fromarray(shades(one), "P"), bits=2) for one in pictures]
+
+
+def _png_rgb(pictures: Sequence[bytes]) -> list[int]:
+    return [_png_size(Image.fromarray(rgb(one), "RGB")) for one in pictures]
+
+
+def _png_size(image: Image.Image, **options: int) -> int:
+    if image.mode == "P":
+        image.putpalette([255, 255, 255, 170, 170, 170, 85, 85, 85, 0, 0, 0])
+    buffer = io.BytesIO()
+    image.save(buffer, "PNG", **options)
+    return buffer.tell()
+
+
+def floor(pictures: Sequence[bytes]) -> float:
+    """``xz -9e`` over the whole sequence at once: bytes a picture."""
+    whole = b"".join(codec.to_tiles(one) for one in pictures)
+    return len(lzma.compress(whole, preset=9 | lzma.PRESET_EXTREME)) / len(pictures)

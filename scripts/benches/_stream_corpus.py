@@ -1,0 +1,64 @@
+"""The corpus of the bench `stream`: the cartridge half played, half fumbled, a picture a step.
+
+The same bytes on every machine: scripted player, seeded keys, no clock.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from functools import partial
+from statistics import median
+
+import numpy as np
+from numpy.typing import NDArray
+
+from Daddy.core.rom import load_rom
+from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
+from Daddy.pokemon.cartridge.player import Player, read_facts
+from Daddy.pokemon.emulator import BUTTONS, Emulator
+from Daddy.pokemon.ram_map import RAM_SIZE, RAM_START
+from Daddy.pokemon.rom import find_rom
+from Daddy.pokemon.starts.boot import beginning
+
+RANDOM_SHARE = 0.3
+
+
+def record(steps: int) -> tuple[list[bytes], float]:
+    """Pictures of a game half played, half fumbled; and the seconds of one emulated step."""
+    rom = load_rom(find_rom(None, environ={}))
+    chance, player, emulator = random.Random(7), Player(rom.data), Emulator(rom.data)
+    emulator.load_state(beginning(rom))
+    pictures, spent = [], []
+    for _ in range(steps):
+        image = emulator.ram(((RAM_START, RAM_START + RAM_SIZE),))
+        button = player.next_button(read_facts(partial(_peek, image)))
+        fumbles = chance.random() < RANDOM_SHARE
+        began = time.perf_counter()
+        emulator.press(chance.choice(BUTTONS) if fumbles else button)
+        spent.append(time.perf_counter() - began)
+        pictures.append(emulator.picture())
+    emulator.close()
+    return pictures, median(spent)
+
+
+def _peek(image: bytes | bytearray, address: int) -> int:
+    return image[address - RAM_START]
+
+
+def shades(picture: bytes) -> NDArray[np.uint8]:
+    """(144, 160) of 0 (lightest) to 3."""
+    packed = np.frombuffer(picture, np.uint8)
+    places = [packed >> shift & 3 for shift in (6, 4, 2, 0)]
+    values: NDArray[np.uint8] = np.stack(places, axis=1)
+    return values.reshape(SCREEN_HEIGHT, SCREEN_WIDTH)
+
+
+def grey(picture: bytes) -> NDArray[np.uint8]:
+    """(144, 160) of 255, 170, 85, 0."""
+    return (255 - 85 * shades(picture)).astype(np.uint8)
+
+
+def rgb(picture: bytes) -> NDArray[np.uint8]:
+    """(144, 160, 3), as the public code has it."""
+    return np.repeat(grey(picture)[:, :, None], 3, axis=2)

@@ -1,0 +1,58 @@
+"""How restless the choice of who is shown is: hours of 32 agents, simulated."""
+
+from __future__ import annotations
+
+import random
+from statistics import mean, median
+
+from Daddy.core.vocabulary import AgentReport
+from Daddy.streaming.best_selector import AgentKey, Candidate, Featured, Rules, score, select
+
+PLACES = 2
+
+
+def simulate(hours: float) -> dict[str, dict[str, float]]:
+    """32 agents whose scores grow through episodes of 137 s: ours beside "always the best"."""
+    calm = Rules()
+    restless = Rules(0.0, 0.0, 0.0, 1, 0.0)
+    return {"ours": _simulate(hours, calm), "always_the_best": _simulate(hours, restless)}
+
+
+def _simulate(hours: float, rules: Rules) -> dict[str, float]:
+    chance, seconds = random.Random(1), round(hours * 3600)
+    agents = [_Episode(chance) for _ in range(32)]
+    places: tuple[Featured, ...] = ()
+    shown, dwells, kept = dict[AgentKey, int](), list[int](), list[float]()
+    for now in range(seconds):
+        ranks = [one.report(index, now) for index, one in enumerate(agents)]
+        candidates = [Candidate(AgentKey("slot-0", one.agent), one, now) for one in ranks]
+        before, places = places, select(candidates, places, PLACES, now, rules).places
+        for gone in {one.key for one in before} - {one.key for one in places}:
+            dwells.append(now - shown.pop(gone))
+        for one in places:
+            shown.setdefault(one.key, now)
+        best = sum(sorted((score(one) for one in ranks), reverse=True)[:PLACES])
+        seen = sum(score(ranks[one.key.agent]) for one in places)
+        kept.append(seen / best if best else 1.0)
+    return {
+        "median_dwell_s": float(median(dwells or [seconds])),
+        "switches_per_min_and_place": len(dwells) / PLACES / (seconds / 60),
+        "of_best_score": mean(kept),
+    }
+
+
+class _Episode:
+    """An agent that gathers points at random moments until its episode ends."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self._chance = chance
+        self._number, self._points, self._gain = 0, 0, 0.0
+        self._ends = chance.uniform(0, 137)
+
+    def report(self, agent: int, now: int) -> AgentReport:
+        if now >= self._ends:
+            self._number, self._points, self._gain = self._number + 1, 0, 0.0
+            self._ends = now + self._chance.gauss(137, 20)
+        self._points += self._chance.random() < 1 / 12
+        self._gain += self._chance.random()
+        return AgentReport(agent, 0, self._points, self._gain, self._number, 0, "", 5, now)
