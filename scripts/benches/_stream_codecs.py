@@ -58,19 +58,22 @@ def deltas(pictures: Sequence[bytes]) -> list[int]:
 
 def _seed(pictures: Sequence[bytes]) -> list[int]:
     """The public code's message: length, JSON, base64 of raw RGB, metadata."""
-    return [len(seed_message(rgb(one).tobytes(), step)) for step, one in enumerate(pictures)]
+    return [
+        len(seed_message(rgb(one).tobytes(), step, "job0_env3", 1_790_000_000.25))
+        for step, one in enumerate(pictures)
+    ]
 
 
-def seed_message(raw: bytes, step: int) -> bytes:
+def seed_message(raw: bytes, step: int, agent: str, taken_at: float) -> bytes:
     """One picture as the public code sends it; ``raw`` is (144, 160, 3) uint8."""
     message = {
         "type": "frame",
-        "agent_id": "job0_env3",
+        "agent_id": agent,
         "step": step,
         "shape": [SCREEN_HEIGHT, SCREEN_WIDTH, 3],
         "dtype": "uint8",
         "frame_b64": base64.b64encode(raw).decode(),
-        "timestamp": 1_790_000_000.25,
+        "timestamp": taken_at,
         "meta": {"score": 7, "episode_reward": 12.5, "episode_id": 3, "job_rank": 0},
     }
     data = json.dumps(message).encode()

@@ -4,7 +4,8 @@ The corpus is the cartridge played by the scripted player with a share of random
 step, as training takes them: the same bytes on every machine. Every codec encodes all of it in the
 same run, whole pictures against nothing and deltas against the picture before; ffmpeg's MJPEG and
 H.264 stand beside them. The floor is ``xz -9e`` over the whole sequence at once, which no live
-stream can reach. Then a real sender, relay and viewer carry the corpus over a real socket.
+stream can reach. Then a real sender, relay and viewer carry the corpus over a real socket, and over
+ssh through slow lines, beside the public format.
 """
 
 from __future__ import annotations
@@ -19,31 +20,41 @@ from Daddy.streaming.messages import FRAME_HEAD
 from Daddy.streaming.protocol import HEADER, MAC_BYTES
 from Daddy.streaming.tunnel_client import FrameSender
 from scripts.benches import _stream_codecs as codecs
+from scripts.benches import _stream_links as links
 from scripts.benches._stream_corpus import record
 from scripts.benches._stream_journey import AGENTS, FPS, journey
 from scripts.benches._stream_selection import simulate
 
 FLAT = True
+PARTS = ("codecs", "selection", "journey", "links")
+OPTIONS = {"only": {"choices": PARTS, "help": "this part alone"}}
 STEPS, QUICK_STEPS = 1500, 300
 JOURNEY_S, QUICK_JOURNEY_S = 20.0, 5.0
 HOURS, QUICK_HOURS = 4.0, 0.5
 ENVELOPE = HEADER.size + FRAME_HEAD.size + MAC_BYTES
 
 
-def run(quick: bool) -> dict[str, object]:
-    """Bytes and processor time per picture, ours and others', and a journey end to end."""
+def run(quick: bool, only: str | None = None) -> dict[str, object]:
+    """Bytes and processor time per picture, ours and others'; ages on a socket and over ssh."""
     pictures, step_s = record(QUICK_STEPS if quick else STEPS)
+    found: dict[str, object] = {"pictures": len(pictures)}
+    if only in (None, "codecs"):
+        found |= compare(pictures, step_s)
+    if only in (None, "selection"):
+        found["selection"] = simulate(QUICK_HOURS if quick else HOURS)
+    if only in (None, "journey"):
+        found["journey"] = journey(pictures, QUICK_JOURNEY_S if quick else JOURNEY_S)
+    if only in (None, "links"):
+        found["links"] = links.measure(pictures, quick)
+    return found
+
+
+def compare(pictures: Sequence[bytes], step_s: float) -> dict[str, object]:
+    """Our codec, the others' and the floor, over the same pictures; ``step_s``: of the emulator."""
     peers, floor = codecs.peers(pictures), codecs.floor(pictures)
     ours = {**_ours(pictures), "emulated_step_us": step_s * 1e6}
-    return {
-        "pictures": len(pictures),
-        "ours": ours,
-        "peers": peers,
-        "floor_xz": floor,
-        "ratios": _ratios(ours["delta"], peers, floor),
-        "selection": simulate(QUICK_HOURS if quick else HOURS),
-        "journey": journey(pictures, QUICK_JOURNEY_S if quick else JOURNEY_S),
-    }
+    ratios = _ratios(ours["delta"], peers, floor)
+    return {"ours": ours, "peers": peers, "floor_xz": floor, "ratios": ratios}
 
 
 def _ours(pictures: Sequence[bytes]) -> dict[str, float]:

@@ -1,0 +1,234 @@
+"""How old a picture is at home over poor lines, and what a viewer does who froze: ours, the seed's.
+
+A real ``ssh -R`` into a real sshd runs over the sandbox's shaped line; sender and viewer are
+processes of their own. Three senders take turns on each line: ``line`` (the relay's parts with the
+pictures taken in them, so that the line alone is timed), ``spool`` (a job's spool and the relay as
+it is shipped) and ``seed`` (the public format, blocking).
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from Daddy.core.errors import SchedulerError
+from Daddy.core.vocabulary import AgentReport
+from Daddy.streaming.tokens import ensure_token
+from Daddy.streaming.tunnel_client import FrameSender
+from scripts.benches._stream_login import Line, Login, login_node, ours, tunnel, wait_for
+from scripts.benches._stream_straight import split
+from scripts.benches._stream_watcher import AGENTS, stamped
+
+LINES = (Line(10, 30), Line(1, 80), Line(0.1, 150))
+BOUND_TO = 2
+"""Of so many lines the bound on age is asked; the last has no room for two at 30 a second."""
+FPS = 30.0
+WARM_S, SECONDS = 5.0, 20.0
+QUICK_WARM_S, QUICK_SECONDS = 1.5, 4.0
+FREEZE_S, AFTER_S = 6.0, 12.0
+FRESH_S, IN_FLIGHT = 0.5, 64 * 1024
+_BENCHES = "scripts.benches."
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one run happens: sshd, a folder, the token and the corpus as a file."""
+
+    login: Login
+    folder: Path
+    token: Path
+    corpus: Path
+
+
+def measure(pictures: Sequence[bytes], quick: bool) -> dict[str, object]:
+    """Every line, every sender; then a viewer that freezes for six seconds on the first line."""
+    warm, seconds = (QUICK_WARM_S, QUICK_SECONDS) if quick else (WARM_S, SECONDS)
+    lines = LINES[:1] if quick else LINES
+    with _place(pictures) as place:
+        table = {str(line): _on(place, line, warm, seconds, quick) for line in lines}
+        return {"lines": table, "frozen": _frozen(place, LINES[0], warm, quick)}
+
+
+@contextmanager
+def _place(pictures: Sequence[bytes]) -> Iterator[Place]:
+    with tempfile.TemporaryDirectory(prefix="daddy-links-") as temporary:
+        folder = Path(temporary)
+        token, corpus = folder / "token", folder / "corpus"
+        ensure_token(token, "bench")
+        corpus.write_bytes(b"".join(pictures))
+        with login_node(folder / "login") as login:
+            yield Place(login, folder, token, corpus)
+
+
+def bound_s(line: Line) -> float:
+    """What a picture's age at display may be: half a round trip, two periods, 20 ms."""
+    return line.rtt_ms / 2000 + 2 / FPS + 0.020
+
+
+def _on(place: Place, line: Line, warm: float, seconds: float, quick: bool) -> dict[str, object]:
+    rows: dict[str, Any] = {"bound_s": bound_s(line), "bound_asked": line in LINES[:BOUND_TO]}
+    for who in ("line", "seed") if quick else ("line", "spool", "seed"):
+        print(f"  {line}: {who}", flush=True)
+        seen, books, _ = _run(place, line, who, warm, seconds)
+        rows[who] = {**figures(seen), **_blocked(books)}
+    rows["within_bound"] = rows["line"]["age_p95_s"] <= rows["bound_s"]
+    return rows
+
+
+def figures(seen: dict[str, Any]) -> dict[str, float | None]:
+    """Rates and ages of what a viewer saw; no age where it saw nothing."""
+    ages = [age for _, _, age in seen["shown"]]
+    p50, p95 = np.percentile(ages, (50, 95)) if ages else (None, None)
+    return {
+        "frames_per_s_and_agent": seen["frames"] / seen["seconds"] / AGENTS,
+        "shown_per_s_and_agent": len(ages) / seen["seconds"] / AGENTS,
+        "age_p50_s": None if p50 is None else float(p50),
+        "age_p95_s": None if p95 is None else float(p95),
+        "kbit_per_s": seen["bytes"] * 8 / 1000 / seen["seconds"],
+    }
+
+
+def _blocked(books: dict[str, Any] | None) -> dict[str, float]:
+    return {} if books is None else {"sender_blocked": books["blocked"]}
+
+
+def _frozen(place: Place, line: Line, warm: float, quick: bool) -> dict[str, object]:
+    """The viewer stops for six seconds: when is it fresh again, how much was on its way?"""
+    found: dict[str, object] = {"line": str(line), "seconds": FREEZE_S}
+    for who in ("line",) if quick else ("line", "seed"):
+        print(f"  {line}: {who}, frozen {FREEZE_S:g} s", flush=True)
+        span = FREEZE_S + (3.0 if quick else AFTER_S)
+        seen, books, frozen = _run(place, line, who, warm, span, freeze=True)
+        assert books is not None
+        found[who] = {
+            "fresh_after_s": fresh_after(seen["shown"], frozen[1], bound_s(line)),
+            "in_flight_bytes": books.get("in_flight", _in_flight(books, frozen)),
+        }
+    return found
+
+
+def fresh_after(shown: Sequence[Sequence[Any]], since: float, bound: float) -> float | None:
+    """Seconds until every agent's picture is within its bound; None: not while it was watched."""
+    first: dict[str, float] = {}
+    for at, agent, age in shown:
+        if at >= since and age <= bound:
+            first.setdefault(agent, at - since)
+    return max(first.values()) if len(first) == AGENTS else None
+
+
+def _in_flight(books: dict[str, Any], frozen: tuple[float, float]) -> int:
+    """Bytes that a sender got rid of while nobody read."""
+    before = max((size for at, size in books.get("gone", ()) if at <= frozen[0]), default=0)
+    after = max((size for at, size in books.get("gone", ()) if at <= frozen[1]), default=0)
+    return int(after - before)
+
+
+def _run(
+    place: Place, line: Line, who: str, warm: float, seconds: float, *, freeze: bool = False
+) -> tuple[dict[str, Any], dict[str, Any] | None, tuple[float, float]]:
+    """One sender over one line: what the viewer saw, the sender's books, when it was frozen."""
+    with tempfile.TemporaryDirectory(dir=place.folder) as temporary:
+        folder = Path(temporary)
+        seen, books, frozen = folder / "seen", folder / "books", (0.0, 0.0)
+        show: tuple[object, ...] = (
+            (f"{_BENCHES}_stream_seed", "show", seen, warm, seconds)
+            if who == "seed"
+            else (f"{_BENCHES}_stream_watcher", seen, place.token, FPS, warm, seconds)
+        )
+        with ours(str(show[0]), *show[1:], home=folder, log=folder / "viewer.log") as viewer:
+            port = _port(seen, viewer)
+            with (
+                tunnel(place.login, line, port) as (remote, _),
+                _sender(place, folder, who, remote, books),
+            ):
+                if freeze:
+                    frozen = _freeze(viewer, warm)
+                _wait(viewer, seconds + warm + 90, folder / "viewer.log")
+        told = json.loads(books.read_text()) if books.exists() else None
+        return json.loads(seen.read_text()), told, frozen
+
+
+def _port(seen: Path, viewer: subprocess.Popen[bytes]) -> int:
+    file = seen.with_suffix(".port")
+    wait_for(lambda: viewer.poll() is not None or (file.exists() and file.read_text()),
+             "the bench's viewer did not start")  # fmt: skip
+    return int(file.read_text())
+
+
+def _wait(viewer: subprocess.Popen[bytes], seconds: float, log: Path) -> None:
+    try:
+        if viewer.wait(seconds) == 0:
+            return
+    except subprocess.TimeoutExpired:
+        pass
+    raise SchedulerError(f"the bench's viewer failed: {log.read_text()[-2000:]}")
+
+
+def _freeze(viewer: subprocess.Popen[bytes], warm: float) -> tuple[float, float]:
+    time.sleep(warm + 3.0)
+    began = time.monotonic()
+    viewer.send_signal(signal.SIGSTOP)
+    try:
+        time.sleep(FREEZE_S)
+    finally:
+        viewer.send_signal(signal.SIGCONT)
+    return began, time.monotonic()
+
+
+@contextmanager
+def _sender(place: Place, folder: Path, who: str, remote: int, books: Path) -> Iterator[None]:
+    log = folder / "sender.log"
+    sender: tuple[object, ...]
+    if who == "seed":
+        sender = (f"{_BENCHES}_stream_seed", "send", books, remote, place.corpus)
+    elif who == "line":
+        straight = f"{_BENCHES}_stream_straight"
+        sender = (straight, books, remote, place.token, place.corpus, FPS)
+    else:
+        run = folder / "run"
+        (run / "stream").mkdir(parents=True)
+        relay = ("--run-dir", run, "--port", remote, "--token", place.token, "--fps", FPS)
+        sender = ("Daddy.streaming.relay", *relay)
+    with ours(str(sender[0]), *sender[1:], home=folder, log=log):
+        if who == "spool":
+            with learner(folder / "run" / "stream", place.corpus.read_bytes()):
+                yield
+        else:
+            yield
+
+
+@contextmanager
+def learner(stream: Path, corpus: bytes) -> Iterator[FrameSender]:
+    """A job's side in a thread: a step 60 times a second, pictures of whom is wanted."""
+    pictures, stop = split(corpus), threading.Event()
+
+    def play(sender: FrameSender) -> None:
+        step = 0
+        while not stop.wait(1 / 60):
+            step += 1
+            sender.report(
+                [AgentReport(one, 0, 0, 0.0, 0, 0, "nowhere", 5, step) for one in range(AGENTS)]
+            )
+            for agent in sender.wanted():
+                picture = pictures[(step + 40 * agent) % len(pictures)]
+                sender.offer(agent, stamped(picture, time.monotonic()))
+
+    with FrameSender(stream, "slot-0") as sender:
+        thread = threading.Thread(target=play, args=(sender,), daemon=True)
+        thread.start()
+        try:
+            yield sender
+        finally:
+            stop.set()
+            thread.join(5)

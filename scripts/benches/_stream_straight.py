@@ -1,0 +1,131 @@
+"""A relay as a process of its own whose pictures are taken in it, so that the line alone is timed.
+
+The relay's own parts (selection, acknowledged deltas, windows, handshake) without the spool before
+them, whose second is measured apart. Its books go into OUT when it is told to end.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from Daddy.core.machine import die_with_parent
+from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
+from Daddy.streaming.best_selector import Rules
+from Daddy.streaming.link import Link
+from Daddy.streaming.messages import Wish, row_of
+from Daddy.streaming.programme import About, Programme
+from Daddy.streaming.protocol import HEADER, MAC_BYTES, Kind, Message
+from Daddy.streaming.segment import Picture, Segment
+from Daddy.streaming.tokens import load_tokens
+from scripts.benches._stream_watcher import AGENTS, stamped
+
+NEWS_EVERY_S = 1.0
+WAIT_S = 0.005
+_APART = 40
+"""How far the second agent is behind the first in the corpus."""
+
+
+class Books:
+    """What left, how much of it was unacknowledged, and for how long the kernel took nothing."""
+
+    def __init__(self) -> None:
+        self.bytes = self.in_flight = self._silent = 0
+        self.blocked_s = self.seconds = 0.0
+
+    def sent(self, messages: Sequence[Message]) -> None:
+        """Messages that were handed to the link."""
+        size = sum(HEADER.size + len(one.body) + MAC_BYTES for one in messages)
+        self.bytes, self._silent = self.bytes + size, self._silent + size
+
+    def heard(self) -> None:
+        """The viewer has said something: what left before it no longer counts as unheard."""
+        self._silent = 0
+
+    def look(self, programme: Programme, waiting: int, passed_s: float) -> None:
+        """After a pass of ``passed_s`` seconds, with ``waiting`` bytes that the kernel refused."""
+        unacked = sum(one.sender.unacked_bytes() for one in programme.channels.values())
+        self.in_flight = max(self.in_flight, unacked, self._silent)
+        self.seconds += passed_s
+        self.blocked_s += passed_s if waiting else 0.0
+
+
+def segment(pictures: Sequence[bytes], number: int, now: float) -> Segment:
+    """What a job would have written at this moment: a picture of each agent."""
+    reports = [AgentReport(one, 0, 0, 0.0, 0, 0, "nowhere", 5, number) for one in range(AGENTS)]
+    shown = [pictures[(number + _APART * one) % len(pictures)] for one in range(AGENTS)]
+    stamp = round(now * 1000)
+    made = tuple(
+        Picture(agent, number, 0, stamp, stamped(one, now)) for agent, one in enumerate(shown)
+    )
+    rows = tuple(row_of(one) for one in reports)
+    return Segment(number, "slot-0", "bench", "", "0", stamp, rows, {0: "nowhere"}, made)
+
+
+def serve(link: Link, programme: Programme, pictures: Sequence[bytes], fps: float,
+          stop: threading.Event) -> Books:  # fmt: skip
+    """Until ``stop``: a picture of each agent every ``1 / fps`` s, news once a second."""
+    books, served, number = Books(), 0, 0
+    before = due = news_at = time.monotonic()
+    while not stop.is_set():
+        now = time.monotonic()
+        for message in link.step(now):
+            books.heard()
+            if message.kind != Kind.SUBSCRIBE:
+                programme.hear(message)
+        if link.connections != served:
+            served = link.connections
+            programme.restart()
+        if now >= due:
+            due, number = max(due + 1 / fps, now), number + 1
+            programme.absorb([segment(pictures, number, now)], now)
+            programme.choose(now)
+        if link.established:
+            books.look(programme, link.waiting_bytes, now - before)
+            tell = now >= news_at
+            news_at = now + NEWS_EVERY_S if tell else news_at
+            messages = [*(programme.news(now) if tell else ()), *programme.frames(now, link.rtt_s)]
+            for one in messages:
+                link.send(one)
+            books.sent(messages)
+            link.step(now)
+        before = now
+        link.wait(min(WAIT_S, max(0.0, due - time.monotonic())))
+    link.close()
+    return books
+
+
+def main(argv: Sequence[str]) -> int:
+    """``OUT PORT TOKEN CORPUS FPS``."""
+    die_with_parent()
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    out, port, token, corpus = Path(argv[0]), int(argv[1]), Path(argv[2]), Path(argv[3])
+    fps = float(argv[4])
+    link = Link("127.0.0.1", port, lambda: load_tokens([token]))
+    about = About("bench", "pokemon_red", "bench", "ssh-R")
+    programme = Programme(about, Wish(AGENTS, fps), Rules())
+    books = serve(link, programme, read_corpus(corpus), fps, stop)
+    told = {"bytes": books.bytes, "in_flight": books.in_flight,
+            "blocked": books.blocked_s / max(1e-9, books.seconds)}  # fmt: skip
+    out.write_text(json.dumps(told))
+    return 0
+
+
+def read_corpus(path: Path) -> list[bytes]:
+    """Pictures that were written one after the other."""
+    return split(path.read_bytes())
+
+
+def split(data: bytes) -> list[bytes]:
+    """Bytes as pictures."""
+    return [data[at : at + SCREEN_BYTES] for at in range(0, len(data), SCREEN_BYTES)]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
