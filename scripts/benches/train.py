@@ -27,6 +27,7 @@ from Daddy.workloads import WORKLOADS, Workload
 from scripts.benches import _step_parts
 
 if TYPE_CHECKING:
+    from Daddy.learning.ports import FrameSink
     from Daddy.learning.session import Session
 
 FLAT = True
@@ -92,8 +93,13 @@ def _config() -> Config:
 
 
 @contextmanager
-def session_of(config: Config, given: Workload | None = None) -> Iterator[Session]:
-    """A learner of the configured workload (or the one ``given``) that shares with nobody."""
+def session_of(
+    config: Config, given: Workload | None = None, frames: FrameSink | None = None
+) -> Iterator[Session]:
+    """A learner of the configured workload (or the one ``given``) that shares with nobody.
+
+    ``frames`` takes its pictures; nobody does where it is None.
+    """
     from Daddy.learning.assemble import Surroundings, Task, assemble
     from Daddy.learning.loop import begin
     from Daddy.learning.solo import NoExchange, NoFrames
@@ -107,7 +113,7 @@ def session_of(config: Config, given: Workload | None = None) -> Iterator[Sessio
             tensorboard=Path(folder),
             place=alone,
             exchange=NoExchange(),
-            frames=NoFrames(),
+            frames=frames or NoFrames(),
             stopper=alone,
             events=alone,
             clock=SystemClock(),

@@ -1,0 +1,129 @@
+"""What the stream costs the thread that trains: a real learner, its hook timed step by step.
+
+One process plays all environments, so that also what a worker does for a picture is seen. The
+learner looks nothing up for the choice of who is shown: files that its thread opens are counted.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from Daddy.core.config import load
+from Daddy.learning.gauges import Walks
+from Daddy.learning.prepare import prepare
+from Daddy.pokemon.emulator import Emulator
+from Daddy.streaming.spool import Wishes, write_wishes
+from Daddy.streaming.tunnel_client import FrameSender
+from scripts.benches.train import iterate, session_of
+
+STEPS, QUICK_STEPS = 10_000, 1
+ENVS = 8
+AGENTS = frozenset({0, 1})
+FPS = 15.0
+_FILES = ("open", "os.listdir", "os.mkdir", "os.remove", "os.rename", "os.scandir")
+
+
+class Tally:
+    """Seconds of the thread's processor time in what it wraps, and files it opened there."""
+
+    def __init__(self) -> None:
+        self.seconds = self._own_s = 0.0
+        self.files = 0
+        self._inside = False
+        self._thread = threading.get_ident()
+        sys.addaudithook(self._audit)
+        self._own_s, self.seconds = _of_nothing(self), 0.0
+
+    def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The same function, timed."""
+
+        def timed(*args: Any) -> Any:
+            self._inside = True
+            began = time.thread_time()
+            try:
+                return function(*args)
+            finally:
+                self.seconds += time.thread_time() - began - self._own_s
+                self._inside = False
+
+        return timed
+
+    def _audit(self, event: str, _: tuple[Any, ...]) -> None:
+        if self._inside and event in _FILES and threading.get_ident() == self._thread:
+            self.files += 1
+
+
+def _of_nothing(tally: Tally) -> float:
+    """What taking the time costs by itself."""
+    nothing = tally.wrap(lambda: None)
+    for _ in range(1000):
+        nothing()
+    return tally.seconds / 1000
+
+
+def measure(quick: bool) -> dict[str, dict[str, float]]:
+    """Per environment step: microseconds in the hook and files opened there, wanted and not."""
+    prepare()
+    return {
+        "not_wanted": _hook(frozenset(), quick),
+        "wanted": _hook(AGENTS, quick),
+    }
+
+
+def _hook(wanted: frozenset[int], quick: bool) -> dict[str, float]:
+    flags = {"training.device": "cpu", "training.num_envs": ENVS, "training.tensorboard": False,
+             "training.vector_backend": "serial", "archive.mode": "off"}  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="daddy-costs-") as folder:
+        stream = Path(folder)
+        with (
+            FrameSender(stream, "slot-0") as sender,
+            session_of(load(None, flags), frames=sender) as session,
+        ):
+            stop = threading.Event()
+            thread = threading.Thread(target=_want, args=(stream, wanted, stop), daemon=True)
+            thread.start()
+            try:
+                iterate(session, 1)
+                return _timed(session, QUICK_STEPS if quick else STEPS)
+            finally:
+                stop.set()
+                thread.join(5)
+
+
+def _want(stream: Path, wanted: frozenset[int], stop: threading.Event) -> None:
+    """A relay's wish list, whose counter moves."""
+    counter = 1
+    while wanted and not stop.wait(1.0):
+        counter += 1
+        write_wishes(stream, Wishes(counter, FPS, {"slot-0": wanted}))
+
+
+def _timed(session: Any, steps: int) -> dict[str, float]:
+    tally, picture, drawn, reports = Tally(), Emulator.picture, Tally(), Tally()
+    show = session.collector.after_step
+    show._report = reports.wrap(show._report)  # noqa: SLF001 - once a second, told apart
+    session.walks = Walks((), ENVS)  # where agents walk is looked at without a stream too
+    session.collector.after_step = tally.wrap(show)
+    Emulator.picture = drawn.wrap(picture)  # type: ignore[method-assign]
+    played, began = 0, time.perf_counter()
+    try:
+        while played < steps:
+            iterate(session, 1)
+            played += session.rollout.rewards.size
+    finally:
+        Emulator.picture = picture  # type: ignore[method-assign]
+    return {
+        "hook_us": tally.seconds / played * 1e6,
+        "of_it_reports_us": reports.seconds / played * 1e6,
+        "drawing_us": drawn.seconds / played * 1e6,
+        "total_us": (tally.seconds + drawn.seconds) / played * 1e6,
+        "files_per_step": (tally.files + drawn.files) / played,
+        "steps": played,
+        "steps_per_s": played / (time.perf_counter() - began),
+    }
