@@ -184,6 +184,8 @@ def _agent_report(agent: int, facts: Mapping[str, float]) -> AgentReport:
         map_name=map_name(map_id, bool(facts["real_game"])) if known else "",
         level=int(facts["level"]),
         step=int(facts["step"]),
+        x=int(facts.get("x", -1)),
+        y=int(facts.get("y", -1)),
     )
 
 

@@ -74,6 +74,7 @@ def test_its_policy_fits_its_environment_and_its_reports_every_agent(workload):
     reports = workload.reports(vector)
     assert [report.agent for report in reports] == [0, 1]
     assert all(report.step >= 1 for report in reports)
+    assert all((report.x >= 0) == (workload.name == "pokemon_red") for report in reports)
     vector.close()
 
 

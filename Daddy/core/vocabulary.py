@@ -18,7 +18,8 @@ TUNNEL_PORT = 9999
 class AgentReport:
     """How far one environment of a learner is; what featuring is decided on.
 
-    ``agent`` is the environment's index in its process, ``step`` the process's environment steps.
+    ``agent`` is the environment's index in its process, ``step`` the process's environment steps,
+    ``x`` and ``y`` where on its map it stands, in cells, -1 where that is not known.
     """
 
     agent: int
@@ -30,3 +31,5 @@ class AgentReport:
     map_name: str
     level: int
     step: int
+    x: int = -1
+    y: int = -1

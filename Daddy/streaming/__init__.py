@@ -5,7 +5,8 @@ best_selector                                      who is featured, and why
 segment, spool, tunnel_client                      learner to login node: ``FrameSender``
 fleet, programme, flow, link, relay                login node to laptop: the relay
 scene, receiver, tunnel_server                     the laptop: what there is to see, in lines
-font, layout, drawing, panels, sheets, window      the same as a pure list of what to paint
+history                                            where agents have been, how the run went
+font, layout, drawing, panels, sheets, band, window  the same as a pure list of what to paint
 keys, watcher, viewer                              what keys mean; the window that paints the list
 reel, films, film                                  the last minutes of it; pictures as a GIF or MP4
 web/                                               the same as a page for a browser

@@ -37,6 +37,14 @@ class Sheet(Enum):
     FIGURES = "figures"
 
 
+class Band(Enum):
+    """What stands below the panels where there is room."""
+
+    HEAT = "maps with their heat, and the course"
+    DOTS = "maps without heat, and the course"
+    NONE = "no maps"
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """What the person has chosen to see; agents are named as on screen: ``slot-0/3``."""
@@ -46,6 +54,7 @@ class View:
     chosen: str = ""
     full: bool = False
     sheet: Sheet = Sheet.NONE
+    band: Band = Band.HEAT
     bare: bool = False
     paused: bool = False
     recording: bool = False
@@ -182,6 +191,12 @@ def _pause(view: View, _: Shown, __: str) -> Pressed:
     return Pressed(replace(view, paused=not view.paused), toast)
 
 
+def _band(view: View, _: Shown, __: str) -> Pressed:
+    bands = list(Band)
+    band = bands[(bands.index(view.band) + 1) % len(bands)]
+    return Pressed(replace(view, band=band), band.value)
+
+
 def _bare(view: View, _: Shown, __: str) -> Pressed:
     return Pressed(replace(view, bare=not view.bare), "all words" if view.bare else "fewer words")
 
@@ -216,6 +231,7 @@ TABLE = (
     Key(("space",), "Space", "pause this window, or go on", _pause),
     Key(("s",), "S", "what the score is made of", _sheet(Sheet.SCORE)),
     Key(("f",), "F", "figures of the stream", _sheet(Sheet.FIGURES)),
+    Key(("m",), "M", "maps: with heat, without, none", _band),
     Key(("o",), "O", "fewer words, or all", _bare),
     Key(("v",), "V", "next palette", _palette),
     Key(("b",), "B", "keep the last 30 s as a GIF", _only(Act.CLIP)),

@@ -88,13 +88,18 @@ def text_scale(width: int, height: int) -> int:
     return max(1, min(width // 400, height // 300))
 
 
-def arrange(width: int, height: int, count: int, *, bare: bool = False) -> Layout:
+def arrange(
+    width: int, height: int, count: int, *, bare: bool = False, band: bool = False
+) -> Layout:
     """Lay ``count`` panels out so that their pictures are as large as they can be.
 
-    ``bare``: with nothing but the agent's name and score, which leaves more room for pictures.
+    ``bare``: with nothing but the agent's name and score, which leaves more room for pictures;
+    ``band``: without curves of their own, which leaves more room below.
     Where so many do not fit as whole pictures there are fewer panels.
     """
     styles = (Style.BARE,) if bare else tuple(Style)
+    if band:
+        styles = tuple(style for style in styles if style is not Style.BELOW)
     wanted = max(1, count)
     grid = next(
         (best for n in range(wanted, 0, -1) if (best := _best_grid(width, height, n, styles))),

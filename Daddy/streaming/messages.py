@@ -23,7 +23,7 @@ FORMAT_TILES = 1
 FRAME_HEAD = struct.Struct("<IIIIBBH")
 ROW = struct.Struct("<HHHHBBHhfIIHHH")
 """stream, peer, agent, place, badges, level, story flags, map, return, episode, step, age (0.1 s),
-and two reserved."""
+and x and y, each one more than it is, 0 where it is not known."""
 MAX_ROWS = BODY_LIMIT[Kind.TELEM] // ROW.size
 _ACK = struct.Struct("<I")
 _STAMPS = struct.Struct("<QQ")
@@ -88,6 +88,8 @@ class Row:
     step: int
     age_s: float = 0.0
     place: int = 0
+    x: int = -1
+    y: int = -1
 
     @property
     def score(self) -> int:
@@ -109,7 +111,13 @@ def row_of(report: AgentReport) -> Row:
         max(-1e9, min(1e9, value)),
         _within(report.episode, _U32),
         _within(report.step, _U32),
+        x=_cell(report.x),
+        y=_cell(report.y),
     )
+
+
+def _cell(value: int) -> int:
+    return _within(value + 1, _U16) - 1
 
 
 def _within(value: int, top: int) -> int:
@@ -136,8 +144,8 @@ def _pack_row(row: Row) -> bytes:
         row.episode,
         row.step,
         age,
-        0,
-        0,
+        row.x + 1,
+        row.y + 1,
     )
 
 
@@ -150,10 +158,23 @@ def read_rows(body: bytes) -> list[Row]:
 
 def _read_row(fields: tuple[Any, ...]) -> Row:
     stream, peer, agent, place, badges, level, story, here, value = fields[:9]
-    episode, step, age = fields[9:12]
+    episode, step, age, x, y = fields[9:14]
     safe = value if math.isfinite(value) else 0.0
     return Row(
-        stream, peer, agent, badges, level, story, here, safe, episode, step, age / 10, place
+        stream,
+        peer,
+        agent,
+        badges,
+        level,
+        story,
+        here,
+        safe,
+        episode,
+        step,
+        age / 10,
+        place,
+        x - 1,
+        y - 1,
     )
 
 

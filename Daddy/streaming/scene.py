@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from Daddy.streaming.flow import Receiver as Decoder
+from Daddy.streaming.history import NOWHERE, History, World
 from Daddy.streaming.messages import Row, Wish, ack, read_frame, read_rows, read_stamps, stamps
 from Daddy.streaming.protocol import BODY_LIMIT, Kind, Message, ProtocolError, Reason, clean
 from Daddy.streaming.status import Peer, Status, read_status
@@ -70,6 +71,7 @@ class Scene:
     frames: Mapping[str, int]
     next_up: tuple[tuple[str, int], ...] = ()
     agents: tuple[str, ...] = ()
+    world: World = NOWHERE
 
     @property
     def connected(self) -> bool:
@@ -90,6 +92,7 @@ class Source:
         self.streams: dict[int, Stream] = {}
         self._outgoing: dict[int, tuple[Row, Stream]] = {}
         self.totals: dict[str, int] = {}
+        self.history = History()
         self._need_keys: deque[float] = deque(maxlen=_NEED_KEYS)
         self._offset_ms: float | None = None
 
@@ -163,6 +166,7 @@ class Source:
         news = self._news(rows)
         self._keep_outgoing(rows)
         self.rows = tuple(rows)
+        self.history.add([(self.name(row), self.place(row), row) for row in rows])
         live = {row.stream: row for row in rows if row.stream}
         for number in [one for one in self.streams if one not in live]:
             del self.streams[number]
@@ -268,6 +272,7 @@ def compose(
         trouble=trouble,
         frames=frames,
         next_up=_next_up(sources),
+        world=sources[0].history.world if sources else NOWHERE,
         agents=tuple(sorted(source.name(row) for source in sources for row in source.rows)),
     )
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from Daddy.core.vocabulary import TUNNEL_PORT
 from Daddy.streaming.auth import copy_line
+from Daddy.streaming.band import MIN_LINES, draw_band
 from Daddy.streaming.drawing import THEMES, Box, Colour, Draw, Text, Theme, between, short
 from Daddy.streaming.font import HEIGHT, fit, measure
-from Daddy.streaming.keys import HINT, Sheet, View, focus
+from Daddy.streaming.keys import HINT, Band, Sheet, View, focus
 from Daddy.streaming.layout import LINE, Layout, Rect, arrange
 from Daddy.streaming.panels import draw_panel
 from Daddy.streaming.scene import Scene
@@ -37,7 +38,7 @@ def draw(
 ) -> list[Draw]:
     """Everything in a window of ``size`` pixels, back to front; ``toast`` is a passing word."""
     theme, scene = THEMES[view.theme], seen(scene, view)
-    layout = arrange(*size, len(scene.panels), bare=view.bare)
+    layout = arrange_view(scene, size, view)
     things: list[Draw] = [Box(Rect(0, 0, *size), theme.back, theme.back)]
     things += _header(scene, layout, theme, view, toast)
     if view.sheet is not Sheet.NONE:
@@ -50,7 +51,29 @@ def draw(
         mark = _mark(panel.name, view, shown)
         chosen = panel.name == view.chosen and len(shown) > 1
         things += draw_panel(panel, place, layout.text, theme, chosen=chosen, mark=mark)
-    return things + list(_news(scene, layout, theme))
+    return things + list(_below(scene, layout, theme, view))
+
+
+def arrange_view(scene: Scene, size: tuple[int, int], view: View) -> Layout:
+    """Where the panels on screen stand."""
+    band = _has_band(scene, view)
+    return arrange(*size, len(scene.panels), bare=view.bare, band=band)
+
+
+def _has_band(scene: Scene, view: View) -> bool:
+    return view.band is not Band.NONE and bool(scene.world.course)
+
+
+def _below(scene: Scene, layout: Layout, theme: Theme, view: View) -> Iterator[Draw]:
+    """Maps, course and news where there is room for them, else the news alone."""
+    text, rect = layout.text, layout.footer
+    if not _has_band(scene, view) or rect.height < MIN_LINES * LINE * text:
+        yield from _news(scene, layout, theme)
+        return
+    room = Rect(rect.x, rect.y, rect.width, rect.height)
+    news = [*_next(scene, rect.width // 3, text), *reversed(scene.notes)]
+    heat = view.band is Band.HEAT
+    yield from draw_band(scene.world, room, text, theme, heat=heat, news=news)
 
 
 def seen(scene: Scene, view: View) -> Scene:
@@ -64,7 +87,7 @@ def seen(scene: Scene, view: View) -> Scene:
 def panel_at(scene: Scene, size: tuple[int, int], view: View, x: int, y: int) -> str:
     """The agent whose panel is at a point of the window, if any."""
     panels = seen(scene, view).panels
-    layout = arrange(*size, len(panels), bare=view.bare)
+    layout = arrange_view(replace(scene, panels=panels), size, view)
     for panel, place in zip(panels, layout.panels, strict=False):
         frame = place.frame
         if frame.x <= x < frame.right and frame.y <= y < frame.bottom:

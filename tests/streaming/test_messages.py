@@ -44,6 +44,16 @@ def test_a_row_has_32_bytes_and_comes_back() -> None:
     assert row.score == 42
 
 
+def test_a_row_says_where_its_agent_is_and_older_ones_do_not() -> None:
+    row = row_of(report(3, x=0, y=17))
+    assert read_rows(pack_rows([row])) == [row]
+    assert (row.x, row.y) == (0, 17)
+    assert row_of(report(x=-7, y=10**6)).y == 0xFFFE
+    older = pack_rows([row_of(report(3))])
+    assert older[-4:] == bytes(4)
+    assert (read_rows(older)[0].x, read_rows(older)[0].y) == (-1, -1)
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_a_return_that_is_no_number_is_shown_as_nothing(value: float) -> None:
     assert row_of(report(episode_return=value)).episode_return == 0.0

@@ -46,7 +46,7 @@ class Learner:
         while not self.stop.wait(1 / 30):
             step += 1
             self.sender.report(
-                [report(agent, badges=self.badges - agent, step=step) for agent in (0, 1)]
+                [report(a, badges=self.badges - a, step=step, x=a, y=7) for a in (0, 1)]
             )
             for agent in self.sender.wanted():
                 self.sender.offer(agent, picture(step % 40))
@@ -111,6 +111,8 @@ def test_the_best_two_of_four_agents_arrive_picture_by_picture(run, token, recei
     assert (first.row.badges, first.map_name, first.peer.host) == (6, "Fern Hollow", "node1")
     assert first.peer.job == "17"
     assert scene.statuses[0].agents == 4
+    (fern_hollow,) = scene.world.places
+    assert sorted((dot.x, dot.y) for dot in fern_hollow.dots) == [(0, 7), (0, 7), (1, 7), (1, 7)]
     assert scene.transport == "spool", "no ssh stands between"
     assert 0.0 < first.age_s < 6.0
     shown = read_featured(run / "stream")

@@ -18,9 +18,10 @@ import pygame
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.vocabulary import SCREEN_BYTES
-from Daddy.streaming.drawing import THEMES, Picture, Text
+from Daddy.streaming.drawing import THEMES, Box, Curve, Picture, Text
 from Daddy.streaming.font import BADGES, DEPTH, HEIGHT, fit, glyph, measure
-from Daddy.streaming.keys import TABLE, Sheet, View
+from Daddy.streaming.history import History, World
+from Daddy.streaming.keys import TABLE, Band, Sheet, View
 from Daddy.streaming.layout import Rect, Style, arrange
 from Daddy.streaming.messages import row_of
 from Daddy.streaming.scene import Panel, Scene
@@ -144,9 +145,41 @@ def overlap(a: Rect, b: Rect) -> bool:
     return a.x < b.right and b.x < a.right and a.y < b.bottom and b.y < a.bottom
 
 
+def world(maps: int = 3, agents: int = 32, seconds: int = 30) -> World:
+    """A world in which agents walk, and get better."""
+    history = History()
+    for second in range(seconds):
+        rows = [
+            row_of(report(n, map_id=n % maps, episode_return=second * n / 9, x=n + second, y=n))
+            for n in range(agents)
+        ]
+        named = [(f"slot-0/{n}", "Long Name Of A Map", replace(row, place=n + 1 if n < 2 else 0))
+                 for n, row in enumerate(rows)]  # fmt: skip
+        history.add(named)
+    return history.world
+
+
+WORLD = world()
+
+
+def test_below_the_panels_stand_maps_with_everybody_and_the_course_of_the_run() -> None:
+    here = replace(scene(panel(), panel(1)), world=WORLD)
+    things = draw(here, (800, 600), View(2), WAITING)
+    assert len([text for text in texts(things) if text.startswith("Long N")]) == 3
+    assert "best 99.9" in texts(things)
+    assert len([thing for thing in things if isinstance(thing, Curve)]) == 2
+    inside = [thing.rect for thing in things if isinstance(thing, Box)]
+    assert all(r.x >= 0 and r.y >= 0 and r.right <= 800 and r.bottom <= 600 for r in inside)
+    without = draw(here, (800, 600), View(2, band=Band.NONE), WAITING)
+    assert "best 99.9" not in texts(without)
+    cold = draw(here, (800, 600), View(2, band=Band.DOTS), WAITING)
+    assert len(cold) < len(things)
+
+
 LOOKS = [
     View(2), View(2, bare=True), View(2, full=True), View(2, paused=True, chosen="slot-1/3"),
     View(2, pins=("slot-0/3", "slot-9/9"), recording=True), View(2, touring="slot-0/3"),
+    View(2, band=Band.NONE), View(2, band=Band.DOTS),
     View(2, sheet=Sheet.HELP), View(2, sheet=Sheet.SCORE), View(2, sheet=Sheet.FIGURES),
 ]  # fmt: skip
 
@@ -156,7 +189,7 @@ LOOKS = [
 @pytest.mark.parametrize("view", LOOKS)
 def test_no_text_runs_into_another_or_out_of_the_window(size, count, view) -> None:
     agents = [panel(n, badges=8, step=1_234_567) for n in range(count)]
-    things = draw(scene(*agents), size, view, WAITING)
+    things = draw(replace(scene(*agents), world=WORLD), size, view, WAITING)
     boxes = [
         Rect(t.x, t.y, measure(t.text, t.scale), HEIGHT * t.scale)
         for t in things
