@@ -65,10 +65,12 @@ def _map(place: Place, rect: Rect, text: int, theme: Theme, *, heat: bool) -> It
         yield _square(grid, cell, _warm(share, theme))
     for trail in place.trails:
         for cell in trail:
-            yield _square(grid, cell, theme.soft)
+            yield _square(grid, cell, theme.soft, larger=-(grid.size // 3))
     for dot in reversed(place.dots):
-        colour = theme.accent if dot.place else theme.ink
-        yield _square(grid, (dot.x, dot.y), colour, larger=text)
+        rect = _square(
+            grid, (dot.x, dot.y), theme.ink, larger=max(0, 2 * text - grid.size // 3)
+        ).rect
+        yield Box(rect, theme.accent if dot.place else theme.ink, theme.panel)
 
 
 class _Grid:
@@ -85,6 +87,11 @@ class _Grid:
         self._x = ground.x + (ground.width - across * self._scale) / 2
         self._y = ground.y + (ground.height - down * self._scale) / 2
 
+    @property
+    def size(self) -> int:
+        """Window pixels of a cell, at least one."""
+        return max(1, int(self._scale))
+
     def rect(self, cell: Cell) -> Rect:
         """The cell in window pixels, at least one."""
         x = self._x + (cell[0] - self._least[0]) * self._scale
@@ -95,7 +102,7 @@ class _Grid:
 
 def _square(grid: _Grid, cell: Cell, colour: Colour, larger: int = 0) -> Box:
     rect = grid.rect(cell)
-    wide, tall = rect.width + 2 * larger, rect.height + 2 * larger
+    wide, tall = max(1, rect.width + 2 * larger), max(1, rect.height + 2 * larger)
     return Box(Rect(rect.x - larger, rect.y - larger, wide, tall), colour, colour)
 
 
@@ -116,7 +123,7 @@ def _course(
     if not course:
         return
     best, mean = course[-1]
-    left, right = (f"best {best:.1f}", theme.ink), (f"mean {mean:.1f}", theme.accent)
+    left, right = (f"best return {best:.1f}", theme.ink), (f"mean {mean:.1f}", theme.accent)
     yield from between(rect, rect.y, text, left, right)
     top = rect.y + LINE * text
     low = min(min(pair) for pair in course)

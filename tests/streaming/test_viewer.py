@@ -166,12 +166,12 @@ def test_below_the_panels_stand_maps_with_everybody_and_the_course_of_the_run() 
     here = replace(scene(panel(), panel(1)), world=WORLD)
     things = draw(here, (800, 600), View(2), WAITING)
     assert len([text for text in texts(things) if text.startswith("Long N")]) == 3
-    assert "best 99.9" in texts(things)
+    assert "best return 99.9" in texts(things)
     assert len([thing for thing in things if isinstance(thing, Curve)]) == 2
     inside = [thing.rect for thing in things if isinstance(thing, Box)]
     assert all(r.x >= 0 and r.y >= 0 and r.right <= 800 and r.bottom <= 600 for r in inside)
     without = draw(here, (800, 600), View(2, band=Band.NONE), WAITING)
-    assert "best 99.9" not in texts(without)
+    assert "best return 99.9" not in texts(without)
     cold = draw(here, (800, 600), View(2, band=Band.DOTS), WAITING)
     assert len(cold) < len(things)
 
