@@ -7,6 +7,7 @@ the digests. A recording holds inputs only, so the game is the person's own, or 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from Daddy.core.clock import Clock
-from Daddy.core.config import load_effective
-from Daddy.core.errors import ConfigError, DaddyError, FileError, RomError
+from Daddy.core.config import load, load_effective
+from Daddy.core.errors import DaddyError, FileError, RomError
 from Daddy.core.files import read_bounded, write_atomic
 from Daddy.core.paths import RunPaths
-from Daddy.core.rom import CARTRIDGE_SHA1, Rom, load_rom
+from Daddy.core.rom import CARTRIDGE_SHA1, ENVIRONMENT_VARIABLE, Rom, load_rom
+from Daddy.core.settings import Config
 
 if TYPE_CHECKING:
     from Daddy.pokemon.inputs.tape import Tape
@@ -159,33 +161,41 @@ def make_export_parser() -> argparse.ArgumentParser:
     flag("--milestone", required=True, metavar="NAME", help="such as beat_brock")
     flag("--out", type=Path, required=True, metavar="FILE", help="the recording to write")
     flag("--rom", help="where the run's game lies on this machine, if elsewhere")
+    flag("--config", type=Path, metavar="FILE", help="of a run that was started by hand with one")
     return parser
 
 
 def export(argv: Sequence[str]) -> int:
-    """`play export`: 0 written, 2 no such milestone, 3 no archive, 7 ROM, 9 nobody reached it."""
-    from Daddy.errands.errand import has_archive, open_archive
+    """`play export`: 0 written, 2 no such milestone, 7 ROM, 9 no archive, or nobody reached it."""
+    from Daddy.errands.errand import open_archive
     from Daddy.pokemon.archive.champion import record
 
     args = make_export_parser().parse_args(argv)
-    run = args.run_dir.expanduser().resolve()
-    try:
-        config = load_effective(RunPaths(run).config)
-    except ConfigError as error:
-        raise FileError(f"{run} is no run: {error.message}", "name a run's folder") from error
-    training = config.training
-    if args.rom:
-        rom_path = str(Path(args.rom).expanduser().resolve())
-        training = training.model_copy(update={"rom": rom_path})
-    config = config.model_copy(update={"run_dir": str(run), "training": training})
-    if not has_archive(config):
-        raise ConfigError(f"{run} keeps no states", "an archive is kept with archive.mode")
+    run = RunPaths(args.run_dir.expanduser().resolve())
+    if not run.archive.is_dir():
+        raise FileError(
+            f"{run.root} has no archive", "name a run's folder; it keeps states with archive.mode"
+        )
+    config = _config_of(run, args)
     archive, game = open_archive(config)
-    real = load_rom(game.rom, training.allow_unknown_rom).real
+    real = load_rom(game.rom, config.training.allow_unknown_rom).real
     data = record(archive, game, args.milestone, real)
     write_atomic(args.out.absolute(), data)
     print(f"wrote {args.out}: {len(data):,} bytes; python -m Daddy.play verify {args.out}")
     return 0
+
+
+def _config_of(run: RunPaths, args: argparse.Namespace) -> Config:
+    """A copy's own, the newest release's, or of a run started by hand what the flags say."""
+    releases = sorted(run.releases.glob("*/config.json"), key=lambda one: one.stat().st_mtime)
+    found = [one for one in (run.config, *reversed(releases)) if one.is_file()]
+    by_hand = args.config or not found
+    config = load(args.config, {}, os.environ) if by_hand else load_effective(found[0])
+    known = config.training.rom or (os.environ.get(ENVIRONMENT_VARIABLE) if by_hand else None)
+    rom = args.rom or known
+    path = str(Path(rom).expanduser().resolve()) if rom else None
+    training = config.training.model_copy(update={"rom": path})
+    return config.model_copy(update={"run_dir": str(run.root), "training": training})
 
 
 # -- show
