@@ -4,7 +4,7 @@ codec, protocol, messages, status, auth, session   the wire, pure (``docs/stream
 best_selector                                      who is featured, and why
 segment, spool, tunnel_client                      learner to login node: ``FrameSender``
 fleet, programme, flow, link, relay                login node to laptop: the relay
-scene, receiver, tunnel_server                     the laptop: what there is to see, in lines
+scene, lines, receiver, tunnel_server              the laptop: what there is to see, in lines
 font, layout, drawing, panels, window, viewer      the same in a window, painted from a pure list
 film                                               pictures as a GIF or an MP4
 tokens, featured                                   the token files; last pictures for reports

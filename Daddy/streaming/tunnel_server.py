@@ -24,6 +24,7 @@ from Daddy.core.machine import host_name
 from Daddy.core.names import to_peer
 from Daddy.core.remembered import kept_login, remembered, settings_path, tunnel_options
 from Daddy.streaming.auth import copy_line
+from Daddy.streaming.lines import Patience, agent_line, waiting_line
 from Daddy.streaming.messages import MAX_FPS, MAX_TOP_K, Wish
 from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.scene import Panel, Scene
@@ -47,6 +48,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--width", type=int, default=800, help="window width (800)")
     parser.add_argument("--height", type=int, default=600, help="window height (600)")
     parser.add_argument("--headless", action="store_true", help="print lines, open no window")
+    parser.add_argument("--json", action="store_true", help="lines as JSON; implies --headless")
+    parser.add_argument("--wait", type=float, metavar="S", help="give up without a relay in S s")
     parser.add_argument("--fps", type=float, default=MAX_FPS, help="pictures a second at most (60)")
     parser.add_argument("--token", type=Path, help="token file (~/.config/daddy/stream.token)")
     parser.add_argument("--login", default="", help="user@host, for the line to copy")
@@ -66,6 +69,8 @@ def _checked(args: argparse.Namespace) -> argparse.Namespace:
     ):
         if not low <= value <= high:
             raise UsageError(f"{flag} {value} is no size for a window", f"use {low} to {high}")
+    if args.wait is not None and not args.wait > 0:
+        raise UsageError(f"--wait {args.wait:g} is no time to wait", "use seconds, such as 30")
     return args
 
 
@@ -135,6 +140,7 @@ def print_scenes(
     each_second: Callable[[Scene], None],
     clock: Clock,
     stop: threading.Event,
+    as_json: bool = False,
 ) -> None:
     """Headless: one line per agent and second; the waiting text whenever it changes."""
     before, told = dict[str, int](), list[str]()
@@ -142,13 +148,15 @@ def print_scenes(
         scene = receiver.scene(top_k)
         each_second(scene)
         if not scene.panels:
-            text = waiting_lines(waiting, scene.trouble)
-            if text != told:
-                print("\n".join(text), flush=True)
-            told = text
+            state = [scene.trouble, str(scene.connected)]
+            if state != told:
+                text = "\n".join(waiting_lines(waiting, scene.trouble))
+                print(waiting_line(waiting, scene, clock.now()) if as_json else text, flush=True)
+            told = state
         for panel in scene.panels:
             count = scene.frames.get(panel.name, 0) - before.get(panel.name, 0)
-            print(line(panel, count), flush=True)
+            text = agent_line(panel, count, clock.now()) if as_json else line(panel, count)
+            print(text, flush=True)
         before = dict(scene.frames)
         if clock.wait(stop, 1.0):
             return
@@ -202,23 +210,29 @@ def _show(
 ) -> None:
     """In a window, or in lines when asked to or where no window can be opened."""
     recorder = Recorder(args.record_events, clock)
-    window = None if args.headless else _open_window(args, waiting, clock)
+    patience = Patience(args.wait, clock.monotonic())
+    window = None if args.headless or args.json else _open_window(args, waiting, clock)
+
+    def record(scene: Scene) -> None:
+        recorder.write(scene)
+        patience.check(clock.monotonic(), receiver.served, receiver.refused)
+
     if window is not None:
         window.run(
             receiver.scene,
             lambda top_k: receiver.subscribe(Wish(top_k, args.fps)),
-            recorder.write,
+            record,
             stop,
         )
         return
     keeper = _screenshot_keeper(args, waiting) if args.screenshot else None
 
     def each_second(scene: Scene) -> None:
-        recorder.write(scene)
+        record(scene)
         if keeper:
             keeper(scene)
 
-    print_scenes(receiver, args.top_k, waiting, each_second, clock, stop)
+    print_scenes(receiver, args.top_k, waiting, each_second, clock, stop, args.json)
 
 
 def _open_window(args: argparse.Namespace, waiting: Waiting, clock: Clock) -> Window | None:
