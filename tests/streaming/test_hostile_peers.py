@@ -118,6 +118,7 @@ def test_a_laptop_that_slept_begins_anew_at_once(monkeypatch) -> None:
         def now(self) -> float:
             return super().now() + self.slept
 
+    monkeypatch.setattr(module, "SILENT_S", 1e9)
     clock = Sleeper()
     viewer = Receiver(0, lambda: [TOKEN], Wish(2, 60.0), clock)
     try:
