@@ -29,6 +29,8 @@ class ExitCode(IntEnum):
     DEGRADED = 20
     DOWN = 21
     UNKNOWN = 22
+    NO_RELAY = 30
+    REFUSED = 31
     DO_NOT_RESTART = 93
     INTERRUPTED = 130
 

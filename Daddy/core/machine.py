@@ -222,6 +222,19 @@ def socket_owner(local_port: int, remote_port: int) -> str | None:
     return None
 
 
+def listener_on(port: int) -> str | None:
+    """Who listens on a TCP port of this machine, such as ``python (process 4711)``; None when
+    nobody does or nobody may know.
+    """
+    try:
+        for one in psutil.net_connections("tcp"):
+            if one.status == psutil.CONN_LISTEN and one.laddr.port == port and one.pid:
+                return f"{_program(psutil.Process(one.pid))} (process {one.pid})"
+    except (psutil.Error, OSError):
+        return None
+    return None
+
+
 def _program(process: psutil.Process) -> str:
     """Name of what a process runs, also where the loader was told to run it (unpacked programs)."""
     name = str(process.name())

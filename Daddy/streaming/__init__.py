@@ -4,7 +4,8 @@ codec, protocol, messages, status, auth, session   the wire, pure (``docs/stream
 best_selector                                      who is featured, and why
 segment, spool, tunnel_client                      learner to login node: ``FrameSender``
 fleet, programme, flow, link, relay                login node to laptop: the relay
-scene, receiver, tunnel_server                     the laptop: what there is to see, in lines
+scene, receiver, tunnel_server                     the laptop: what there is to see
+lines, headless, recorder                          the same for people, scripts, an event file
 history                                            where agents have been, how the run went
 font, layout, drawing, panels, sheets, band, window  the same as a pure list of what to paint
 keys, watcher, viewer                              what keys mean; the window that paints the list

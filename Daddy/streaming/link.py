@@ -34,6 +34,10 @@ HANDSHAKE_S = 5.0
 PING_EVERY_S = 2.0
 SILENT_S = 15.0
 _SEND_BUFFER = 32 * 1024
+_READS = 4
+"""Reads in one step: a viewer that never stops talking may not keep the relay from its work."""
+_OUT_LIMIT = 64 * 1024
+"""Bytes that wait for a viewer that does not read; above that it is given up."""
 _CONNECTING = {0, errno.EINPROGRESS, errno.EWOULDBLOCK}
 
 
@@ -78,6 +82,7 @@ class Link:
             messages = self._receive(now)
             self._keep_alive(now)
             self._flush()
+            self._check_out()
         except ProtocolError as error:
             self._lose(now, str(error), error.reason)
             return []
@@ -91,6 +96,10 @@ class Link:
         ears = [self._socket] if self._socket else []
         mouths = ears if self._out else []
         select.select(ears, mouths, [], max(0.0, seconds))
+
+    def refuse(self, now: float, why: str) -> None:
+        """The viewer said what it may not say: BYE, and another try after a pause."""
+        self._lose(now, why, Reason.MALFORMED)
 
     def close(self) -> None:
         """Say BYE if anyone listens, and close."""
@@ -122,7 +131,9 @@ class Link:
         assert self._session
         was = self._session.established
         messages: list[Message] = []
-        while (data := self._read()) is not None:
+        for _ in range(_READS):
+            if (data := self._read()) is None:
+                break
             if not data:
                 raise OSError(0, "the viewer's end is closed (is the viewer running?)")
             self._heard = now
@@ -177,6 +188,10 @@ class Link:
                     return
                 raise
             del self._out[:sent]
+
+    def _check_out(self) -> None:
+        if len(self._out) > _OUT_LIMIT:
+            raise ProtocolError("the viewer reads nothing any more", Reason.SILENT)
 
     def _say(self, error: OSError) -> str:
         if error.errno == errno.ECONNREFUSED:

@@ -8,6 +8,7 @@ cluster's and a laptop's). The window reads :meth:`Receiver.scene` and never wai
 from __future__ import annotations
 
 import contextlib
+import errno
 import secrets
 import selectors
 import socket
@@ -17,17 +18,22 @@ from collections.abc import Callable, Sequence
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, NetworkError
-from Daddy.core.machine import socket_owner
+from Daddy.core.machine import listener_on, socket_owner
 from Daddy.streaming.auth import NONCE_BYTES, Token
 from Daddy.streaming.messages import Wish
 from Daddy.streaming.protocol import READ_BYTES, Message, ProtocolError, Reason, bye
-from Daddy.streaming.scene import Scene, Source, compose
+from Daddy.streaming.scene import Scene, Source, compose, count
 from Daddy.streaming.session import VIEWER, Session
 
 GREETING_S = 3.0
 SILENT_S = 15.0
 MAX_CONNECTIONS = 8
+OUT_LIMIT = 64 * 1024
+"""Bytes that wait for a relay that does not read; above that it is given up."""
+SLEPT_S = 5.0
+"""Wall time that passed and was not counted: the computer slept, and every connection is dead."""
 _NOTES = 12
+_REFUSALS = (Reason.VERSION, Reason.NO_COMMON_TOKEN, Reason.REFUSED)
 
 
 class _Connection:
@@ -49,7 +55,10 @@ class _Connection:
 
 
 class Receiver:
-    """Listens from construction until :meth:`close`; NetworkError when the port is taken."""
+    """Listens from construction until :meth:`close`; NetworkError when the port is taken.
+
+    ``served`` counts relays that proved themselves, ``refused`` says why the last was not let in.
+    """
 
     def __init__(
         self, port: int, tokens: Callable[[], Sequence[Token]], wish: Wish, clock: Clock
@@ -63,6 +72,9 @@ class Receiver:
         self._notes: deque[str] = deque(maxlen=_NOTES)
         self._trouble = ""
         self._past: dict[str, int] = {}
+        self._ahead_s = clock.now() - clock.monotonic()
+        self.served = 0
+        self.refused = ""
         self._selector = selectors.DefaultSelector()
         self._listeners = _listen(port)
         self.port = int(self._listeners[0].getsockname()[1])
@@ -147,12 +159,15 @@ class Receiver:
             return
         except ProtocolError as error:
             self._trouble = str(error)
+            if error.reason in _REFUSALS:
+                self.refused = self._trouble
             self._drop(one, bye(error.reason, str(error)))
         except OSError:
             self._drop(one)
 
     def _welcome(self, one: _Connection) -> None:
         self._trouble = ""
+        self.served += 1
         mine, theirs = one.socket.getsockname()[1], one.socket.getpeername()[1]
         one.source = Source(socket_owner(theirs, mine))
         one.session.send(one.source.subscribe(self._wish))
@@ -168,15 +183,21 @@ class Receiver:
             self._notes.append(text)
 
     def _tidy(self) -> None:
-        now = self._clock.monotonic()
+        now, slept = self._clock.monotonic(), self._slept()
         for one in list(self._connections):
-            if not one.session.established and now - one.began > GREETING_S:
+            late = not one.session.established and now - one.began > GREETING_S
+            if slept or late or len(one.out) > OUT_LIMIT:
                 self._drop(one)
             elif now - one.heard > SILENT_S:
                 self._drop(one, bye(Reason.SILENT, "nothing was heard for 15 s"))
             else:
                 with contextlib.suppress(OSError):
                     one.flush()
+
+    def _slept(self) -> bool:
+        """Whether the computer slept: nothing says so, and the relay has given us up long ago."""
+        before, self._ahead_s = self._ahead_s, self._clock.now() - self._clock.monotonic()
+        return self._ahead_s - before > SLEPT_S
 
     def _drop(self, one: _Connection, farewell: Message | None = None) -> None:
         with contextlib.suppress(OSError):
@@ -186,8 +207,8 @@ class Receiver:
         self._selector.unregister(one.socket)
         one.socket.close()
         self._connections.remove(one)
-        for name, count in one.source.totals.items() if one.source else ():
-            self._past[name] = self._past.get(name, 0) + count
+        for name, frames in one.source.totals.items() if one.source else ():
+            count(self._past, name, frames)
 
 
 def _listen(port: int) -> list[socket.socket]:
@@ -210,8 +231,9 @@ def _bind(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
         listener.listen(MAX_CONNECTIONS)
     except OSError as error:
         listener.close()
+        by = listener_on(port) if error.errno == errno.EADDRINUSE else None
         raise NetworkError(
-            f"port {port} of {host} cannot be used: {error.strerror}",
+            f"port {port} of {host} cannot be used: {error.strerror}{f' by {by}' if by else ''}",
             f"end the program that uses it (another viewer?), or choose another port: "
             f"--port {port + 1} and ssh -R 9999:localhost:{port + 1} …",
         ) from error

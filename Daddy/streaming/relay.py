@@ -41,6 +41,8 @@ LINGER_S = 10.0
 RECORD_EVERY_S = 5.0
 _OUT_LIMIT = 16 * 1024
 """Bytes waiting in our own buffer above which nothing more is made."""
+_TOLD_MOST = 8
+"""Different reasons to wait that are told until a viewer comes: a stranger may have many."""
 VIAS = ("ssh-R", "stdio", "spool")
 
 
@@ -61,7 +63,7 @@ class Relay:
         self._due: dict[str, float] = {}
         self._watched = -1e9
         self._served = 0
-        self._told = ""
+        self._told: set[str] = set()
         self._asked: dict[str, frozenset[int]] = {}
 
     def run(self, stop: threading.Event) -> None:
@@ -113,22 +115,23 @@ class Relay:
                 self._programme.hear(message)
         except ProtocolError as error:
             self._events.write("error", 0, {"what": "viewer", "text": str(error)})
-            self._link.close()
+            self._link.refuse(self._clock.monotonic(), str(error))
 
     def _tell_changes(self) -> None:
-        """Each change of the connection once, in the log and as an event."""
+        """A viewer that came, and why none does: each reason once, however often it comes back."""
         if self._link.connections != self._served:
             self._served = self._link.connections
             self._programme.restart()
             self._due["wish"] = self._due["news"] = 0.0
             self._say("connected", "a viewer has proved itself: pictures flow")
-        elif not self._link.established and self._link.trouble != self._told:
-            self._told = self._link.trouble
-            if self._told:
-                self._say("waiting", self._told)
+            self._told.clear()
+        elif not self._link.established and len(self._told) < _TOLD_MOST:
+            trouble = self._link.trouble
+            if trouble and trouble not in self._told:
+                self._told.add(trouble)
+                self._say("waiting", trouble)
 
     def _say(self, state: str, text: str) -> None:
-        self._told = text if state == "waiting" else ""
         print(f"relay: {text}", flush=True)
         if "no token in common" in text:
             print(

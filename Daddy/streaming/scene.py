@@ -8,16 +8,26 @@ from dataclasses import dataclass, field
 
 from Daddy.streaming.flow import Receiver as Decoder
 from Daddy.streaming.history import NOWHERE, History, World
-from Daddy.streaming.messages import Row, Wish, ack, read_frame, read_rows, read_stamps, stamps
+from Daddy.streaming.messages import (
+    MAX_TOP_K,
+    Row,
+    Wish,
+    ack,
+    read_frame,
+    read_rows,
+    read_stamps,
+    stamps,
+)
 from Daddy.streaming.protocol import BODY_LIMIT, Kind, Message, ProtocolError, Reason, clean
 from Daddy.streaming.status import Peer, Status, read_status
 
 STALE_S = 5.0
 """A picture older than this is dimmed and says so."""
 MAX_STREAMS = 32
+MAX_NAMES = 512
+"""Agents whose pictures are counted by name: as many as a TELEM has rows."""
 _NEXT_UP = 6
-_ARRIVALS = 300
-_RATE_S = 5.0
+_ARRIVALS, _RATE_S = 300, 5.0
 """Pictures a second are counted over so long."""
 _RETURNS = 120
 _NEED_KEYS, _NEED_KEYS_S = 3, 10.0
@@ -145,8 +155,7 @@ class Source:
         stream.size += len(message.body)
         row = next((one for one in self.rows if one.stream == message.stream), None)
         if row:
-            name = self.name(row)
-            self.totals[name] = self.totals.get(name, 0) + 1
+            count(self.totals, self.name(row), 1)
         return [Message(Kind.ACK, ack(frame.seq), stream=message.stream)]
 
     def _stream(self, number: int) -> Stream:
@@ -179,7 +188,8 @@ class Source:
         staying = {row.stream for row in rows if row.stream}
         for row in self.rows:
             stream = self.streams.get(row.stream)
-            if stream and stream.pixels and row.stream not in staying:
+            shown = row.place <= MAX_TOP_K
+            if shown and stream and stream.pixels and row.stream not in staying:
                 self._outgoing[row.place] = (row, stream)
 
     def _news(self, rows: list[Row]) -> list[str]:
@@ -235,6 +245,12 @@ class Source:
         captured_here = stream.captured_ms + self._offset_ms % 2**32
         age_ms = (now * 1000 - captured_here) % 2**32
         return 0.0 if age_ms > 2**31 else age_ms / 1000
+
+
+def count(totals: dict[str, int], name: str, more: int) -> None:
+    """Add to the frames of an agent; after ``MAX_NAMES`` names no new one is taken up."""
+    if name in totals or len(totals) < MAX_NAMES:
+        totals[name] = totals.get(name, 0) + more
 
 
 def compose(

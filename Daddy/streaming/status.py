@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from Daddy.streaming.protocol import ProtocolError, clean, from_json, to_json
+from Daddy.streaming.protocol import BODY_LIMIT, Kind, ProtocolError, clean, from_json, to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,13 @@ class Status:
 
     def pack(self) -> bytes:
         """The body of a STATUS; long lists are cut so that it always fits."""
-        peers = [[p.name, p.host, p.job, round(p.silent_s, 1)] for p in self.peers[:MAX_PEERS]]
+        peers, maps = MAX_PEERS, MAX_MAPS
+        while len(body := self._pack(peers, maps)) > BODY_LIMIT[Kind.STATUS]:
+            peers, maps = (peers, maps // 2) if maps else (peers // 2, 0)
+        return body
+
+    def _pack(self, most_peers: int, most_maps: int) -> bytes:
+        peers = [[p.name, p.host, p.job, round(p.silent_s, 1)] for p in self.peers[:most_peers]]
         return to_json(
             {
                 "run": self.run,
@@ -51,7 +57,7 @@ class Status:
                 "best": self.best,
                 "delay_s": round(self.delay_s, 2),
                 "peers": peers,
-                "maps": {str(k): v for k, v in sorted(self.maps.items())[:MAX_MAPS]},
+                "maps": {str(k): v for k, v in sorted(self.maps.items())[:most_maps]},
             }
         )
 
@@ -69,16 +75,21 @@ def read_status(body: bytes) -> Status:
             workload=clean(raw.get("workload", "")),
             host=clean(raw.get("host", "")),
             via=clean(raw.get("via", "")),
-            agents=int(raw.get("agents", 0)),
-            steps=int(raw.get("steps", 0)),
+            agents=_whole(raw.get("agents", 0)),
+            steps=_whole(raw.get("steps", 0)),
             steps_per_s=number(raw.get("steps_per_s", 0)),
-            best=int(raw.get("best", 0)),
+            best=_whole(raw.get("best", 0)),
             delay_s=number(raw.get("delay_s", 0)),
             peers=tuple(_peer(one) for one in list(raw.get("peers", []))[:MAX_PEERS]),
             maps=read_maps(raw.get("maps", {})),
         )
     except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ProtocolError(f"a STATUS has a wrong field: {error}") from error
+
+
+def _whole(value: Any) -> int:
+    """A count within 64 bits, whatever number it was."""
+    return max(0, min(2**63 - 1, int(value)))
 
 
 def _peer(raw: Any) -> Peer:

@@ -8,6 +8,7 @@ the rest; when the folder refuses, it counts that and tries again later.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,6 +26,8 @@ IDLE_WRITE_EVERY_S = 5.0
 WATCHED_FOR_S = 15.0
 """The wish list's counter stands still for so long: nobody watches."""
 RETRY_S = 10.0
+_MOST_FAULTS = 2
+"""Faults that are no disk's: after one it is tried again, after the second the stream is off."""
 MAX_PENDING = 64
 """Pictures between two writes; the oldest is dropped for the newest."""
 
@@ -49,6 +52,7 @@ class FrameSender:
         self._watch: tuple[int, float] = (-1, 0.0)
         self._written_at = -1e9
         self.failures = 0
+        self._faults = 0
         self.dropped = 0
         self.written = 0
         self._stop = threading.Event()
@@ -93,9 +97,10 @@ class FrameSender:
 
     def _work(self) -> None:
         wait_s = 0.05
-        while not self._clock.wait(self._stop, wait_s):
+        while self._faults < _MOST_FAULTS and not self._clock.wait(self._stop, wait_s):
             wait_s = WRITE_EVERY_S if self._try(self._pass) else RETRY_S
-        self._try(self._write)
+        if self._faults < _MOST_FAULTS:
+            self._try(self._write)
 
     def _pass(self) -> None:
         self._look()
@@ -109,6 +114,12 @@ class FrameSender:
             action()
         except OSError:
             self._give_way()
+            return False
+        except Exception as error:  # noqa: BLE001 - a fault of ours, which is not training's
+            self._give_way()
+            self._faults += 1
+            if self._faults == _MOST_FAULTS:
+                print(f"stream: off until this job ends: {error!r}", file=sys.stderr, flush=True)
             return False
         return True
 

@@ -15,20 +15,19 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, UsageError, run_entry
-from Daddy.core.events import EventWriter
 from Daddy.core.machine import host_name
-from Daddy.core.names import to_peer
 from Daddy.core.remembered import kept_login, remembered, settings_path, tunnel_options
-from Daddy.streaming.auth import copy_line
+from Daddy.streaming.headless import Form, print_scenes
+from Daddy.streaming.lines import Patience
 from Daddy.streaming.messages import MAX_FPS, MAX_TOP_K, Wish, to_pins
 from Daddy.streaming.receiver import Receiver
-from Daddy.streaming.scene import Panel, Scene
+from Daddy.streaming.recorder import Recorder
+from Daddy.streaming.scene import Scene
 from Daddy.streaming.tokens import ensure_token, home_token, load_tokens
 from Daddy.streaming.window import Waiting
 
@@ -58,6 +57,8 @@ def _parser() -> argparse.ArgumentParser:
         metavar="PORT",
         help=f"show them in a browser instead, on a port of this computer ({WEB_PORT})",
     )
+    parser.add_argument("--json", action="store_true", help="lines as JSON; implies --headless")
+    parser.add_argument("--wait", type=float, metavar="S", help="give up without a relay in S s")
     parser.add_argument("--fps", type=float, default=MAX_FPS, help="pictures a second at most (60)")
     parser.add_argument("--token", type=Path, help="token file (~/.config/daddy/stream.token)")
     parser.add_argument("--login", default="", help="user@host, for the line to copy")
@@ -78,97 +79,9 @@ def _checked(args: argparse.Namespace) -> argparse.Namespace:
     ):
         if not low <= value <= high:
             raise UsageError(f"{flag} {value} is no size for a window", f"use {low} to {high}")
+    if args.wait is not None and not args.wait > 0:
+        raise UsageError(f"--wait {args.wait:g} is no time to wait", "use seconds, such as 30")
     return args
-
-
-@dataclass
-class Recorder:
-    """Writes how many frames of which agent came, once a second; lazily, so that the file names
-    the run that was really watched.
-    """
-
-    folder: Path | None
-    clock: Clock
-    _events: EventWriter | None = None
-    _before: Mapping[str, int] | None = None
-
-    def write(self, scene: Scene, *, drawn: Mapping[str, int] | None = None) -> None:
-        """Append the frames since the last call; nothing before anything came."""
-        if self.folder is None or not scene.statuses:
-            return
-        if self._events is None:
-            status, ident = scene.statuses[0], to_peer(host_name())
-            self._events = EventWriter(
-                self.folder, status.run, status.workload, "viewer", ident, self.clock
-            )
-        before = self._before or {}
-        self._before = dict(scene.frames)
-        data: dict[str, object] = {
-            "transport": scene.transport,
-            "frames": {name: n - before.get(name, 0) for name, n in scene.frames.items()},
-            "frames_total": sum(scene.frames.values()),
-            "agents_total": len(scene.frames),
-            "age_s": {one.name: round(one.age_s, 3) for one in scene.panels},
-            "bytes_per_frame": {one.name: round(one.bytes_per_frame) for one in scene.panels},
-        }
-        if drawn is not None:
-            data["drawn_total"] = sum(drawn.values())
-        self._events.write("metric", max((one.steps for one in scene.statuses), default=0), data)
-
-
-def line(panel: Panel, frames: int) -> str:
-    """One agent as one line of text."""
-    row = panel.row
-    state = f"{frames:2d} frames" if not panel.stale else f"stale {panel.silent_s:.0f} s"
-    return (
-        f"{panel.name:<12} score {row.score:3d} = {row.badges} badges + {row.story_flags} flags  "
-        f"{panel.map_name:<18} L{row.level:<3d} return {row.episode_return:8.1f}  "
-        f"step {row.step:9,d}  {state}  {panel.bytes_per_frame:4.0f} B/frame  "
-        f"age {panel.age_s:4.1f} s  {panel.peer.host} job {panel.peer.job or '-'}"
-    )
-
-
-def waiting_lines(waiting: Waiting, trouble: str) -> list[str]:
-    """What a person without a picture needs to know, with the lines to copy."""
-    lines = [f"waiting for the tunnel on 127.0.0.1:{waiting.port}; in another terminal:"]
-    lines += [f"  {waiting.ssh_line}"]
-    if "token" in trouble:
-        lines += [f"a relay was refused: {trouble}", "  once, on this machine:"]
-        lines += [f"  {copy_line(waiting.login)}"]
-    elif trouble:
-        lines += [f"last trouble: {trouble}"]
-    return lines
-
-
-def print_scenes(
-    receiver: Receiver,
-    top_k: int,
-    waiting: Waiting,
-    each_second: Callable[[Scene], None],
-    clock: Clock,
-    stop: threading.Event,
-    *,
-    lines: bool = True,
-) -> None:
-    """Headless: one line per agent and second; the waiting text whenever it changes.
-
-    Without ``lines`` only ``each_second`` is called: a page shows it all.
-    """
-    before, told = dict[str, int](), list[str]()
-    while True:
-        scene = receiver.scene(top_k)
-        each_second(scene)
-        if lines and not scene.panels:
-            text = waiting_lines(waiting, scene.trouble)
-            if text != told:
-                print("\n".join(text), flush=True)
-            told = text
-        for panel in scene.panels if lines else ():
-            count = scene.frames.get(panel.name, 0) - before.get(panel.name, 0)
-            print(line(panel, count), flush=True)
-        before = dict(scene.frames)
-        if clock.wait(stop, 1.0):
-            return
 
 
 def _waiting(port: int, login: str, environ: Mapping[str, str], home: Path) -> Waiting:
@@ -220,25 +133,32 @@ def _show(
     """In a window, or in lines when asked to or where no window can be opened."""
     recorder = Recorder(args.record_events, clock)
     browser = args.web is not None
-    window = None if args.headless or browser else _open_window(args, waiting, clock)
+    plain = args.headless or args.json
+    patience = Patience(args.wait, clock.monotonic())
+    window = None if plain or browser else _open_window(args, waiting, clock)
+
+    def record(scene: Scene) -> None:
+        recorder.write(scene)
+        patience.check(clock.monotonic(), receiver.served, receiver.refused)
+
     if window is not None:
         window.run(
             receiver.scene,
             lambda top_k, pins: receiver.subscribe(Wish(top_k, args.fps, to_pins(pins))),
-            recorder.write,
+            record,
             stop,
         )
         return
     keeper = _screenshot_keeper(args, waiting) if args.screenshot else None
 
     def each_second(scene: Scene) -> None:
-        recorder.write(scene)
+        record(scene)
         if keeper:
             keeper(scene)
 
     with _page(args, receiver, waiting, clock) if browser else contextlib.nullcontext():
-        lines = args.headless or not browser
-        print_scenes(receiver, args.top_k, waiting, each_second, clock, stop, lines=lines)
+        form = Form.JSON if args.json else Form.WORDS if args.headless or not browser else Form.NONE
+        print_scenes(receiver, args.top_k, waiting, each_second, clock, stop, form)
 
 
 def _page(

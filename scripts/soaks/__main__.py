@@ -1,5 +1,6 @@
-"""``scripts/soak slurm --minutes N`` or ``scripts/soak weights --schedules N``, ``[--seed N]``
-``[--json FILE]``: run one soak, show its verdict.
+"""``scripts/soak slurm --minutes N``, ``scripts/soak weights --schedules N`` or
+``scripts/soak stream --messages N``, ``[--seed N]`` ``[--json FILE]``: run one soak,
+show its verdict.
 
 Exit code 1 when anything was found that must not be.
 """
@@ -24,9 +25,10 @@ def _interrupt(*_: object) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the named soak; Ctrl-C and TERM end it and everything it started."""
     parser = argparse.ArgumentParser(prog="scripts/soak", description=__doc__)
-    parser.add_argument("name", choices=("slurm", "link", "laptops", "weights"))
+    parser.add_argument("name", choices=("slurm", "link", "laptops", "weights", "stream"))
     parser.add_argument("--minutes", type=float, default=20.0, help="how long it lasts")
     parser.add_argument("--schedules", type=int, default=10_000, help="of weights: how many")
+    parser.add_argument("--messages", type=int, default=1_000_000, help="of stream: how many")
     parser.add_argument("--seed", type=int, default=1, help="of the times and kinds of faults")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep all evidence there")
@@ -37,6 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     result = {"soak": args.name, "seed": args.seed, "machine": _machine()}
     if args.name == "weights":
         result["figures"] = soak.run(args.schedules, args.seed)
+    elif args.name == "stream":
+        result["figures"] = soak.run(args.messages, args.seed)
     else:
         result["minutes"] = args.minutes
         result["figures"] = soak.run(args.minutes, args.seed, args.keep)

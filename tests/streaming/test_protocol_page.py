@@ -12,14 +12,17 @@ import socket
 import struct
 import threading
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from Daddy.core.clock import SystemClock
 from Daddy.streaming.messages import Wish
+from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.relay import make_relay
-from Daddy.streaming.tokens import ensure_token
+from Daddy.streaming.tokens import ensure_token, load_tokens
 from Daddy.streaming.tunnel_client import FrameSender
 from tests.streaming.helpers import picture, report
 
@@ -84,12 +87,17 @@ class PageClient:
         tiles = zlib.decompressobj(-15, **extra).decompress(body[20:])
         self.pictures[stream, seq] = tiles
         self.write(ACK, struct.pack("<I", seq), stream)
-        rows = bytearray(5760)
-        for r in range(144):
-            for c in range(20):
-                for b in range(2):
-                    rows[r * 40 + 2 * c + b] = tiles[((r // 8) * 20 + c) * 16 + (r % 8) * 2 + b]
-        return bytes(rows), bool(base)
+        return _rows(tiles), bool(base)
+
+
+def _rows(tiles: bytes) -> bytes:
+    """Tile order to rows, as section 1 has it."""
+    rows = bytearray(5760)
+    for r in range(144):
+        for c in range(20):
+            for b in range(2):
+                rows[r * 40 + 2 * c + b] = tiles[((r // 8) * 20 + c) * 16 + (r % 8) * 2 + b]
+    return bytes(rows)
 
 
 @pytest.fixture
@@ -98,33 +106,12 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "slim_run"
 
 
-def test_a_client_written_from_the_page_sees_what_the_learner_sent(run: Path, tmp_path) -> None:
-    token_file, stop = tmp_path / "token", threading.Event()
-    ensure_token(token_file, "page")
-    token = bytes.fromhex(token_file.read_text().split()[0])
-    listener = socket.create_server(("127.0.0.1", 0))
-    listener.settimeout(10)
-    relay = make_relay(
-        run, listener.getsockname()[1], [token_file], Wish(1, 15), "ssh-R", SystemClock()
-    )
-    threads = [
-        threading.Thread(target=relay.run, args=(stop,)),
-        threading.Thread(target=_play, args=(run / "stream", stop)),
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        connection, _ = listener.accept()
-        connection.settimeout(15)
-        with connection:
-            client = PageClient(connection, token)
-            client.write(SUBSCRIBE, b'{"k": 1, "fps": 15}')
-            seen = _watch(client)
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join(5)
-        listener.close()
+def test_a_client_written_from_the_page_sees_what_the_learner_sent(
+    run: Path, token_file: Path
+) -> None:
+    with served(run, token_file) as client:
+        client.write(SUBSCRIBE, b'{"k": 1, "fps": 15}')
+        seen = _watch(client)
     assert seen["pictures"] <= {picture(step) for step in range(40)}
     assert len(seen["pictures"]) > 5
     assert seen["deltas"] > 5
@@ -164,3 +151,147 @@ def _watch(client: PageClient) -> dict:
         if len(seen["pictures"]) > 15 and seen["deltas"] > 5:
             break
     return seen
+
+
+@contextmanager
+def served(run: Path, token_file: Path) -> Iterator[PageClient]:
+    """A real relay and a learner that plays, and the page's client that has proved itself."""
+    stop = threading.Event()
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.settimeout(20)
+    relay = make_relay(
+        run, listener.getsockname()[1], [token_file], Wish(1, 15), "ssh-R", SystemClock()
+    )
+    threads = [
+        threading.Thread(target=relay.run, args=(stop,)),
+        threading.Thread(target=_play, args=(run / "stream", stop)),
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        connection, _ = listener.accept()
+        connection.settimeout(20)
+        with connection:
+            token = bytes.fromhex(token_file.read_text().split()[0])
+            yield PageClient(connection, token)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(5)
+        listener.close()
+
+
+@pytest.fixture
+def token_file(tmp_path: Path) -> Path:
+    ensure_token(tmp_path / "token", "page")
+    return tmp_path / "token"
+
+
+def test_the_relay_does_the_rest_of_what_the_page_says(run: Path, token_file: Path) -> None:
+    """Whole pictures on demand, numbers from 1, later kinds skipped, a farewell with a reason."""
+    with served(run, token_file) as client:
+        client.write(200, b"of a later version", stream=3)
+        first, second = _frames(client, 2)
+        assert first[:2] == (1, 0), "the first picture of a stream is whole"
+        assert second[0] == 2
+        assert second[1] in (0, 1)
+        client.write(NEED_KEY, b"", stream=second[2])
+        after = _frames(client, 12)
+        assert any(base == 0 for _, base, _ in after), "NEED_KEY is answered by a whole one"
+        client.keys["viewer"] = bytes(32)
+        client.write(ACK, struct.pack("<I", 1), stream=second[2])
+        while (message := client.read())[0] != BYE:
+            pass
+    assert message[2][0] == 3, "refused: a MAC does not fit"
+    assert b"MAC" in message[2]
+
+
+def _frames(client: PageClient, count: int) -> list[tuple[int, int, int]]:
+    """(sequence, base, stream) of the next frames; each is decoded and acknowledged."""
+    found: list[tuple[int, int, int]] = []
+    while len(found) < count:
+        kind, stream, body = client.read()
+        if kind == FRAME:
+            assert len(body) <= 6144
+            client.decode(stream, body)
+            found.append((*struct.unpack_from("<II", body), stream))
+        elif kind == PING:
+            client.write(PONG, body[:8] + bytes(8))
+    return found
+
+
+def test_status_and_telemetry_have_every_field_of_the_page(run: Path, token_file: Path) -> None:
+    with served(run, token_file) as client:
+        told: dict[int, bytes] = {}
+        while not ({STATUS, TELEM, PING} <= set(told) and told[TELEM][:2] != b"\0\0"):
+            kind, stream, body = client.read()
+            if kind == FRAME:
+                client.decode(stream, body)
+            if body:
+                told[kind] = body
+    assert set(json.loads(told[STATUS])) == {
+        "run", "workload", "host", "via", "agents", "steps", "steps_per_s", "best", "delay_s",
+        "peers", "maps",
+    }  # fmt: skip
+    row = struct.unpack("<HHHHBBHhfIIHHH", told[TELEM][:32])
+    stream, peer, agent, place, badges, level, flags, here, back, episode, step, age, *rest = row
+    assert (peer, agent, place, badges, level, flags, here) == (0, 1, 1, 4, 5, 0, 1)
+    assert (back, episode, rest) == (0.0, 0, [0, 0])
+    assert stream > 0
+    assert step > 0
+    assert age < 600
+    clock, zero = struct.unpack("<QQ", told[PING])
+    assert clock > 0
+    assert zero == 0
+
+
+def test_the_spool_and_the_wish_list_are_as_the_page_says(run: Path, token_file: Path) -> None:
+    stream = run / "stream"
+    with served(run, token_file) as client:
+        _frames(client, 8)
+        wishes = json.loads((stream / "wanted.json").read_text())
+        found = [_segment(stream / "spool" / f"slot-0.{end}", end) for end in "ab"]
+    assert set(wishes) == {"v", "counter", "fps", "wanted"}
+    assert wishes["wanted"] == {"slot-0": [1]}
+    shown = {agent: pixels for one in found if one for agent, pixels in one.items()}
+    assert set(shown) <= {1}
+    assert all(pixels in {picture(step) for step in range(40)} for pixels in shown.values())
+
+
+def _segment(path: Path, end: str) -> dict[int, bytes] | None:
+    """The last picture of each agent; None where the other process was just writing."""
+    data = path.read_bytes()
+    magic, version, zero, number, length, told = struct.unpack_from("<4sHHQII", data)
+    body = data[24 : 24 + length]
+    if zlib.crc32(struct.pack("<QI", number, length) + body) != told:
+        return None
+    assert (magic, version, zero, number % 2) == (b"DSEG", 1, 0, "ab".index(end))
+    assert len(data) <= 65_536
+    kinds, pictures, tiles = [], {}, {}
+    while body:
+        kind, _, agent, size = struct.unpack_from("<BBHI", body)
+        part, body = body[8 : 8 + size], body[8 + size :]
+        kinds.append(kind)
+        if kind == HELLO:
+            hello = json.loads(part)
+        elif kind == FRAME:
+            extra = {"zdict": tiles[agent]} if struct.unpack_from("<I", part, 4)[0] else {}
+            tiles[agent] = zlib.decompressobj(-15, **extra).decompress(part[20:])
+            pictures[agent] = _rows(tiles[agent])
+    assert kinds[:2] == [HELLO, TELEM]
+    assert set(hello) == {"peer", "host", "job", "incarnation", "sent_ms", "maps"}
+    assert hello["peer"] == "slot-0"
+    return pictures
+
+
+def test_a_viewer_answers_a_version_it_does_not_speak_as_the_page_says(token_file: Path) -> None:
+    viewer = Receiver(0, lambda: load_tokens([token_file]), Wish(1, 15), SystemClock())
+    body = json.dumps({"proto": [7, 8], "role": "relay", "nonce": "0" * 32, "keys": []}).encode()
+    try:
+        with socket.create_connection(("127.0.0.1", viewer.port), timeout=20) as wire:
+            wire.sendall(struct.pack("<BBHI", HELLO, 0, 0, len(body)) + body)
+            said = wire.makefile("rb").read()
+    finally:
+        viewer.close()
+    assert struct.unpack_from("<BBHI", said) == (BYE, 0, 0, len(said) - 8)
+    assert said[8] == 1, "reason: version"

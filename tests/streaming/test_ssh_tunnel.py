@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import signal
 import socket
 import subprocess
 import threading
@@ -15,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.clock import SystemClock
+from Daddy.streaming import link
+from Daddy.streaming import receiver as receiver_door
 from Daddy.streaming.messages import Wish
 from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.relay import make_relay
@@ -172,3 +175,34 @@ def test_a_tunnel_without_a_viewer_never_counts_as_connected(login: Login, tmp_p
         finally:
             stop.set()
             thread.join(5)
+
+
+def test_a_frozen_ssh_is_noticed_by_the_viewer_and_pictures_come_back(
+    login: Login, tmp_path: Path, monkeypatch
+) -> None:
+    """A half-open tunnel, a laptop that sleeps: nothing fails, nothing comes."""
+    monkeypatch.setattr(link, "SILENT_S", 4.0)
+    monkeypatch.setattr(receiver_door, "SILENT_S", 4.0)
+    run, token, remote = tmp_path / "slim_run", tmp_path / "token", free_port()
+    (run / "stream").mkdir(parents=True)
+    ensure_token(token, "test")
+    receiver = Receiver(0, lambda: load_tokens([token]), Wish(2, 60), SystemClock())
+    served = make_relay(run, remote, [token], Wish(2, 15), "ssh-R", SystemClock())
+    stop = threading.Event()
+    thread = threading.Thread(target=served.run, args=(stop,), daemon=True)
+    thread.start()
+    try:
+        with playing(run / "stream"), tunnel(login, remote, receiver.port) as ssh:
+            assert until(lambda: frames(receiver) > 10, 20)
+            ssh.send_signal(signal.SIGSTOP)
+            try:
+                assert until(lambda: not receiver.scene(2).connected, 15)
+                assert until(lambda: "silent" in served._link.trouble, 15)
+            finally:
+                ssh.send_signal(signal.SIGCONT)
+            before = frames(receiver)
+            assert until(lambda: frames(receiver) > before + 10, 20)
+    finally:
+        stop.set()
+        thread.join(5)
+        receiver.close()

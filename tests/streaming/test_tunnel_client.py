@@ -133,6 +133,27 @@ def test_a_folder_that_refuses_is_counted_and_tried_again(
         assert until(lambda: sender.written > 0, 15)
 
 
+def test_a_fault_of_ours_is_tried_once_more_and_then_the_stream_is_off(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
+    def broken(*_: object) -> bytes:
+        raise ValueError("a bug")
+
+    ask(tmp_path)
+    with FrameSender(tmp_path, "slot-1") as sender:
+        assert until(sender.wanted, 5)
+        monkeypatch.setattr(tunnel_client, "pack_segment", broken)
+        sender._written_at = -1e9
+        sender.report([report(3)])
+        assert until(lambda: not sender._thread.is_alive(), 10)
+        sender.report([report(3)])
+        sender.offer(3, picture(1))
+        assert sender.wanted() == frozenset()
+        assert sender._pictures == []
+    said = capsys.readouterr().err
+    assert said.count("stream: off until this job ends") == 1
+
+
 def test_offers_of_the_wrong_size_are_passed_over(tmp_path: Path) -> None:
     ask(tmp_path)
     with FrameSender(tmp_path, "slot-1") as sender:

@@ -1,0 +1,109 @@
+"""Spoilt messages against every decoder of the stream that faces somebody else.
+
+``--messages 1000000 --seed N``. Nothing may come out but what a docstring announces, and no
+connection may hold more than 64 KiB beside the pictures it must remember (``visits.py`` throws).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+
+from scripts.soaks import enemy, visits
+from scripts.soaks.visits import Visit
+
+LIMIT = 64 * 1024
+"""Bytes that one connection may hold."""
+Target = Callable[[random.Random], Visit]
+CONNECTIONS: tuple[Target, ...] = (
+    visits.stranger_at_the_viewer, visits.stranger_at_the_relay, visits.spoilt_streams,
+    visits.false_relay, visits.false_viewer,
+)  # fmt: skip
+"""Visits in which the enemy chooses every byte: their memory is judged."""
+OTHERS: tuple[Target, ...] = (
+    visits.looked_at, visits.bodies, visits.pictures, visits.segments, visits.files,
+)  # fmt: skip
+_CHUNK = 5_000
+_TELL_S = 15.0
+_SHOWN = 20
+
+
+@dataclass
+class Outcome:
+    """What a chunk of messages came to; ``broken`` names the visit (its seed) and the finding."""
+
+    count: Counter[str] = field(default_factory=Counter)
+    held: dict[str, int] = field(default_factory=dict)
+    broken: list[str] = field(default_factory=list)
+
+    def add(self, other: Outcome) -> None:
+        """Take another chunk in."""
+        self.count.update(other.count)
+        self.broken += other.broken
+        for name, most in other.held.items():
+            self.held[name] = max(self.held.get(name, 0), most)
+
+
+def run(total: int, seed: int) -> dict[str, object]:
+    """Throw so many messages; figures over all of them."""
+    sizes = [_CHUNK] * (total // _CHUNK) + [total % _CHUNK] * bool(total % _CHUNK)
+    whole, told = Outcome(), time.monotonic()
+    for one in _chunks(sizes, seed):
+        whole.add(one)
+        if one.broken or time.monotonic() - told > _TELL_S:
+            told = time.monotonic()
+            done = whole.count["messages"]
+            print(f"{done:,} of {total:,} messages, {len(whole.broken)} broken", flush=True)
+    broken = whole.broken[:_SHOWN]
+    return {**whole.count, "held_bytes_most": whole.held, "broken": broken}
+
+
+def _chunks(sizes: list[int], seed: int) -> Iterator[Outcome]:
+    if len(sizes) == 1:
+        yield throw(seed, (0, sizes[0]))
+        return
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        yield from pool.map(partial(throw, seed), enumerate(sizes))
+
+
+def throw(seed: int, chunk: tuple[int, int]) -> Outcome:
+    """So many messages (the chunk's second number) in visits, each with a seed of its own."""
+    enemy.prepare()
+    outcome, number = Outcome(), 0
+    for target in (*CONNECTIONS, *OTHERS):  # what is imported or kept at the first call is no leak
+        _judge(target, f"{seed} first", Outcome())
+    while outcome.count["messages"] < chunk[1]:
+        targets = CONNECTIONS if number % 2 else OTHERS
+        target = targets[number // 2 % len(targets)]
+        _judge(target, f"{seed} {chunk[0]} {number}", outcome)
+        number += 1
+    return outcome
+
+
+def _judge(target: Target, seed: str, outcome: Outcome) -> None:
+    """One visit. What it held at most, beside pictures, is measured where the enemy is free."""
+    measured = target in CONNECTIONS
+    if measured:
+        tracemalloc.start()
+    try:
+        visit = target(random.Random(seed))
+        peak = tracemalloc.get_traced_memory()[1] if measured else 0
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
+        outcome.broken.append(f"{target.__name__}, visit {seed}: {error!r}"[:300])
+        visit, peak = Visit(1, 0), 0
+    finally:
+        tracemalloc.stop()
+    name, held = target.__name__, peak - visit.pictures
+    outcome.count.update({"messages": visit.thrown, "refused": visit.refused, "visits": 1})
+    outcome.count[f"messages, {name}"] += visit.thrown
+    if measured:
+        outcome.held[name] = max(outcome.held.get(name, 0), held)
+    if held > LIMIT:
+        outcome.broken.append(f"{name}, visit {seed}: held {held} bytes")

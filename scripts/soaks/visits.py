@@ -1,0 +1,238 @@
+"""Visits of an enemy to everything of the stream that faces somebody else: each throws some dozens
+of spoilt messages at one decoder and raises whatever the decoder's docstring does not announce.
+
+A visit returns how many messages it threw, how many were refused, and how many bytes of pictures
+the connection may hold at its end beside its 64 KiB.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from Daddy.core.vocabulary import SCREEN_BYTES
+from Daddy.streaming import codec, flow, messages, protocol
+from Daddy.streaming.best_selector import Rules
+from Daddy.streaming.featured import read_featured
+from Daddy.streaming.headless import line
+from Daddy.streaming.keys import View
+from Daddy.streaming.messages import Wish, read_wish
+from Daddy.streaming.programme import About, Programme
+from Daddy.streaming.protocol import Kind, Message, ProtocolError
+from Daddy.streaming.scene import Source, compose
+from Daddy.streaming.segment import HEAD, Picture, Writer, pack_segment, read_segment
+from Daddy.streaming.session import RELAY, VIEWER, Session
+from Daddy.streaming.spool import read_wishes
+from Daddy.streaming.status import read_status
+from Daddy.streaming.window import Waiting, draw
+from scripts.soaks import enemy
+from scripts.soaks.mutate import changed, mutate
+
+LENGTH = 40
+"""Messages of a visit."""
+_PICTURE = SCREEN_BYTES + 33
+"""What Python takes for the bytes of one."""
+_SIZE = (800, 600)
+_ABOUT = About("slim_run", "pokemon_red", "login1", "ssh-R")
+
+
+class Visit(NamedTuple):
+    """What one visit came to."""
+
+    thrown: int
+    refused: int
+    pictures: int = 0
+
+
+def stranger_at_the_viewer(chance: random.Random) -> Visit:
+    """Somebody without the token connects to the viewer's port."""
+    return _stranger(Session(VIEWER, [enemy.TOKEN], enemy.MAKE_VIEWER), RELAY, chance)
+
+
+def stranger_at_the_relay(chance: random.Random) -> Visit:
+    """Somebody without the token listens where the relay looks for a viewer."""
+    return _stranger(Session(RELAY, [enemy.TOKEN], enemy.MAKE_RELAY), VIEWER, chance)
+
+
+def _stranger(session: Session, role: str, chance: random.Random) -> Visit:
+    wire, thrown = enemy.greeting_stream(role, chance), 0
+    while wire:
+        piece = chance.randrange(1, 400)
+        thrown += 1
+        try:
+            got = session.receive(wire[:piece])
+        except ProtocolError:
+            return Visit(thrown, 1)
+        if got or session.established:
+            raise AssertionError("somebody without the token was believed")
+        wire = wire[piece:]
+    return Visit(thrown, 0)
+
+
+def false_relay(chance: random.Random) -> Visit:
+    """A relay with the token that sends anything: session, messages, pictures."""
+    return _deceive(Source("ssh"), chance)
+
+
+def looked_at(chance: random.Random) -> Visit:
+    """The same, and what a person, a script and the window then make of it."""
+    source = Source("ssh")
+    visit = _deceive(source, chance)
+    scene = compose([source], 4, float(LENGTH), (), "", {})
+    for panel in scene.panels:
+        line(panel, 1)
+    draw(scene, _SIZE, View(4), Waiting(9999, "anna@login"))
+    return visit
+
+
+def _deceive(source: Source, chance: random.Random) -> Visit:
+    session, seal = enemy.sealed(VIEWER)
+    streams, seen = set[int](), 0
+    for count in range(1, LENGTH + 1):
+        data = enemy.spoilt(enemy.relay_says(chance), chance)
+        try:
+            for message in session.receive(seal(data)):
+                answers, _ = source.hear(message, float(count))
+                for answer in answers:
+                    session.send(answer)
+                    seen += answer.kind == Kind.ACK
+                    streams.add(answer.stream)
+            session.take()
+        except ProtocolError:
+            return Visit(count, 1, _PICTURE * (seen + len(streams)))
+        if not enemy.fits(data):
+            break
+    return Visit(count, 0, _PICTURE * (seen + len(streams)))
+
+
+def false_viewer(chance: random.Random) -> Visit:
+    """A viewer with the token that says anything to a relay that sends pictures."""
+    session, seal = enemy.sealed(RELAY)
+    programme = Programme(_ABOUT, Wish(2, 15.0), Rules())
+    for count in range(1, LENGTH + 1):
+        data = enemy.spoilt(enemy.viewer_says(chance), chance)
+        try:
+            for message in session.receive(seal(data)):
+                if message.kind == Kind.SUBSCRIBE:
+                    programme.wish = read_wish(message.body)
+                elif message.kind == Kind.PONG:
+                    messages.read_stamps(message.body)
+                else:
+                    programme.hear(message)
+        except ProtocolError:
+            return Visit(count, 1)
+        if not enemy.fits(data):
+            break
+    return Visit(count, 0)
+
+
+_READERS: tuple[Callable[[bytes], object], ...] = (
+    messages.read_frame, messages.read_rows, messages.read_ack, messages.read_stamps, read_wish,
+    read_status, protocol.from_json, protocol.read_bye,
+)  # fmt: skip
+
+
+def bodies(chance: random.Random) -> Visit:
+    """Every body into every reader, whosever it is."""
+    refused = 0
+    for _ in range(LENGTH):
+        says = chance.choice((enemy.relay_says, enemy.viewer_says))
+        try:
+            chance.choice(_READERS)(changed(says(chance).body, chance))
+        except ProtocolError:
+            refused += 1
+    return Visit(LENGTH, refused)
+
+
+def pictures(chance: random.Random) -> Visit:
+    """Deflated bytes with and without a base, and what deflate can be made to promise."""
+    refused, decoder = 0, flow.Receiver()
+    for number in range(1, LENGTH // 4 + 1):
+        base = enemy.picture(chance.randrange(40)) if chance.random() < 0.5 else None
+        data = codec.encode(enemy.picture(number), base)
+        if chance.random() < 0.05:
+            data = zlib.compress(bytes(2_000_000), 9)[2:-4]
+        try:
+            codec.decode(changed(data, chance), base)
+        except codec.CodecError:
+            refused += 1
+        frame = messages.Frame(number, chance.randrange(number), 0, 0, 0, changed(data, chance))
+        decoder.decode(frame)
+    return Visit(LENGTH // 2, refused)
+
+
+def segments(chance: random.Random) -> Visit:
+    """Spool files whose checksum fits and whose content does not, up to what the relay sends."""
+    programme, refused = Programme(_ABOUT, Wish(2, 15.0), Rules()), 0
+    for number in range(1, LENGTH // 4 + 1):
+        data = _segment(number, chance)
+        segment = read_segment(data)
+        refused += segment is None
+        if segment:
+            programme.absorb([segment], float(number))
+            programme.choose(float(number))
+            for message in [*programme.news(number + 0.1), *programme.frames(number + 0.1, 0.1)]:
+                protocol.pack(message)
+    return Visit(LENGTH // 4, refused)
+
+
+def _segment(number: int, chance: random.Random) -> bytes:
+    who = Writer(f"slot-{chance.randrange(4)}", "node1", "17", f"{number:08d}")
+    taken = [Picture(n % 2, n, 0, 66 * n, enemy.picture(n)) for n in range(chance.randrange(4))]
+    whole = pack_segment(number, who, 5, [enemy.report(n) for n in range(4)], taken)
+    if chance.random() < 0.2:
+        return mutate(whole, chance)
+    body = b"".join(_spoilt_some(whole[HEAD.size :], chance))
+    summed = zlib.crc32(number.to_bytes(8, "little") + len(body).to_bytes(4, "little") + body)
+    return HEAD.pack(b"DSEG", 1, 0, number, len(body), summed) + body
+
+
+def _spoilt_some(body: bytes, chance: random.Random) -> list[bytes]:
+    splitter = protocol.Splitter()
+    splitter.feed(body)
+    parts: list[Message] = []
+    while (message := splitter.next()) is not None:
+        parts.append(message)
+    return [
+        enemy.spoilt(one, chance) if chance.random() < 0.4 else protocol.pack(one) for one in parts
+    ]
+
+
+def files(chance: random.Random) -> Visit:
+    """The wish list and the record of featured agents, as a disk or a neighbour left them."""
+    wishes = {"v": 1, "counter": 9, "fps": 15.0, "wanted": {"slot-0": [1, 2]}}
+    agent = {"peer": "slot-0", "agent": 1, "host": "n", "badges": 1, "story_flags": 2, "level": 3,
+             "map_name": "Hill", "episode_return": 1.0, "step": 9, "picture": "AAAA"}  # fmt: skip
+    with tempfile.TemporaryDirectory(dir=_memory()) as name:
+        for _ in range(LENGTH // 4):
+            folder = Path(name)
+            (folder / "wanted.json").write_bytes(changed(json.dumps(wishes).encode(), chance))
+            record = json.dumps({"v": 1, "agents": [agent]}).encode()
+            (folder / "featured.json").write_bytes(changed(record, chance))
+            read_wishes(folder)
+            read_featured(folder)
+    return Visit(LENGTH // 2, 0)
+
+
+def _memory() -> str | None:
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - private folders in it
+
+
+def spoilt_streams(chance: random.Random) -> Visit:
+    """Well-formed messages, cut anywhere and spoilt anywhere, into the splitter alone."""
+    splitter, count = protocol.Splitter(), 0
+    with suppress(ProtocolError):
+        while count < LENGTH:
+            count += 1
+            wire = protocol.pack(enemy.relay_says(chance))
+            splitter.feed(mutate(wire, chance) if chance.random() < 0.1 else wire)
+            while splitter.next() is not None:
+                pass
+        return Visit(count, 0)
+    return Visit(count, 1)

@@ -1,0 +1,151 @@
+"""What a script reads from a viewer: JSON lines, and why it left."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from Daddy.core.errors import run_entry
+from Daddy.streaming import tunnel_server
+from Daddy.streaming.auth import Token
+from Daddy.streaming.lines import LINE_BYTES, agent_line
+from Daddy.streaming.protocol import Kind, read_bye
+from Daddy.streaming.session import RELAY, Session
+from Daddy.streaming.status import Peer
+from Daddy.streaming.tokens import ensure_token, load_tokens
+from tests.streaming.helpers import CHECKOUT, finish, free_port, start
+from tests.streaming.test_relay_to_viewer import learners, relay
+from tests.streaming.test_viewer import panel
+
+VIEWER = "Daddy.streaming.tunnel_server"
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    path = tmp_path / "token"
+    ensure_token(path, "test")
+    return path
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    (tmp_path / "slim_run" / "stream").mkdir(parents=True)
+    return tmp_path / "slim_run"
+
+
+def test_one_json_object_per_agent_and_second(run: Path, token: Path, tmp_path: Path) -> None:
+    port = free_port()
+    viewer = start(VIEWER, "--port", port, "--json", "--token", token, home=tmp_path)
+    told: list[dict] = []
+    try:
+        with learners(run / "stream"), relay(run, port, token):
+            assert viewer.stdout
+            while sum(one["what"] == "agent" and one["frames"] > 0 for one in told) < 4:
+                told.append(json.loads(viewer.stdout.readline()))
+        viewer.send_signal(signal.SIGINT)
+        assert viewer.wait(20) == 0
+    finally:
+        finish(viewer)
+    assert told[0]["what"] == "waiting"
+    assert told[0]["port"] == port
+    last = told[-1]
+    assert last["agent"].startswith("slot-1/")
+    assert (last["host"], last["job"], last["map"]) == ("node1", "17", "Fern Hollow")
+    assert last["score"] == last["badges"] + last["story_flags"]
+    assert last["stale"] is False
+
+
+def test_a_line_is_bounded_whatever_the_names() -> None:
+    peer = Peer("ö" * 31, "ö" * 64, "ö" * 32)
+    long = replace(panel(), name="n" * 37, peer=peer, map_name="é" * 40)
+    assert len(agent_line(long, 60, 1e10)) <= LINE_BYTES
+    assert "\n" not in agent_line(long, 60, 1e10)
+
+
+def leave(*flags: object, home: Path) -> tuple[int, str]:
+    viewer = start(VIEWER, "--headless", *flags, home=home)
+    try:
+        said = viewer.communicate(timeout=60)[0]
+    finally:
+        finish(viewer)
+    return viewer.returncode, said
+
+
+def test_no_relay_in_time_is_exit_30_with_the_usual_causes(tmp_path: Path) -> None:
+    code, said = leave("--port", free_port(), "--wait", 0.5, home=tmp_path)
+    assert code == 30
+    assert "no relay came within 0.5 s" in said
+    assert "forwarding failed" in said
+    assert "Traceback" not in said
+
+
+def test_a_refused_relay_is_exit_31_with_both_key_ids(
+    run: Path, token: Path, tmp_path: Path
+) -> None:
+    other, port = tmp_path / "other", free_port()
+    ensure_token(other, "stranger")
+    with relay(run, port, other):
+        code, said = leave("--port", port, "--wait", 8, "--token", token, home=tmp_path)
+    assert code == 31
+    assert load_tokens([other])[0].key_id in said
+    assert load_tokens([token])[0].key_id in said
+    assert "Traceback" not in said
+
+
+def test_a_wait_that_is_none_is_exit_2(capsys) -> None:
+    assert run_entry(tunnel_server.main, ["--headless", "--wait", "0"]) == 2
+    assert "--wait 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_says_goodbye_to_the_relay_and_ends_in_good_order(
+    number: int,
+    token: Path,
+    tmp_path: Path,
+) -> None:
+    port, known = free_port(), load_tokens([token])
+    viewer = start(VIEWER, "--port", port, "--json", "--wait", 30, "--token", token, home=tmp_path)
+    try:
+        assert viewer.stdout
+        assert "waiting" in viewer.stdout.readline()
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as wire:
+            session = introduce(wire, known)
+            viewer.send_signal(number)
+            heard = []
+            while data := wire.recv(4096):
+                heard += session.receive(data)
+        assert viewer.wait(20) == 0
+    finally:
+        finish(viewer)
+    assert heard[-1].kind == Kind.BYE
+    assert read_bye(heard[-1].body)[1] == "the viewer was closed"
+
+
+def introduce(wire: socket.socket, known: tuple[Token, ...]) -> Session:
+    session = Session(RELAY, known, b"r" * 16)
+    while not session.established:
+        wire.sendall(session.take())
+        session.receive(wire.recv(4096))
+    return session
+
+
+def test_without_pygame_lines_are_printed(tmp_path: Path) -> None:
+    program = (
+        "import sys; sys.modules['pygame'] = None; from Daddy.streaming import tunnel_server; "
+        "sys.exit(tunnel_server.main(['--port', '0', '--seconds', '0.2']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"HOME": str(tmp_path), "PYTHONPATH": str(CHECKOUT), "PATH": "/usr/bin:/bin"},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "no window" in done.stderr
+    assert "waiting for the tunnel" in done.stdout

@@ -1,0 +1,187 @@
+"""Who knows the token may still be broken or bad: nothing of theirs grows or ends a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+import pytest
+
+from Daddy.core.clock import SystemClock
+from Daddy.core.errors import NetworkError
+from Daddy.streaming import codec
+from Daddy.streaming import receiver as module
+from Daddy.streaming.messages import Frame, Wish, pack_rows, row_of, stamps
+from Daddy.streaming.protocol import (
+    Kind,
+    Message,
+    ProtocolError,
+    from_json,
+    pack,
+    read_bye,
+    to_json,
+)
+from Daddy.streaming.receiver import Receiver
+from Daddy.streaming.scene import MAX_NAMES, Source, compose
+from Daddy.streaming.session import RELAY, Session
+from Daddy.streaming.status import Peer, read_status
+from tests.patience import until
+from tests.streaming.helpers import TOKEN, picture, report
+from tests.streaming.test_messages import status
+from tests.streaming.test_scene import send
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    made = Receiver(0, lambda: [TOKEN], Wish(2, 60.0), SystemClock())
+    yield made
+    made.close()
+
+
+@contextmanager
+def believed(port: int) -> Iterator[tuple[socket.socket, Session]]:
+    """A relay of ours in the test's hands that has proved itself to the viewer at ``port``."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as wire:
+        relay = Session(RELAY, [TOKEN], b"r" * 16)
+        while not relay.established:
+            wire.sendall(relay.take())
+            data = wire.recv(4096)
+            assert data
+            relay.receive(data)
+        yield wire, relay
+
+
+def closed(wire: socket.socket) -> bool:
+    """Whether the other side ended the connection, whatever it said before."""
+    try:
+        while wire.recv(65536):
+            pass
+    except ConnectionError:
+        pass
+    return True
+
+
+def test_a_status_of_long_names_always_fits() -> None:
+    peers = tuple(Peer("s" * 31, "ö" * 64, "ö" * 32) for _ in range(32))
+    long = replace(status(), peers=peers, maps=dict.fromkeys(range(64), "é" * 40))
+    assert read_status(long.pack()).peers
+
+
+def test_numbers_of_any_size_are_shown_and_end_nothing() -> None:
+    raw = from_json(status().pack())
+    raw |= {"steps": 10**400, "agents": -5, "best": 10**300}
+    told = read_status(json.dumps(raw).encode())
+    assert (told.steps, told.agents, told.best) == (2**63 - 1, 0, 2**63 - 1)
+
+
+def test_names_beyond_a_runs_are_shown_and_not_counted() -> None:
+    source = Source("ssh")
+    for agent in range(MAX_NAMES + 50):
+        row = replace(row_of(report(agent)), stream=1 + agent % 0xFFFF, place=1)
+        source.hear(Message(Kind.TELEM, pack_rows([row])), 0.0)
+        send(source, row.stream, picture(agent % 7), now=1.0)
+    assert len(source.totals) == MAX_NAMES
+    assert compose([source], 2, 1.0, (), "", {}).panels[0].pixels is not None
+
+
+def test_places_that_no_window_has_are_not_kept() -> None:
+    source = Source("ssh")
+    for place in range(1, 100):
+        row = replace(row_of(report(place)), stream=place, place=place)
+        source.hear(Message(Kind.TELEM, pack_rows([row])), 0.0)
+        send(source, place, picture(place % 7), now=1.0)
+    assert len(source._outgoing) <= 16
+
+
+def test_a_relay_that_never_reads_is_given_up(receiver: Receiver, monkeypatch) -> None:
+    monkeypatch.setattr(module, "OUT_LIMIT", 20_000)
+    with believed(receiver.port) as (wire, relay):
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        wire.settimeout(60)
+        with suppress(ConnectionError):
+            while True:
+                for _ in range(500):
+                    relay.send(Message(Kind.PING, stamps(1)))
+                wire.sendall(relay.take())
+    assert until(lambda: not receiver.scene(2).connected, 10)
+
+
+def test_a_laptop_that_slept_begins_anew_at_once(monkeypatch) -> None:
+    class Sleeper(SystemClock):
+        slept = 0.0
+
+        def now(self) -> float:
+            return super().now() + self.slept
+
+    monkeypatch.setattr(module, "SILENT_S", 1e9)
+    clock = Sleeper()
+    viewer = Receiver(0, lambda: [TOKEN], Wish(2, 60.0), clock)
+    try:
+        with believed(viewer.port) as (wire, _):
+            assert until(lambda: viewer.scene(2).connected, 10)
+            clock.slept = 8 * 3600.0
+            assert closed(wire)
+        with believed(viewer.port):
+            assert until(lambda: viewer.scene(2).connected, 10)
+    finally:
+        viewer.close()
+
+
+@pytest.mark.parametrize("bad", ["a bomb", "cut", "an unknown base"])
+def test_three_pictures_that_cannot_be_decoded_end_one_connection_and_no_other(
+    receiver: Receiver, bad: str
+) -> None:
+    whole = codec.encode(picture(1))
+    data = {"a bomb": zlib.compress(bytes(4_000_000), 9)[2:-4][:6000], "cut": whole[:-9],
+            "an unknown base": whole}[bad]  # fmt: skip
+    base = 7 if bad == "an unknown base" else 0
+    row = replace(row_of(report(3)), stream=1, place=1)
+    with believed(receiver.port) as (wire, relay), believed(receiver.port) as (good, _):
+        relay.send(Message(Kind.TELEM, pack_rows([row])))
+        relay.send(Message(Kind.FRAME, Frame(1, 0, 0, 0, 0, whole).pack(), 1))
+        wire.sendall(relay.take())
+        assert until(lambda: any(p.pixels for p in receiver.scene(2).panels), 10)
+        answers: list[Message] = []
+        for number in range(2, 4):
+            relay.send(Message(Kind.FRAME, Frame(number, base, 0, 0, 0, data).pack(), 1))
+        wire.sendall(relay.take())
+        while sum(one.kind == Kind.NEED_KEY for one in answers) < 2:
+            answers += relay.receive(wire.recv(4096))
+        assert receiver.scene(2).panels[0].pixels == picture(1), "the last good one stays"
+        relay.send(Message(Kind.FRAME, Frame(4, base, 0, 0, 0, data).pack(), 1))
+        wire.sendall(relay.take())
+        assert closed(wire)
+        assert receiver.scene(2).connected, "the other relay is served on"
+        assert good.fileno() > 0
+
+
+def test_a_relay_of_another_version_is_told_both(receiver: Receiver) -> None:
+    hello = {"proto": [2, 9], "role": "relay", "nonce": "00" * 16, "keys": [TOKEN.key_id]}
+    with socket.create_connection(("127.0.0.1", receiver.port), timeout=20) as wire:
+        wire.sendall(pack(Message(Kind.HELLO, to_json(hello))))
+        said = wire.makefile("rb").read()
+    assert said[0] == Kind.BYE
+    assert "versions 1-1, the relay 2-9" in read_bye(said[8:])[1]
+    assert "2-9" in receiver.refused
+
+
+def test_a_stranger_who_listens_gets_no_picture_even_with_the_key_id() -> None:
+    relay = Session(RELAY, [TOKEN], b"r" * 16)
+    relay.take()
+    hello = {"proto": [1, 1], "role": "viewer", "nonce": "00" * 16, "keys": [TOKEN.key_id]}
+    relay.receive(pack(Message(Kind.HELLO, to_json(hello))))
+    relay.take()
+    with pytest.raises(ProtocolError, match="could not prove"):
+        relay.receive(pack(Message(Kind.AUTH, bytes(32))))
+    assert not relay.established
+    assert relay.take() == b""
+
+
+def test_a_port_in_use_names_who_uses_it(receiver: Receiver) -> None:
+    with pytest.raises(NetworkError, match=f"in use by .*process {os.getpid()}"):
+        Receiver(receiver.port, lambda: [TOKEN], Wish(2, 60.0), SystemClock())

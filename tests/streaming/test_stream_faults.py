@@ -1,0 +1,192 @@
+"""Faults of the stream with real processes: frozen, killed, replaced, and clocks that disagree."""
+
+from __future__ import annotations
+
+import json
+import queue
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from Daddy.core.clock import SystemClock
+from Daddy.streaming.messages import Wish
+from Daddy.streaming.receiver import Receiver
+from Daddy.streaming.tokens import ensure_token, load_tokens
+from Daddy.streaming.tunnel_client import FrameSender
+from tests.patience import until
+from tests.streaming.helpers import finish, free_port, picture, report, start
+from tests.streaming.test_relay_to_viewer import learners, relay
+
+VIEWER, RELAY = "Daddy.streaming.tunnel_server", "Daddy.streaming.relay"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    (tmp_path / "slim_run" / "stream").mkdir(parents=True)
+    return tmp_path / "slim_run"
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    path = tmp_path / "token"
+    ensure_token(path, "test")
+    return path
+
+
+@pytest.fixture
+def viewer(token: Path) -> Iterator[Receiver]:
+    made = Receiver(0, lambda: load_tokens([token]), Wish(2, 60.0), SystemClock())
+    yield made
+    made.close()
+
+
+@contextmanager
+def relay_process(run: Path, port: int, token: Path, home: Path) -> Iterator[subprocess.Popen[str]]:
+    child = start(RELAY, "--run-dir", run, "--port", port, "--token", token, home=home)
+    try:
+        yield child
+    finally:
+        child.send_signal(signal.SIGCONT)
+        finish(child)
+
+
+def frames(viewer: Receiver) -> int:
+    return sum(viewer.scene(16).frames.values())
+
+
+def more(viewer: Receiver, count: int = 10) -> bool:
+    before = frames(viewer)
+    return until(lambda: frames(viewer) >= before + count, 25)
+
+
+def test_a_frozen_viewer_shows_the_newest_afterwards_and_nothing_again(
+    run: Path, token: Path, tmp_path: Path
+) -> None:
+    """The window is dragged, or the process stopped: what waits is no more than the window."""
+    port = free_port()
+    child = start(VIEWER, "--port", port, "--json", "--token", token, home=tmp_path)
+    told: queue.Queue[dict] = queue.Queue()
+    threading.Thread(target=_read_lines, args=(child, told), daemon=True).start()
+    try:
+        with learners(run / "stream"), relay_process(run, port, token, tmp_path):
+            before = _line(told)
+            child.send_signal(signal.SIGSTOP)
+            threading.Event().wait(3.0)
+            child.send_signal(signal.SIGCONT)
+            while _line(told)["step"] < before["step"] + 60:
+                pass
+            after = _line(told)
+    finally:
+        child.send_signal(signal.SIGCONT)
+        finish(child)
+    assert after["frames"] <= 50, "three seconds of play are not played again"
+    assert not after["stale"]
+
+
+def _read_lines(child: subprocess.Popen[str], told: queue.Queue[dict]) -> None:
+    assert child.stdout
+    for text in child.stdout:
+        told.put(json.loads(text))
+
+
+def _line(told: queue.Queue[dict]) -> dict:
+    """The next line with pictures."""
+    while True:
+        one = told.get(timeout=60)
+        if one["what"] == "agent" and one["frames"]:
+            return one
+
+
+def test_a_killed_relay_is_missed_and_its_successor_is_shown(
+    run: Path, token: Path, viewer: Receiver, tmp_path: Path
+) -> None:
+    with learners(run / "stream") as playing:
+        with relay_process(run, viewer.port, token, tmp_path) as child:
+            assert more(viewer)
+            child.kill()
+            assert until(lambda: not viewer.scene(2).connected, 10)
+            assert all(one.thread.is_alive() for one in playing)
+        with relay_process(run, viewer.port, token, tmp_path):
+            assert more(viewer)
+
+
+def test_more_and_fewer_agents_while_watching(run: Path, token: Path, viewer: Receiver) -> None:
+    with learners(run / "stream") as playing, relay(run, viewer.port, token):
+        for top_k in (1, 4, 2):
+            viewer.subscribe(Wish(top_k, 60.0))
+            assert until(lambda k=top_k: len(shown(viewer)) == k, 25)
+            assert until(lambda k=top_k: wanted(playing) == k, 25), "the others are not made"
+
+
+def shown(viewer: Receiver) -> list[str]:
+    return [one.name for one in viewer.scene(16).panels if one.pixels and one.row.place]
+
+
+def wanted(playing: list) -> int:
+    return sum(len(one.sender.wanted()) for one in playing)
+
+
+def test_a_slot_whose_job_changes_keeps_its_agents(
+    run: Path, token: Path, viewer: Receiver
+) -> None:
+    """The wall time is over: the successor writes under the same name, from another host."""
+    with relay(run, viewer.port, token):
+        for job, host in (("17", "node1"), ("18", "node2")):
+            with FrameSender(run / "stream", "slot-0", job=job, host=host) as sender:
+                stop = threading.Event()
+                thread = threading.Thread(target=play, args=(sender, stop), daemon=True)
+                thread.start()
+                try:
+                    assert until(lambda j=job: jobs(viewer) == {j}, 25)
+                    assert more(viewer, 5)
+                    assert [one.name for one in viewer.scene(2).panels] == ["slot-0/0", "slot-0/1"]
+                    assert viewer.scene(2).panels[0].peer.host == host
+                finally:
+                    stop.set()
+                    thread.join(5)
+
+
+def play(sender: FrameSender, stop: threading.Event) -> None:
+    step = 0
+    while not stop.wait(1 / 30):
+        step += 1
+        sender.report([report(agent, badges=3 - agent, step=step) for agent in (0, 1)])
+        for agent in sender.wanted():
+            sender.offer(agent, picture(step % 40))
+
+
+def jobs(viewer: Receiver) -> set[str]:
+    return {one.peer.job for one in viewer.scene(2).panels}
+
+
+class Skewed(SystemClock):
+    """A machine whose wall clock is seven hours late and which was never switched off."""
+
+    def now(self) -> float:
+        return super().now() - 7 * 3600
+
+    def monotonic(self) -> float:
+        return super().monotonic() + 9 * 3600
+
+
+def test_clocks_that_are_hours_apart_change_nothing(
+    run: Path, token: Path, viewer: Receiver
+) -> None:
+    stop = threading.Event()
+    with (
+        relay(run, viewer.port, token),
+        FrameSender(run / "stream", "slot-0", clock=Skewed()) as sender,
+    ):
+        thread = threading.Thread(target=play, args=(sender, stop), daemon=True)
+        thread.start()
+        try:
+            assert more(viewer, 20)
+            assert until(lambda: all(0 < p.age_s < 60 for p in viewer.scene(2).panels), 10)
+        finally:
+            stop.set()
+            thread.join(5)
