@@ -64,6 +64,10 @@ class Scene:
     trouble: str
     frames: Mapping[str, int]
     next_up: tuple[tuple[str, int], ...] = ()
+    carrier: tuple[str, ...] = ()
+    """What ``connect`` is doing, while it is the one who brings a relay here."""
+    alone_s: float = 0.0
+    """Seconds without any relay."""
 
     @property
     def connected(self) -> bool:

@@ -2,7 +2,7 @@
 
 Listens on the loopback end of ``ssh -R 9999:localhost:9999 user@login`` and shows the featured
 agents in a window, or with ``--headless`` (and where there is no display) one line per agent and
-second. Closing it never touches training.
+second. Closing it never touches training. ``tunnel_server connect user@login`` sees to ssh, too.
 """
 
 from __future__ import annotations
@@ -23,11 +23,15 @@ from Daddy.core.events import EventWriter
 from Daddy.core.machine import host_name
 from Daddy.core.names import to_peer
 from Daddy.core.remembered import kept_login, remembered, settings_path, tunnel_options
-from Daddy.streaming.auth import copy_line
+from Daddy.core.vocabulary import TUNNEL_PORT
+from Daddy.streaming.auth import Token, copy_line
+from Daddy.streaming.connect import carrying
 from Daddy.streaming.messages import MAX_FPS, MAX_TOP_K, Wish
 from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.scene import Panel, Scene
 from Daddy.streaming.tokens import ensure_token, home_token, load_tokens
+from Daddy.streaming.ways import KNOCK_S, Course, Way, first_course, usual_causes
+from Daddy.streaming.whom import add_arguments, find_target
 from Daddy.streaming.window import Waiting
 
 if TYPE_CHECKING:
@@ -37,10 +41,11 @@ _MIN_SIZE = (320, 240)
 _MAX_SIZE = (7680, 4320)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(*, connecting: bool) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="tunnel_server",
-        description="Watch the best agents play. The other end of: ssh -R 9999:localhost:9999 …",
+        prog="tunnel_server connect" if connecting else "tunnel_server",
+        description="Watch the best agents play. The other end of: ssh -R 9999:localhost:9999 …; "
+        "`tunnel_server connect user@login` opens that by itself.",
     )
     parser.add_argument("--port", type=int, default=9999, help="port to listen on (9999)")
     parser.add_argument("--top-k", type=int, default=2, help="show the best agents (2)")
@@ -49,10 +54,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--headless", action="store_true", help="print lines, open no window")
     parser.add_argument("--fps", type=float, default=MAX_FPS, help="pictures a second at most (60)")
     parser.add_argument("--token", type=Path, help="token file (~/.config/daddy/stream.token)")
-    parser.add_argument("--login", default="", help="user@host, for the line to copy")
     parser.add_argument("--screenshot", type=Path, help="keep a picture of the window here (PNG)")
     parser.add_argument("--record-events", type=Path, help="folder for an event file of counts")
     parser.add_argument("--seconds", type=float, help="end after so many seconds")
+    if connecting:
+        add_arguments(parser)
+    else:
+        parser.add_argument("--login", default="", help="user@host, for the line to copy")
     return parser
 
 
@@ -116,8 +124,11 @@ def line(panel: Panel, frames: int) -> str:
     )
 
 
-def waiting_lines(waiting: Waiting, trouble: str) -> list[str]:
+def waiting_lines(waiting: Waiting, scene: Scene) -> list[str]:
     """What a person without a picture needs to know, with the lines to copy."""
+    trouble = scene.trouble
+    if scene.carrier:  # it opens the tunnel itself, and says how that goes
+        return [f"last trouble: {trouble}"] * bool(trouble)
     lines = [f"waiting for the tunnel on 127.0.0.1:{waiting.port}; in another terminal:"]
     lines += [f"  {waiting.ssh_line}"]
     if "token" in trouble:
@@ -125,6 +136,8 @@ def waiting_lines(waiting: Waiting, trouble: str) -> list[str]:
         lines += [f"  {copy_line(waiting.login)}"]
     elif trouble:
         lines += [f"last trouble: {trouble}"]
+    elif scene.alone_s > KNOCK_S:
+        lines += usual_causes(waiting.login, TUNNEL_PORT)
     return lines
 
 
@@ -142,9 +155,10 @@ def print_scenes(
         scene = receiver.scene(top_k)
         each_second(scene)
         if not scene.panels:
-            text = waiting_lines(waiting, scene.trouble)
-            if text != told:
-                print("\n".join(text), flush=True)
+            text = waiting_lines(waiting, scene)
+            for one in text:
+                if one not in told:
+                    print(one, flush=True)
             told = text
         for panel in scene.panels:
             count = scene.frames.get(panel.name, 0) - before.get(panel.name, 0)
@@ -171,8 +185,11 @@ def _waiting(port: int, login: str, environ: Mapping[str, str], home: Path) -> W
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry: show until the window is closed, Ctrl-C or SIGTERM."""
-    args = _checked(_parser().parse_args(argv))
-    stop = threading.Event()
+    words = list(sys.argv[1:] if argv is None else argv)
+    connecting = words[:1] == ["connect"]
+    args = _checked(_parser(connecting=connecting).parse_args(words[connecting:]))
+    course = _course(args) if connecting else None
+    stop, hopeless = threading.Event(), threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     if args.seconds:
@@ -183,14 +200,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     token = args.token or home_token(Path.home())
     ensure_token(token, host_name())
     load_tokens([token])
-    wish = Wish(args.top_k, args.fps)
-    receiver = Receiver(args.port, lambda: load_tokens([token]), wish, clock)
+    wish, once = Wish(args.top_k, args.fps), list[Token]()
+    receiver = Receiver(args.port, lambda: (*once, *load_tokens([token])), wish, clock)
     waiting = _waiting(receiver.port, args.login, os.environ, Path.home())
-    try:
-        _show(args, receiver, waiting, clock, stop)
-    finally:
-        receiver.close()
+    with carrying(course, receiver, once, clock, hopeless):
+        try:
+            _show(args, receiver, waiting, clock, stop, hopeless)
+        finally:
+            receiver.close()
     return 0
+
+
+def _course(args: argparse.Namespace) -> Course:
+    """Where ``connect`` is to go; the login is kept for the line to copy."""
+    target = find_target(args, os.environ, Path.home(), asks=sys.stdin.isatty())
+    args.login = target.login
+    return first_course(target, Way(args.by) if args.by else None)
 
 
 def _show(
@@ -199,8 +224,12 @@ def _show(
     waiting: Waiting,
     clock: Clock,
     stop: threading.Event,
+    hopeless: threading.Event,
 ) -> None:
-    """In a window, or in lines when asked to or where no window can be opened."""
+    """In a window, or in lines when asked to or where no window can be opened.
+
+    Lines end when it is hopeless; a window stays and says so.
+    """
     recorder = Recorder(args.record_events, clock)
     window = None if args.headless else _open_window(args, waiting, clock)
     if window is not None:
@@ -217,6 +246,8 @@ def _show(
         recorder.write(scene)
         if keeper:
             keeper(scene)
+        if hopeless.is_set():
+            stop.set()
 
     print_scenes(receiver, args.top_k, waiting, each_second, clock, stop)
 
