@@ -247,13 +247,27 @@ def test_a_port_that_ssh_chooses_is_told_to_the_relay(node: LoginNode) -> None:
         assert watching.receiver.scene(2).transport == "ssh-R"
 
 
+@contextmanager
+def taken_port() -> Iterator[int]:
+    """Somebody else has it, on both loopback addresses as an ``ssh -R`` would."""
+    while True:
+        first = socket.create_server(("127.0.0.1", 0))
+        port = first.getsockname()[1]
+        try:
+            second = socket.create_server(("::1", port), family=socket.AF_INET6)
+        except OSError:  # the other one is another program's
+            first.close()
+            continue
+        with first, second:
+            yield port
+        return
+
+
 def test_a_port_that_is_taken_and_a_missing_script_are_told_with_all_reasons_and_exit_8(
     node: LoginNode, tmp_path: Path
 ) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as stranger:
-        port = stranger.getsockname()[1]
-        with socket.create_server(("::1", port), family=socket.AF_INET6):  # an ssh -R has both
-            code, said = node.connect(tmp_path, "--remote-port", port)
+    with taken_port() as port:
+        code, said = node.connect(tmp_path, "--remote-port", port)
     assert code == 8
     assert "error: no way leads to a relay at cluster" in said
     assert f"not by ssh -R {port}: port {port} is taken there, or forwarding" in said
