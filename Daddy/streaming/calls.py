@@ -36,13 +36,15 @@ _WAIT = 'shift; for f; do if [ -O "$f" ]; then ' + _TELL + "break; fi; done; exe
 @dataclass(frozen=True, slots=True)
 class Target:
     """Whom to reach: ``scripts`` are where the relay's script may lie there, ``whom`` what ssh is
-    told besides the login, ``tunnel_key`` a key that opens ``port`` and nothing else, ``asks``
-    whether a person is there whom ssh may ask.
+    told besides the login, ``opened`` the socket of a connection that a person has opened,
+    ``tunnel_key`` a key that opens ``port`` and nothing else, ``asks`` whether a person is there
+    whom ssh may ask.
     """
 
     login: str
     scripts: tuple[str, ...]
     whom: tuple[str, ...] = ()
+    opened: str = ""
     tunnel_key: str = ""
     port: int = TUNNEL_PORT
     asks: bool = False
@@ -64,9 +66,10 @@ def is_login(text: str) -> bool:
 
 
 def by_stdio(target: Target) -> list[str]:
-    """A relay of our own at the other end of ssh's pipes."""
-    alone = ["-o", "ClearAllForwardings=yes"]
-    return [*_ssh(target), *alone, "--", target.login, _command(_RUN, "", target)]
+    """A relay of our own at the end of ssh's pipes; over the opened connection if it lives."""
+    alone = ["ClearAllForwardings=yes"]
+    alone += ["ControlMaster=no", f"ControlPath={target.opened}"] if target.opened else []
+    return [*_ssh(target), *_words(tuple(alone)), "--", target.login, _command(_RUN, "", target)]
 
 
 def by_port(target: Target, local: int) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from Daddy.core.errors import UsageError
+from Daddy.core.masters import master_socket, opened_socket
 from Daddy.core.remembered import kept_login, remembered, settings_path
 from Daddy.core.vocabulary import TUNNEL_PORT
 from Daddy.streaming.calls import Target, is_login
@@ -44,6 +45,7 @@ def find_target(
         login=login,
         scripts=_scripts(args.run_dir, environ.get("SYNC_REMOTE_DIR") or facts.get("folder", "")),
         whom=(*words, *(["-i", own_key, "-o", "IdentitiesOnly=yes"] if own_key else [])),
+        opened=_opened(facts),
         tunnel_key="" if own_key or port != TUNNEL_PORT else facts.get("tunnel_key", ""),
         port=port,
         asks=asks,
@@ -55,6 +57,14 @@ def _whom(environ: Mapping[str, str], facts: Mapping[str, str]) -> list[str]:
     port = environ.get("SYNC_SSH_PORT") or facts.get("port", "")
     words = ["-F", str(Path(config).expanduser())] if config else []
     return [*words, "-p", port] if port else words
+
+
+def _opened(facts: Mapping[str, str]) -> str:
+    """The connection of ``sync_weights.sh login``, where that is how one gets there."""
+    if not facts.get("opened"):
+        return ""
+    names = [facts.get(name, "") for name in ("port", "key", "ssh_config")]
+    return str(opened_socket(master_socket(kept_login(facts), *names)))
 
 
 def _scripts(run_dir: str, weights: str) -> tuple[str, ...]:
