@@ -222,17 +222,6 @@ def socket_owner(local_port: int, remote_port: int) -> str | None:
     return None
 
 
-def port_user(port: int) -> str:
-    """Program and pid of who listens on a TCP port of this host; empty if nobody can say."""
-    try:
-        for one in psutil.net_connections("tcp"):
-            if one.status == psutil.CONN_LISTEN and one.laddr.port == port and one.pid:
-                return f"{_program(psutil.Process(one.pid))}, pid {one.pid}"
-    except (psutil.Error, OSError):
-        return ""
-    return ""
-
-
 def _program(process: psutil.Process) -> str:
     """Name of what a process runs, also where the loader was told to run it (unpacked programs)."""
     name = str(process.name())

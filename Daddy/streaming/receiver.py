@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, NetworkError
-from Daddy.core.machine import port_user, socket_owner
+from Daddy.core.machine import socket_owner
 from Daddy.streaming.auth import NONCE_BYTES, Token
 from Daddy.streaming.messages import Wish
 from Daddy.streaming.protocol import READ_BYTES, Message, ProtocolError, Reason, bye
@@ -257,10 +257,9 @@ def _bind(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
         listener.listen(MAX_CONNECTIONS)
     except OSError as error:
         listener.close()
-        who = port_user(port) or "another viewer?"
         raise NetworkError(
             f"port {port} of {host} cannot be used: {error.strerror}",
-            f"end the program that uses it ({who}), or choose another port: "
+            f"end the program that uses it (another viewer?), or choose another port: "
             f"--port {port + 1} and ssh -R 9999:localhost:{port + 1} …",
         ) from error
     listener.setblocking(False)

@@ -29,7 +29,6 @@ def test_a_port_in_use_is_exit_8_and_says_what_to_do(tmp_path: Path) -> None:
     assert second.returncode == 8
     assert f"port {port} of 127.0.0.1 cannot be used" in said
     assert f"--port {port + 1}" in said
-    assert f"pid {first.pid}" in said, "who has it"
     assert "Traceback" not in said
 
 
