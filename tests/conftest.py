@@ -12,7 +12,12 @@ import pytest
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
-_LOGIN_NODES = ("test_ssh_tunnel.py", "test_stream_token.py", "test_sync_weights.py")
+_LOGIN_NODES = (
+    "test_connect.py",
+    "test_ssh_tunnel.py",
+    "test_stream_token.py",
+    "test_sync_weights.py",
+)
 """Outside tests/real, but with an sshd of their own: it and the cluster's share /run/sshd."""
 
 

@@ -2,7 +2,7 @@
 
 :func:`run` waits for a short child with a timeout; :func:`start` leaves a long one running with its
 output in a log and tells who it is; :func:`spawn` hands a job's process to who looks after it;
-:func:`attended` lets a child talk with the person.
+:func:`attended` lets a child talk with the person, :func:`converse` with us.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,6 +190,51 @@ def spawn(
             pass_fds=tuple(keep),
         )
     return Child(popen)
+
+
+class Conversation(Child):
+    """A program that reads and writes one connection of ours; what it complains of is kept."""
+
+    _LINES, _LINE_BYTES = 40, 2000
+
+    def __init__(self, popen: subprocess.Popen[bytes]) -> None:
+        super().__init__(popen)
+        self._said: deque[str] = deque(maxlen=self._LINES)
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def said(self) -> tuple[str, ...]:
+        """The last lines of its standard error."""
+        return tuple(self._said)
+
+    def end(self, grace_s: float) -> None:
+        """End it if it runs, and hear it out: SIGTERM, ``grace_s`` seconds later SIGKILL."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            self.signal(number)
+            if self.wait(grace_s):
+                break
+        self._listener.join(grace_s)  # a program that it left behind may keep the pipe
+
+    def _listen(self) -> None:
+        stream = self._popen.stderr
+        assert stream is not None
+        with stream:
+            while line := stream.readline(self._LINE_BYTES):
+                self._said.append(line.decode(errors="replace").rstrip())
+
+
+def converse(argv: Sequence[str], connection: int) -> Conversation:
+    """Start ``argv`` with the descriptor ``connection`` as its standard input and output.
+
+    It stays in our session: it may ask the person at our terminal. ProgramMissingError.
+    """
+    try:
+        popen = subprocess.Popen(
+            list(argv), stdin=connection, stdout=connection, stderr=subprocess.PIPE
+        )
+    except FileNotFoundError as error:
+        raise ProgramMissingError(f"{argv[0]} is not installed", f"install {argv[0]}") from error
+    return Conversation(popen)
 
 
 _CHILDREN: list[subprocess.Popen[bytes]] = []

@@ -4,7 +4,9 @@ codec, protocol, messages, status, auth, session   the wire, pure (``docs/stream
 best_selector                                      who is featured, and why
 segment, spool, tunnel_client                      learner to login node: ``FrameSender``
 fleet, programme, flow, link, relay                login node to laptop: the relay
-scene, receiver, tunnel_server                     the laptop: what there is to see
+seats, script, pipes, bridge                       a relay that a viewer's own ssh has started
+ways, calls, whom, connect                         the laptop's ssh: which way, in which words
+receiver, source, scene, tunnel_server             the laptop: what there is to see
 lines, headless, recorder                          the same for people, scripts, an event file
 history                                            where agents have been, how the run went
 font, layout, drawing, panels, sheets, band, window  the same as a pure list of what to paint

@@ -20,6 +20,7 @@ TOKEN_BYTES = 32
 MAX_TOKENS = 16
 NONCE_BYTES = 16
 _DOMAIN = b"daddy-stream-1 "
+_OPENING = "daddy-stream-1 open "
 _COUNTER = struct.Struct("<Q")
 
 
@@ -70,6 +71,30 @@ def _parse_token(number: int, words: list[str]) -> Token:
 def copy_line(login: str) -> str:
     """What to type on the laptop, once, so that it knows the login node's token too."""
     return f"ssh {login} cat .config/daddy/stream.token >> ~/.config/daddy/stream.token"
+
+
+def opening_line(token: Token) -> str:
+    """What a relay that a viewer's own ssh has started says first: a token for this session.
+
+    ssh has proved both ends; whoever can read this line could read the account's token files.
+    """
+    return f"{_OPENING}{token.secret.hex()}"
+
+
+def find_opening(data: bytes) -> tuple[Token, bytes] | None:
+    """The token of the opening line and what follows it; None while there is no such line.
+
+    What stands before it, such as a login's greeting, is passed over.
+    """
+    _, mark, rest = data.partition(_OPENING.encode())
+    line, newline, after = rest.partition(b"\n")
+    if not mark or not newline:
+        return None
+    try:
+        secret = bytes.fromhex(line.decode("ascii"))
+    except ValueError:
+        return None
+    return (Token(secret, "connect"), after) if len(secret) == TOKEN_BYTES else None
 
 
 def common_token(mine: Sequence[Token], key_ids: Sequence[str]) -> Token | None:

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from enum import Enum
 
 from Daddy.core.clock import Clock
+from Daddy.core.vocabulary import TUNNEL_PORT
 from Daddy.streaming.auth import copy_line
 from Daddy.streaming.lines import agent_line, waiting_line
 from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.scene import Panel, Scene
+from Daddy.streaming.ways import KNOCK_S, usual_causes
 from Daddy.streaming.window import Waiting
 
 
@@ -33,8 +35,11 @@ def line(panel: Panel, frames: int) -> str:
     )
 
 
-def waiting_lines(waiting: Waiting, trouble: str) -> list[str]:
+def waiting_lines(waiting: Waiting, scene: Scene) -> list[str]:
     """What a person without a picture needs to know, with the lines to copy."""
+    trouble = scene.trouble
+    if scene.carrier:  # it opens the tunnel itself, and says how that goes
+        return [f"last trouble: {trouble}"] * bool(trouble)
     lines = [f"waiting for the tunnel on 127.0.0.1:{waiting.port}; in another terminal:"]
     lines += [f"  {waiting.ssh_line}"]
     if "token" in trouble:
@@ -42,6 +47,8 @@ def waiting_lines(waiting: Waiting, trouble: str) -> list[str]:
         lines += [f"  {copy_line(waiting.login)}"]
     elif trouble:
         lines += [f"last trouble: {trouble}"]
+    elif scene.alone_s > KNOCK_S:
+        lines += usual_causes(waiting.login, TUNNEL_PORT)
     return lines
 
 
@@ -82,7 +89,8 @@ def _tell_waiting(
         if state != told:
             print(waiting_line(waiting, scene, now))
         return state
-    lines = waiting_lines(waiting, scene.trouble)
-    if lines != told:
-        print("\n".join(lines))
+    lines = waiting_lines(waiting, scene)
+    for one in lines:
+        if one not in told:
+            print(one)
     return lines

@@ -42,11 +42,21 @@ _CONNECTING = {0, errno.EINPROGRESS, errno.EWOULDBLOCK}
 
 
 class Link:
-    """One viewer at ``host:port``. Call :meth:`step` often; it moves everything that can move."""
+    """One viewer at ``host:port``, or at the end of a connection that is ``made`` already: when
+    that is lost, it is over. Call :meth:`step` often; it moves everything that can move.
+    """
 
-    def __init__(self, host: str, port: int, tokens: Callable[[], Sequence[Token]]) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        tokens: Callable[[], Sequence[Token]],
+        made: socket.socket | None = None,
+    ) -> None:
         self._address = (host, port)
         self._tokens = tokens
+        self._made = made
+        self.over = False
         self._socket: socket.socket | None = None
         self._session: Session | None = None
         self._out = bytearray()
@@ -111,11 +121,7 @@ class Link:
 
     def _connect(self, now: float) -> None:
         self._began = self._heard = now
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self._socket.setblocking(False)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        code = self._socket.connect_ex(self._address)
+        code = self._reach()
         if code not in _CONNECTING:
             self._lose(now, self._say(OSError(code, os.strerror(code))))
             return
@@ -125,6 +131,18 @@ class Link:
             self._lose(now, error.message)
             return
         self._session = Session(RELAY, tokens, secrets.token_bytes(NONCE_BYTES))
+
+    def _reach(self) -> int:
+        """Begin to connect; the system's error number, or 0."""
+        if self._made is not None:
+            self._socket = self._made
+            self._socket.setblocking(False)
+            return 0
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._socket.setblocking(False)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return self._socket.connect_ex(self._address)
 
     def _receive(self, now: float) -> list[Message]:
         assert self._socket
@@ -212,5 +230,6 @@ class Link:
     def _drop(self) -> None:
         if self._socket:
             self._socket.close()
+            self.over = self._made is not None
         self._socket, self._session = None, None
         self._out.clear()

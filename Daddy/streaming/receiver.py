@@ -15,6 +15,7 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, NetworkError
@@ -22,8 +23,9 @@ from Daddy.core.machine import listener_on, socket_owner
 from Daddy.streaming.auth import NONCE_BYTES, Token
 from Daddy.streaming.messages import Wish
 from Daddy.streaming.protocol import READ_BYTES, Message, ProtocolError, Reason, bye
-from Daddy.streaming.scene import Scene, Source, compose, count
+from Daddy.streaming.scene import Scene
 from Daddy.streaming.session import VIEWER, Session
+from Daddy.streaming.source import Source, compose, count
 
 GREETING_S = 3.0
 SILENT_S = 15.0
@@ -71,6 +73,9 @@ class Receiver:
         self._connections: list[_Connection] = []
         self._notes: deque[str] = deque(maxlen=_NOTES)
         self._trouble = ""
+        self._carrier: tuple[str, ...] = ()
+        self._adopted: list[tuple[socket.socket, bytes]] = []
+        self._alone_since: float | None = clock.monotonic()
         self._past: dict[str, int] = {}
         self._ahead_s = clock.now() - clock.monotonic()
         self.served = 0
@@ -90,7 +95,36 @@ class Receiver:
             sources = [one.source for one in self._connections if one.source]
             pinned = [f"{peer}/{agent}" for peer, agent in self._wish.pins]
             notes = tuple(self._notes)
-            return compose(sources, top_k, now, notes, self._trouble, self._past, pinned)
+            scene = compose(sources, top_k, now, notes, self._trouble, self._past, pinned)
+            alone_s = 0.0 if self._alone_since is None else now - self._alone_since
+            return replace(scene, carrier=self._carrier, alone_s=alone_s)
+
+    @property
+    def connected(self) -> bool:
+        """Whether any relay has proved itself and is here."""
+        with self._lock:
+            return self._alone_since is None
+
+    @property
+    def trouble(self) -> str:
+        """What was wrong with the last connection; empty once one is well."""
+        with self._lock:
+            return self._trouble
+
+    def adopt(self, sock: socket.socket, data: bytes) -> None:
+        """Take over a connection that no port was needed for; ``data`` has been read of it.
+
+        It is closed when it is over.
+        """
+        with self._lock:
+            self._adopted.append((sock, data))
+
+    def tell(self, lines: tuple[str, ...], note: str = "") -> None:
+        """What whoever brings relays here has to say while there is none, and a note to keep."""
+        with self._lock:
+            self._carrier = lines
+            if note:
+                self._notes.append(note)
 
     def subscribe(self, wish: Wish) -> None:
         """Ask every relay for another number of agents."""
@@ -114,6 +148,9 @@ class Receiver:
                     else:
                         self._serve(key.data)
             with self._lock:
+                for sock, data in self._adopted:
+                    self._take_in(sock, data)
+                self._adopted.clear()
                 self._tidy()
         with self._lock:
             for one in list(self._connections):
@@ -128,12 +165,17 @@ class Receiver:
             if len(self._connections) >= MAX_CONNECTIONS:
                 sock.close()
                 return
-            sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            session = Session(VIEWER, self._known_tokens(), secrets.token_bytes(NONCE_BYTES))
-            one = _Connection(sock, session, self._clock.monotonic())
-            self._connections.append(one)
-            self._selector.register(sock, selectors.EVENT_READ, one)
+            self._take_in(sock)
+
+    def _take_in(self, sock: socket.socket, data: bytes = b"") -> None:
+        sock.setblocking(False)
+        session = Session(VIEWER, self._known_tokens(), secrets.token_bytes(NONCE_BYTES))
+        one = _Connection(sock, session, self._clock.monotonic())
+        self._connections.append(one)
+        self._selector.register(sock, selectors.EVENT_READ, one)
+        if data:
+            self._serve(one, data)
 
     def _known_tokens(self) -> Sequence[Token]:
         """The tokens as the file has them now; a damaged file refuses everyone and says so."""
@@ -143,9 +185,9 @@ class Receiver:
             self._trouble = error.message
             return ()
 
-    def _serve(self, one: _Connection) -> None:
+    def _serve(self, one: _Connection, data: bytes = b"") -> None:
         try:
-            data = one.socket.recv(READ_BYTES)
+            data = data or one.socket.recv(READ_BYTES)
             if not data:
                 self._drop(one)
                 return
@@ -166,10 +208,9 @@ class Receiver:
             self._drop(one)
 
     def _welcome(self, one: _Connection) -> None:
-        self._trouble = ""
+        self._trouble, self._alone_since = "", None
         self.served += 1
-        mine, theirs = one.socket.getsockname()[1], one.socket.getpeername()[1]
-        one.source = Source(socket_owner(theirs, mine))
+        one.source = Source(_carrier_of(one.socket))
         one.session.send(one.source.subscribe(self._wish))
 
     def _hear(self, one: _Connection, message: Message) -> None:
@@ -207,8 +248,17 @@ class Receiver:
         self._selector.unregister(one.socket)
         one.socket.close()
         self._connections.remove(one)
+        if self._alone_since is None and not any(other.source for other in self._connections):
+            self._alone_since = self._clock.monotonic()
         for name, frames in one.source.totals.items() if one.source else ():
             count(self._past, name, frames)
+
+
+def _carrier_of(sock: socket.socket) -> str | None:
+    """Which program holds the other end; None where the relay's own word has to do."""
+    if sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return None
+    return socket_owner(sock.getpeername()[1], sock.getsockname()[1])
 
 
 def _listen(port: int) -> list[socket.socket]:

@@ -2,17 +2,19 @@
 
 Reads what every job writes, chooses whom to show, asks those jobs for pictures, and sends them to
 ``127.0.0.1:PORT``, where the viewer's ``ssh -R PORT:localhost:PORT`` ends. Looks around once in two
-seconds while nobody watches. One process, one thread, nothing blocks.
+seconds while nobody watches. One process, one thread, nothing blocks. Further viewers bring relays
+of their own (``bridge``), by the script that this one leaves behind (``script``).
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +31,9 @@ from Daddy.streaming.link import Link
 from Daddy.streaming.messages import Wish, read_wish
 from Daddy.streaming.programme import About, Programme, note
 from Daddy.streaming.protocol import Kind, Message, ProtocolError
-from Daddy.streaming.spool import SpoolReader, Wishes, write_wishes
+from Daddy.streaming.script import leave_script
+from Daddy.streaming.seats import SEATS, Seat, prepare
+from Daddy.streaming.spool import SpoolReader
 from Daddy.streaming.tokens import ensure_token, home_token, load_tokens, run_token
 
 POLL_S = 0.2
@@ -47,19 +51,28 @@ VIAS = ("ssh-R", "stdio", "spool")
 
 
 class Relay:
-    """One run's relay; :meth:`step` does what is due and returns for how long to sleep."""
+    """One viewer's relay; :meth:`step` does what is due and returns for how long to sleep.
+
+    Without ``events`` it leaves nothing in the run but its wishes.
+    """
 
     def __init__(
-        self, paths: RunPaths, link: Link, programme: Programme, events: EventWriter, clock: Clock
+        self,
+        paths: RunPaths,
+        link: Link,
+        programme: Programme,
+        seat: Seat,
+        events: EventWriter | None,
+        clock: Clock,
     ) -> None:
         self._paths = paths
         self._link = link
         self._programme = programme
+        self._seat = seat
         self._events = events
         self._clock = clock
         self._spool = SpoolReader(paths.stream)
         self._fps = programme.wish.fps
-        self._counter = round(clock.now() * 1000)
         self._due: dict[str, float] = {}
         self._watched = -1e9
         self._served = 0
@@ -67,15 +80,15 @@ class Relay:
         self._asked: dict[str, frozenset[int]] = {}
 
     def run(self, stop: threading.Event) -> None:
-        """Serve until ``stop`` is set."""
-        while not stop.is_set():
+        """Serve until ``stop`` is set, or until the only connection there can be is lost."""
+        while not (stop.is_set() or self._link.over):
             pause = POLL_S
             with contextlib.suppress(OSError):  # a full disk costs events and wishes, not pictures
                 pause = self.step()
             self._link.wait(pause)
         self._link.close()
         with contextlib.suppress(OSError):
-            self._ask({})
+            self._seat.leave()
 
     def step(self) -> float:
         """One pass; returns the seconds until the next is needed."""
@@ -114,7 +127,7 @@ class Relay:
             else:
                 self._programme.hear(message)
         except ProtocolError as error:
-            self._events.write("error", 0, {"what": "viewer", "text": str(error)})
+            self._record("error", {"what": "viewer", "text": str(error)})
             self._link.refuse(self._clock.monotonic(), str(error))
 
     def _tell_changes(self) -> None:
@@ -138,23 +151,25 @@ class Relay:
                 f"  what to do: on the laptop, once: {copy_line('USER@' + host_name())}", flush=True
             )
         data = {"state": state, "text": text, "via": self._programme.about.via}
-        self._events.write("state", 0, data)
+        self._record("state", data)
+
+    def _record(self, event: str, data: Mapping[str, object]) -> None:
+        if self._events is not None:
+            self._events.write(event, 0, data)
 
     def _choose(self, now: float) -> None:
         for reason in self._programme.choose(now):
-            self._events.write("log", 0, {"text": reason})
+            self._record("log", {"text": reason})
             self._link.send(note(reason))
             self._due["wish"] = self._due["news"] = 0.0
 
     def _publish_wishes(self, *, watched: bool) -> None:
         wanted = self._programme.wanted() if watched else {}
         if wanted or self._asked:
-            self._ask(wanted)
-
-    def _ask(self, wanted: dict[str, frozenset[int]]) -> None:
-        self._counter += 1
-        write_wishes(self._paths.stream, Wishes(self._counter, self._programme.wish.fps, wanted))
-        self._asked = wanted
+            now, fps = self._clock.monotonic(), self._programme.wish.fps
+            self._asked = wanted if self._seat.publish(fps, wanted, now) else {}
+            if wanted and not self._asked:
+                self._link.send(note(f"{SEATS} viewers are served already: waiting for a place"))
 
     def _serve(self, now: float) -> None:
         if self._link.waiting_bytes < _OUT_LIMIT:
@@ -162,7 +177,7 @@ class Relay:
             messages = self._programme.news(now) if news else []
             for message in [*messages, *self._programme.frames(now, self._link.rtt_s)]:
                 self._link.send(message)
-        if self._is_due("record", now, RECORD_EVERY_S):
+        if self._events is not None and self._is_due("record", now, RECORD_EVERY_S):
             write_featured(self._paths.stream, _last_pictures(self._programme, now))
 
 
@@ -194,10 +209,16 @@ def make_relay(
 ) -> Relay:
     """Wire a relay of the run in ``run_dir`` to the viewer's end at 127.0.0.1:``port``."""
     paths = RunPaths(run_dir)
-    about = About(run_dir.resolve().name, _workload(paths), host_name(), via)
+    about = about_run(paths, via)
     link = Link("127.0.0.1", port, lambda: load_tokens(token_files))
     events = EventWriter(paths.events, about.run, about.workload, "relay", about.host, clock)
-    return Relay(paths, link, Programme(about, wish, Rules()), events, clock)
+    seat = Seat(paths.stream, round(clock.now() * 1000))
+    return Relay(paths, link, Programme(about, wish, Rules()), seat, events, clock)
+
+
+def about_run(paths: RunPaths, via: str) -> About:
+    """What a relay on this host says of the run; ``via`` is one of ``VIAS``."""
+    return About(paths.root.resolve().name, _workload(paths), host_name(), via)
 
 
 def _workload(paths: RunPaths) -> str:
@@ -237,6 +258,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda *_: stop.set())
     files = _token_files(args.token, RunPaths(args.run_dir).stream)
     wish = Wish(max(1, args.top_k), max(1.0, args.fps))
+    if args.via != "spool":
+        with contextlib.suppress(OSError):  # a full disk costs further viewers, not this one
+            prepare(RunPaths(args.run_dir).stream)
+            leave_script(args.run_dir, Path.home(), os.environ)
     make_relay(args.run_dir, args.port, files, wish, args.via, SystemClock()).run(stop)
     return 0
 

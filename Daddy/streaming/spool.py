@@ -101,29 +101,35 @@ def _read(path: Path) -> bytes:
 class Wishes:
     """What the relay asks of the jobs: pictures of these agents, this many a second.
 
-    ``counter`` moves as long as somebody watches.
+    ``counter`` moves as long as somebody watches; ``holder`` is whose list it is, where a relay has
+    to find one (``seats``).
     """
 
     counter: int
     fps: float
     wanted: Mapping[str, frozenset[int]]
+    holder: str = ""
 
 
-def write_wishes(stream: Path, wishes: Wishes) -> None:
-    """Publish the wish list; one writer (the relay)."""
+def _wishes_path(stream: Path, number: int) -> Path:
+    return stream / (f"wanted-{number}.json" if number else "wanted.json")
+
+
+def write_wishes(stream: Path, wishes: Wishes, number: int = 0) -> None:
+    """Publish the wish list of this number; one writer (a relay)."""
     wanted = {peer: sorted(agents) for peer, agents in wishes.wanted.items()}
-    write_json(
-        stream / "wanted.json",
-        {"v": 1, "counter": wishes.counter, "fps": wishes.fps, "wanted": wanted},
-    )
+    holder = {"holder": wishes.holder} if number else {}
+    facts = {"v": 1, "counter": wishes.counter, "fps": wishes.fps, "wanted": wanted}
+    write_json(_wishes_path(stream, number), {**facts, **holder})
 
 
-def read_wishes(stream: Path) -> Wishes | None:
-    """The wish list, or None when there is none or it is damaged."""
+def read_wishes(stream: Path, number: int = 0) -> Wishes | None:
+    """The wish list of this number, or None when there is none or it is damaged."""
     with contextlib.suppress(
         OSError, FileError, KeyError, TypeError, ValueError, AttributeError, OverflowError
     ):
-        raw = read_json(stream / "wanted.json")
+        raw = read_json(_wishes_path(stream, number))
         wanted = {str(peer): frozenset(map(int, ones)) for peer, ones in raw["wanted"].items()}
-        return Wishes(int(raw["counter"]), max(0.2, min(60.0, float(raw["fps"]))), wanted)
+        fps, holder = max(0.2, min(60.0, float(raw["fps"]))), str(raw.get("holder", ""))
+        return Wishes(int(raw["counter"]), fps, wanted, holder)
     return None

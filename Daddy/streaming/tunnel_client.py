@@ -17,14 +17,13 @@ from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.machine import host_name
 from Daddy.core.names import check_peer, new_incarnation
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
+from Daddy.streaming.seats import Watchers
 from Daddy.streaming.segment import Picture, Writer, pack_segment
-from Daddy.streaming.spool import SpoolWriter, Wishes, read_wishes
+from Daddy.streaming.spool import SpoolWriter
 
 WRITE_EVERY_S = 0.5
 IDLE_WRITE_EVERY_S = 5.0
 """Telemetry goes on slowly when nobody watches, so that a viewer finds somebody to choose from."""
-WATCHED_FOR_S = 15.0
-"""The wish list's counter stands still for so long: nobody watches."""
 RETRY_S = 10.0
 _MOST_FAULTS = 2
 """Faults that are no disk's: after one it is tried again, after the second the stream is off."""
@@ -40,7 +39,7 @@ class FrameSender:
     ) -> None:
         """``stream`` is the run's stream folder (``RunPaths.stream``)."""
         self._clock = clock or SystemClock()
-        self._stream = stream
+        self._watchers = Watchers(stream)
         self._writer = Writer(check_peer(peer), host or host_name(), job, new_incarnation())
         self._spool = SpoolWriter(stream, peer)
         self._lock = threading.Lock()
@@ -49,7 +48,6 @@ class FrameSender:
         self._taken_at: dict[int, float] = {}
         self._wanted: frozenset[int] = frozenset()
         self._interval_s = 0.1
-        self._watch: tuple[int, float] = (-1, 0.0)
         self._written_at = -1e9
         self.failures = 0
         self._faults = 0
@@ -131,19 +129,9 @@ class FrameSender:
             self._pictures.clear()
 
     def _look(self) -> None:
-        wishes = read_wishes(self._stream)
-        now = self._clock.monotonic()
-        if wishes is None:
-            self._wanted = frozenset()
-            return
-        if wishes.counter != self._watch[0]:
-            self._watch = (wishes.counter, now)
-        self._adopt(wishes, watched=now - self._watch[1] < WATCHED_FOR_S)
-
-    def _adopt(self, wishes: Wishes, *, watched: bool) -> None:
-        wanted = wishes.wanted.get(self._writer.peer, frozenset()) if watched else frozenset()
+        wishes = self._watchers.wishes(self._clock.monotonic())
         self._interval_s = 1.0 / wishes.fps
-        self._wanted = wanted
+        self._wanted = wishes.wanted.get(self._writer.peer, frozenset())
 
     def _write(self) -> bool:
         with self._lock:

@@ -2,7 +2,8 @@
 
 Listens on the loopback end of ``ssh -R 9999:localhost:9999 user@login`` and shows the featured
 agents in a window, with ``--web`` in a browser, or with ``--headless`` (and where there is no
-display) one line per agent and second. Closing it never touches training.
+display) one line per agent and second. Closing it never touches training. ``tunnel_server connect
+user@login`` sees to ssh, too.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, UsageError, run_entry
 from Daddy.core.machine import host_name
 from Daddy.core.remembered import kept_login, remembered, settings_path, tunnel_options
+from Daddy.streaming.auth import Token
+from Daddy.streaming.connect import carrying
 from Daddy.streaming.headless import Form, print_scenes
 from Daddy.streaming.lines import Patience
 from Daddy.streaming.messages import MAX_FPS, MAX_TOP_K, Wish, to_pins
@@ -29,6 +32,8 @@ from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.recorder import Recorder
 from Daddy.streaming.scene import Scene
 from Daddy.streaming.tokens import ensure_token, home_token, load_tokens
+from Daddy.streaming.ways import Course, Way, first_course
+from Daddy.streaming.whom import add_arguments, find_target
 from Daddy.streaming.window import Waiting
 
 if TYPE_CHECKING:
@@ -39,10 +44,11 @@ _MIN_SIZE = (320, 240)
 _MAX_SIZE = (7680, 4320)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(*, connecting: bool) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="tunnel_server",
-        description="Watch the best agents play. The other end of: ssh -R 9999:localhost:9999 …",
+        prog="tunnel_server connect" if connecting else "tunnel_server",
+        description="Watch the best agents play. The other end of: ssh -R 9999:localhost:9999 …; "
+        "`tunnel_server connect user@login` opens that by itself.",
     )
     parser.add_argument("--port", type=int, default=9999, help="port to listen on (9999)")
     parser.add_argument("--top-k", type=int, default=2, help="show the best agents (2)")
@@ -61,10 +67,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--wait", type=float, metavar="S", help="give up without a relay in S s")
     parser.add_argument("--fps", type=float, default=MAX_FPS, help="pictures a second at most (60)")
     parser.add_argument("--token", type=Path, help="token file (~/.config/daddy/stream.token)")
-    parser.add_argument("--login", default="", help="user@host, for the line to copy")
     parser.add_argument("--screenshot", type=Path, help="keep a picture of the window here (PNG)")
     parser.add_argument("--record-events", type=Path, help="folder for an event file of counts")
     parser.add_argument("--seconds", type=float, help="end after so many seconds")
+    if connecting:
+        add_arguments(parser)
+    else:
+        parser.add_argument("--login", default="", help="user@host, for the line to copy")
     return parser
 
 
@@ -101,8 +110,11 @@ def _waiting(port: int, login: str, environ: Mapping[str, str], home: Path) -> W
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry: show until the window is closed, Ctrl-C or SIGTERM."""
-    args = _checked(_parser().parse_args(argv))
-    stop = threading.Event()
+    words = list(sys.argv[1:] if argv is None else argv)
+    connecting = words[:1] == ["connect"]
+    args = _checked(_parser(connecting=connecting).parse_args(words[connecting:]))
+    course = _course(args) if connecting else None
+    stop, hopeless = threading.Event(), threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     if args.seconds:
@@ -113,14 +125,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     token = args.token or home_token(Path.home())
     ensure_token(token, host_name())
     load_tokens([token])
-    wish = Wish(args.top_k, args.fps)
-    receiver = Receiver(args.port, lambda: load_tokens([token]), wish, clock)
+    wish, once = Wish(args.top_k, args.fps), list[Token]()
+    receiver = Receiver(args.port, lambda: (*once, *load_tokens([token])), wish, clock)
     waiting = _waiting(receiver.port, args.login, os.environ, Path.home())
-    try:
-        _show(args, receiver, waiting, clock, stop)
-    finally:
-        receiver.close()
+    with carrying(course, receiver, once, clock, hopeless):
+        try:
+            _show(args, receiver, waiting, clock, stop, hopeless)
+        finally:
+            receiver.close()
     return 0
+
+
+def _course(args: argparse.Namespace) -> Course:
+    """Where ``connect`` is to go; the login is kept for the line to copy."""
+    target = find_target(args, os.environ, Path.home(), asks=sys.stdin.isatty())
+    args.login = target.login
+    return first_course(target, Way(args.by) if args.by else None)
 
 
 def _show(
@@ -129,8 +149,12 @@ def _show(
     waiting: Waiting,
     clock: Clock,
     stop: threading.Event,
+    hopeless: threading.Event,
 ) -> None:
-    """In a window, or in lines when asked to or where no window can be opened."""
+    """In a window, or in lines when asked to or where no window can be opened.
+
+    Lines end when it is hopeless; a window stays and says so.
+    """
     recorder = Recorder(args.record_events, clock)
     browser = args.web is not None
     plain = args.headless or args.json
@@ -155,6 +179,8 @@ def _show(
         record(scene)
         if keeper:
             keeper(scene)
+        if hopeless.is_set():
+            stop.set()
 
     with _page(args, receiver, waiting, clock) if browser else contextlib.nullcontext():
         form = Form.JSON if args.json else Form.WORDS if args.headless or not browser else Form.NONE

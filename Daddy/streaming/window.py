@@ -15,6 +15,7 @@ from Daddy.streaming.layout import LINE, Layout, Rect, arrange
 from Daddy.streaming.panels import draw_panel
 from Daddy.streaming.scene import Scene
 from Daddy.streaming.sheets import draw_sheet
+from Daddy.streaming.ways import KNOCK_S, usual_causes
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +186,10 @@ def _waiting(
     text = layout.text
     margin = max(12 * text, size[0] // 12)
     room = Rect(margin, layout.header.bottom, size[0] - 2 * margin, size[1])
-    y = max(layout.header.bottom, size[1] // 5)
-    yield Text(room.x, y, "Daddy", theme.ink, 5 * text)
-    y += 5 * (HEIGHT + 4) * text
+    big = 2 if _how_it_goes(scene, waiting) else 5
+    y = max(layout.header.bottom, size[1] // 5 if big > 2 else size[1] // 12)  # noqa: PLR2004
+    yield Text(room.x, y, "Daddy", theme.ink, big * text)
+    y += big * (HEIGHT + 4) * text
     for mark, what, colour in _steps(scene, waiting, theme):
         yield Text(room.x, y, mark, colour, text)
         for line in _wrap(what, room.width - 12 * text, text):
@@ -195,8 +197,9 @@ def _waiting(
             y += (LINE + 2) * text
     caption, copy = _to_copy(scene, waiting)
     y += 6 * text
-    yield Text(room.x, y, fit(caption, room.width, text), theme.soft, text)
-    yield from _card(copy, Rect(room.x, y + (LINE + 1) * text, room.width, 0), text, theme)
+    if y + 4 * LINE * text < size[1]:  # else C copies it all the same
+        yield Text(room.x, y, fit(caption, room.width, text), theme.soft, text)
+        yield from _card(copy, Rect(room.x, y + (LINE + 1) * text, room.width, 0), text, theme)
     keys = fit(HINT, room.width, text)
     yield Text(room.x, size[1] - 12 * text, keys, theme.faint, text)
 
@@ -228,14 +231,23 @@ def _steps(scene: Scene, waiting: Waiting, theme: Theme) -> list[tuple[str, str,
     seen = scene.connected or bool(scene.trouble)
     steps = [
         (done, f"listening on 127.0.0.1:{waiting.port}"),
-        (done if seen else now, "the ssh tunnel brings a relay here"),
+        (done if seen else now, "ssh brings a relay here"),
         (done if scene.connected else now if seen else later, "the relay proves the token"),
         (now if scene.connected else later, "a learner plays"),
     ]
     lines = [(mark, what, colour) for (mark, colour), what in steps]
     if scene.trouble and not scene.connected:
         lines.append(("!", scene.trouble, theme.alarm))
-    return lines
+    return lines + [("", line, theme.soft) for line in _how_it_goes(scene, waiting)]
+
+
+def _how_it_goes(scene: Scene, waiting: Waiting) -> tuple[str, ...]:
+    """What ``connect`` says, or what usually is wrong when nobody has knocked for long."""
+    if scene.connected or scene.carrier:
+        return () if scene.connected else scene.carrier
+    if scene.trouble or scene.alone_s <= KNOCK_S:
+        return ()
+    return usual_causes(waiting.login, TUNNEL_PORT)
 
 
 def _to_copy(scene: Scene, waiting: Waiting) -> tuple[str, str]:
@@ -243,4 +255,5 @@ def _to_copy(scene: Scene, waiting: Waiting) -> tuple[str, str]:
         return "Nothing plays yet. On the login node:", "run_controller status"
     if "token" in scene.trouble:
         return "Once, on this computer (the token stays private):", copy_line(waiting.login)
-    return "In another terminal (C copies it):", waiting.ssh_line
+    caption = "Or by hand, in another" if scene.carrier else "In another"
+    return f"{caption} terminal (C copies it):", waiting.ssh_line

@@ -25,9 +25,9 @@ from Daddy.streaming.keys import View
 from Daddy.streaming.messages import Wish, read_wish
 from Daddy.streaming.programme import About, Programme
 from Daddy.streaming.protocol import Kind, Message, ProtocolError
-from Daddy.streaming.scene import Source, compose
 from Daddy.streaming.segment import HEAD, Picture, Writer, pack_segment, read_segment
 from Daddy.streaming.session import RELAY, VIEWER, Session
+from Daddy.streaming.source import Source, compose
 from Daddy.streaming.spool import read_wishes
 from Daddy.streaming.status import read_status
 from Daddy.streaming.window import Waiting, draw

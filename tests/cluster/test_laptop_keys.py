@@ -7,13 +7,16 @@ import re
 import shutil
 import socket
 import subprocess
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 
 from Daddy.core.errors import UsageError
 from Daddy.core.paths import STREAM_TOKEN
+from Daddy.streaming.calls import by_stdio
 from Daddy.streaming.tunnel_server import _waiting
+from Daddy.streaming.whom import find_target
 from Daddy.weights.laptops.contributing import LaptopExchange
 from Daddy.weights.laptops.local import newest_verified
 from tests.components import program
@@ -271,6 +274,11 @@ def test_where_a_key_is_not_enough_a_person_opens_one_connection_and_its_end_is_
     assert "over the connection that you opened" in laptop.sync("status").stdout
     answer.unlink()
     assert laptop.sync("login", **person).returncode == 0  # it is open: nothing is asked again
+    args = Namespace(login="", run_dir="", remote_port="9999")
+    there = find_target(args, {}, laptop.home, asks=False)
+    assert there.login == f"{laptop.login.user}@cluster"
+    watching = run(by_stdio(there))  # the viewer's call goes over it, too
+    assert "no relay of yours has left" in watching.stderr, watching.stderr
     run(["ssh", "-O", "exit", "-S", re.search(r"-S (\S+)", opened.stdout)[1], "x"])
     known = connections(laptop)
     done = laptop.sync("pull")

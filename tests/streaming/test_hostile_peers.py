@@ -27,8 +27,8 @@ from Daddy.streaming.protocol import (
     to_json,
 )
 from Daddy.streaming.receiver import Receiver
-from Daddy.streaming.scene import MAX_NAMES, Source, compose
 from Daddy.streaming.session import RELAY, Session
+from Daddy.streaming.source import MAX_NAMES, Source, compose
 from Daddy.streaming.status import Peer, read_status
 from tests.patience import until
 from tests.streaming.helpers import TOKEN, picture, report

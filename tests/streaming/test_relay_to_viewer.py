@@ -24,6 +24,7 @@ from Daddy.streaming.featured import read_featured
 from Daddy.streaming.messages import Wish
 from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.relay import make_relay
+from Daddy.streaming.script import ATTACH, HOME_ATTACH
 from Daddy.streaming.session import VIEWER, Session
 from Daddy.streaming.tokens import ensure_token, load_tokens
 from Daddy.streaming.tunnel_client import FrameSender
@@ -266,6 +267,10 @@ def test_headless_prints_a_line_per_agent_and_second_and_records_frames(
     assert last["data"]["transport"] == "spool"
     assert set(last["data"]["frames"]) == {"slot-1/0", "slot-1/1"}
     assert "a viewer has proved itself" in served
+    script = tmp_path / HOME_ATTACH
+    assert f"--run-dir {run} " in script.read_text(), "how a further viewer's ssh starts a relay"
+    assert script.read_bytes() == (run / "stream" / ATTACH).read_bytes()
+    assert script.stat().st_mode & 0o777 == 0o700
     wanted = json.loads((run / "stream" / "wanted.json").read_text())
     assert wanted["wanted"] == {}, "a relay that ends asks for nothing"
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from Daddy.streaming import codec
 from Daddy.streaming.messages import Frame, Row, pack_rows, row_of
 from Daddy.streaming.protocol import Kind, Message
-from Daddy.streaming.scene import STALE_S, Source, compose
+from Daddy.streaming.scene import STALE_S
+from Daddy.streaming.source import Source, compose
 from tests.streaming.helpers import picture, report
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.vocabulary import SCREEN_BYTES
-from Daddy.streaming import tunnel_client
+from Daddy.streaming import seats, tunnel_client
 from Daddy.streaming.spool import SpoolReader, SpoolWriter, Wishes, read_wishes, write_wishes
 from Daddy.streaming.tunnel_client import FrameSender
 from tests.patience import until
@@ -52,7 +52,7 @@ def test_nobody_watching_means_nothing_is_wanted(tmp_path: Path) -> None:
 
 
 def test_a_wish_list_whose_counter_stands_still_wears_off(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(tunnel_client, "WATCHED_FOR_S", 0.5)
+    monkeypatch.setattr(seats, "WATCHED_FOR_S", 0.5)
     ask(tmp_path)
     with FrameSender(tmp_path, "slot-1") as sender:
         assert until(sender.wanted, 5)

@@ -45,7 +45,8 @@ class Login:
 
 
 @contextlib.contextmanager
-def running_sshd(folder: Path, sshd: str) -> Iterator[Login]:
+def running_sshd(folder: Path, sshd: str, settings: str = "") -> Iterator[Login]:
+    """``settings``: further lines for sshd_config; they are read before ours."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("host", "client"):
         command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
@@ -55,7 +56,7 @@ def running_sshd(folder: Path, sshd: str) -> Iterator[Login]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     login = Login(folder, port, getpass.getuser())
-    _write_configs(login)
+    _write_configs(login, settings)
     if os.getuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)
     log = (folder / "sshd.log").open("wb")
@@ -71,10 +72,10 @@ def running_sshd(folder: Path, sshd: str) -> Iterator[Login]:
         log.close()
 
 
-def _write_configs(login: Login) -> None:
+def _write_configs(login: Login, settings: str) -> None:
     folder = login.folder
     (folder / "sshd_config").write_text(
-        f"Port {login.port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\n"
+        f"{settings}\nPort {login.port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\n"
         f"PidFile {folder}/sshd.pid\n"
         f"AuthorizedKeysFile {folder}/authorized_keys {folder}/home/.ssh/authorized_keys\n"
         "StrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"

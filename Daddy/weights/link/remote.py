@@ -10,17 +10,15 @@ at all, and its end is said.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import os
 import re
 import shlex
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from Daddy.core import process
-from Daddy.core.errors import DaddyError, FileError, NetworkError
+from Daddy.core.errors import DaddyError, NetworkError
+from Daddy.core.masters import master_socket, opened_socket
 from Daddy.core.remembered import SETUP
 from Daddy.weights.link.sync_settings import Remote
 
@@ -51,7 +49,7 @@ class Ssh:
     @property
     def opened(self) -> Path:
         """Control socket of the connection that a person opens."""
-        return self.socket.with_suffix(".login")
+        return opened_socket(self.socket)
 
     def options(self) -> list[str]:
         """Everything between ``ssh`` and the host."""
@@ -136,23 +134,9 @@ def _as_options(words: Sequence[str]) -> list[str]:
 
 
 def connect(remote: Remote) -> Ssh:
-    """An :class:`Ssh` with a private socket folder; nothing is connected yet.
-
-    The name holds host and key (``%C`` leaves the key out: a push would go over the pull key's
-    master) and stays short, because socket paths end at about 100 characters.
-    """
-    text = f"{remote.login} {remote.port} {remote.key} {remote.ssh_config}"
-    return Ssh(remote, _private_folder() / hashlib.sha256(text.encode()).hexdigest()[:8])
-
-
-def _private_folder() -> Path:
-    folder = Path("/tmp") / f".daddy-{os.getuid()}"  # noqa: S108 - checked below
-    with contextlib.suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    facts = os.lstat(folder)
-    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
-        raise FileError(f"{folder} is not a private folder of yours", f"remove {folder}")
-    return folder
+    """An :class:`Ssh` with a private socket folder; nothing is connected yet."""
+    socket = master_socket(remote.login, remote.port, remote.key, remote.ssh_config)
+    return Ssh(remote, socket)
 
 
 def explain(stderr: str, remote: Remote) -> DaddyError:

@@ -1,0 +1,367 @@
+"""``connect`` against a real sshd: which way it goes, what it says, how it comes back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+from Daddy.core.clock import SystemClock
+from Daddy.core.events import read_events
+from Daddy.core.vocabulary import TUNNEL_PORT
+from Daddy.streaming.auth import Token
+from Daddy.streaming.calls import Target
+from Daddy.streaming.connect import Carrier
+from Daddy.streaming.messages import Wish
+from Daddy.streaming.receiver import Receiver
+from Daddy.streaming.relay import make_relay
+from Daddy.streaming.script import ATTACH, HOME_ATTACH, leave_script
+from Daddy.streaming.seats import Watchers
+from Daddy.streaming.spool import read_wishes
+from Daddy.streaming.tokens import ensure_token, load_tokens
+from Daddy.streaming.ways import Way, first_course
+from Daddy.weights.link.authorized_lines import TUNNEL, with_key
+from tests.components import program
+from tests.patience import until
+from tests.streaming.helpers import finish, free_port, start
+from tests.streaming.test_ssh_tunnel import playing
+from tests.weights.login import Login, running_sshd
+
+
+@dataclass
+class LoginNode:
+    """An account with a home and a run on a real sshd."""
+
+    login: Login
+    home: Path
+    run: Path
+
+    def target(self, **changes: object) -> Target:
+        facts = {
+            "login": "cluster",
+            "scripts": (HOME_ATTACH,),
+            "whom": ("-F", str(self.login.config)),
+        }
+        return Target(**{**facts, **changes})  # type: ignore[arg-type]
+
+    def begin_run(self, relay_host: str = "") -> None:
+        """What the relay beside a controller leaves behind when it begins."""
+        leave_script(self.run, self.home, os.environ)
+        if relay_host:
+            for path in (self.home / HOME_ATTACH, self.run / "stream" / ATTACH):
+                text = path.read_text().splitlines()
+                path.write_text("\n".join([text[0], f"# relay: {relay_host}", *text[2:], ""]))
+
+    def connect(self, laptop: Path, *flags: object) -> tuple[int, str]:
+        """The whole command, to its end: exit status and all that it printed."""
+        child = self.start(laptop, *flags)
+        said = child.communicate(timeout=90)[0]
+        return child.returncode, said
+
+    def start(self, laptop: Path, *flags: object):
+        config = {"SYNC_SSH_CONFIG": str(self.login.config)}
+        return start("Daddy.streaming.tunnel_server", "connect", "cluster", "--headless", *flags,
+                     home=laptop, **config)  # fmt: skip
+
+
+@contextmanager
+def login_node(folder: Path, settings: str = "") -> Iterator[LoginNode]:
+    program("ssh", "openssh-client")
+    sshd = program("sshd", "openssh-server")
+    with running_sshd(folder / "login", sshd, settings) as login:
+        node = LoginNode(login, folder / "login" / "home", folder / "slim_run")
+        node.home.mkdir()
+        (node.run / "stream").mkdir(parents=True)
+        key = login.folder / "authorized_keys"
+        at_home = f'cd {node.home} && export HOME={node.home} && eval \\"$SSH_ORIGINAL_COMMAND\\"'
+        key.write_text(f'command="{at_home}" {key.read_text()}')
+        yield node
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[LoginNode]:
+    with login_node(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def no_forwarding(tmp_path: Path) -> Iterator[LoginNode]:
+    with login_node(tmp_path, "AllowTcpForwarding no") as made:
+        yield made
+
+
+class SleepyClock(SystemClock):
+    """Its wall time can leap, as after a lid was closed."""
+
+    slept = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.slept
+
+
+@dataclass
+class Viewer:
+    """A viewer without a window, and the carrier that brings it relays."""
+
+    receiver: Receiver
+    carrier: Carrier
+    clock: SleepyClock
+    hopeless: threading.Event = field(default_factory=threading.Event)
+
+    def frames(self) -> int:
+        return sum(self.receiver.scene(2).frames.values())
+
+    def plays(self) -> bool:
+        before = self.frames()
+        return until(lambda: self.frames() > before + 10, 30)
+
+    def notes(self) -> str:
+        return "\n".join(self.receiver.scene(2).notes)
+
+
+@contextmanager
+def viewer(target: Target, only: Way | None = None, token: Path | None = None, top_k: int = 2):
+    clock, once, hopeless = SleepyClock(), list[Token](), threading.Event()
+    known: Callable[[], tuple[Token, ...]] = lambda: (*once, *load_tokens([token] if token else []))  # noqa: E731
+    receiver = Receiver(0, known, Wish(top_k, 60), clock)
+    carrier = Carrier(first_course(target, only), receiver, once, clock, hopeless)
+    try:
+        yield Viewer(receiver, carrier, clock, hopeless)
+    finally:
+        receiver.close()
+        carrier.close()
+
+
+@contextmanager
+def relay(run: Path, port: int, token: Path) -> Iterator[None]:
+    """The one beside the controller."""
+    stop = threading.Event()
+    served = make_relay(run, port, [token], Wish(2, 15.0), "ssh-R", SystemClock())
+    thread = threading.Thread(target=served.run, args=(stop,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(5)
+
+
+def our_ssh(pid: int) -> psutil.Process | None:
+    """The ssh that a viewer has started."""
+    for child in psutil.Process(pid).children():
+        with contextlib.suppress(psutil.Error):
+            if "ServerAliveInterval=5" in child.cmdline():
+                return child
+    return None
+
+
+def test_where_forwarding_is_forbidden_the_stream_travels_through_sshs_own_pipes_and_comes_back(
+    no_forwarding: LoginNode, tmp_path: Path
+) -> None:
+    node = no_forwarding
+    node.begin_run()
+    events = tmp_path / "events"
+
+    def counted() -> int:
+        found = read_events(events, "viewer-*.jsonl") if events.exists() else ()
+        return sum(sum(one["data"]["frames"].values()) for one in found)
+
+    with playing(node.run / "stream"):
+        child = node.start(tmp_path, "--record-events", events)
+        try:
+            assert until(lambda: counted() > 20, 30)
+            first = our_ssh(child.pid)
+            assert first is not None
+            first.kill()
+            assert until(lambda: (now := our_ssh(child.pid)) and now.pid != first.pid, 20)
+            before = counted()
+            assert until(lambda: counted() > before + 20, 30)
+        finally:
+            child.send_signal(signal.SIGINT)
+            said = finish(child)
+    assert child.returncode == 0
+    assert said.count("connect: connected by stdio (ssh's own pipes)") == 2
+    assert "the best" not in said
+    last = list(read_events(events))[-1]["data"]
+    assert last["transport"] == "stdio"
+    assert until(lambda: read_wishes(node.run / "stream", 1).holder == "", 10), "a place is free"
+    assert not (tmp_path / ".config" / "daddy" / "keys").exists(), "nothing had to be set up"
+
+
+def test_without_a_script_there_it_goes_by_the_port_and_says_why(
+    node: LoginNode, tmp_path: Path, capsys
+) -> None:
+    token, port = tmp_path / "token", free_port()
+    ensure_token(token, "test")
+    with (
+        playing(node.run / "stream"),
+        relay(node.run, port, token),
+        viewer(node.target(port=port), token=token) as watching,
+    ):
+        assert until(lambda: watching.frames() > 10, 30)
+        assert watching.receiver.scene(2).transport == "ssh-R"
+        assert f"connected by ssh -R {port}" in watching.notes()
+        assert "not by stdio (ssh's own pipes): no relay of yours has left" in watching.notes()
+    assert HOME_ATTACH in capsys.readouterr().err
+
+
+def test_where_ones_own_login_takes_more_than_a_key_the_tunnels_key_opens_the_port(
+    node: LoginNode, tmp_path: Path
+) -> None:
+    """Its line is as ``setup`` prints it, but for the port."""
+    token, port, folder = tmp_path / "token", free_port(), node.login.folder
+    ensure_token(token, "test")
+    key = folder / "tunnel"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    public = key.with_suffix(".pub").read_text()
+    line = with_key(TUNNEL.replace(f":{TUNNEL_PORT}", f":{port}"), public, "tunnel", "anna")
+    (folder / "authorized_keys").write_text(f"{line}\n")
+    config = folder / "bare_config"
+    own = node.login.config.read_text().replace(f"IdentityFile {node.login.key}\n", "\n")
+    config.write_text(own)
+    target = node.target(whom=("-F", str(config)), port=port, tunnel_key=str(key))
+    with (
+        playing(node.run / "stream"),
+        relay(node.run, port, token),
+        viewer(target, token=token) as watching,
+    ):
+        assert until(lambda: watching.frames() > 10, 30)
+        assert "your own login there takes more than a key" in watching.notes()
+
+
+def test_a_port_that_ssh_chooses_is_told_to_the_relay(node: LoginNode) -> None:
+    node.begin_run()
+    with playing(node.run / "stream"), viewer(node.target(), Way.DYNAMIC) as watching:
+        assert until(lambda: watching.frames() > 10, 30)
+        assert watching.receiver.scene(2).transport == "ssh-R"
+
+
+@contextmanager
+def taken_port() -> Iterator[int]:
+    """Somebody else has it, on both loopback addresses as an ``ssh -R`` would."""
+    while True:
+        first = socket.create_server(("127.0.0.1", 0))
+        port = first.getsockname()[1]
+        try:
+            second = socket.create_server(("::1", port), family=socket.AF_INET6)
+        except OSError:  # the other one is another program's
+            first.close()
+            continue
+        with first, second:
+            yield port
+        return
+
+
+def test_a_port_that_is_taken_and_a_missing_script_are_told_with_all_reasons_and_exit_8(
+    node: LoginNode, tmp_path: Path
+) -> None:
+    with taken_port() as port:
+        code, said = node.connect(tmp_path, "--remote-port", port)
+    assert code == 8
+    assert "error: no way leads to a relay at cluster" in said
+    assert f"not by ssh -R {port}: port {port} is taken there, or forwarding" in said
+    assert said.count("no relay of yours has left") >= 2, "stdio and the chosen port"
+    assert "run_controller status" in said
+    assert "Traceback" not in said
+
+
+def test_a_site_without_forwarding_is_told_from_a_port_that_is_taken(
+    no_forwarding: LoginNode, tmp_path: Path
+) -> None:
+    code, said = no_forwarding.connect(tmp_path, "--by", "dynamic")
+    assert code == 8
+    assert "forwarding is disabled there (AllowTcpForwarding)" in said
+
+
+def test_a_tunnel_to_another_login_node_than_the_relays_says_the_line_that_does_better(
+    node: LoginNode, tmp_path: Path
+) -> None:
+    node.begin_run(relay_host="login2")
+    code, said = node.connect(tmp_path, "--by", "port", "--remote-port", free_port())
+    assert code == 8
+    assert "the run's relay is on login2; " in said
+    assert "python -m Daddy.streaming.tunnel_server connect login2" in said
+
+
+def test_after_a_sleep_the_call_is_made_anew_at_once(node: LoginNode) -> None:
+    node.begin_run()
+    with playing(node.run / "stream"), viewer(node.target()) as watching:
+        assert watching.plays()
+        first = our_ssh(os.getpid())
+        assert first is not None
+        watching.clock.slept = 8 * 3600.0
+        assert until(lambda: (now := our_ssh(os.getpid())) and now.pid != first.pid, 20)
+        assert watching.plays()
+
+
+def test_two_viewers_have_a_relay_each_and_the_jobs_are_asked_for_what_any_wants(
+    node: LoginNode,
+) -> None:
+    node.begin_run()
+    stream = node.run / "stream"
+    with (
+        playing(stream),
+        viewer(node.target(), top_k=1) as one,
+        viewer(node.target(scripts=(f"{stream}/{ATTACH}",)), top_k=2) as two,
+    ):
+        assert one.plays()
+        assert two.plays()
+        assert until(lambda: len([p for p in two.receiver.scene(8).panels if p.pixels]) == 2, 20)
+        assert len(one.receiver.scene(8).panels) == 1
+        assert len({(read_wishes(stream, n) or 0).holder for n in (1, 2)} - {""}) == 2
+        everything = Watchers(stream).wishes(0.0).wanted["slot-0"]
+        one.carrier.close()
+        assert two.plays(), "the other does not notice"
+    assert everything == {0, 1}
+
+
+def test_nothing_of_ours_is_left_at_the_login_node_once_the_viewer_was_killed(
+    node: LoginNode, tmp_path: Path
+) -> None:
+    node.begin_run()
+    with playing(node.run / "stream"):
+        child = node.start(tmp_path)
+        assert until(lambda: (read_wishes(node.run / "stream", 1) or _NOBODY).holder, 40)
+        child.kill()
+        child.communicate(timeout=20)
+        assert until(lambda: not (read_wishes(node.run / "stream", 1)).holder, 20)
+
+
+class _NOBODY:
+    holder = ""
+
+
+def test_a_host_whose_key_is_not_known_is_left_to_a_person(node: LoginNode, tmp_path: Path) -> None:
+    (node.login.folder / "known_hosts").write_text("")
+    code, said = node.connect(tmp_path)
+    assert code == 8
+    assert "the host key of cluster is not known here yet" in said
+    assert "run once: ssh cluster" in said
+
+
+def test_a_refused_login_is_not_tried_again(node: LoginNode, tmp_path: Path) -> None:
+    (node.login.folder / "authorized_keys").write_text("")
+    code, said = node.connect(tmp_path)
+    assert code == 8
+    assert "cluster refuses this login" in said
+    assert "ssh-copy-id cluster" in said
+
+
+def test_without_ssh_it_says_what_to_install(tmp_path: Path) -> None:
+    child = start("Daddy.streaming.tunnel_server", "connect", "a@b", "--headless",
+                  home=tmp_path, PATH=str(Path(sys.executable).parent))  # fmt: skip
+    said = child.communicate(timeout=60)[0]
+    assert child.returncode == 8
+    assert "ssh is not installed on this computer" in said
+    assert "openssh-client" in said

@@ -1,0 +1,265 @@
+"""Which way comes next, when, and why; and the exact words of each call."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from Daddy.core.errors import UsageError, run_entry
+from Daddy.core.files import write_json
+from Daddy.streaming import calls, tunnel_server
+from Daddy.streaming.auth import Token, find_opening, opening_line
+from Daddy.streaming.calls import Target
+from Daddy.streaming.drawing import THEMES, Text
+from Daddy.streaming.font import HEIGHT
+from Daddy.streaming.scene import compose
+from Daddy.streaming.script import HOME_ATTACH, script_text
+from Daddy.streaming.ways import (
+    BACKOFF_S,
+    FIX_NO_WAY,
+    ROUND_S,
+    Course,
+    End,
+    Kind,
+    Naps,
+    Way,
+    first_course,
+    judge,
+    landing,
+    usual_causes,
+    wrong_node,
+)
+from Daddy.streaming.whom import find_target
+from Daddy.streaming.window import Waiting, draw
+
+TARGET = Target("anna@login1.site.edu", (HOME_ATTACH,))
+CONFINED = Target("anna@login1.site.edu", (HOME_ATTACH,), tunnel_key="/keys/tunnel")
+TAKEN = End(255, ("Error: remote port forwarding failed for listen port 9999",))
+AWAY = End(255, ("ssh: connect to host login1.site.edu port 22: Connection timed out",))
+NO_SCRIPT = End(66, ("no relay of yours has left .config/daddy/attach there",))
+DENIED = End(255, ("anna@login1.site.edu: Permission denied (publickey,password).",))
+LOST = End(255, ("Timeout, server login1.site.edu not responding.",), worked=True)
+
+
+def after(*ends: End, target: Target = TARGET) -> Course:
+    course = first_course(target)
+    for end in ends:
+        course = course.after(end)
+    return course
+
+
+def test_the_ways_are_tried_in_order_without_a_pause_and_each_says_why() -> None:
+    assert after().way is Way.STDIO
+    assert after(NO_SCRIPT).way is Way.PORT
+    last = after(NO_SCRIPT, TAKEN)
+    assert (last.way, last.wait_s) == (Way.DYNAMIC, 0.0)
+    assert last.failures()[0].endswith("no relay of yours has left .config/daddy/attach there")
+    assert "port 9999 is taken there, or forwarding is disabled" in last.failures()[1]
+
+
+def test_when_no_way_ever_led_there_a_person_is_told_all_reasons() -> None:
+    course = after(NO_SCRIPT, TAKEN, NO_SCRIPT)
+    assert course.way is None
+    assert len(course.failures()) == 3
+    assert course.fix == FIX_NO_WAY
+
+
+def test_what_worked_once_is_tried_again_for_ever_with_a_pause_between_rounds() -> None:
+    course = after(LOST, NO_SCRIPT, TAKEN, NO_SCRIPT)
+    assert (course.way, course.wait_s, course.passed) == (Way.STDIO, ROUND_S, ())
+
+
+def test_a_network_that_is_away_is_waited_for_longer_and_longer() -> None:
+    course, pauses = first_course(TARGET), []
+    for _ in range(5):
+        course = course.after(AWAY)
+        pauses.append(course.wait_s)
+    assert pauses == [*BACKOFF_S, BACKOFF_S[-1]]
+    assert course.way is Way.STDIO
+    assert "does not answer" in course.why
+    assert course.after(LOST).wait_s == BACKOFF_S[0], "from the beginning once it has worked"
+
+
+def test_a_relay_that_was_killed_there_is_started_again_by_the_same_way() -> None:
+    course = after(End(143, ("relay: a viewer has proved itself: pictures flow",), worked=True))
+    assert (course.way, course.wait_s, course.passed) == (Way.STDIO, BACKOFF_S[0], ())
+    assert "143" in course.why
+
+
+def test_after_a_sleep_the_same_way_is_called_at_once() -> None:
+    course = after(AWAY, AWAY, End(None, slept=True))
+    assert (course.way, course.wait_s) == (Way.STDIO, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("line", "word", "fix"),
+    [
+        ("@ REMOTE HOST IDENTIFICATION HAS CHANGED! @", "another host key", "ssh-keygen -R"),
+        ("Host key verification failed.", "is not known here yet", "run once: ssh anna@login1"),
+        ("Permission denied (publickey).", "refuses this login", "ssh-copy-id"),
+    ],
+)  # fmt: skip
+def test_what_only_a_person_can_mend_is_not_tried_again(line: str, word: str, fix: str) -> None:
+    course = after(End(255, (line,)))
+    assert course.way is None
+    assert word in course.why
+    assert fix in course.fix
+
+
+def test_the_key_that_setup_made_is_the_second_way_when_ones_own_login_takes_more() -> None:
+    course = after(DENIED, target=CONFINED)
+    assert course.way is Way.PORT
+    assert after(DENIED, TAKEN, target=CONFINED).way is None, "that key opens one port"
+    refused = after(DENIED, DENIED, target=CONFINED)
+    assert "refuses the key /keys/tunnel" in refused.why
+    assert "setup" in refused.fix
+
+
+def test_port_zero_cannot_be_taken_so_forwarding_is_disabled() -> None:
+    said = End(255, ("Error: remote port forwarding failed for listen port 0",))
+    assert judge(Way.DYNAMIC, said, TARGET).why == (
+        "forwarding is disabled there (AllowTcpForwarding)"
+    )
+
+
+def test_what_the_other_side_prints_reaches_the_terminal_without_its_control_characters() -> None:
+    verdict = judge(Way.STDIO, End(1, ("\x1b[2Jsh: python: not found", "  what to do: x")), TARGET)
+    assert (verdict.kind, verdict.why) == (Kind.WAY, "[2Jsh: python: not found")
+
+
+def test_another_login_node_is_known_by_its_first_name_and_the_line_says_the_right_one() -> None:
+    there = landing(("Warning: x", "daddy-relay login2", "daddy-here login1.site.edu"))
+    assert there.elsewhere
+    assert wrong_node(there, TARGET).endswith("connect anna@login2.site.edu")
+    assert not landing(("daddy-relay login1", "daddy-here login1.site.edu")).elsewhere
+    assert not landing(("daddy-here login1",)).elsewhere
+
+
+def test_the_usual_causes_are_three_and_end_in_a_line_to_type() -> None:
+    text = usual_causes("anna@login1", 9999)
+    assert [line[:2] for line in text[1:4]] == ["1.", "2.", "3."]
+    assert text[-1].endswith("tunnel_server connect anna@login1")
+
+
+@pytest.mark.parametrize("size", [(800, 600), (640, 480)])
+def test_the_waiting_screen_has_room_for_all_that_is_said(size: tuple[int, int]) -> None:
+    course = after(NO_SCRIPT, TAKEN, NO_SCRIPT)
+    said = (course.why, *course.failures(), f"what to do: {course.fix}")
+    empty = compose([], 2, 0.0, (), "", {})
+    waiting = Waiting(9999, TARGET.login)
+    for scene, word in (
+        (replace(empty, carrier=said), "no way leads to a relay"),
+        (replace(empty, alone_s=11.0), "nobody has knocked for 10 s"),
+    ):
+        texts = [one for one in draw(scene, size, THEMES[0], waiting) if isinstance(one, Text)]
+        places = sorted({one.y for one in texts})
+        assert any(word in one.text for one in texts)
+        assert places[-1] < size[1] - HEIGHT
+        assert places[-1] - places[-2] > HEIGHT, "the keys are below all that is said"
+    quiet = draw(replace(empty, alone_s=9.0), size, THEMES[0], waiting)
+    assert not any(isinstance(one, Text) and "knocked" in one.text for one in quiet)
+
+
+def test_a_sleep_is_wall_time_without_monotonic_time() -> None:
+    naps = Naps(1000.0, 10.0)
+    assert not naps.slept(1060.0, 70.0)
+    assert not naps.slept(1063.0, 70.0), "a clock that is set right is no sleep"
+    assert naps.slept(9000.0, 71.0)
+    assert not naps.slept(9001.0, 72.0), "told once"
+
+
+def test_every_call_has_keep_alives_and_strict_host_keys_and_asks_only_a_person() -> None:
+    for words in (calls.by_stdio(TARGET), calls.by_port(TARGET, 7), calls.by_dynamic(TARGET, 7)):
+        assert {"ServerAliveInterval=5", "ServerAliveCountMax=3", "StrictHostKeyChecking=yes",
+                "BatchMode=yes"} <= set(words)  # fmt: skip
+        assert words[words.index("--") + 1] == TARGET.login
+    assert "9999:127.0.0.1:7" in calls.by_port(TARGET, 7)
+    assert "ExitOnForwardFailure=yes" in calls.by_port(TARGET, 7)
+    assert "BatchMode=no" in calls.by_stdio(Target("a@b", (), asks=True))
+    assert "ClearAllForwardings=yes" in calls.by_stdio(TARGET), "a LocalForward of the config's"
+
+
+def test_the_confined_key_runs_nothing_and_offers_no_other_key() -> None:
+    words = calls.by_port(CONFINED, 7)
+    assert words[words.index("-i") + 1] == "/keys/tunnel"
+    assert {"-N", "IdentitiesOnly=yes", "IdentityAgent=none"} <= set(words)
+    assert words[-1] == CONFINED.login
+
+
+def test_the_words_for_a_login_shell_fit_into_one_line_without_an_exclamation_mark() -> None:
+    for words in (calls.by_stdio(TARGET), calls.by_port(TARGET, 7)):
+        assert "!" not in words[-1]
+        assert "\n" not in words[-1]
+
+
+def test_a_script_of_somebody_elses_is_not_run(tmp_path: Path) -> None:
+    """A run's folder may be another account's."""
+    theirs = tmp_path / "attach"
+    theirs.write_text("#!/bin/sh\necho ran\n")
+    words = shlex.split(calls.by_stdio(Target("a@b", (str(theirs),)))[-1])
+    mine = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
+    assert mine.stdout == "ran\n"
+    words[2] = words[2].replace("-O", "-p")  # what the test of a file that is another's says: no
+    other = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
+    assert (other.stdout, other.returncode) == ("", 66)
+
+
+def test_a_run_in_a_folder_with_a_space_and_a_quote_is_found_by_the_script(tmp_path: Path) -> None:
+    run = tmp_path / "anna's run"
+    run.mkdir()
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\npwd; for one; do echo "<$one>"; done; echo "$LD_LIBRARY_PATH"\n')
+    python.chmod(0o700)
+    script = tmp_path / "attach"
+    script.write_text(script_text(run, str(python), tmp_path, "login1", "/lib of mine"))
+    said = subprocess.run(["sh", str(script), "--told-port"], capture_output=True, text=True,
+                          check=True, timeout=20).stdout.splitlines()  # fmt: skip
+    assert said[0] == str(run)
+    assert said[-3:] == [f"<{run}>", "<--told-port>", "/lib of mine"]
+
+
+def test_what_a_login_prints_before_the_relay_speaks_is_passed_over() -> None:
+    token = Token(bytes(range(32)))
+    line = opening_line(token).encode()
+    assert find_opening(b"Welcome to login1!\n" + line) is None, "not whole yet"
+    found = find_opening(b"Welcome to login1!\nquota: 7 %" + line + b"\nrest")
+    assert found == (Token(token.secret, "connect"), b"rest")
+    assert find_opening(b"daddy-stream-1 open 00ff\n") is None
+
+
+def args(**changes: object) -> argparse.Namespace:
+    return argparse.Namespace(**{"login": "", "run_dir": "", "remote_port": "9999", **changes})
+
+
+def test_what_setup_keeps_need_not_be_typed(tmp_path: Path) -> None:
+    write_json(tmp_path / ".config" / "daddy" / "sync.json", {
+        "host": "login1", "user": "anna", "folder": "runs/slim_run/shared_weights",
+        "port": "2222", "tunnel_key": "/keys/tunnel",
+    })  # fmt: skip
+    target = find_target(args(), {}, tmp_path, asks=False)
+    assert target.login == "anna@login1"
+    assert target.whom == ("-p", "2222")
+    assert target.scripts == ("runs/slim_run/stream/attach", HOME_ATTACH)
+    assert target.tunnel_key == "/keys/tunnel"
+    other = find_target(args(login="anna@login2", run_dir="~/runs/x/"), {}, tmp_path, asks=False)
+    assert (other.whom, other.tunnel_key, other.scripts) == ((), "", ("runs/x/stream/attach",))
+
+
+@pytest.mark.parametrize("login", ["", "-oProxyCommand=touch", "a b", "a@-b"])
+def test_what_is_no_login_never_reaches_ssh(login: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        find_target(args(login=login), {}, tmp_path, asks=False)
+
+
+@pytest.mark.parametrize("port", ["0.0.0.0:9999", "*:9999", "[::]:9999"])
+def test_another_address_than_loopback_is_refused_with_the_reason(port: str, capsys) -> None:
+    words = ["connect", "anna@login1", "--headless", "--remote-port", port]
+    assert run_entry(tunnel_server.main, words) == 2
+    said = capsys.readouterr().err
+    assert "GatewayPorts" in said
+    assert "give a number alone" in said
