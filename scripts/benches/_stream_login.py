@@ -104,9 +104,17 @@ def tunnel(login: Login, line: Line | None, local: int) -> Iterator[tuple[int, i
 
 
 @contextmanager
-def ours(module: str, *args: object, home: Path, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def ours(
+    module: str, *args: object, home: Path, log: Path, **more: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """A process of ours, in a home of its own."""
-    env = {**os.environ, "HOME": str(home), "PYTHONPATH": str(CHECKOUT), "PYTHONUNBUFFERED": "1"}
+    env = {
+        **os.environ,
+        "HOME": str(home),
+        "PYTHONPATH": str(CHECKOUT),
+        "PYTHONUNBUFFERED": "1",
+        **more,
+    }
     argv = [sys.executable, "-m", module, *map(str, args)]
     with log.open("wb") as out, child(argv, stdout=out, stderr=out, env=env) as process:
         yield process

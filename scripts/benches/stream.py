@@ -21,12 +21,14 @@ from Daddy.streaming.protocol import HEADER, MAC_BYTES
 from Daddy.streaming.tunnel_client import FrameSender
 from scripts.benches import _stream_codecs as codecs
 from scripts.benches import _stream_links as links
+from scripts.benches import _stream_targets as targets
+from scripts.benches import _stream_training as training
 from scripts.benches._stream_corpus import record
 from scripts.benches._stream_journey import AGENTS, FPS, journey
 from scripts.benches._stream_selection import simulate
 
 FLAT = True
-PARTS = ("codecs", "selection", "journey", "links")
+PARTS = ("codecs", "selection", "journey", "links", "targets", "training")
 OPTIONS = {"only": {"choices": PARTS, "help": "this part alone"}}
 STEPS, QUICK_STEPS = 1500, 300
 JOURNEY_S, QUICK_JOURNEY_S = 20.0, 5.0
@@ -46,7 +48,11 @@ def run(quick: bool, only: str | None = None) -> dict[str, object]:
         found["journey"] = journey(pictures, QUICK_JOURNEY_S if quick else JOURNEY_S)
     if only in (None, "links"):
         found["links"] = links.measure(pictures, quick)
-    return found
+    if only in (None, "targets"):
+        found["measured"] = targets.measure(pictures, quick)
+    if only == "training":
+        found["training"] = training.measure(quick)
+    return {**found, "targets": targets.table(found)}
 
 
 def compare(pictures: Sequence[bytes], step_s: float) -> dict[str, object]:

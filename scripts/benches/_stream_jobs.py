@@ -1,0 +1,41 @@
+"""Jobs of one slot as a process: each streams for a while, then a successor takes its place."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from Daddy.core.machine import die_with_parent
+from Daddy.core.vocabulary import AgentReport
+from Daddy.streaming.tunnel_client import FrameSender
+from scripts.benches._stream_straight import read_corpus
+from scripts.benches._stream_watcher import AGENTS
+
+
+def main(argv: Sequence[str]) -> int:
+    """``STREAM CORPUS SECONDS``: until ended, a job of so many seconds after the other."""
+    die_with_parent()
+    stream, pictures, seconds = Path(argv[0]), read_corpus(Path(argv[1])), float(argv[2])
+    for job in itertools.count(1):
+        with FrameSender(stream, "slot-0", str(job)) as sender:
+            _play(sender, pictures, time.monotonic() + seconds)
+    return 0
+
+
+def _play(sender: FrameSender, pictures: Sequence[bytes], until: float) -> None:
+    step = 0
+    while time.monotonic() < until:
+        step += 1
+        sender.report(
+            [AgentReport(one, 0, 0, 0.0, 0, 0, "nowhere", 5, step) for one in range(AGENTS)]
+        )
+        for agent in sender.wanted():
+            sender.offer(agent, pictures[(step + 40 * agent) % len(pictures)])
+        time.sleep(1 / 60)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,101 @@
+"""How old a picture is at home when the shared directory itself is late.
+
+The job writes one folder, the relay reads another; a courier carries every file across, and the
+wish list back, so long after it was written. Everything else is as it is shipped.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from Daddy.core.clock import SystemClock
+from Daddy.streaming.messages import Wish
+from Daddy.streaming.receiver import Receiver
+from Daddy.streaming.relay import make_relay
+from Daddy.streaming.tokens import ensure_token, load_tokens
+from scripts.benches._stream_links import learner
+from scripts.benches._stream_login import wait_for
+from scripts.benches._stream_watcher import AGENTS, LOOK_S, Notes
+
+DELAYS_S = (0.0, 0.5, 1.0)
+SECONDS, QUICK_SECONDS = 20.0, 3.0
+FPS = 15.0
+CARRY_S = 0.02
+
+
+def measure(corpus: bytes, quick: bool) -> dict[str, dict[str, float]]:
+    """Ages at display by the directory's delay in seconds."""
+    delays = DELAYS_S[1:2] if quick else DELAYS_S
+    return {f"{delay:g}": _late(corpus, delay, quick) for delay in delays}
+
+
+def _late(corpus: bytes, delay_s: float, quick: bool) -> dict[str, float]:
+    with tempfile.TemporaryDirectory(prefix="daddy-spool-") as temporary:
+        job, run, token = (Path(temporary) / name for name in ("job", "run", "token"))
+        (run / "stream" / "spool").mkdir(parents=True)
+        (job / "spool").mkdir(parents=True)
+        ensure_token(token, "bench")
+        clock, stop = SystemClock(), threading.Event()
+        receiver = Receiver(0, lambda: load_tokens([token]), Wish(AGENTS, FPS), clock)
+        relay = make_relay(run, receiver.port, [token], Wish(AGENTS, FPS), "spool", clock)
+        thread = threading.Thread(target=relay.run, args=(stop,), daemon=True)
+        with (
+            _courier(job / "spool", run / "stream" / "spool", "*", delay_s),
+            _courier(run / "stream", job, "wanted.json", delay_s),
+            learner(job, corpus),
+        ):
+            thread.start()
+            try:
+                return _watch(receiver, QUICK_SECONDS if quick else SECONDS)
+            finally:
+                stop.set()
+                thread.join(5)
+                receiver.close()
+
+
+@contextmanager
+def _courier(source: Path, target: Path, names: str, delay_s: float) -> Iterator[None]:
+    stop = threading.Event()
+    thread = threading.Thread(target=_carry, args=(source, target, names, delay_s, stop))
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(5)
+
+
+def _carry(source: Path, target: Path, names: str, delay_s: float, stop: threading.Event) -> None:
+    known, bag = dict[str, bytes](), deque[tuple[float, str, bytes]]()
+    while not stop.wait(CARRY_S):
+        now = time.monotonic()
+        for path in source.glob(names):
+            with contextlib.suppress(OSError):
+                data = path.read_bytes() if path.is_file() else b""
+                if data and data != known.get(path.name):
+                    known[path.name] = data
+                    bag.append((now + delay_s, path.name, data))
+        while bag and bag[0][0] <= now:
+            _, name, data = bag.popleft()
+            (target / name).write_bytes(data)
+
+
+def _watch(receiver: Receiver, seconds: float) -> dict[str, float]:
+    wait_for(lambda: len(receiver.scene(AGENTS).frames) == AGENTS, "no picture came by the spool")
+    time.sleep(3.0)
+    notes, began = Notes(), time.monotonic()
+    while (now := time.monotonic()) < began + seconds:
+        notes.look(receiver.scene(AGENTS).panels, now)
+        time.sleep(LOOK_S)
+    ages = [age for _, _, age in notes.shown] or [float("nan")]
+    p50, p95 = np.percentile(ages, (50, 95))
+    return {"age_p50_s": float(p50), "age_p95_s": float(p95)}

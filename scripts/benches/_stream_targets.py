@@ -1,0 +1,115 @@
+"""The stream's targets T1 to T14: a figure each, its bound, and whether it is met.
+
+Figures of other parts are taken from them; what was not measured in this run says so, and is
+neither met nor missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scripts.benches import _stream_costs as costs
+from scripts.benches import _stream_spool as spool
+from scripts.benches import _stream_viewing as viewing
+from scripts.benches._stream_links import FRESH_S, IN_FLIGHT
+
+DELTA, KEY, OF_SEED, OF_FLOOR = 300, 700, 300, 6
+WANTED_US, NOT_WANTED_US, SELECTOR_US = 10.0, 0.5, 1.0
+FIRST_S, IDLE, WATCHING, MEMORY_MIB, SPOOL_S = 1.0, 0.01, 0.15, 5.0, 3.0
+DWELL_S, KEPT, RATE = 25.0, 0.93, 0.99
+_MISSING = "not in this run"
+
+
+def measure(pictures: Sequence[bytes], quick: bool) -> dict[str, Any]:
+    """What the targets need beyond the other parts of the bench."""
+    corpus = b"".join(pictures)
+    return {
+        "costs": costs.measure(quick),
+        "first": viewing.first_picture(corpus, quick),
+        "viewer": viewing.viewer_cpu(pictures, quick),
+        "memory": viewing.memory(pictures, quick),
+        "spool": spool.measure(corpus, quick),
+    }
+
+
+def table(found: Mapping[str, Any]) -> dict[str, object]:
+    """One row a target from what was measured."""
+    return {
+        **_of_training(found),
+        **_of_bytes(found),
+        **_of_links(found.get("links")),
+        **_of_viewing(found.get("measured")),
+        "T12": {"what": "10^6 changed messages", "figure": "tests/streaming", "met": None},
+        **_of_choice(found),
+    }
+
+
+def _row(what: str, figure: float | None, bound: float, *, least: bool = False) -> dict[str, Any]:
+    sign = ">=" if least else "<="
+    if figure is None:
+        return {"what": what, "figure": _MISSING, "bound": f"{sign} {bound:g}", "met": None}
+    met = figure >= bound if least else figure <= bound
+    return {"what": what, "figure": figure, "bound": f"{sign} {bound:g}", "met": bool(met)}
+
+
+def _of_training(found: Mapping[str, Any]) -> dict[str, object]:
+    ratios = [one["ratio"] for one in found.get("training", {}).values()]
+    hook = found.get("measured", {}).get("costs", {})
+    wanted, idle = hook.get("wanted", {}), hook.get("not_wanted", {})
+    files = None if not hook else max(wanted["files_per_step"], idle["files_per_step"])
+    return {
+        "T1": _row("training on / off, worst case", min(ratios, default=None), RATE, least=True),
+        "T2": _row("us a step, wanted", wanted.get("total_us"), WANTED_US),
+        "T2 idle": _row("us a step, not wanted", idle.get("total_us"), NOT_WANTED_US),
+        "T3": _row("files opened by the training thread", files, 0),
+        "T3 time": _row("us a step for the choice (reports)", idle.get("of_it_reports_us"),
+                        SELECTOR_US),
+    }  # fmt: skip
+
+
+def _of_bytes(found: Mapping[str, Any]) -> dict[str, object]:
+    ours, ratios = found.get("ours", {}), found.get("ratios", {})
+    return {
+        "T4 delta": _row("bytes a delta", ours.get("delta"), DELTA),
+        "T4 key": _row("bytes a whole picture", ours.get("key"), KEY),
+        "T4 seed": _row("times the public format's", ratios.get("seed_to_ours"), OF_SEED,
+                        least=True),
+        "T5": _row("times xz -9e", ratios.get("ours_to_floor"), OF_FLOOR),
+    }  # fmt: skip
+
+
+def _of_links(links: Mapping[str, Any] | None) -> dict[str, object]:
+    lines = links["lines"] if links else {}
+    rows = {
+        f"T6 {name}": _row("s, age p95 at display", one["line"]["age_p95_s"], one["bound_s"])
+        for name, one in lines.items()
+        if one["bound_asked"]
+    }
+    frozen = links["frozen"]["line"] if links else {}
+    return {
+        **rows,
+        "T7": _row("bytes in flight, viewer frozen", frozen.get("in_flight_bytes"), IN_FLIGHT),
+        "T8": _row("s until fresh after 6 s frozen", frozen.get("fresh_after_s"), FRESH_S),
+    }
+
+
+def _of_viewing(told: Mapping[str, Any] | None) -> dict[str, object]:
+    told = told or {}
+    viewer, grown = told.get("viewer", {}), told.get("memory", {}).get("grown_mib", {})
+    spool_s = [one["age_p95_s"] for one in told.get("spool", {}).values()]
+    return {
+        "T9": _row("s to the first picture, worst", told.get("first", {}).get("worst_s"), FIRST_S),
+        "T10 idle": _row("of a core, waiting", viewer.get("idle"), IDLE),
+        "T10": _row("of a core, 2 x 30 fps", viewer.get("2x30"), WATCHING),
+        "T11": _row("MiB grown, most of the three", max(grown.values(), default=None), MEMORY_MIB),
+        "T14": _row("s, age p95 by the spool, worst", max(spool_s, default=None), SPOOL_S),
+    }
+
+
+def _of_choice(found: Mapping[str, Any]) -> dict[str, object]:
+    choice = found.get("selection", {}).get("ours", {})
+    return {
+        "T13": _row("s, median time on screen", choice.get("median_dwell_s"), DWELL_S, least=True),
+        "T13 kept": _row("of the best score", choice.get("of_best_score"), KEPT, least=True),
+    }

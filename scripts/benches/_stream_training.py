@@ -1,0 +1,128 @@
+"""What being watched costs training: the stream on and off in turns, on a core of its own.
+
+For each case a learner plays on the first core, 10 s with the stream, twice 10 s without, 10 s
+with; relay, sshd, ssh, the line and the viewer are on the others. A quad gives one ratio; quads are
+added until the mean's 95 % interval is within half a per cent. They are kept as they come, in
+``runs/benches/stream-training.jsonl``: who was interrupted goes on, who begins anew removes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from Daddy.core.config import CHECKOUT
+from Daddy.core.errors import SchedulerError
+from Daddy.core.intervals import of_mean
+from Daddy.streaming.tokens import ensure_token
+from scripts.benches._stream_login import (
+    Line,
+    free_port,
+    is_open,
+    login_node,
+    ours,
+    tunnel,
+    wait_for,
+)
+
+CASES = ("nobody", "watching", "frozen", "killed", "slow")
+BLOCK_S, QUICK_BLOCK_S = 10.0, 1.0
+WITHIN, MOST_QUADS, AT_ONCE = 0.005, 60, 4
+LINE, SLOW_LINE = Line(10, 30), Line(0.1, 150)
+KEPT = CHECKOUT / "runs" / "benches" / "stream-training.jsonl"
+
+
+def measure(quick: bool) -> dict[str, Any]:
+    """Rate with the stream over rate without, and its interval, for each case."""
+    if not quick:
+        KEPT.parent.mkdir(parents=True, exist_ok=True)
+        return {case: _settle(case, KEPT) for case in CASES}
+    with tempfile.TemporaryDirectory(prefix="daddy-training-") as folder:
+        rows = Path(folder) / "rows"
+        _play("watching", rows, QUICK_BLOCK_S, 1)
+        return {"watching": figures(_ratios(rows, "watching", QUICK_BLOCK_S))}
+
+
+def _settle(case: str, rows: Path) -> dict[str, float]:
+    while not settled(ratios := _ratios(rows, case, BLOCK_S)) and len(ratios) < MOST_QUADS:
+        print(f"  {case}: {len(ratios)} quads", flush=True)
+        _play(case, rows, BLOCK_S, AT_ONCE)
+    return figures(ratios)
+
+
+def settled(ratios: list[float]) -> bool:
+    """Whether the interval is narrow enough."""
+    one = figures(ratios)
+    return len(ratios) > 2 and one["high"] - one["low"] <= 2 * WITHIN
+
+
+def figures(ratios: list[float]) -> dict[str, float]:
+    """Mean ratio, its 95 % interval and the quads behind it."""
+    if not ratios:
+        return {"ratio": float("nan"), "low": 0.0, "high": 9.0, "quads": 0}
+    one = of_mean(ratios)
+    return {"ratio": one.middle, "low": one.low, "high": one.high, "quads": len(ratios)}
+
+
+def _ratios(rows: Path, case: str, block_s: float) -> list[float]:
+    lines = rows.read_text().splitlines() if rows.exists() else []
+    told = [json.loads(line) for line in lines]
+    quads = [one["rates"] for one in told if (one["case"], one["block_s"]) == (case, block_s)]
+    return [(on + again) / (off + still) for on, off, still, again in quads]
+
+
+def _play(case: str, rows: Path, block_s: float, quads: int) -> None:
+    with tempfile.TemporaryDirectory(prefix="daddy-training-") as temporary, _elsewhere() as core:
+        folder = Path(temporary)
+        (folder / "run" / "stream").mkdir(parents=True)
+        trainer = "scripts.benches._stream_trainer"
+        facts = (folder / "run" / "stream", rows, case, block_s, quads, core)
+        with ExitStack() as stack:
+            _surround(stack, folder, case)
+            log = folder / "trainer.log"
+            with ours(trainer, *facts, home=folder, log=log) as learner:
+                if learner.wait(120 + quads * 4 * (block_s + 20)):
+                    raise SchedulerError(f"the bench's learner failed: {log.read_text()[-1500:]}")
+
+
+@contextmanager
+def _elsewhere() -> Iterator[int]:
+    """Children are put on every core but the first, which is the learner's and is told."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores - {min(cores)} or cores)
+    try:
+        yield min(cores)
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+def _surround(stack: ExitStack, folder: Path, case: str) -> None:
+    """Relay, tunnel and viewer as the case has them."""
+    if case == "nobody":
+        return
+    token, port = folder / "token", free_port()
+    ensure_token(token, "bench")
+    show = ("--headless", "--port", port, "--token", token)
+    viewer = stack.enter_context(
+        ours("Daddy.streaming.tunnel_server", *show, home=folder, log=folder / "viewer.log")
+    )
+    wait_for(lambda: is_open(port), "the viewer did not start")
+    login = stack.enter_context(login_node(folder / "login"))
+    line = SLOW_LINE if case == "slow" else LINE
+    remote, ssh = stack.enter_context(tunnel(login, line, port))
+    relay = ("--run-dir", folder / "run", "--port", remote, "--token", token)
+    stack.enter_context(
+        ours("Daddy.streaming.relay", *relay, home=folder, log=folder / "relay.log")
+    )
+    if case in ("frozen", "killed"):
+        time.sleep(3.0)
+        os.kill(*((viewer.pid, signal.SIGSTOP) if case == "frozen" else (ssh, signal.SIGKILL)))
+    if case == "frozen":
+        stack.callback(os.kill, viewer.pid, signal.SIGCONT)

@@ -1,0 +1,147 @@
+"""Of a viewer at home: how soon it sees something, what it costs while idle and while watching."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from Daddy.core.clock import SystemClock
+from Daddy.core.machine import cpu_seconds, resident_bytes
+from Daddy.streaming.messages import Wish
+from Daddy.streaming.receiver import Receiver
+from Daddy.streaming.relay import make_relay
+from Daddy.streaming.tokens import ensure_token, load_tokens
+from scripts.benches._stream_links import learner
+from scripts.benches._stream_login import child, free_port, is_open, ours, wait_for
+from scripts.benches._stream_watcher import AGENTS
+
+JOINS, QUICK_JOINS = 10, 2
+WATCH_S, QUICK_WATCH_S = 20.0, 3.0
+MEMORY_S, QUICK_MEMORY_S = 600.0, 8.0
+SETTLE_S = 3.0
+JOB_S = 10.0
+"""A job's life in the bench of memory: four hours go by in so many seconds."""
+MIB = 1 << 20
+
+
+def first_picture(corpus: bytes, quick: bool) -> dict[str, float]:
+    """Seconds from a proved token to the first picture, of viewers that come to a running job."""
+    with tempfile.TemporaryDirectory(prefix="daddy-first-") as temporary:
+        token, run = Path(temporary) / "token", Path(temporary) / "run"
+        (run / "stream").mkdir(parents=True)
+        ensure_token(token, "bench")
+        with learner(run / "stream", corpus):
+            waits = [_join(run, token) for _ in range(QUICK_JOINS if quick else JOINS)]
+    return {"median_s": median(waits), "worst_s": max(waits)}
+
+
+def _join(run: Path, token: Path) -> float:
+    clock, stop = SystemClock(), threading.Event()
+    receiver = Receiver(0, lambda: load_tokens([token]), Wish(AGENTS, 15.0), clock)
+    relay = make_relay(run, receiver.port, [token], Wish(AGENTS, 15.0), "spool", clock)
+    thread = threading.Thread(target=relay.run, args=(stop,), daemon=True)
+    thread.start()
+    try:
+        wait_for(lambda: receiver.scene(AGENTS).connected, "no relay came to the bench's viewer")
+        began = time.monotonic()
+        wait_for(lambda: receiver.scene(AGENTS).frames, "no picture came to the bench's viewer")
+        return time.monotonic() - began
+    finally:
+        stop.set()
+        thread.join(5)
+        receiver.close()
+
+
+def viewer_cpu(pictures: Sequence[bytes], quick: bool) -> dict[str, object]:
+    """Share of a core that the window takes: waiting, and with two agents at 15 and at 30 fps."""
+    seconds = QUICK_WATCH_S if quick else WATCH_S
+    with tempfile.TemporaryDirectory(prefix="daddy-cpu-") as temporary:
+        folder = Path(temporary)
+        token, corpus = folder / "token", folder / "corpus"
+        ensure_token(token, "bench")
+        corpus.write_bytes(b"".join(pictures))
+        with _window(folder, token) as (port, pid, where):
+            found: dict[str, object] = {"where": where, "idle": _share(pid, seconds)}
+            for fps in (15.0, 30.0):
+                straight = "scripts.benches._stream_straight"
+                facts = (folder / "books", port, token, corpus, fps)
+                with ours(straight, *facts, home=folder, log=folder / "sender.log"):
+                    time.sleep(SETTLE_S)
+                    found[f"{AGENTS}x{fps:.0f}"] = _share(pid, seconds)
+    return found
+
+
+@contextmanager
+def _window(folder: Path, token: Path) -> Iterator[tuple[int, int, str]]:
+    """The real window, on a display of its own in software or, without Xvfb, on none."""
+    port = free_port()
+    show = ("--port", port, "--token", token, "--top-k", AGENTS)
+    log = folder / "viewer.log"
+    with (
+        _display() as (environ, where),
+        ours("Daddy.streaming.tunnel_server", *show, home=folder, log=log, **environ) as viewer,
+    ):
+        wait_for(lambda: is_open(port), "the window did not open")
+        time.sleep(SETTLE_S)
+        yield port, viewer.pid, where
+
+
+@contextmanager
+def _display() -> Iterator[tuple[dict[str, str], str]]:
+    """What a window must know, and in a word where it stands."""
+    server = shutil.which("Xvfb")
+    if server is None:
+        yield {"SDL_VIDEODRIVER": "dummy"}, "no display"
+        return
+    reading, writing = os.pipe()
+    how = ("-displayfd", str(writing), "-screen", "0", "1280x800x24", "-nolisten", "tcp")
+    with child([server, *how], pass_fds=(writing,)):
+        os.close(writing)
+        with os.fdopen(reading) as told:
+            number = told.readline().strip()
+        yield {"DISPLAY": f":{number}"}, "X11 in software"
+
+
+def _share(pid: int, seconds: float) -> float:
+    before, began = cpu_seconds(pid), time.monotonic()
+    time.sleep(seconds)
+    return (cpu_seconds(pid) - before) / (time.monotonic() - began)
+
+
+def memory(pictures: Sequence[bytes], quick: bool) -> dict[str, object]:
+    """Resident MiB of relay, viewer and a job's streamer, and their growth, while jobs change."""
+    seconds = QUICK_MEMORY_S if quick else MEMORY_S
+    with tempfile.TemporaryDirectory(prefix="daddy-memory-") as temporary:
+        folder = Path(temporary)
+        run, token, port = folder / "run", folder / "token", free_port()
+        (run / "stream").mkdir(parents=True)
+        ensure_token(token, "bench")
+        corpus = folder / "corpus"
+        corpus.write_bytes(b"".join(pictures))
+        relay = ("--run-dir", run, "--port", port, "--token", token)
+        show = ("--headless", "--port", port, "--token", token)
+        job = (run / "stream", corpus, JOB_S)
+        with (
+            ours("Daddy.streaming.tunnel_server", *show, home=folder, log=folder / "a") as viewer,
+            ours("Daddy.streaming.relay", *relay, home=folder, log=folder / "b") as sender,
+            ours("scripts.benches._stream_jobs", *job, home=folder, log=folder / "c") as streamer,
+        ):
+            pids = {"viewer": viewer.pid, "relay": sender.pid, "streamer": streamer.pid}
+            return _weigh(pids, seconds)
+
+
+def _weigh(pids: dict[str, int], seconds: float) -> dict[str, object]:
+    """A third of the time is theirs to settle; then the first look, and the last."""
+    time.sleep(seconds / 3)
+    first = {name: resident_bytes(pid) / MIB for name, pid in pids.items()}
+    time.sleep(seconds * 2 / 3)
+    last = {name: resident_bytes(pid) / MIB for name, pid in pids.items()}
+    grown = {name: last[name] - first[name] for name in pids}
+    return {"seconds": seconds, "mib": last, "grown_mib": grown, "job_changes": seconds // JOB_S}
