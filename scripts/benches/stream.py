@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from Daddy.core.config import CHECKOUT
 from Daddy.streaming.messages import FRAME_HEAD
 from Daddy.streaming.protocol import HEADER, MAC_BYTES
 from Daddy.streaming.tunnel_client import FrameSender
@@ -25,6 +26,7 @@ from scripts.benches import _stream_targets as targets
 from scripts.benches import _stream_training as training
 from scripts.benches._stream_corpus import record
 from scripts.benches._stream_journey import AGENTS, FPS, journey
+from scripts.benches._stream_picture import draw
 from scripts.benches._stream_selection import simulate
 
 FLAT = True
@@ -32,6 +34,7 @@ PARTS = ("codecs", "selection", "journey", "links", "targets", "training")
 OPTIONS = {"only": {"choices": PARTS, "help": "this part alone"}}
 STEPS, QUICK_STEPS = 1500, 300
 JOURNEY_S, QUICK_JOURNEY_S = 20.0, 5.0
+PICTURE = CHECKOUT / "runs" / "benches" / "stream.png"
 HOURS, QUICK_HOURS = 4.0, 0.5
 ENVELOPE = HEADER.size + FRAME_HEAD.size + MAC_BYTES
 
@@ -52,7 +55,8 @@ def run(quick: bool, only: str | None = None) -> dict[str, object]:
         found["measured"] = targets.measure(pictures, quick)
     if only == "training":
         found["training"] = training.measure(quick)
-    return {**found, "targets": targets.table(found)}
+    draw(PICTURE, found)
+    return {**found, "targets": targets.table(found), "picture": str(PICTURE)}
 
 
 def compare(pictures: Sequence[bytes], step_s: float) -> dict[str, object]:
