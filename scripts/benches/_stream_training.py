@@ -34,6 +34,7 @@ from scripts.benches._stream_login import (
 
 CASES = ("nobody", "watching", "frozen", "killed", "slow")
 BLOCK_S, QUICK_BLOCK_S = 10.0, 1.0
+QUICK_QUADS = 3
 WITHIN, MOST_QUADS, AT_ONCE = 0.005, 60, 4
 LINE, SLOW_LINE = Line(10, 30), Line(0.1, 150)
 KEPT = CHECKOUT / "runs" / "benches" / "stream-training.jsonl"
@@ -46,7 +47,7 @@ def measure(quick: bool) -> dict[str, Any]:
         return {case: _settle(case, KEPT) for case in CASES}
     with tempfile.TemporaryDirectory(prefix="daddy-training-") as folder:
         rows = Path(folder) / "rows"
-        _play("watching", rows, QUICK_BLOCK_S, 1)
+        _play("watching", rows, QUICK_BLOCK_S, QUICK_QUADS)
         return {"watching": figures(_ratios(rows, "watching", QUICK_BLOCK_S))}
 
 
