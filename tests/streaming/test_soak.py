@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.streaming import messages, scene
+from Daddy.streaming import messages, source
 from scripts.soaks import stream
 
 
@@ -25,13 +25,13 @@ def test_what_is_broken_on_purpose_is_found(weakness: str, monkeypatch) -> None:
         monkeypatch.setattr("scripts.soaks.visits._READERS", (messages.read_ack,))
         word = "unpack requires"
     else:
-        kept, hear = [], scene.Source.hear
+        kept, hear = [], source.Source.hear
 
         def hoard(self, message, now):
             kept.append(bytearray(16_000))
             return hear(self, message, now)
 
-        monkeypatch.setattr(scene.Source, "hear", hoard)
+        monkeypatch.setattr(source.Source, "hear", hoard)
         word = "held"
     broken = stream.throw(7, (0, 1_500)).broken
     assert any(word in one for one in broken), broken

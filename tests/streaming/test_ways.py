@@ -15,10 +15,11 @@ from Daddy.core.files import write_json
 from Daddy.streaming import calls, tunnel_server
 from Daddy.streaming.auth import Token, find_opening, opening_line
 from Daddy.streaming.calls import Target
-from Daddy.streaming.drawing import THEMES, Text
+from Daddy.streaming.drawing import Text
 from Daddy.streaming.font import HEIGHT
-from Daddy.streaming.scene import compose
+from Daddy.streaming.keys import View
 from Daddy.streaming.script import HOME_ATTACH, script_text
+from Daddy.streaming.source import compose
 from Daddy.streaming.ways import (
     BACKOFF_S,
     FIX_NO_WAY,
@@ -156,12 +157,12 @@ def test_the_waiting_screen_has_room_for_all_that_is_said(size: tuple[int, int])
         (replace(empty, carrier=said), "no way leads to a relay"),
         (replace(empty, alone_s=11.0), "nobody has knocked for 10 s"),
     ):
-        texts = [one for one in draw(scene, size, THEMES[0], waiting) if isinstance(one, Text)]
+        texts = [one for one in draw(scene, size, View(2), waiting) if isinstance(one, Text)]
         places = sorted({one.y for one in texts})
         assert any(word in one.text for one in texts)
         assert places[-1] < size[1] - HEIGHT
         assert places[-1] - places[-2] > HEIGHT, "the keys are below all that is said"
-    quiet = draw(replace(empty, alone_s=9.0), size, THEMES[0], waiting)
+    quiet = draw(replace(empty, alone_s=9.0), size, View(2), waiting)
     assert not any(isinstance(one, Text) and "knocked" in one.text for one in quiet)
 
 
