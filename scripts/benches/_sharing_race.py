@@ -8,6 +8,7 @@ own, by one: how much of it is in the end result tells what was lost.
 from __future__ import annotations
 
 import multiprocessing
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -67,6 +68,7 @@ def loss(root: Path, merges: int, mergers: int = 0, size: int = 0) -> dict[str, 
     return {
         "lost": total - _merged(versions),
         "merges": total,
+        "offers_put_off": dict(_put_off(versions)),
         "processes": WRITERS,
         **({"mergers": mergers} if mergers else {}),
         "ours_chained": read_history(SharedPaths(ours)).chained,
@@ -149,9 +151,18 @@ def _pending(folder: Path) -> bool:
 
 
 def _merged(versions: tuple[Version, ...]) -> int:
-    """Contributions that are in exactly one version."""
-    inputs = [(one.peer, one.sequence) for version in versions for one in version.inputs]
-    return len(set(inputs)) if len(set(inputs)) == len(inputs) else -1
+    """Contributions that are in a version; -1 if one is in two.
+
+    Whose offer came too late makes it again with the next one, which is then as long as both.
+    """
+    inputs = [one for version in versions for one in version.inputs]
+    once = len({(one.peer, one.sequence) for one in inputs}) == len(inputs)
+    return round(sum(one.norm for one in inputs)) if once else -1
+
+
+def _put_off(versions: tuple[Version, ...]) -> Counter[str]:
+    """Offers that no version took, by what was wrong with them."""
+    return Counter(one.fault for version in versions for one in version.refused)
 
 
 def _off_by(folder: Path, versions: tuple[Version, ...]) -> float:
