@@ -22,6 +22,8 @@ from scripts.benches._learning_runs import Run
 WORKERS = 4
 _LOOK_S, _TELL_S = 1.0, 20.0
 _ENDS = (ExitCode.DONE, ExitCode.DRAINED)
+_OWN = ("metric", "progress")
+"""Events whose step is the learner's own; a merger's is the fleet's."""
 
 Event = Mapping[str, Any]
 
@@ -46,7 +48,8 @@ def steps_of(run: Run) -> Steps:
     told: dict[str, tuple[list[float], list[int]]] = {}
     for path in sorted(run.paths.events.glob("learner-slot-*.jsonl")):
         times, steps, most = list[float](), list[int](), 0
-        for event in read_events(path.parent, path.name):
+        own = (one for one in read_events(path.parent, path.name) if one["event"] in _OWN)
+        for event in own:
             most = max(most, int(event["step"]))
             times.append(float(event["ts"]))
             steps.append(most)

@@ -141,6 +141,8 @@ def _row(arm: Arm, told: Sequence[Mapping[str, int | None]], limit: int) -> dict
 
 
 def _steps(reached: Sequence[int | None], limit: int) -> dict[str, object]:
+    """Who shares runs a little past the limit, until all is counted: that is not there yet."""
+    reached = [one if one is not None and one <= limit else None for one in reached]
     there = [one for one in reached if one is not None]
     middle = median(math.inf if one is None else one for one in reached)
     return {
