@@ -95,7 +95,7 @@ class Carrier:
                     return
                 self._tell((f"calling {self._course.target.login} by {self._course.name(way)}",
                             *self._course.failures()))  # fmt: skip
-                end = self._call(way)
+                end = self._try(way)
                 if self._stop.is_set():
                     return
                 self._go_on(self._course.after(end))
@@ -116,6 +116,15 @@ class Carrier:
         self.error = error
         self._receiver.tell((*error.message.split("\n  "), f"what to do: {error.fix}"))
         self._hopeless.set()
+
+    def _try(self, way: Way) -> End:
+        """One call to its end; a computer without a socket to spare has ended it, too."""
+        try:
+            return self._call(way)
+        except OSError as error:
+            return End(None, why=f"this computer: {error.strerror or error}")
+        finally:
+            self._once.clear()
 
     def _call(self, way: Way) -> End:
         ours, theirs = socket.socketpair()
@@ -194,7 +203,8 @@ class Carrier:
     def _tell_port(self, call: Call) -> None:
         for line in call.ssh.said():
             if (port := calls.allocated_port(line)) is not None:
-                call.wire.send(f"{port}\n".encode())
+                with contextlib.suppress(OSError):  # ssh has ended: seen at the next look
+                    call.wire.send(f"{port}\n".encode())
                 call.told_port = True
 
     def _arrived(self, way: Way) -> None:

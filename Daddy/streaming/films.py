@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import queue
 import shutil
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from Daddy.core.clock import Clock
@@ -17,6 +17,9 @@ from Daddy.streaming.drawing import Theme
 from Daddy.streaming.film import save_film
 from Daddy.streaming.keys import Act
 from Daddy.streaming.reel import CLIP_S, FILM_FPS, REEL_S, Reel
+
+_MOST_WAITING = 2
+"""Films that are being written or wait for it; each holds its pictures."""
 
 
 class Films:
@@ -30,6 +33,7 @@ class Films:
         self._files = 0
         self._said: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._hand = ThreadPoolExecutor(1, "films")
+        self._waiting: list[Future[None]] = []
 
     def take(self, act: Act, name: str, theme: Theme) -> str:
         """Do what a key asks for (CLIP, RECORD, SAVE) with agent ``name``; a word about it."""
@@ -65,7 +69,10 @@ class Films:
         pictures = self.reel.film(name, begin, end)
         if not pictures:
             return "there is no picture to keep yet"
-        self._hand.submit(self._save, self.next_path(kind), pictures, theme)
+        self._waiting = [one for one in self._waiting if not one.done()]
+        if len(self._waiting) >= _MOST_WAITING:
+            return "the films before this one are still being written"
+        self._waiting.append(self._hand.submit(self._save, self.next_path(kind), pictures, theme))
         return f"writing {len(pictures) / FILM_FPS:.0f} s of {name}"
 
     def _save(self, path: Path, pictures: list[bytes], theme: Theme) -> None:

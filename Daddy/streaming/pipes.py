@@ -40,7 +40,7 @@ class Pipes:
             if not piece:
                 break
             line += piece
-        if not line.strip().isdigit():
+        if not line.strip().isdigit() or not 0 < int(line) <= 65535:  # noqa: PLR2004 - 16 bits
             raise NetworkError("no port was told", "this is started by: tunnel_server connect")
         return int(line)
 

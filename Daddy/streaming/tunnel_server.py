@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 WEB_PORT = 9998
 _MIN_SIZE = (320, 240)
 _MAX_SIZE = (7680, 4320)
+_MAX_S = 366 * 86400.0
 
 
 def _parser(*, connecting: bool) -> argparse.ArgumentParser:
@@ -88,8 +89,11 @@ def _checked(args: argparse.Namespace) -> argparse.Namespace:
     ):
         if not low <= value <= high:
             raise UsageError(f"{flag} {value} is no size for a window", f"use {low} to {high}")
-    if args.wait is not None and not args.wait > 0:
-        raise UsageError(f"--wait {args.wait:g} is no time to wait", "use seconds, such as 30")
+    for flag, seconds in (("--wait", args.wait), ("--seconds", args.seconds)):
+        if seconds is not None and not 0 < seconds <= _MAX_S:
+            raise UsageError(f"{flag} {seconds:g} is no time to wait", "use seconds, such as 30")
+    if not 1 <= args.fps <= MAX_FPS:
+        raise UsageError(f"--fps {args.fps:g} cannot be shown", f"use 1 to {MAX_FPS:g}")
     return args
 
 

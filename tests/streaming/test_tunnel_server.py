@@ -39,6 +39,10 @@ def test_a_port_in_use_is_exit_8_and_says_what_to_do(tmp_path: Path) -> None:
         (["--top-k", "0"], "--top-k 0"),
         (["--width", "5"], "--width 5"),
         (["--height", "100000"], "--height 100000"),
+        (["--fps", "0"], "--fps 0"),
+        (["--fps", "nan"], "--fps nan"),
+        (["--seconds", "inf"], "--seconds inf"),
+        (["--wait", "-1"], "--wait -1"),
     ],
 )
 def test_impossible_flags_are_exit_2_with_the_value(flags, word, capsys) -> None:

@@ -29,6 +29,8 @@ FILE_LIMIT: Final = 8 << 20
 OPERATIONS_LIMIT: Final = 4 << 20
 """Bytes of operations: over nineteen days of steps."""
 MOST_FRAMES: Final = 1 << 27
+MOST_LOADS: Final = 4_096
+"""A load lasts no frame, and costs more than any."""
 _HEADER_LIMIT = 4_096
 _LENGTHS = struct.Struct("<8sHHII")
 _HASH_BYTES = 32
@@ -181,6 +183,9 @@ def _inflated(packed: bytes) -> bytes:
 def _count(tape: Tape) -> None:
     """ValueError unless all operations are some, in bounds, with the digests that they ask for."""
     count = last = 0
+    loads = sum(one.kind == operations.Kind.LOAD for one in operations.each(tape.operations))
+    if loads > MOST_LOADS:
+        raise ValueError(f"it goes back to kept moments {loads} times, {MOST_LOADS} at most")
     for last in marks(operations.each(tape.operations)):
         count += 1
         if last > MOST_FRAMES:

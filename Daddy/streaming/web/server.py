@@ -70,7 +70,8 @@ class Site:
         with self.lock:
             cookie = self.keeper.exchange(key)
         if cookie:
-            self.say(f"shown; in another browser: {self.keeper.link}")
+            with suppress(OSError):  # a terminal that has gone is no reason to refuse a browser
+                self.say(f"shown; in another browser: {self.keeper.link}")
         return cookie
 
     def news(self, had: Had) -> bytes:
@@ -112,8 +113,11 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self.thread.start()
 
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002 - the library's
-        """Refuse a crowd."""
-        request.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
+        """Refuse a crowd, and whoever has gone again."""
+        try:
+            request.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
+        except OSError:
+            return False
         return self.site.admit(request)
 
     def finish_request(self, request: Any, client_address: Any) -> None:
@@ -164,10 +168,10 @@ class WebServer:
 
 @contextmanager
 def served(port: int, show: Show, clock: Clock) -> Iterator[None]:
-    """The page, as long as this lasts. Its link goes to the terminal and nowhere else: on a
-    browser's command line every user of this computer could read it.
+    """The page, as long as this lasts. Its link goes to the terminal (not among the lines that a
+    script reads) and nowhere else: on a command line every user of this computer could read it.
     """
-    page = WebServer(port, show, clock, lambda text: print(text, flush=True))
+    page = WebServer(port, show, clock, lambda text: print(text, file=sys.stderr, flush=True))
     try:
         yield
     finally:

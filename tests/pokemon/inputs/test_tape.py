@@ -113,8 +113,13 @@ def test_digests_must_be_as_many_as_the_operations_ask_for() -> None:
 
 @pytest.mark.parametrize(
     "inflated",
-    [bytes(tape.OPERATIONS_LIMIT + 1), ops.wait(6_144) * 30_000, b"\x05" * (64 << 20)],
-    ids=["a byte too many", "too many frames", "a bomb"],
+    [
+        bytes(tape.OPERATIONS_LIMIT + 1),
+        ops.wait(6_144) * 30_000,
+        b"\x05" * (64 << 20),
+        ops.KEEP + ops.load(0) * (tape.MOST_LOADS + 1),
+    ],
+    ids=["a byte too many", "too many frames", "a bomb", "too many returns"],
 )
 def test_a_file_that_swells_is_refused_before_it_has(inflated: bytes) -> None:
     bomb = packed(json.dumps(FACTS).encode(), inflated)
