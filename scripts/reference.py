@@ -34,7 +34,10 @@ MEANINGS: dict[ExitCode, tuple[str, str]] = {
         "use `status`, or `stop` it",
     ),
     ExitCode.WEIGHTS: ("shared weights are missing, damaged or refused", "pull again"),
-    ExitCode.ROM: ("the ROM or a save state is missing, wrong or refused", "name the right file"),
+    ExitCode.ROM: (
+        "the ROM, a save state or a recording is missing, wrong or refused, or does not verify",
+        "name the right file",
+    ),
     ExitCode.NETWORK: (
         "a host or a port cannot be used",
         "check the tunnel, the port, the network",
@@ -48,6 +51,14 @@ MEANINGS: dict[ExitCode, tuple[str, str]] = {
     ),
     ExitCode.DOWN: ("`status`: no controller, no job", "`start`"),
     ExitCode.UNKNOWN: ("`status`: the scheduler is silent", "the last known state is shown"),
+    ExitCode.NO_RELAY: (
+        "`tunnel_server --wait S`: no relay came within S seconds",
+        "start the ssh line; `run_controller status`",
+    ),
+    ExitCode.REFUSED: (
+        "`tunnel_server --wait S`: relays came, and shared no token or version with this viewer",
+        "copy the token (`sync_weights.sh setup`), or update",
+    ),
     ExitCode.DO_NOT_RESTART: ("a learner must not be started again as it is", "read its log"),
     ExitCode.INTERRUPTED: ("interrupted from the keyboard", "nothing"),
 }

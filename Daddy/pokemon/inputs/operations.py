@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import Final, NamedTuple
 
+from Daddy.pokemon import ram_map as ram
+
 STEP_FRAMES: Final = 24
 """Frames of a step: `emulator.FRAMES_PER_STEP`."""
 MOST_FRAMES: Final = 6_144
@@ -18,7 +20,7 @@ MOST_FRAMES: Final = 6_144
 MOST_MOMENTS: Final = 64
 """Moments that a recording may keep to come back to."""
 _BUTTONS = 7
-_WRITABLE = ((0xC000, 0xE000), (0xFF80, 0xFFFF))
+_WRITABLE = (*ram.WHOLE, (0xFF80, 0xFFFF))
 """Work RAM and high RAM: the game's memory, and nothing that turns parts of the console off."""
 
 

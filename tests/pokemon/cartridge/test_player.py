@@ -11,9 +11,11 @@ from Daddy.pokemon.cartridge.facts import Facts, read_facts
 from Daddy.pokemon.cartridge.player import BUTTONS, QUEST, Player
 from Daddy.pokemon.cartridge.roads import Place
 from Daddy.pokemon.cartridge.symbols import STORY
-from Daddy.pokemon.env import PokemonRedEnv
+from Daddy.pokemon.env import TELEMETRY, PokemonRedEnv
 from Daddy.pokemon.memory import byte
 from tests.pokemon.cartridge.game import ROM, Game
+
+WAITS = TELEMETRY.index("waits")
 
 FEWEST, MOST = 1_500, 3_000
 """Actions of a whole game."""
@@ -75,7 +77,7 @@ def test_it_wins_through_the_environment_too_in_which_a_scene_is_one_action() ->
         actions += 1
         assert not late
     assert actions >= FEWEST
-    assert env._facts()["waits"] > 40
+    assert env.telemetry()[WAITS] > 40
     env.close()
 
 

@@ -11,9 +11,11 @@ from Daddy.pokemon import script
 from Daddy.pokemon.cartridge.stops import told
 from Daddy.pokemon.cartridge.symbols import STORY
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_STEP
-from Daddy.pokemon.env import PokemonRedEnv
+from Daddy.pokemon.env import TELEMETRY, PokemonRedEnv
 from tests.pokemon.cartridge.game import Game
 from tests.pokemon.cartridge.stops import game_at, state_at, walk_to
+
+WAITS = TELEMETRY.index("waits")
 
 Make = Callable[..., PokemonRedEnv]
 PORT, BOAT, ISLE = 5, 94, 8
@@ -68,7 +70,7 @@ def test_the_boat_takes_one_step_of_the_environment_twenty_times_as_long(make: M
     press(env, "a")
     length = press(env, "a")
     assert 18 <= length <= 1 + script.MOST
-    assert env._facts()["waits"] >= length - 1
+    assert env.telemetry()[WAITS] >= length - 1
     while script.has_control(env.progress.image):
         press(env, "b")
     assert (env.progress.map_id, env.progress.y, env.progress.x) == (ISLE, 13, 8)
@@ -116,7 +118,7 @@ def test_the_hand_of_a_question_may_point_at_no(make: Make) -> None:
     press(env, "a")
     press(env, "a")
     assert not env.progress.text_box
-    assert env._facts()["waits"] == 0
+    assert env.telemetry()[WAITS] == 0
 
 
 @pytest.mark.parametrize(("answer", "healed"), [("a", True), ("b", False)])
