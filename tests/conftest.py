@@ -7,6 +7,7 @@ import signal
 import tempfile
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 
 if TYPE_CHECKING:
@@ -22,7 +23,12 @@ _LOGIN_NODES = (
 
 
 def pytest_configure() -> None:
-    """A shell that starts us in the background has us, and what we start, ignore Ctrl-C."""
+    """No example has a deadline; Ctrl-C reaches us and what we start.
+
+    A shell that starts us in the background has us, and what we start, ignore Ctrl-C.
+    """
+    hypothesis.settings.register_profile("daddy", deadline=None)
+    hypothesis.settings.load_profile("daddy")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -241,7 +241,6 @@ class BadChainedSlot(BadSlot):
 OFTEN = settings(
     max_examples=60,
     stateful_step_count=40,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
 TestPool = Fleet.TestCase

@@ -21,14 +21,14 @@ def noise(seed: int) -> bytes:
     return random.Random(seed).randbytes(SCREEN_BYTES)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seeds, st.booleans())
 def test_any_picture_comes_back_whole(seed: int, noisy: bool) -> None:
     pixels = noise(seed) if noisy else picture(seed)
     assert codec.decode(codec.encode(pixels)) == pixels
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(seeds, seeds)
 def test_any_picture_comes_back_against_any_base(seed: int, base: int) -> None:
     pixels, before = picture(seed), picture(base)
@@ -55,7 +55,7 @@ def test_noise_stays_below_the_bound_of_a_frame() -> None:
     assert len(codec.encode(noise(1), noise(2))) < 6144 - 20
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=300), st.booleans())
 def test_garbage_is_refused_and_never_anything_else(data: bytes, with_base: bool) -> None:
     with pytest.raises(codec.CodecError):

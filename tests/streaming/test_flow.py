@@ -66,7 +66,7 @@ def test_acknowledgements_of_pictures_never_sent_are_ignored() -> None:
     assert sender.next(0.0, 2).base == 0  # type: ignore[union-attr]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32), st.floats(0.0, 0.6))
 def test_whatever_is_lost_the_viewer_shows_true_pictures_or_asks(seed: int, loss: float) -> None:
     """Frames and acknowledgements are lost at random: no wrong picture is ever decoded."""

@@ -39,7 +39,7 @@ def test_a_segment_comes_back() -> None:
     assert segment.pictures == tuple(taken)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.integers(0, 10**6), st.integers(1, 255))
 def test_a_single_changed_byte_voids_the_segment(where: int, flip: int) -> None:
     data = bytearray(pack_segment(9, WRITER, 5000, [report()], pictures(2)))
@@ -49,7 +49,7 @@ def test_a_single_changed_byte_voids_the_segment(where: int, flip: int) -> None:
     assert (read_segment(bytes(data)) is not None) == reserved
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 10**6))
 def test_a_cut_segment_says_nothing(length: int) -> None:
     data = pack_segment(9, WRITER, 5000, [report()], pictures(2))

@@ -143,7 +143,7 @@ def test_nothing_but_a_greeting_may_come_first(kind: Kind) -> None:
         viewer.receive(HEADER.pack(kind, 0, 0, 0))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.binary(max_size=2000))
 def test_garbage_never_does_more_than_end_the_connection(data: bytes) -> None:
     _, viewer = introduced()

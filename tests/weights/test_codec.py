@@ -14,7 +14,7 @@ from tests.weights.helpers import make_state
 
 
 @given(st.integers(0, 1000))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_a_state_comes_back_bit_for_bit(seed):
     state = make_state(seed)
     again = decode(encode(state), schema_of(state))
@@ -80,7 +80,7 @@ def test_a_name_that_stands_twice_is_refused():
 
 
 @given(st.lists(st.integers(0, 0xFFFF), min_size=1, max_size=64))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_half_the_bytes_come_back_bit_for_bit_once_they_are_bfloat16(bits):
     """Negative zero, denormals and infinities too; what is NaN stays NaN."""
     wire = torch.tensor(bits, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)

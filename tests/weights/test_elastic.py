@@ -36,7 +36,7 @@ from tests.weights.helpers import (
 )
 
 seeds = st.integers(0, 10_000)
-SMALL = given_settings(max_examples=40, deadline=None)
+SMALL = given_settings(max_examples=40)
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ events_of_three = st.lists(
 
 
 @given(events_of_three, seeds)
-@given_settings(max_examples=25, deadline=None)
+@given_settings(max_examples=25)
 def test_in_any_order_of_events_nothing_is_won_or_lost(tmp_path_factory, events, seed):
     """What is learnt is all that the sum of shared and own weights ever grows by."""
     root, clock = tmp_path_factory.mktemp("elastic"), ToldClock()

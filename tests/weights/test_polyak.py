@@ -15,7 +15,7 @@ shares = st.floats(0.0, 1.0)
 
 
 @given(seeds, st.lists(st.tuples(seeds, shares), min_size=1, max_size=6), st.randoms())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_order_of_contributions_does_not_matter(seed, offers, random):
     base = make_state(seed)
     deltas = [(polyak.difference(nudged(base, s), base), share) for s, share in offers]
@@ -26,7 +26,7 @@ def test_the_order_of_contributions_does_not_matter(seed, offers, random):
 
 
 @given(seeds, seeds, shares)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_fresh_writer_makes_exactly_polyaks_step(seed, other, share):
     shared, own = make_state(seed), nudged(make_state(seed), other)
     moved = polyak.move(shared, [polyak.difference(own, shared)], [share])
@@ -36,7 +36,7 @@ def test_a_fresh_writer_makes_exactly_polyaks_step(seed, other, share):
 
 
 @given(seeds, st.lists(seeds, min_size=2, max_size=8))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_single_merges_one_after_the_other_equal_the_mean(seed, writers):
     base = make_state(seed)
     owns = [nudged(base, writer) for writer in writers]

@@ -33,7 +33,7 @@ def there_and_back(delta):
 
 @given(st.lists(FLOATS, max_size=30), st.integers(0, 2100))
 @example([3.4026161801591393e38], 0)  # times 127 of its scale it would be infinite
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_value_is_wrong_by_more_than_half_its_blocks_scale(numbers, zeros):
     delta = {"w": torch.tensor(numbers + [0.0] * zeros, dtype=torch.float32)}
     data = quantise(delta)
@@ -90,7 +90,7 @@ def test_a_delta_that_is_not_finite_is_not_sent(bad):
 
 
 @given(st.lists(st.integers(0, 10_000), min_size=2, max_size=12))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_with_what_was_dropped_in_the_next_one_nothing_drifts(seeds):
     own = start = make_state(0, 40)
     shared = start

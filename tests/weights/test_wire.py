@@ -57,14 +57,14 @@ def test_a_small_step_of_either_sign_is_a_small_number(before, by):
 
 
 @given(st.lists(FINITE, max_size=40), st.lists(FINITE, max_size=40))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_a_whole_state_comes_back_bit_for_bit(one, other):
     data = half(one, other)
     assert unpack(pack(data), check_for(data), len(data)) == data
 
 
 @given(st.lists(st.tuples(FINITE, FINITE), max_size=60))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_a_step_from_any_version_to_any_other_comes_back_bit_for_bit(pairs):
     before, after = half([a for a, _ in pairs]), half([b for _, b in pairs])
     assert unpack_step(pack_step(after, before), before) == after
@@ -107,7 +107,7 @@ def frames() -> tuple[bytes, bytes, bytes, bytes]:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_truncated_or_altered_frame_is_refused_in_words_or_gives_the_very_same(data):
     whole, stepped, before, after = frames()
     for frame, decode in (
