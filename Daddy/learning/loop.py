@@ -17,7 +17,7 @@ from Daddy.learning.gae import advantages, explained_variance
 from Daddy.learning.parts import Outcome, Parts
 from Daddy.learning.ports import Adoption
 from Daddy.learning.record import note_milestones, record, write_error, write_state
-from Daddy.learning.schedule import affordable, learning_rate
+from Daddy.learning.schedule import learning_rate
 from Daddy.learning.session import (
     Session,
     assert_complete,
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 _ADOPT_SECONDS = 1.0
 """Shortest time between two looks with no offer of ours between: each is a listing and a beat."""
-_LONGEST_PAUSE = 30.0
-"""Longest time between them, however dear they are: a beat is part of it."""
+_BEAT_SECONDS = 30.0
+"""Longest time without a beat, however rarely looks can be afforded."""
 
 _LOST = "the place was given to another process"
 _BARREN_UPDATES = 20
@@ -46,6 +46,7 @@ _BARREN_UPDATES = 20
 def begin(parts: Parts) -> Session:
     """A session ready for its first step: restored from the newest checkpoint, or new."""
     session = new_session(parts)
+    session.mark("begin")
     found = disk.load_newest(parts.checkpoints)
     if found is not None:
         restore(session, found.checkpoint)
@@ -96,9 +97,17 @@ def look_is_due(session: Session) -> bool:
     After an offer of ours a second need not pass: our own offers become versions, and who makes
     many of them without looking works on a base that is too old to count.
     """
-    paid = min(session.looked / (session.parts.pace.sync_share / 2), _LONGEST_PAUSE)
     offered = session.since("publish") < session.since("adopt")
-    return session.is_due("adopt", paid if offered else max(_ADOPT_SECONDS, paid))
+    rested = offered or session.is_due("adopt", _ADOPT_SECONDS)
+    return rested and session.affordable("adopt")
+
+
+def prove_life(session: Session) -> None:
+    """Beat, for whoever cannot afford a look would be given up otherwise."""
+    if session.is_due("beat", _BEAT_SECONDS):
+        session.mark("beat")
+        with session.timed("share_seconds"):
+            session.parts.exchange.beat()
 
 
 def adopt_newer(session: Session, *, learns: bool = True) -> None:
@@ -107,8 +116,9 @@ def adopt_newer(session: Session, *, learns: bool = True) -> None:
     Who learns goes only as far as its policy stays alike; who only plays goes all the way.
     """
     if not look_is_due(session):
+        prove_life(session)
         return
-    session.mark("adopt")
+    session.mark("adopt", "beat")
     with session.timed("share_seconds"):
         own = session.weights()
         follower = session.follower(own) if learns else None
@@ -116,7 +126,7 @@ def adopt_newer(session: Session, *, learns: bool = True) -> None:
         if adoption is not None:
             take_over(session, adoption, follower)
             session.replay_memory()
-    session.looked = session.since("adopt")
+    session.costs["adopt"].add(session.since("adopt"))
 
 
 def _all_the_way(weights: StateDict) -> StateDict:
@@ -189,7 +199,8 @@ def publish(session: Session) -> None:
     with session.timed("share_seconds"):
         said = session.parts.exchange.publish(session.weights(), steps, optimizer_steps)
         session.fleet_steps = session.parts.exchange.fleet_steps()
-    session.due["publish_steps"], session.offered = steps, session.since("publish")
+    session.due["publish_steps"] = steps
+    session.costs["publish"].add(session.since("publish"))
     write_state(session, "published", said=said)
 
 
@@ -197,8 +208,8 @@ def publish_if_due(session: Session) -> None:
     """Publish every `sync_interval` steps, or as often as its cost allows."""
     pace = session.parts.pace
     since = session.counters.env_steps - session.due["publish_steps"]
-    paid = affordable(session.since("publish"), session.offered, pace.sync_share / 2)
-    if since >= pace.sync_interval and paid and session.parts.place.held():
+    due = since >= pace.sync_interval and session.affordable("publish")
+    if due and session.parts.place.held():
         publish(session)
 
 

@@ -67,6 +67,10 @@ class WeightExchange(Protocol):
         """
         ...
 
+    def beat(self) -> None:
+        """Prove life; part of `begin` and `adopt`."""
+        ...
+
     def fleet_steps(self) -> int:
         """Environment steps of all contributors, from the newest commit record."""
         ...

@@ -6,7 +6,19 @@ from dataclasses import dataclass
 from math import gcd
 
 LONGEST_PAUSE_S = 600.0
-"""Between two contributions, however dear they are."""
+"""Between two times of a recurring step, however dear it is."""
+
+
+@dataclass
+class Cost:
+    """What a recurring step took, in seconds: in all, and the last time."""
+
+    total_s: float = 0.0
+    last_s: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.total_s += seconds
+        self.last_s = seconds
 
 
 def learning_rate(base: float, kind: str, steps: int, total_steps: int) -> float:
@@ -20,12 +32,14 @@ def learning_rate(base: float, kind: str, steps: int, total_steps: int) -> float
     return base * (1.0 - 0.9 * done)
 
 
-def affordable(since_s: float, spent_s: float, share: float) -> bool:
-    """Whether what cost `spent_s` seconds may be done again after `since_s` seconds.
+def affordable(cost: Cost, age_s: float, since_s: float, share: float) -> bool:
+    """Whether a step may be done again: all of it stays within `share` of the `age_s` so far.
 
-    What got stuck once, at a disk that hung, is tried again after ten minutes at the latest.
+    Nobody knows what the first costs; what follows pays for it. What got stuck, at a disk that
+    hung, is tried again ten minutes after its last time.
     """
-    return since_s >= min(spent_s / share, LONGEST_PAUSE_S)
+    within = cost.total_s + cost.last_s <= share * age_s
+    return within or since_s >= LONGEST_PAUSE_S
 
 
 @dataclass(frozen=True)

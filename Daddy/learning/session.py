@@ -26,6 +26,7 @@ from Daddy.learning.normalise import RewardNormaliser
 from Daddy.learning.parts import Parts
 from Daddy.learning.ppo import Learner
 from Daddy.learning.rollout import Rollout
+from Daddy.learning.schedule import Cost, affordable
 from Daddy.learning.stride import Follower
 
 if TYPE_CHECKING:
@@ -47,8 +48,7 @@ class Session:
 
     `due` holds when recurring steps last ran, `barren` how many updates in a row learnt nothing,
     `fresh` the milestones that no curve shows yet, `given_up` the assists known not to work,
-    `looked` and `offered` the seconds that the last look at the shared weights and the last
-    contribution took.
+    `costs` what looks at the shared weights and contributions took.
     """
 
     parts: Parts
@@ -61,8 +61,7 @@ class Session:
     fleet_steps: int = 0
     due: dict[str, float] = field(default_factory=dict)
     metrics: dict[str, float] = field(default_factory=dict)
-    looked: float = 0.0
-    offered: float = 0.0
+    costs: dict[str, Cost] = field(default_factory=lambda: {"adopt": Cost(), "publish": Cost()})
     updated: bool = False
     barren: int = 0
     walks: Walks = field(init=False)
@@ -114,6 +113,11 @@ class Session:
     def mark(self, *whats: str) -> None:
         now = self.parts.clock.monotonic()
         self.due.update(dict.fromkeys(whats, now))
+
+    def affordable(self, what: str) -> bool:
+        """Whether `what`, one of `costs`, stays within its half of the share for sharing."""
+        share, age = self.parts.pace.sync_share / 2, self.since("begin")
+        return affordable(self.costs[what], age, self.since(what), share)
 
     @contextmanager
     def timed(self, metric: str) -> Iterator[None]:

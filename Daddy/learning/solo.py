@@ -38,6 +38,9 @@ class NoExchange:
         del weights, stride
         return None
 
+    def beat(self) -> None:
+        """Nobody waits."""
+
     def fleet_steps(self) -> int:
         return 0
 

@@ -126,6 +126,13 @@ class SharedExchange:
             self._tell("error", {"what": "adopt", "reason": str(error)})
             return None
 
+    def beat(self) -> None:
+        """Prove life, for whoever looks too rarely."""
+        try:
+            self._beat(left=False)
+        except OSError as error:
+            self._tell("error", {"what": "beat", "reason": str(error)})
+
     def fleet_steps(self) -> int:
         """Environment steps of all contributors in the newest version that could be read."""
         with contextlib.suppress(OSError, DaddyError):

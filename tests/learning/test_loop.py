@@ -374,7 +374,7 @@ class Partner(NoExchange):
         self.offers = deque()
         self.published = []
         self.resumed = "never asked"
-        self.steps = 0
+        self.steps = self.beats = 0
 
     def begin(self, initial, resumed):
         self.resumed = resumed
@@ -389,6 +389,9 @@ class Partner(NoExchange):
     def publish(self, weights, env_steps, optimizer_steps):
         self.published.append(env_steps)
         return "published"
+
+    def beat(self):
+        self.beats += 1
 
     def fleet_steps(self):
         return self.steps
@@ -493,10 +496,8 @@ def test_a_slow_disk_is_written_to_as_rarely_as_its_share_of_time_asks(
         (0.5, 0.7, 0.0, False),  # nothing offered since: once a second is enough
         (1.0, 1.2, 0.0, True),
         (0.5, 0.1, 0.0, True),  # an offer of ours may be a version already
-        (0.5, 0.1, 0.003, False),  # a look that cost 3 ms is paid for after 0.6 s
-        (0.7, 0.1, 0.003, True),
-        (29.0, 0.1, 9.0, False),
-        (30.0, 0.1, 9.0, True),
+        (9.0, 0.1, 0.25, True),  # half of a hundredth of 100 s
+        (9.0, 0.1, 0.26, False),
     ],
 )
 def test_a_look_comes_once_a_second_or_after_an_offer_and_when_paid_for(
@@ -505,9 +506,21 @@ def test_a_look_comes_once_a_second_or_after_an_offer_and_when_paid_for(
     clock = Ahead()
     pace = replace(PACE, sync_share=0.01)
     session = begin(cartpole_parts(tmp_path, exchange=Partner(), pace=pace, clock=clock))
-    clock.ahead, session.looked = 100.0, cost
+    clock.ahead = 100.0
+    session.costs["adopt"].add(cost)
     session.due |= {"adopt": 100.0 - since_look, "publish": 100.0 - since_offer}
     assert look_is_due(session) is due
+
+
+def test_who_cannot_afford_a_look_beats_twice_a_minute(tmp_path):
+    clock, partner = Ahead(), Partner()
+    pace = replace(PACE, sync_share=0.01)
+    session = begin(cartpole_parts(tmp_path, exchange=partner, pace=pace, clock=clock))
+    session.costs["adopt"].add(1.0)
+    for second in range(60, 180):
+        clock.ahead = float(second)
+        adopt_newer(session)
+    assert partner.beats == 4
 
 
 def test_the_exchange_gets_its_bookkeeping_back_after_a_restart(tmp_path):

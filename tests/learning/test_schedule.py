@@ -1,6 +1,6 @@
 import pytest
 
-from Daddy.learning.schedule import Cut, affordable, cut, learning_rate
+from Daddy.learning.schedule import Cost, Cut, affordable, cut, learning_rate
 
 
 def test_a_linear_rate_falls_to_a_tenth_and_stays_there():
@@ -34,9 +34,13 @@ def test_every_step_is_in_exactly_one_sequence_and_no_batch_is_too_large(
     assert found.batches(sequences) * found.per_batch >= sequences
 
 
-@pytest.mark.parametrize(("since", "spent", "share", "so"), [
-    (float("inf"), 0.0, 0.01, True), (99.0, 1.0, 0.01, False), (100.0, 1.0, 0.01, True),
-    (1.0, 1.0, 1.0, True), (599.0, 60.0, 0.01, False), (600.0, 60.0, 0.01, True),
+@pytest.mark.parametrize(("total", "last", "age", "since", "so"), [
+    (0.0, 0.0, 0.0, float("inf"), True),  # nobody knows yet what it costs
+    (1.0, 1.0, 199.0, 199.0, False), (1.0, 1.0, 200.0, 199.0, True),  # the first is paid for too
+    (5.0, 1.0, 600.0, 1.0, True), (5.0, 1.1, 600.0, 1.0, False),
+    (60.0, 60.0, 700.0, 599.0, False), (60.0, 60.0, 700.0, 600.0, True),  # a disk that hung
 ])  # fmt: skip
-def test_what_is_dear_is_done_rarely_but_every_ten_minutes(since, spent, share, so):
-    assert affordable(since, spent, share) is so
+def test_what_is_dear_stays_within_its_share_but_is_tried_every_ten_minutes(
+    total, last, age, since, so
+):
+    assert affordable(Cost(total, last), age, since, share=0.01) is so
