@@ -1,7 +1,8 @@
 """How much of their time four learners spend on shared weights: as shipped, on the cartridge.
 
 They are real processes with one thread each. A learner's metrics say how long it published, merged
-and adopted, waiting included; its time is that from its first metrics to its last.
+and adopted, waiting included; its time is that from its first metrics to its last: ten minutes, as
+the first contribution comes before anybody knows what one costs.
 """
 
 from __future__ import annotations

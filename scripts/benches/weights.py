@@ -44,7 +44,7 @@ def run(quick: bool) -> dict[str, object]:
             "cost": _cost(root / "cost", 3 if quick else 10),
             "loss": loss(root / "loss", 25 if quick else 100),
             "wire": _wire.measure(root / "wire", 1 if quick else 5),
-            "time": _sharing_time.measure(root / "time", 30.0 if quick else 180.0),
+            "time": _sharing_time.measure(root / "time", 30.0 if quick else 600.0),
         }
 
 
