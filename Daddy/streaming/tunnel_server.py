@@ -26,8 +26,9 @@ from Daddy.core.remembered import kept_login, remembered, settings_path, tunnel_
 from Daddy.streaming.auth import Token
 from Daddy.streaming.connect import carrying
 from Daddy.streaming.headless import Form, print_scenes
+from Daddy.streaming.keys import View
 from Daddy.streaming.lines import Patience
-from Daddy.streaming.messages import MAX_FPS, MAX_TOP_K, Wish, to_pins
+from Daddy.streaming.messages import MAX_FPS, MAX_PINS, MAX_TOP_K, Wish, to_pins
 from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.recorder import Recorder
 from Daddy.streaming.scene import Scene
@@ -53,6 +54,13 @@ def _parser(*, connecting: bool) -> argparse.ArgumentParser:
     )
     parser.add_argument("--port", type=int, default=9999, help="port to listen on (9999)")
     parser.add_argument("--top-k", type=int, default=2, help="show the best agents (2)")
+    parser.add_argument(
+        "--pin",
+        action="append",
+        default=[],
+        metavar="AGENT",
+        help="one of them is this, whatever its rank and through changes of jobs: slot-0/3",
+    )
     parser.add_argument("--width", type=int, default=800, help="window width (800)")
     parser.add_argument("--height", type=int, default=600, help="window height (600)")
     parser.add_argument("--headless", action="store_true", help="print lines, open no window")
@@ -94,7 +102,16 @@ def _checked(args: argparse.Namespace) -> argparse.Namespace:
             raise UsageError(f"{flag} {seconds:g} is no time to wait", "use seconds, such as 30")
     if not 1 <= args.fps <= MAX_FPS:
         raise UsageError(f"--fps {args.fps:g} cannot be shown", f"use 1 to {MAX_FPS:g}")
+    _check_pins(args.pin)
     return args
+
+
+def _check_pins(names: Sequence[str]) -> None:
+    if len(names) > MAX_PINS:
+        raise UsageError(f"{len(names)} pins are too many", f"use {MAX_PINS} at most")
+    for name in names:
+        if not to_pins([name]):
+            raise UsageError(f"--pin {name!r} names no agent", "use a slot and a number: slot-0/3")
 
 
 def _waiting(port: int, login: str, environ: Mapping[str, str], home: Path) -> Waiting:
@@ -129,7 +146,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     token = args.token or home_token(Path.home())
     ensure_token(token, host_name())
     load_tokens([token])
-    wish, once = Wish(args.top_k, args.fps), list[Token]()
+    wish, once = Wish(args.top_k, args.fps, to_pins(args.pin)), list[Token]()
     receiver = Receiver(args.port, lambda: (*once, *load_tokens([token])), wish, clock)
     waiting = _waiting(receiver.port, args.login, os.environ, Path.home())
     with carrying(course, receiver, once, clock, hopeless):
@@ -198,7 +215,7 @@ def _page(
     from Daddy.streaming.web.server import Show, served
 
     def wish(top_k: int) -> None:
-        receiver.subscribe(Wish(top_k, args.fps))
+        receiver.subscribe(Wish(top_k, args.fps, to_pins(args.pin)))
 
     return served(args.web, Show(receiver.scene, wish, waiting, args.top_k), clock)
 
@@ -208,7 +225,8 @@ def _open_window(args: argparse.Namespace, waiting: Waiting, clock: Clock) -> Wi
     try:
         from Daddy.streaming.viewer import open_window
 
-        return open_window((args.width, args.height), args.top_k, waiting, clock, args.screenshot)
+        view = View(args.top_k, pins=tuple(args.pin))
+        return open_window((args.width, args.height), view, waiting, clock, args.screenshot)
     except ImportError as error:
         print(f"no window: {error}; lines instead; --web shows a page", file=sys.stderr)
     except DaddyError as error:

@@ -125,7 +125,7 @@ class Window:
     def __init__(
         self,
         size: tuple[int, int],
-        top_k: int,
+        view: View,
         waiting: Waiting,
         clock: Clock,
         screenshot: Path | None = None,
@@ -135,7 +135,7 @@ class Window:
         pygame.display.set_caption("Daddy: the best agents, live")
         self._surface = pygame.display.set_mode(size, pygame.RESIZABLE)
         self._painter = Painter()
-        self._watcher = Watcher(top_k, waiting, clock)
+        self._watcher = Watcher(view, waiting, clock)
         self._leave = False
         self._waiting = waiting
         self._clock = clock
@@ -227,11 +227,11 @@ def _key_name(event: Any) -> str:
 
 
 def open_window(
-    size: tuple[int, int], top_k: int, waiting: Waiting, clock: Clock, screenshot: Path | None
+    size: tuple[int, int], view: View, waiting: Waiting, clock: Clock, screenshot: Path | None
 ) -> Window:
     """A window, or DaddyError where there is no display to open it on."""
     try:
-        return Window(size, top_k, waiting, clock, screenshot)
+        return Window(size, view, waiting, clock, screenshot)
     except pygame.error as error:
         raise NetworkError(f"no display ({error})", "use --headless") from error
 

@@ -18,8 +18,8 @@ _TOAST_S = 3.0
 class Watcher:
     """Looks at scenes, presses keys. :meth:`close` finishes the films that were asked for."""
 
-    def __init__(self, top_k: int, waiting: Waiting, clock: Clock) -> None:
-        self.view = View(top_k)
+    def __init__(self, view: View, waiting: Waiting, clock: Clock) -> None:
+        self.view = view
         self.films = Films(clock)
         self._waiting = waiting
         self._clock = clock

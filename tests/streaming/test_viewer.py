@@ -291,7 +291,7 @@ def test_text_is_shortened_until_it_fits(width: int) -> None:
 
 def test_nothing_new_is_not_painted_again(monkeypatch) -> None:
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    window = Window((800, 600), 2, WAITING, SystemClock())
+    window = Window((800, 600), View(2), WAITING, SystemClock())
     painted: list[int] = []
     monkeypatch.setattr(window._painter, "paint", lambda *_: painted.append(1))
     for _ in range(5):
@@ -303,7 +303,7 @@ def test_nothing_new_is_not_painted_again(monkeypatch) -> None:
 
 def played(keys: list[int], here: Scene) -> tuple[Window, list]:
     """A window that is opened, given these keys one by one, and closed with Q."""
-    window, wishes = Window((800, 600), 2, WAITING, SystemClock()), []
+    window, wishes = Window((800, 600), View(2), WAITING, SystemClock()), []
     left = iter([*keys, pygame.K_q])
 
     def scene_of(_: int) -> Scene:

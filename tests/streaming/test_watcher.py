@@ -8,7 +8,7 @@ import pytest
 
 from Daddy.core.clock import SystemClock
 from Daddy.streaming.drawing import Picture, Text
-from Daddy.streaming.keys import Act
+from Daddy.streaming.keys import Act, View
 from Daddy.streaming.reel import REEL_S
 from Daddy.streaming.watcher import Watcher
 from tests.streaming.helpers import picture
@@ -28,7 +28,7 @@ class Hands(SystemClock):
 
 @pytest.fixture
 def watcher() -> Iterator[Watcher]:
-    made = Watcher(2, WAITING, Hands())
+    made = Watcher(View(2), WAITING, Hands())
     yield made
     made.close()
 
