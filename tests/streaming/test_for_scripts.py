@@ -42,7 +42,8 @@ def run(tmp_path: Path) -> Path:
 
 def test_one_json_object_per_agent_and_second(run: Path, token: Path, tmp_path: Path) -> None:
     port = free_port()
-    viewer = start(VIEWER, "--port", port, "--json", "--token", token, home=tmp_path)
+    flags = ("--top-k", 1, "--pin", "slot-0/0")  # the best one plays in slot-1
+    viewer = start(VIEWER, "--port", port, "--json", "--token", token, *flags, home=tmp_path)
     told: list[dict] = []
     try:
         with learners(run / "stream"), relay(run, port, token):
@@ -56,7 +57,7 @@ def test_one_json_object_per_agent_and_second(run: Path, token: Path, tmp_path: 
     assert told[0]["what"] == "waiting"
     assert told[0]["port"] == port
     last = told[-1]
-    assert last["agent"].startswith("slot-1/")
+    assert last["agent"] == "slot-0/0"
     assert (last["host"], last["job"], last["map"]) == ("node1", "17", "Fern Hollow")
     assert last["score"] == last["badges"] + last["story_flags"]
     assert last["stale"] is False
