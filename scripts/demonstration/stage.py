@@ -57,12 +57,13 @@ class Stage:
         self._exit.callback(lower_login_node, LoginNode(folder))
         self.node = raise_login_node(folder, slurm=self.slurm)
 
-    def start_viewer(self, port: int) -> None:
+    def start_viewer(self, port: int, *options: str, **env: str) -> None:
         """``tunnel_server``, as at home; a window when there is a display."""
         argv = [sys.executable, "-m", "Daddy.streaming.tunnel_server", "--port", str(port)]
         argv += ["--token", str(self.token), "--record-events", str(self.run.events)]
         argv += ["--screenshot", str(self.run.root / "viewer.png")]
-        self.viewer = self._start("viewer", [*argv, "--headless"] if self.headless else argv)
+        argv += [*options, *(["--headless"] if self.headless else [])]
+        self.viewer = self._start("viewer", argv, **env)
 
     def end_viewer(self) -> None:
         """Close it while agents still play, so that its last picture is of them."""
