@@ -59,6 +59,10 @@ class Announced:
         """As the exchange."""
         return self._exchange.publish(weights, env_steps, optimizer_steps)
 
+    def beat(self) -> None:
+        """As the exchange."""
+        self._exchange.beat()
+
     def fleet_steps(self) -> int:
         """As the exchange."""
         return self._exchange.fleet_steps()

@@ -78,6 +78,15 @@ def resident_bytes(pid: int) -> int:
     return total
 
 
+def command_lines() -> dict[int, str]:
+    """Of every process that we may look at, by pid; empty for those of the kernel."""
+    found = {}
+    for one in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            found[one.pid] = " ".join(one.cmdline())
+    return found
+
+
 def cpu_seconds(pid: int) -> float:
     """User and system time of one process in seconds; 0 when it is gone."""
     try:

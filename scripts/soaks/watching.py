@@ -7,7 +7,6 @@ the streamers and the viewer: their memory stays where it was.
 
 from __future__ import annotations
 
-import contextlib
 import re
 import shutil
 import statistics
@@ -20,8 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
-
+from Daddy.core import machine
 from Daddy.core.config import load, run_paths
 from Daddy.core.events import read_events
 from Daddy.core.fleet import Handover, fold
@@ -48,11 +46,10 @@ class Memory:
 
     def look(self, run: RunPaths, viewer: int, now: float) -> None:
         """Take one sample of each process that belongs to the run."""
-        for role, one in _processes(run, viewer):
-            begun = self._since.setdefault((role, one.pid), now)
-            with contextlib.suppress(psutil.Error):
-                used = one.memory_info().rss / 1e6
-                self.seen[role, one.pid].append((now - begun, used))
+        for role, pid in _processes(run, viewer):
+            begun = self._since.setdefault((role, pid), now)
+            if used := machine.resident_bytes(pid):
+                self.seen[role, pid].append((now - begun, used / 1e6))
 
     def growth(self) -> dict[str, float]:
         """By role, the most that a process grew by, in MB, once it had settled."""
@@ -69,13 +66,11 @@ def growth(samples: Samples, settled_s: float) -> float:
     return statistics.median(used[-5:]) - statistics.median(used[:5]) if used else 0.0
 
 
-def _processes(run: RunPaths, viewer: int) -> Iterator[tuple[str, psutil.Process]]:
-    for one in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            words = " ".join(one.cmdline())
-            found = _ROLE.search(words)
-            if found and (one.pid == viewer or str(run.root) in words):
-                yield ("viewer" if one.pid == viewer else found[1]), one
+def _processes(run: RunPaths, viewer: int) -> Iterator[tuple[str, int]]:
+    for pid, words in machine.command_lines().items():
+        found = _ROLE.search(words)
+        if found and (pid == viewer or str(run.root) in words):
+            yield ("viewer" if pid == viewer else found[1]), pid
 
 
 def run(minutes: float, seed: int, keep: Path | None) -> dict[str, Any]:
@@ -122,24 +117,24 @@ def _figures(run: RunPaths, memory: Memory) -> dict[str, Any]:
     ]
     last = shown[-1][0] if shown else 0.0
     passed = [one for one in _handovers(run) if one.at + BACK_S < last]
-    returns = {pin: _returns(pin, passed, shown) for pin in PINS}
+    back = {pin: returns(pin, passed, shown) for pin in PINS}
     grown = memory.growth()
-    broken = [f"{pin} did not come back" for pin, ones in returns.items() if None in ones]
-    broken += [f"{pin}: no job of its slot ended" for pin, ones in returns.items() if not ones]
+    broken = [f"{pin} did not come back" for pin, ones in back.items() if None in ones]
+    broken += [f"{pin}: no job of its slot ended" for pin, ones in back.items() if not ones]
     broken += [f"{role} grew by {mb} MB" for role, mb in grown.items() if mb > GROWTH_MB]
     broken += [f"no {role} was seen" for role in ("relay", "viewer") if role not in grown]
     return {
         "frames": shown[-1][1]["frames_total"] if shown else 0,
         "transport": shown[-1][1]["transport"] if shown else "",
         "handovers": len(passed),
-        "back_after_s": returns,
+        "back_after_s": back,
         "grown_mb": grown,
         "processes": {role: sum(1 for name, _ in memory.seen if name == role) for role in grown},
         "broken": broken,
     }
 
 
-def _returns(
+def returns(
     pin: str, passed: Sequence[Handover], shown: Sequence[tuple[float, Mapping[str, Any]]]
 ) -> list[float | None]:
     """After each hand-over of its slot, seconds until new frames of it came; None: not in time."""

@@ -8,10 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from Daddy.core.machine import socket_owner
+from Daddy.core.machine import command_lines, socket_owner
 from tests.components import absent
 
 _DIAL = "import socket, sys; s = socket.create_connection(('127.0.0.1', {port})); s.recv(1)"
+
+
+def test_a_process_is_found_by_its_command_line() -> None:
+    assert "pytest" in command_lines()[os.getpid()] or "execnet" in command_lines()[os.getpid()]
 
 
 def started_by(*loader: str) -> str | None:
