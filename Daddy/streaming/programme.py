@@ -7,13 +7,15 @@ moves bytes and asks the clock.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from Daddy.streaming.best_selector import AgentKey, Featured, Rules, score, select
 from Daddy.streaming.fleet import Fleet
-from Daddy.streaming.flow import UNACKED_BYTES, Playout, Sender, restamp, window
+from Daddy.streaming.flow import UNACKED_BYTES, Sender, window
 from Daddy.streaming.messages import Row, Wish, pack_rows, read_ack
-from Daddy.streaming.protocol import BODY_LIMIT, Kind, Message, ProtocolError
+from Daddy.streaming.pace import Pace
+from Daddy.streaming.playout import Playout, restamp
+from Daddy.streaming.protocol import BODY_LIMIT, VERSION, Kind, Message, ProtocolError
 from Daddy.streaming.segment import Picture, Segment
 from Daddy.streaming.status import Status
 
@@ -35,7 +37,7 @@ class Channel:
     """One featured agent on its way to the viewer."""
 
     stream: int
-    sender: Sender = field(default_factory=Sender)
+    sender: Sender
     playout: Playout = field(default_factory=Playout)
     last: Picture | None = None
 
@@ -49,6 +51,8 @@ class Programme:
         self.fleet = Fleet()
         self.channels: dict[AgentKey, Channel] = {}
         self._rules = rules
+        self._pace = Pace()
+        self._version = VERSION
         self._places: tuple[Featured, ...] = ()
         self._streams = 0
         self._delay_s = 0.0
@@ -88,45 +92,56 @@ class Programme:
         self.channels = {key: one for key, one in self.channels.items() if key in keys}
         for key in keys:
             if key not in self.channels:
-                self._streams = self._streams % 0xFFFF + 1
-                self.channels[key] = Channel(self._streams)
+                self.channels[key] = self._channel()
         return selection.reasons
 
-    def restart(self) -> None:
-        """A new viewer: it has no picture yet, so every stream begins anew."""
-        for key in self.channels:
-            self._streams = self._streams % 0xFFFF + 1
-            self.channels[key] = Channel(self._streams, last=self.channels[key].last)
+    def _channel(self) -> Channel:
+        self._streams = self._streams % 0xFFFF + 1
+        return Channel(self._streams, Sender(self._version))
 
-    def hear(self, message: Message) -> None:
-        """What the viewer said; ProtocolError when it may not say that."""
+    def restart(self, version: int = VERSION) -> None:
+        """A new viewer: it has no picture yet, so every stream begins anew, as it can read it."""
+        self._version, self._pace = version, Pace()
+        for key, before in self.channels.items():
+            self.channels[key] = replace(self._channel(), last=before.last)
+
+    def hear(self, message: Message, now: float) -> tuple[str, ...]:
+        """What the viewer said; returns in sentences what that changes for the person.
+
+        ProtocolError when it may not say that.
+        """
         channel = next((c for c in self.channels.values() if c.stream == message.stream), None)
         if message.kind == Kind.ACK:
             seq = read_ack(message.body)
-            if channel:
-                channel.sender.acked(seq)
-        elif message.kind == Kind.NEED_KEY:
+            rtt_s = channel.sender.acked(seq, now) if channel else None
+            return () if rtt_s is None else self._pace.heard(rtt_s, self.wish.fps, now)
+        if message.kind == Kind.NEED_KEY:
             if channel:
                 channel.sender.need_key()
         elif message.kind in (Kind.HELLO, Kind.AUTH, Kind.STATUS, Kind.TELEM, Kind.FRAME):
             raise ProtocolError(f"a viewer does not send kind {message.kind}")
+        return ()
 
-    def frames(self, now: float, rtt_s: float) -> list[Message]:
+    def frames(self, now: float) -> list[Message]:
         """Frames that are due and that the link has room for."""
-        allowed = window(rtt_s, self.wish.fps)
+        allowed = window(self._pace.least_s, self.wish.fps)
+        gap_s = 1 / self._pace.fps if self._pace.fps < self.wish.fps else 0.0
         messages = []
-        for channel in self.channels.values():
+        for number, channel in enumerate(self._in_place()):
             for _, picture in channel.playout.due(now):
                 channel.sender.offer(picture)
                 channel.last = picture
-            if self._unacked() > UNACKED_BYTES:
+            if self._unacked() > UNACKED_BYTES or (self._pace.alone and number):
                 continue
-            frame = channel.sender.next(now, allowed)
+            frame = channel.sender.next(now, allowed, gap_s)
             if frame is not None:
                 late = ((round(now * 1000) - frame.captured_ms) % 2**32) / 1000
                 self._delay_s += _DELAY_WEIGHT * (late - self._delay_s)
                 messages.append(Message(Kind.FRAME, frame.pack(), stream=channel.stream))
         return messages
+
+    def _in_place(self) -> list[Channel]:
+        return [self.channels[key] for key in self.featured if key in self.channels]
 
     def _unacked(self) -> int:
         return sum(channel.sender.unacked_bytes() for channel in self.channels.values())

@@ -125,7 +125,8 @@ class Relay:
                 wish = read_wish(message.body)
                 self._programme.wish = replace(wish, fps=min(wish.fps, self._fps))
             else:
-                self._programme.hear(message)
+                for text in self._programme.hear(message, self._clock.monotonic()):
+                    self._link.send(note(text))
         except ProtocolError as error:
             self._record("error", {"what": "viewer", "text": str(error)})
             self._link.refuse(self._clock.monotonic(), str(error))
@@ -134,7 +135,7 @@ class Relay:
         """A viewer that came, and why none does: each reason once, however often it comes back."""
         if self._link.connections != self._served:
             self._served = self._link.connections
-            self._programme.restart()
+            self._programme.restart(self._link.version)
             self._due["wish"] = self._due["news"] = 0.0
             self._say("connected", "a viewer has proved itself: pictures flow")
             self._told.clear()
@@ -175,7 +176,7 @@ class Relay:
         if self._link.waiting_bytes < _OUT_LIMIT:
             news = self._is_due("news", now, NEWS_EVERY_S)
             messages = self._programme.news(now) if news else []
-            for message in [*messages, *self._programme.frames(now, self._link.rtt_s)]:
+            for message in [*messages, *self._programme.frames(now)]:
                 self._link.send(message)
         if self._events is not None and self._is_due("record", now, RECORD_EVERY_S):
             write_featured(self._paths.stream, _last_pictures(self._programme, now))
