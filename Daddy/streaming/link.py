@@ -106,6 +106,15 @@ class Link:
             return []
         return messages
 
+    def flush(self, now: float) -> None:
+        """Send what was queued since the last step, so that it does not wait for the next."""
+        if not self.established:
+            return
+        try:
+            self._flush()
+        except OSError as error:
+            self._lose(now, self._say(error))
+
     def wait(self, seconds: float) -> None:
         """Sleep until something arrives, at most ``seconds``."""
         ears = [self._socket] if self._socket else []

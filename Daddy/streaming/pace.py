@@ -15,8 +15,8 @@ CROWDED, FREE = 3.0, 1.5
 """Times the least at which the line is full, and below which it has room again."""
 SLACK_S = 0.1
 """Below so much more than the least nothing is slowed down: a busy viewer looks like that too."""
-CROWDED_S, FREE_S = 1.0, 5.0
-"""For so long, without an exception, before anything is done."""
+CROWDED_S, FREE_S, AGAIN_S = 1.0, 5.0, 1.0
+"""For so long, without an exception, before anything is done, and then before more is."""
 _SLOWER, _MORE_FPS, FLOOR_FPS = 0.7, 2.0, 2.0
 _UNKNOWN_S = 0.1
 
@@ -52,7 +52,7 @@ class Pace:
             self._crowded_since = now
             return self._slower(min(self.fps, wished_fps))
         if self._free_since is not None and now - self._free_since >= FREE_S:
-            self._free_since = now
+            self._free_since = now - FREE_S + AGAIN_S
             return self._faster()
         return ()
 

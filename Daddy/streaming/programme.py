@@ -7,12 +7,12 @@ moves bytes and asks the clock.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from Daddy.streaming.best_selector import AgentKey, Featured, Rules, score, select
 from Daddy.streaming.fleet import Fleet
 from Daddy.streaming.flow import UNACKED_BYTES, Sender, window
-from Daddy.streaming.messages import Row, Wish, pack_rows, read_ack
+from Daddy.streaming.messages import MAX_TOP_K, Row, Wish, pack_rows, read_ack
 from Daddy.streaming.pace import Pace
 from Daddy.streaming.playout import Playout, restamp
 from Daddy.streaming.protocol import BODY_LIMIT, VERSION, Kind, Message, ProtocolError
@@ -20,6 +20,7 @@ from Daddy.streaming.segment import Picture, Segment
 from Daddy.streaming.status import Status
 
 _DELAY_WEIGHT = 0.1
+_LAST_PICTURES = 2 * MAX_TOP_K
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Programme:
         self._streams = 0
         self._delay_s = 0.0
         self._best = 0
+        self._lasts: dict[AgentKey, Picture] = {}
 
     @property
     def featured(self) -> tuple[AgentKey, ...]:
@@ -92,18 +94,34 @@ class Programme:
         self.channels = {key: one for key, one in self.channels.items() if key in keys}
         for key in keys:
             if key not in self.channels:
-                self.channels[key] = self._channel()
+                self.channels[key] = self._channel(key)
         return selection.reasons
 
-    def _channel(self) -> Channel:
+    def _channel(self, key: AgentKey) -> Channel:
+        """A stream for ``key`` that begins with the last picture known: old is better than none,
+        and the viewer sees by its stamp how old.
+        """
         self._streams = self._streams % 0xFFFF + 1
-        return Channel(self._streams, Sender(self._version))
+        channel = Channel(self._streams, Sender(self._version), last=self._lasts.get(key))
+        if channel.last:
+            channel.sender.offer(channel.last)
+        return channel
+
+    def _note_last(self, key: AgentKey, picture: Picture) -> None:
+        self.channels[key].last = picture
+        self._lasts.pop(key, None)
+        self._lasts[key] = picture
+        if len(self._lasts) > _LAST_PICTURES:
+            del self._lasts[next(iter(self._lasts))]
 
     def restart(self, version: int = VERSION) -> None:
         """A new viewer: it has no picture yet, so every stream begins anew, as it can read it."""
         self._version, self._pace = version, Pace()
-        for key, before in self.channels.items():
-            self.channels[key] = replace(self._channel(), last=before.last)
+        self.channels = {key: self._channel(key) for key in self.channels}
+
+    def awaits(self) -> bool:
+        """Whether an agent is featured of which no picture is known."""
+        return any(one.last is None for one in self.channels.values())
 
     def hear(self, message: Message, now: float) -> tuple[str, ...]:
         """What the viewer said; returns in sentences what that changes for the person.
@@ -127,10 +145,11 @@ class Programme:
         allowed = window(self._pace.least_s, self.wish.fps)
         gap_s = 1 / self._pace.fps if self._pace.fps < self.wish.fps else 0.0
         messages = []
-        for number, channel in enumerate(self._in_place()):
+        for number, key in enumerate(self.featured):
+            channel = self.channels[key]
             for _, picture in channel.playout.due(now):
                 channel.sender.offer(picture)
-                channel.last = picture
+                self._note_last(key, picture)
             if self._unacked() > UNACKED_BYTES or (self._pace.alone and number):
                 continue
             frame = channel.sender.next(now, allowed, gap_s)
@@ -139,9 +158,6 @@ class Programme:
                 self._delay_s += _DELAY_WEIGHT * (late - self._delay_s)
                 messages.append(Message(Kind.FRAME, frame.pack(), stream=channel.stream))
         return messages
-
-    def _in_place(self) -> list[Channel]:
-        return [self.channels[key] for key in self.featured if key in self.channels]
 
     def _unacked(self) -> int:
         return sum(channel.sender.unacked_bytes() for channel in self.channels.values())

@@ -17,7 +17,6 @@ from Daddy.streaming.flow import (
     Sender,
     window,
 )
-from Daddy.streaming.playout import Playout
 from Daddy.streaming.segment import Picture
 from Daddy.streaming.tiling import MAX_BASES
 from tests.streaming.helpers import picture
@@ -145,38 +144,3 @@ def test_whatever_is_lost_the_viewer_shows_true_pictures_or_asks(
             if chance.random() >= loss:
                 sender.acked(frame.seq, 0.0)
     assert shown > 5
-
-
-def test_a_lump_is_played_at_the_pace_at_which_it_was_taken() -> None:
-    playout = Playout()
-    playout.add([shot(n, 1000 + 100 * n) for n in range(5)], now=50.0)
-    assert [one.step for _, one in playout.due(50.0)] == [0]
-    assert [one.step for _, one in playout.due(50.25)] == [1, 2]
-    assert playout.next_due() == pytest.approx(50.3)
-
-
-def test_a_pause_of_the_learner_does_not_hold_up_what_follows() -> None:
-    playout = Playout()
-    playout.add([shot(0, 0)], now=0.0)
-    playout.due(0.0)
-    playout.add([shot(1, 8000)], now=9.0)
-    assert [one.step for _, one in playout.due(9.0)] == [1]
-
-
-def test_play_that_falls_behind_catches_up_by_dropping_the_oldest() -> None:
-    playout = Playout(longest_s=3.0)
-    playout.add([shot(n, 100 * n) for n in range(100)], now=0.0)
-    assert 0.0 <= playout.next_due() <= 0.2  # type: ignore[operator]
-    assert len(playout) < 45
-    assert [one.step for _, one in playout.due(10.0)][-1] == 99
-
-
-def test_a_growing_delay_is_played_off_a_fifth_faster() -> None:
-    playout, now = Playout(usual_s=1.2), 0.0
-    playout.add([shot(n, 100 * n) for n in range(25)], now)  # 2.4 s at once
-    for lump in range(1, 40):
-        now = 0.5 * lump
-        playout.due(now)
-        playout.add([shot(n, 100 * n) for n in range(20 + 5 * lump, 25 + 5 * lump)], now)
-    behind = playout._queue[-1][0] - now
-    assert behind < 1.6

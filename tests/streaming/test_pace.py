@@ -24,8 +24,8 @@ def test_a_queue_before_the_line_lowers_the_rate_until_there_is_room_again() -> 
     assert pace.least_s == 0.15, "the window follows the line, not the queue"
     now = hear(pace, 0.3, 9.0, now + 0.1)
     assert pace.fps == pytest.approx(21.0), "neither full nor free"
-    hear(pace, 0.2, 5.1, now + 0.1)
-    assert pace.fps == pytest.approx(23.0)
+    hear(pace, 0.2, 9.1, now + 0.1)
+    assert pace.fps == pytest.approx(31.0), "2 after five seconds, and 2 a second from then on"
 
 
 def test_at_the_floor_the_first_agent_is_left_and_the_others_come_back_first() -> None:
