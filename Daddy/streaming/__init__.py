@@ -2,7 +2,7 @@
 
 codec, tiling, protocol, messages, status          the wire, pure (``docs/stream-protocol.md``)
 auth, session                                      who may say it: tokens, proofs, seals
-best_selector                                      who is featured, and why
+best_selector, episodes                            who is featured, and why
 segment, spool, tunnel_client                      learner to login node: ``FrameSender``
 fleet, programme, flow, playout, pace, link, relay login node to laptop: the relay
 seats, script, pipes, bridge                       a relay that a viewer's own ssh has started

@@ -85,7 +85,7 @@ class Programme:
 
     def choose(self, now: float) -> tuple[str, ...]:
         """Choose who is featured; returns a sentence for each change."""
-        candidates = self.fleet.candidates()
+        candidates = self.fleet.candidates(now)
         self._best = max((score(one.report) for one in candidates), default=0)
         pins = [AgentKey(*pin) for pin in self.wish.pins]
         selection = select(candidates, self._places, self.wish.top_k, now, self._rules, pins)
@@ -187,7 +187,7 @@ class Programme:
             workload=self.about.workload,
             host=self.about.host,
             via=self.about.via,
-            agents=len(self.fleet.candidates()),
+            agents=self.fleet.agents(),
             steps=self.fleet.steps(),
             steps_per_s=self.fleet.steps_per_s(now),
             best=self._best,
