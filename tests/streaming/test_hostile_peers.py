@@ -182,6 +182,16 @@ def test_a_stranger_who_listens_gets_no_picture_even_with_the_key_id() -> None:
     assert relay.take() == b""
 
 
+def test_a_connection_that_comes_while_all_is_closed_is_closed(receiver: Receiver) -> None:
+    receiver.close()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.settimeout(10)
+        receiver.adopt(theirs, b"")
+        assert theirs.fileno() < 0
+        assert ours.recv(1) == b""
+
+
 def test_a_port_in_use_names_who_uses_it(receiver: Receiver) -> None:
     with pytest.raises(NetworkError, match=f"in use by .*process {os.getpid()}"):
         Receiver(receiver.port, lambda: [TOKEN], Wish(2, 60.0), SystemClock())
