@@ -12,6 +12,8 @@ from dataclasses import replace
 from Daddy.learning.session import Session
 
 _REPORT_SECONDS = 1.0
+_FOLLOW_SECONDS = 0.1
+"""Between looks at whose pictures are wanted: who has just come waits for their first one."""
 
 
 class Show:
@@ -22,7 +24,7 @@ class Show:
         self._clock = session.parts.clock
         self._watched: frozenset[int] = frozenset()
         self._drawing: frozenset[int] = frozenset()
-        self._report_at = self._frame_at = self._look_at = float("-inf")
+        self._report_at = self._follow_at = self._frame_at = self._look_at = float("-inf")
 
     def __call__(self, members: slice) -> None:
         if self._session.walks.watching:
@@ -37,13 +39,16 @@ class Show:
         if now >= self._report_at:
             self._report_at = now + _REPORT_SECONDS
             self._report()
+        if now >= self._follow_at:
+            self._follow_at = now + _FOLLOW_SECONDS
+            self._follow()
         if self._drawing:
             self._offer()
         elif self._watched and now >= self._frame_at:
             self._frame_at = now + self._session.parts.pace.frame_seconds
             self._draw(self._watched)
-        frame_at = self._frame_at if self._watched else self._report_at
-        self._look_at = now if self._drawing else min(self._report_at, frame_at)
+        frame_at = self._frame_at if self._watched else self._follow_at
+        self._look_at = now if self._drawing else min(self._report_at, self._follow_at, frame_at)
 
     def _draw(self, agents: frozenset[int]) -> None:
         self._drawing = agents
@@ -53,6 +58,9 @@ class Show:
         parts = self._session.parts
         steps = self._session.counters.env_steps
         parts.frames.report([replace(one, step=steps) for one in parts.reports(parts.vector)])
+
+    def _follow(self) -> None:
+        parts = self._session.parts
         wanted = parts.frames.wanted() & frozenset(range(parts.vector.num_envs))
         if wanted != self._watched:
             self._watched = wanted

@@ -3,13 +3,16 @@
 Rank: badges + story flags, then the episode's return, then the most recent report. An agent that is
 shown keeps its place for ``dwell_s``; after that a better one must lead by ``margin`` points, and
 after ``long_dwell_s`` any better rank will do. When an episode ends its result stays for
-``grace_s``, and the place is open once its agent was shown for ``short_dwell_s``. Who is pinned
+``grace_s``, and the place is open once its agent was shown for ``short_dwell_s``. Who has less than
+``flash_s`` of an episode left is not shown anew while anybody else waits: the best are near the
+end of theirs, and would only flash by. Who is pinned
 stays whatever their rank, and has a place again with the first report after a silence.
 ``scripts/bench stream`` simulates how restless that is and how much of the best score it keeps.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -29,11 +32,14 @@ class AgentKey:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An agent that could be featured; ``seen`` is when its report came (seconds)."""
+    """An agent that could be featured; ``seen`` is when its report came, ``left_s`` how much of its
+    episode is to be expected yet (seconds).
+    """
 
     key: AgentKey
     report: AgentReport
     seen: float
+    left_s: float = math.inf
 
     @property
     def rank(self) -> tuple[int, float, float]:
@@ -56,10 +62,11 @@ class Rules:
     """How restless the choice may be; seconds and points."""
 
     short_dwell_s: float = 5.0
-    dwell_s: float = 30.0
+    dwell_s: float = 20.0
     long_dwell_s: float = 60.0
     margin: int = 2
     grace_s: float = 3.0
+    flash_s: float = 10.0
     stale_s: float = 10.0
 
 
@@ -95,11 +102,12 @@ def select(
     there = [_note_episode(one, fresh[one.key], now) for one in current if one.key in fresh]
     places = _cut(there, top_k, kept)
     waiting = [one for one in ranked if one.key not in {place.key for place in places}]
-    waiting.sort(key=lambda one: one.key not in kept)
+    waiting.sort(key=lambda one: (one.key not in kept, one.left_s < rules.flash_s))
     while waiting and len(places) < top_k:
         places.append(_enter(waiting.pop(0), now))
         reasons.append(f"{places[-1].key} takes a free place")
-    for challenger in waiting[:top_k]:
+    lasting = [one for one in waiting if one.key in kept or one.left_s >= rules.flash_s]
+    for challenger in (lasting or waiting)[:top_k]:
         reasons += _challenge(challenger, places, fresh, now, rules, kept)
     return Selection(tuple(places), tuple(reasons))
 

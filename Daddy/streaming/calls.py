@@ -24,13 +24,19 @@ _OPTIONS = (
 _OWN = ("ControlMaster=no", "ControlPath=none", "ExitOnForwardFailure=yes")
 """A forward that a shared connection took over would outlive us."""
 _TELL = 'sed -n "s/^# relay: /daddy-relay /p" "$f" >&2; echo "daddy-here $(uname -n)" >&2; '
+_OWN_FILES = (
+    'for f; do case "$(ls -ld -- "$f" 2>/dev/null)" in -????-??-*) ;; *) continue ;; esac; '
+    'if [ -O "$f" ]; then '
+)
+"""A script is run only if it is our own, no link, and nobody else may write it: in a folder that
+others may write, a link of theirs could lead to any script of ours.
+"""
 _RUN = (
-    'how=$1; shift; for f; do if [ -O "$f" ]; then ' + _TELL + 'exec sh "$f" $how; fi; done; '
+    "how=$1; shift; " + _OWN_FILES + _TELL + 'exec sh "$f" $how; fi; done; '
     'echo "no relay of yours has left $* there" >&2; exit 66'
 )
-"""In one line and without an exclamation mark, because a csh takes no others. A script that is not
-our own is not run."""
-_WAIT = 'shift; for f; do if [ -O "$f" ]; then ' + _TELL + "break; fi; done; exec cat >/dev/null"
+"""In one line and without an exclamation mark, because a csh takes no others."""
+_WAIT = "shift; " + _OWN_FILES + _TELL + "break; fi; done; exec cat >/dev/null"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from Daddy.core.vocabulary import AgentReport
 from Daddy.streaming.best_selector import AgentKey, Candidate
+from Daddy.streaming.episodes import Episodes
 from Daddy.streaming.messages import Row
 from Daddy.streaming.segment import Segment
 from Daddy.streaming.status import MAX_MAPS, Peer
@@ -30,14 +31,17 @@ class PeerState:
     maps: dict[int, str] = field(default_factory=dict)
     steps: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=64))
     offset_ms: int | None = None
+    episodes: Episodes = field(default_factory=Episodes)
 
     def absorb(self, segment: Segment, now: float) -> None:
         """Take over a segment that arrived at ``now`` (monotonic seconds)."""
         if segment.incarnation != self.incarnation:
             self.steps.clear()
+            self.episodes.restart()
             self.offset_ms = None
         self.host, self.job, self.incarnation = segment.host, segment.job, segment.incarnation
         self.seen, self.rows = now, segment.rows
+        self.episodes.add(segment.rows, now)
         self.maps = dict(list({**self.maps, **segment.maps}.items())[-MAX_MAPS:])
         self.steps.append((now, max((row.step for row in segment.rows), default=0)))
         offset = round(now * 1000) - segment.sent_ms
@@ -66,13 +70,22 @@ class Fleet:
         for name in gone:
             del self._peers[name]
 
-    def candidates(self) -> list[Candidate]:
+    def candidates(self, now: float) -> list[Candidate]:
         """Every agent of every peer."""
         return [
-            Candidate(AgentKey(peer.name, row.agent), _report(row, peer.maps), peer.seen)
+            Candidate(
+                AgentKey(peer.name, row.agent),
+                _report(row, peer.maps),
+                peer.seen,
+                peer.episodes.left_s(row.agent, now),
+            )
             for peer in self._peers.values()
             for row in peer.rows
         ]
+
+    def agents(self) -> int:
+        """How many agents there are."""
+        return sum(len(peer.rows) for peer in self._peers.values())
 
     def captured_ms(self, peer: str, captured_ms: int) -> int:
         """A capture time of ``peer``'s clock on the relay's.

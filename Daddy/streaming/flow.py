@@ -2,24 +2,29 @@
 
 ssh hides megabytes of buffer, so that a sender who writes until it blocks shows minutes-old play.
 Here a picture leaves only while few are unacknowledged; otherwise the newest one waits and the
-older is dropped. Every picture differs from the newest that the viewer *has acknowledged*, so any
-of them may be lost or skipped. A whole picture goes out first, when asked for, and every 10 s.
+older is dropped. Every picture differs from those that the viewer *has acknowledged*, so any of
+them may be lost or skipped. A whole picture goes out first, when asked for, and every 10 s.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections import deque
 
-from Daddy.streaming import codec
-from Daddy.streaming.messages import Frame
+from Daddy.core.vocabulary import SCREEN_BYTES
+from Daddy.streaming import codec, tiling
+from Daddy.streaming.messages import FORMAT_TILES, FORMAT_TILING, Frame
+from Daddy.streaming.protocol import VERSION
 from Daddy.streaming.segment import Picture
+from Daddy.streaming.tiling import MAX_BASES, Tiled, tiled
 
 KEEP = 64
-"""Sent pictures that either side remembers as bases."""
+"""Pictures of a stream that a viewer remembers."""
 KEY_EVERY_S = 10.0
 MIN_WINDOW, MAX_WINDOW = 2, 16
 UNACKED_BYTES = 64 * 1024
+_TILING_SINCE = 2
+"""Version of the protocol from which on a viewer reads ``FORMAT_TILING``."""
 
 
 def window(rtt_s: float, fps: float) -> int:
@@ -27,18 +32,43 @@ def window(rtt_s: float, fps: float) -> int:
     return max(MIN_WINDOW, min(MAX_WINDOW, math.ceil(rtt_s * fps) + 2))
 
 
-class Sender:
-    """Chooses, numbers and deflates the pictures of one stream."""
+class Shared:
+    """Pictures of a stream that the viewer surely has, as far as deltas may lean on them.
 
-    def __init__(self) -> None:
+    It acknowledges each one once it has decoded it, so only these count, not those before them:
+    one of those may have failed. And only an unbroken run of them, so that its newest number and
+    its length name it; at most ``MAX_BASES``, which with a full window after them are fewer than
+    the ``KEEP`` that a viewer remembers.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.newest = 0
+        self.run: deque[Tiled] = deque(maxlen=most)
+
+    def add(self, seq: int, picture: Tiled) -> None:
+        """The viewer has decoded ``seq``."""
+        if seq != self.newest + 1:
+            self.run.clear()
+        self.newest = seq
+        self.run.append(picture)
+
+    def forget(self) -> None:
+        """The viewer lacks something: nothing is sure any more."""
+        self.run.clear()
+
+
+class Sender:
+    """Chooses, numbers and deflates the pictures of one stream for a viewer of this ``version``."""
+
+    def __init__(self, version: int = VERSION) -> None:
         self.sent = 0
         self.dropped = 0
+        self._format = FORMAT_TILING if version >= _TILING_SINCE else FORMAT_TILES
+        self._shared = Shared(MAX_BASES if version >= _TILING_SINCE else 1)
         self._pending: Picture | None = None
-        self._history: dict[int, bytes] = {}
-        self._unacked: dict[int, int] = {}
+        self._unacked: dict[int, tuple[Tiled, int, float]] = {}
         self._seq = 0
-        self._acked = 0
-        self._key_at = -math.inf
+        self._key_at = self._sent_at = -math.inf
 
     def offer(self, picture: Picture) -> None:
         """The newest picture; one that still waits is dropped for it."""
@@ -47,116 +77,79 @@ class Sender:
 
     def unacked_bytes(self) -> int:
         """Bytes of this stream that the viewer has not acknowledged."""
-        return sum(self._unacked.values())
+        return sum(size for _, size, _ in self._unacked.values())
 
-    def next(self, now: float, allowed: int) -> Frame | None:
-        """The next frame if a picture waits and fewer than ``allowed`` are on their way.
-
-        ``now`` is monotonic seconds.
+    def next(self, now: float, allowed: int, gap_s: float = 0.0) -> Frame | None:
+        """The next frame if a picture waits, fewer than ``allowed`` are on their way and the last
+        left ``gap_s`` ago. ``now`` is monotonic seconds.
         """
-        if self._pending is None or len(self._unacked) >= allowed:
+        if self._pending is None or len(self._unacked) >= allowed or now - self._sent_at < gap_s:
             return None
         picture, self._pending = self._pending, None
-        tiles = codec.to_tiles(picture.pixels)
-        base = self._base(now)
-        data = codec.deflate(tiles, self._history.get(base))
-        self._seq += 1
-        self._remember(tiles, len(data))
-        frame = Frame(self._seq, base, picture.step, picture.captured_ms, picture.episode, data)
+        tiles = tiled(codec.to_tiles(picture.pixels))
+        base, more, data = self._deflate(tiles, now)
+        self._seq, self._sent_at = self._seq + 1, now
+        self._unacked[self._seq] = (tiles, len(data), now)
         self.sent += 1
-        return frame
+        head = (self._seq, base, picture.step, picture.captured_ms, picture.episode)
+        return Frame(*head, data, self._format if base else FORMAT_TILES, more)
 
-    def _base(self, now: float) -> int:
-        """Number of the acknowledged picture to differ from, or 0 when a whole one is due."""
-        if self._acked in self._history and now - self._key_at < KEY_EVERY_S:
-            return self._acked
+    def _deflate(self, picture: Tiled, now: float) -> tuple[int, int, bytes]:
+        """Base, further bases and bytes; base 0 where a whole picture is due or is shorter."""
+        bases = tuple(self._shared.run)
+        if bases and now - self._key_at < KEY_EVERY_S:
+            data = self._delta(picture, bases)
+            if len(data) < SCREEN_BYTES:
+                return self._shared.newest, len(bases) - 1, data
         self._key_at = now
-        return 0
+        return 0, 0, codec.deflate(picture.tiles(), None)
 
-    def _remember(self, tiles: bytes, size: int) -> None:
-        self._history[self._seq] = tiles
-        self._unacked[self._seq] = size
-        while len(self._history) > KEEP:
-            del self._history[next(iter(self._history))]
+    def _delta(self, picture: Tiled, bases: tuple[Tiled, ...]) -> bytes:
+        if self._format == FORMAT_TILES:
+            return codec.deflate(picture.tiles(), bases[-1].tiles())
+        return tiling.deflate(picture, bases)
 
-    def acked(self, seq: int) -> None:
-        """The viewer has decoded ``seq``; all before it are settled. Unknown ones are ignored."""
-        if seq not in self._history or seq <= self._acked:
-            return
-        self._acked = seq
-        self._unacked = {one: size for one, size in self._unacked.items() if one > seq}
-        self._history = {one: tiles for one, tiles in self._history.items() if one >= seq}
+    def acked(self, seq: int, now: float) -> float | None:
+        """The viewer has decoded ``seq``; returns the seconds since it was sent.
+
+        All before it are settled. One that was not sent, or is settled, is ignored: None.
+        """
+        if seq not in self._unacked:
+            return None
+        picture, _, sent_at = self._unacked[seq]
+        self._shared.add(seq, picture)
+        self._unacked = {one: what for one, what in self._unacked.items() if one > seq}
+        return now - sent_at
 
     def need_key(self) -> None:
         """The viewer cannot decode: forget what it has, begin with a whole picture."""
-        self._acked = 0
+        self._shared.forget()
         self._unacked.clear()
         self._key_at = -math.inf
 
 
 class Receiver:
-    """Decodes the frames of one stream."""
+    """Decodes the frames of one stream, of any format."""
 
     def __init__(self) -> None:
-        self._history: dict[int, bytes] = {}
+        self._history: dict[int, Tiled] = {}
 
     def decode(self, frame: Frame) -> bytes | None:
-        """The row-major picture; None when its base is unknown or the bytes are damaged."""
-        base = self._history.get(frame.base)
-        if frame.base and base is None:
-            return None
+        """The row-major picture; None when a base is unknown or the bytes are damaged."""
         try:
-            tiles = codec.inflate(frame.data, base)
-        except codec.CodecError:
+            tiles = self._inflate(frame)
+        except (codec.CodecError, KeyError):
             return None
-        self._history[frame.seq] = tiles
+        self._history[frame.seq] = tiled(tiles)
         while len(self._history) > KEEP:
             del self._history[next(iter(self._history))]
         return codec.from_tiles(tiles)
 
-
-class Playout:
-    """Plays a second's pictures at the pace at which they were taken.
-
-    The spool delivers in lumps; shown as they come, they would be a slide show.
-    """
-
-    def __init__(self, longest_s: float = 3.0, usual_s: float = 1.2) -> None:
-        """``usual_s`` of play may wait; above that it is played a fifth faster."""
-        self._longest_s = longest_s
-        self._usual_s = usual_s
-        self._queue: list[tuple[float, Picture]] = []
-
-    def __len__(self) -> int:
-        return len(self._queue)
-
-    def add(self, pictures: list[Picture], now: float) -> None:
-        """Queue a lump; when more than ``longest_s`` would wait, the oldest are dropped."""
-        for picture in pictures:
-            due = now if not self._queue else self._after(picture, now)
-            self._queue.append((due, picture))
-        last = self._queue[-1][0] if self._queue else now
-        if last - now > self._longest_s:
-            shift = last - now - self._longest_s
-            self._queue = [(due - shift, one) for due, one in self._queue if due - shift >= now]
-
-    def _after(self, picture: Picture, now: float) -> float:
-        due, before = self._queue[-1]
-        gap_ms = (picture.captured_ms - before.captured_ms) % 2**32
-        pace = 0.8 if due - now > self._usual_s else 1.0
-        return max(now, due + pace * min(gap_ms / 1000, 1.0))
-
-    def due(self, now: float) -> list[tuple[float, Picture]]:
-        """Pictures whose time has come, with it, oldest first."""
-        count = sum(1 for due, _ in self._queue if due <= now)
-        ready, self._queue = self._queue[:count], self._queue[count:]
-        return ready
-
-    def next_due(self) -> float | None:
-        """When the next picture is due; None when nothing waits."""
-        return self._queue[0][0] if self._queue else None
-
-
-def restamp(picture: Picture, captured_ms: int) -> Picture:
-    """The picture with its time of capture on another clock."""
-    return replace(picture, captured_ms=captured_ms)
+    def _inflate(self, frame: Frame) -> bytes:
+        if frame.format == FORMAT_TILING and frame.base and frame.more < MAX_BASES:
+            numbers = range(frame.base - frame.more, frame.base + 1)
+            return tiling.inflate(frame.data, [self._history[number] for number in numbers])
+        if frame.format == FORMAT_TILES:
+            base = self._history[frame.base].tiles() if frame.base else None
+            return codec.inflate(frame.data, base)
+        raise codec.CodecError(f"a picture of format {frame.format}, which is not known here")

@@ -17,9 +17,10 @@ from collections.abc import Callable, Sequence
 
 from Daddy.core.errors import DaddyError
 from Daddy.streaming.auth import NONCE_BYTES, Token
-from Daddy.streaming.messages import read_stamps, stamps
+from Daddy.streaming.messages import stamps
 from Daddy.streaming.protocol import (
     READ_BYTES,
+    VERSION,
     Kind,
     Message,
     ProtocolError,
@@ -63,7 +64,6 @@ class Link:
         self._attempt = 0
         self._next_try = 0.0
         self._began = self._heard = self._pinged = 0.0
-        self.rtt_s = 0.1
         self.trouble = ""
         self.connections = 0
 
@@ -71,6 +71,11 @@ class Link:
     def established(self) -> bool:
         """Whether a viewer has proved itself and is being served."""
         return self._session is not None and self._session.established
+
+    @property
+    def version(self) -> int:
+        """Of the protocol: the newest that the viewer and we speak."""
+        return self._session.version if self._session else VERSION
 
     @property
     def waiting_bytes(self) -> int:
@@ -100,6 +105,15 @@ class Link:
             self._lose(now, self._say(error))
             return []
         return messages
+
+    def flush(self, now: float) -> None:
+        """Send what was queued since the last step, so that it does not wait for the next."""
+        if not self.established:
+            return
+        try:
+            self._flush()
+        except OSError as error:
+            self._lose(now, self._say(error))
 
     def wait(self, seconds: float) -> None:
         """Sleep until something arrives, at most ``seconds``."""
@@ -159,7 +173,7 @@ class Link:
         if self._session.established and not was:
             self._attempt, self.trouble = 0, ""
             self.connections += 1
-        return [one for one in messages if self._keep(one, now)]
+        return [one for one in messages if self._keep(one)]
 
     def _read(self) -> bytes | None:
         assert self._socket
@@ -172,13 +186,10 @@ class Link:
                 return None
             raise
 
-    def _keep(self, message: Message, now: float) -> bool:
+    def _keep(self, message: Message) -> bool:
         """Handle what concerns the link itself; True for what concerns the relay."""
         if message.kind == Kind.BYE:
             raise OSError(0, f"the viewer says: {read_bye(message.body)[1]}")
-        if message.kind == Kind.PONG:
-            mine, _ = read_stamps(message.body)
-            self.rtt_s = 0.7 * self.rtt_s + 0.3 * max(0.0, now - mine / 1000)
         return message.kind != Kind.PONG
 
     def _keep_alive(self, now: float) -> None:

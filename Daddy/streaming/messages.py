@@ -20,6 +20,8 @@ from Daddy.streaming.status import number
 
 FORMAT_TILES = 1
 """2 bits a pixel in tile order, raw deflate, the base picture as preset dictionary."""
+FORMAT_TILING = 2
+"""Numbers of tiles that the base and the ``more`` pictures right before it show (``tiling``)."""
 FRAME_HEAD = struct.Struct("<IIIIBBH")
 ROW = struct.Struct("<HHHHBBHhfIIHHH")
 """stream, peer, agent, place, badges, level, story flags, map, return, episode, step, age (0.1 s),
@@ -44,7 +46,7 @@ class Frame:
     episode: int
     data: bytes
     format: int = FORMAT_TILES
-    repeat: int = 0
+    more: int = 0
 
     def pack(self) -> bytes:
         """The body of a FRAME."""
@@ -54,7 +56,7 @@ class Frame:
             self.step & _U32,
             self.captured_ms & _U32,
             self.format,
-            self.repeat,
+            self.more,
             self.episode & _U16,
         )
         return head + self.data
@@ -64,8 +66,8 @@ def read_frame(body: bytes) -> Frame:
     """A FRAME's body; ProtocolError when it is shorter than its head."""
     if len(body) < FRAME_HEAD.size:
         raise ProtocolError("a FRAME is shorter than its head")
-    seq, base, step, captured, form, repeat, episode = FRAME_HEAD.unpack_from(body)
-    return Frame(seq, base, step, captured, episode, body[FRAME_HEAD.size :], form, repeat)
+    seq, base, step, captured, form, more, episode = FRAME_HEAD.unpack_from(body)
+    return Frame(seq, base, step, captured, episode, body[FRAME_HEAD.size :], form, more)
 
 
 @dataclass(frozen=True, slots=True)

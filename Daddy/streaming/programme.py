@@ -11,13 +11,16 @@ from dataclasses import dataclass, field
 
 from Daddy.streaming.best_selector import AgentKey, Featured, Rules, score, select
 from Daddy.streaming.fleet import Fleet
-from Daddy.streaming.flow import UNACKED_BYTES, Playout, Sender, restamp, window
-from Daddy.streaming.messages import Row, Wish, pack_rows, read_ack
-from Daddy.streaming.protocol import BODY_LIMIT, Kind, Message, ProtocolError
+from Daddy.streaming.flow import UNACKED_BYTES, Sender, window
+from Daddy.streaming.messages import MAX_TOP_K, Row, Wish, pack_rows, read_ack
+from Daddy.streaming.pace import Pace
+from Daddy.streaming.playout import Playout, restamp
+from Daddy.streaming.protocol import BODY_LIMIT, VERSION, Kind, Message, ProtocolError
 from Daddy.streaming.segment import Picture, Segment
 from Daddy.streaming.status import Status
 
 _DELAY_WEIGHT = 0.1
+_LAST_PICTURES = 2 * MAX_TOP_K
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class Channel:
     """One featured agent on its way to the viewer."""
 
     stream: int
-    sender: Sender = field(default_factory=Sender)
+    sender: Sender
     playout: Playout = field(default_factory=Playout)
     last: Picture | None = None
 
@@ -49,10 +52,13 @@ class Programme:
         self.fleet = Fleet()
         self.channels: dict[AgentKey, Channel] = {}
         self._rules = rules
+        self._pace = Pace()
+        self._version = VERSION
         self._places: tuple[Featured, ...] = ()
         self._streams = 0
         self._delay_s = 0.0
         self._best = 0
+        self._lasts: dict[AgentKey, Picture] = {}
 
     @property
     def featured(self) -> tuple[AgentKey, ...]:
@@ -79,7 +85,7 @@ class Programme:
 
     def choose(self, now: float) -> tuple[str, ...]:
         """Choose who is featured; returns a sentence for each change."""
-        candidates = self.fleet.candidates()
+        candidates = self.fleet.candidates(now)
         self._best = max((score(one.report) for one in candidates), default=0)
         pins = [AgentKey(*pin) for pin in self.wish.pins]
         selection = select(candidates, self._places, self.wish.top_k, now, self._rules, pins)
@@ -88,40 +94,65 @@ class Programme:
         self.channels = {key: one for key, one in self.channels.items() if key in keys}
         for key in keys:
             if key not in self.channels:
-                self._streams = self._streams % 0xFFFF + 1
-                self.channels[key] = Channel(self._streams)
+                self.channels[key] = self._channel(key)
         return selection.reasons
 
-    def restart(self) -> None:
-        """A new viewer: it has no picture yet, so every stream begins anew."""
-        for key in self.channels:
-            self._streams = self._streams % 0xFFFF + 1
-            self.channels[key] = Channel(self._streams, last=self.channels[key].last)
+    def _channel(self, key: AgentKey) -> Channel:
+        """A stream for ``key`` that begins with the last picture known: old is better than none,
+        and the viewer sees by its stamp how old.
+        """
+        self._streams = self._streams % 0xFFFF + 1
+        channel = Channel(self._streams, Sender(self._version), last=self._lasts.get(key))
+        if channel.last:
+            channel.sender.offer(channel.last)
+        return channel
 
-    def hear(self, message: Message) -> None:
-        """What the viewer said; ProtocolError when it may not say that."""
+    def _note_last(self, key: AgentKey, picture: Picture) -> None:
+        self.channels[key].last = picture
+        self._lasts.pop(key, None)
+        self._lasts[key] = picture
+        if len(self._lasts) > _LAST_PICTURES:
+            del self._lasts[next(iter(self._lasts))]
+
+    def restart(self, version: int = VERSION) -> None:
+        """A new viewer: it has no picture yet, so every stream begins anew, as it can read it."""
+        self._version, self._pace = version, Pace()
+        self.channels = {key: self._channel(key) for key in self.channels}
+
+    def awaits(self) -> bool:
+        """Whether an agent is featured of which no picture is known."""
+        return any(one.last is None for one in self.channels.values())
+
+    def hear(self, message: Message, now: float) -> tuple[str, ...]:
+        """What the viewer said; returns in sentences what that changes for the person.
+
+        ProtocolError when it may not say that.
+        """
         channel = next((c for c in self.channels.values() if c.stream == message.stream), None)
         if message.kind == Kind.ACK:
             seq = read_ack(message.body)
-            if channel:
-                channel.sender.acked(seq)
-        elif message.kind == Kind.NEED_KEY:
+            rtt_s = channel.sender.acked(seq, now) if channel else None
+            return () if rtt_s is None else self._pace.heard(rtt_s, self.wish.fps, now)
+        if message.kind == Kind.NEED_KEY:
             if channel:
                 channel.sender.need_key()
         elif message.kind in (Kind.HELLO, Kind.AUTH, Kind.STATUS, Kind.TELEM, Kind.FRAME):
             raise ProtocolError(f"a viewer does not send kind {message.kind}")
+        return ()
 
-    def frames(self, now: float, rtt_s: float) -> list[Message]:
+    def frames(self, now: float) -> list[Message]:
         """Frames that are due and that the link has room for."""
-        allowed = window(rtt_s, self.wish.fps)
+        allowed = window(self._pace.least_s, self.wish.fps)
+        gap_s = 1 / self._pace.fps if self._pace.fps < self.wish.fps else 0.0
         messages = []
-        for channel in self.channels.values():
+        for number, key in enumerate(self.featured):
+            channel = self.channels[key]
             for _, picture in channel.playout.due(now):
                 channel.sender.offer(picture)
-                channel.last = picture
-            if self._unacked() > UNACKED_BYTES:
+                self._note_last(key, picture)
+            if self._unacked() > UNACKED_BYTES or (self._pace.alone and number):
                 continue
-            frame = channel.sender.next(now, allowed)
+            frame = channel.sender.next(now, allowed, gap_s)
             if frame is not None:
                 late = ((round(now * 1000) - frame.captured_ms) % 2**32) / 1000
                 self._delay_s += _DELAY_WEIGHT * (late - self._delay_s)
@@ -156,7 +187,7 @@ class Programme:
             workload=self.about.workload,
             host=self.about.host,
             via=self.about.via,
-            agents=len(self.fleet.candidates()),
+            agents=self.fleet.agents(),
             steps=self.fleet.steps(),
             steps_per_s=self.fleet.steps_per_s(now),
             best=self._best,

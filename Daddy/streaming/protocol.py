@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-VERSION = 1
+VERSION = 2
 OLDEST_VERSION = 1
 MAC_BYTES = 16
 HEADER = struct.Struct("<BBHI")

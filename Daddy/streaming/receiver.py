@@ -76,6 +76,7 @@ class Receiver:
         self._carrier: tuple[str, ...] = ()
         self._adopted: list[tuple[socket.socket, bytes]] = []
         self._alone_since: float | None = clock.monotonic()
+        self._closed = False
         self._past: dict[str, int] = {}
         self._ahead_s = clock.now() - clock.monotonic()
         self.served = 0
@@ -114,10 +115,13 @@ class Receiver:
     def adopt(self, sock: socket.socket, data: bytes) -> None:
         """Take over a connection that no port was needed for; ``data`` has been read of it.
 
-        It is closed when it is over.
+        It is closed when it is over, or at once when all is.
         """
         with self._lock:
-            self._adopted.append((sock, data))
+            if self._closed:
+                sock.close()
+            else:
+                self._adopted.append((sock, data))
 
     def tell(self, lines: tuple[str, ...], note: str = "") -> None:
         """What whoever brings relays here has to say while there is none, and a note to keep."""
@@ -155,6 +159,9 @@ class Receiver:
         with self._lock:
             for one in list(self._connections):
                 self._drop(one, bye(Reason.DONE, "the viewer was closed"))
+            for sock, _ in self._adopted:
+                sock.close()
+            self._closed = True
             for listener in self._listeners:
                 listener.close()
             self._selector.close()

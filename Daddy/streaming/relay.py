@@ -36,8 +36,9 @@ from Daddy.streaming.seats import SEATS, Seat, prepare
 from Daddy.streaming.spool import SpoolReader
 from Daddy.streaming.tokens import ensure_token, home_token, load_tokens, run_token
 
-POLL_S = 0.2
+POLL_S, EAGER_POLL_S = 0.2, 0.1
 IDLE_POLL_S = 2.0
+"""Between looks into the spool: while somebody watches, has no picture yet, and nobody does."""
 NEWS_EVERY_S = 1.0
 WISH_EVERY_S = 3.0
 LINGER_S = 10.0
@@ -99,7 +100,7 @@ class Relay:
         if self._link.established:
             self._watched = now
         watched = now - self._watched < LINGER_S
-        if self._is_due("poll", now, POLL_S if watched else IDLE_POLL_S):
+        if self._is_due("poll", now, self._poll_s(watched=watched)):
             self._programme.absorb(self._spool.poll(), now)
             self._choose(now)
         if self._is_due("wish", now, WISH_EVERY_S):
@@ -108,6 +109,11 @@ class Relay:
             self._serve(now)
         return self._pause(now, watched=watched)
 
+    def _poll_s(self, *, watched: bool) -> float:
+        if not watched:
+            return IDLE_POLL_S
+        return EAGER_POLL_S if self._programme.awaits() else POLL_S
+
     def _is_due(self, what: str, now: float, every_s: float) -> bool:
         if now < self._due.get(what, 0.0):
             return False
@@ -115,7 +121,7 @@ class Relay:
         return True
 
     def _pause(self, now: float, *, watched: bool) -> float:
-        longest = POLL_S if watched else IDLE_POLL_S / 4
+        longest = self._poll_s(watched=True) if watched else IDLE_POLL_S / 4
         due = self._programme.next_due()
         return longest if due is None else max(0.005, min(longest, due - now))
 
@@ -125,7 +131,8 @@ class Relay:
                 wish = read_wish(message.body)
                 self._programme.wish = replace(wish, fps=min(wish.fps, self._fps))
             else:
-                self._programme.hear(message)
+                for text in self._programme.hear(message, self._clock.monotonic()):
+                    self._link.send(note(text))
         except ProtocolError as error:
             self._record("error", {"what": "viewer", "text": str(error)})
             self._link.refuse(self._clock.monotonic(), str(error))
@@ -134,8 +141,8 @@ class Relay:
         """A viewer that came, and why none does: each reason once, however often it comes back."""
         if self._link.connections != self._served:
             self._served = self._link.connections
-            self._programme.restart()
-            self._due["wish"] = self._due["news"] = 0.0
+            self._programme.restart(self._link.version)
+            self._due["poll"] = self._due["wish"] = self._due["news"] = 0.0
             self._say("connected", "a viewer has proved itself: pictures flow")
             self._told.clear()
         elif not self._link.established and len(self._told) < _TOLD_MOST:
@@ -175,8 +182,9 @@ class Relay:
         if self._link.waiting_bytes < _OUT_LIMIT:
             news = self._is_due("news", now, NEWS_EVERY_S)
             messages = self._programme.news(now) if news else []
-            for message in [*messages, *self._programme.frames(now, self._link.rtt_s)]:
+            for message in [*messages, *self._programme.frames(now)]:
                 self._link.send(message)
+            self._link.flush(now)
         if self._events is not None and self._is_due("record", now, RECORD_EVERY_S):
             write_featured(self._paths.stream, _last_pictures(self._programme, now))
 

@@ -15,7 +15,9 @@ STALE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One agent as it is to be drawn; ``age_s`` is the picture's, ``silent_s`` since it came."""
+    """One agent as it is to be drawn; ``age_s`` is the picture's, ``silent_s`` since it
+    came, or since it was taken where it was old by then.
+    """
 
     name: str
     peer: Peer

@@ -50,6 +50,8 @@ class Session:
         self.other = VIEWER if role == RELAY else RELAY
         self.token: Token | None = None
         self.established = False
+        self.version = VERSION
+        """The newest that both sides speak, once both have greeted."""
         self._tokens = tuple(tokens)[:MAX_TOKENS]
         self._nonce = nonce
         self._hellos: dict[str, bytes] = {}
@@ -132,6 +134,7 @@ class Session:
                 f"the {self.other} {low}-{high}",
                 Reason.VERSION,
             )
+        self.version = min(high, VERSION)
 
     def _no_token(self, offered: list[str]) -> str:
         mine = " ".join(token.key_id for token in self._tokens) or "none"

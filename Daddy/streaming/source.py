@@ -181,6 +181,7 @@ class Source:
         if stream.pixels is None and row.place in self._outgoing:
             before, last = self._outgoing[row.place]
             row, stream = (before, last) if now - last.received <= STALE_S else (row, stream)
+        age = self._age(stream, now)
         silent = now - stream.received if stream.pixels else 0.0
         return Panel(
             name=self.name(row),
@@ -190,8 +191,8 @@ class Source:
             pixels=stream.pixels,
             frames=stream.frames,
             bytes_per_frame=stream.size / max(1, stream.frames),
-            age_s=self._age(stream, now),
-            silent_s=silent,
+            age_s=age,
+            silent_s=max(silent, age) if age > STALE_S else silent,
             returns=tuple(stream.returns),
             per_second=sum(now - one <= _RATE_S for one in stream.arrivals) / _RATE_S,
         )

@@ -21,6 +21,8 @@ from Daddy.streaming.seats import Watchers
 from Daddy.streaming.segment import Picture, Writer, pack_segment
 from Daddy.streaming.spool import SpoolWriter
 
+LOOK_EVERY_S = 0.25
+"""Between looks at what is wanted, and from a new wish to the first pictures."""
 WRITE_EVERY_S = 0.5
 IDLE_WRITE_EVERY_S = 5.0
 """Telemetry goes on slowly when nobody watches, so that a viewer finds somebody to choose from."""
@@ -96,7 +98,7 @@ class FrameSender:
     def _work(self) -> None:
         wait_s = 0.05
         while self._faults < _MOST_FAULTS and not self._clock.wait(self._stop, wait_s):
-            wait_s = WRITE_EVERY_S if self._try(self._pass) else RETRY_S
+            wait_s = LOOK_EVERY_S if self._try(self._pass) else RETRY_S
         if self._faults < _MOST_FAULTS:
             self._try(self._write)
 
@@ -131,7 +133,10 @@ class FrameSender:
     def _look(self) -> None:
         wishes = self._watchers.wishes(self._clock.monotonic())
         self._interval_s = 1.0 / wishes.fps
+        before = self._wanted
         self._wanted = wishes.wanted.get(self._writer.peer, frozenset())
+        if self._wanted - before:
+            self._written_at = self._clock.monotonic() - WRITE_EVERY_S + LOOK_EVERY_S
 
     def _write(self) -> bool:
         with self._lock:

@@ -7,15 +7,19 @@ import io
 import json
 import lzma
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from statistics import mean
 
 from PIL import Image
 
 from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
 from Daddy.streaming import codec
+from Daddy.streaming.flow import MIN_WINDOW, Receiver, Sender
+from Daddy.streaming.messages import Frame
+from Daddy.streaming.segment import Picture
 from scripts.benches import _stream_video as video
 from scripts.benches._stream_corpus import rgb, shades
+from scripts.benches._stream_journey import FPS
 
 SLOW = 200
 """Pictures that an encoder gets whose picture costs the same size or much time, whatever it is."""
@@ -47,13 +51,28 @@ def wholes(pictures: Sequence[bytes]) -> list[int]:
 
 
 def deltas(pictures: Sequence[bytes]) -> list[int]:
-    """As the relay does it: the base is already in tile order."""
-    base, sizes = codec.to_tiles(pictures[0]), []
-    for one in pictures[1:]:
-        tiles = codec.to_tiles(one)
-        sizes.append(len(codec.deflate(tiles, base)))
-        base = tiles
-    return sizes
+    """As the relay does it, each acknowledged before the next, without the whole ones."""
+    return [len(frame.data) for frame in sent(pictures) if frame.base]
+
+
+def sent(pictures: Sequence[bytes]) -> Iterator[Frame]:
+    """What a relay sends of 15 pictures a second, each acknowledged before the next."""
+    sender = Sender()
+    for number, one in enumerate(pictures):
+        now = number / FPS
+        sender.offer(Picture(0, number, 0, round(now * 1000), one))
+        if (frame := sender.next(now, MIN_WINDOW)) is not None:
+            sender.acked(frame.seq, now)
+            yield frame
+
+
+def decoding_us(pictures: Sequence[bytes]) -> float:
+    """Processor time a viewer needs for a frame, up to the row-major picture."""
+    frames, viewer = list(sent(pictures)), Receiver()
+    began = time.process_time()
+    for one in frames:
+        viewer.decode(one)
+    return (time.process_time() - began) / len(frames) * 1e6
 
 
 def _seed(pictures: Sequence[bytes]) -> list[int]:

@@ -51,7 +51,7 @@ def _draw_bytes(axes: Any, found: Mapping[str, Any]) -> None:
     """The smallest below; each bar says its bytes and what a picture takes to encode."""
     ours = found["ours"]
     rows = [
-        ("ours, against the last one", ours["delta"], ours["delta_cpu_us"], _OURS),
+        ("ours, against the last ones", ours["delta"], ours["delta_cpu_us"], _OURS),
         ("ours, whole", ours["key"], ours["key_cpu_us"], _OURS),
     ]
     rows += [

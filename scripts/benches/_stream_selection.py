@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import random
 from statistics import mean, median
 
 from Daddy.core.vocabulary import AgentReport
-from Daddy.streaming.best_selector import AgentKey, Candidate, Featured, Rules, score, select
+from Daddy.streaming.best_selector import AgentKey, Featured, Rules, score, select
+from Daddy.streaming.fleet import Fleet
+from Daddy.streaming.messages import row_of
+from Daddy.streaming.segment import Segment
 
 PLACES = 2
 
@@ -14,18 +18,20 @@ PLACES = 2
 def simulate(hours: float) -> dict[str, dict[str, float]]:
     """32 agents whose scores grow through episodes of 137 s: ours beside "always the best"."""
     calm = Rules()
-    restless = Rules(0.0, 0.0, 0.0, 1, 0.0)
+    restless = Rules(0.0, 0.0, 0.0, 1, 0.0, flash_s=-math.inf)
     return {"ours": _simulate(hours, calm), "always_the_best": _simulate(hours, restless)}
 
 
-def _simulate(hours: float, rules: Rules) -> dict[str, float]:
-    chance, seconds = random.Random(1), round(hours * 3600)
+def _simulate(hours: float, rules: Rules, seed: int = 1) -> dict[str, float]:
+    chance, seconds, fleet = random.Random(seed), round(hours * 3600), Fleet()
     agents = [_Episode(chance) for _ in range(32)]
     places: tuple[Featured, ...] = ()
     shown, dwells, kept = dict[AgentKey, int](), list[int](), list[float]()
     for now in range(seconds):
         ranks = [one.report(index, now) for index, one in enumerate(agents)]
-        candidates = [Candidate(AgentKey("slot-0", one.agent), one, now) for one in ranks]
+        rows = tuple(row_of(one) for one in ranks)
+        fleet.absorb([Segment(now, "slot-0", "bench", "", "0", 0, rows, {})], now)
+        candidates = fleet.candidates(now)
         before, places = places, select(candidates, places, PLACES, now, rules).places
         for gone in {one.key for one in before} - {one.key for one in places}:
             dwells.append(now - shown.pop(gone))

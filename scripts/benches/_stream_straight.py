@@ -77,10 +77,10 @@ def serve(link: Link, programme: Programme, pictures: Sequence[bytes], fps: floa
         for message in link.step(now):
             books.heard()
             if message.kind != Kind.SUBSCRIBE:
-                programme.hear(message)
+                programme.hear(message, now)
         if link.connections != served:
             served = link.connections
-            programme.restart()
+            programme.restart(link.version)
         if now >= due:
             due, number = max(due + 1 / fps, now), number + 1
             programme.absorb([segment(pictures, number, now)], now)
@@ -89,7 +89,7 @@ def serve(link: Link, programme: Programme, pictures: Sequence[bytes], fps: floa
             books.look(programme, link.waiting_bytes, now - before)
             tell = now >= news_at
             news_at = now + NEWS_EVERY_S if tell else news_at
-            messages = [*(programme.news(now) if tell else ()), *programme.frames(now, link.rtt_s)]
+            messages = [*(programme.news(now) if tell else ()), *programme.frames(now)]
             for one in messages:
                 link.send(one)
             books.sent(messages)

@@ -2,7 +2,7 @@
 
 The corpus is the cartridge played by the scripted player with a share of random keys, one picture a
 step, as training takes them: the same bytes on every machine. Every codec encodes all of it in the
-same run, whole pictures against nothing and deltas against the picture before; ffmpeg's MJPEG and
+same run, whole pictures against nothing and deltas against the pictures before; ffmpeg's MJPEG and
 H.264 stand beside them. The floor is ``xz -9e`` over the whole sequence at once, which no live
 stream can reach. Then a real sender, relay and viewer carry the corpus over a real socket, and over
 ssh through slow lines, beside the public format.
@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from Daddy.core.config import CHECKOUT
@@ -63,16 +64,19 @@ def compare(pictures: Sequence[bytes], step_s: float) -> dict[str, object]:
     """Our codec, the others' and the floor, over the same pictures; ``step_s``: of the emulator."""
     peers, floor = codecs.peers(pictures), codecs.floor(pictures)
     ours = {**_ours(pictures), "emulated_step_us": step_s * 1e6}
-    ratios = _ratios(ours["delta"], peers, floor)
+    ratios = _ratios(ours, peers, floor)
     return {"ours": ours, "peers": peers, "floor_xz": floor, "ratios": ratios}
 
 
 def _ours(pictures: Sequence[bytes]) -> dict[str, float]:
+    frames = [len(one.data) for one in codecs.sent(pictures)]
     delta = codecs.measure(codecs.deltas, pictures)
     key = codecs.measure(codecs.wholes, pictures)
     return {
         "delta": delta["bytes_per_frame"],
         "key": key["bytes_per_frame"],
+        "sequence": mean(frames),
+        "decode_cpu_us": codecs.decoding_us(pictures),
         "delta_cpu_us": delta["cpu_us_per_frame"],
         "key_cpu_us": key["cpu_us_per_frame"],
         "envelope_bytes": ENVELOPE,
@@ -81,12 +85,12 @@ def _ours(pictures: Sequence[bytes]) -> dict[str, float]:
     }
 
 
-def _ratios(delta: float, peers: dict[str, Any], floor: float) -> dict[str, float]:
+def _ratios(ours: dict[str, float], peers: dict[str, Any], floor: float) -> dict[str, float]:
     """How many of ours, envelope and all, each of theirs is; and how far the floor is."""
-    sent = delta + ENVELOPE
+    sent = ours["delta"] + ENVELOPE
     sizes = {name: one["bytes_per_frame"] for name, one in peers.items() if isinstance(one, dict)}
     ratios = {f"{name}_to_ours": size / sent for name, size in sizes.items()}
-    return {**ratios, "ours_to_floor": delta / floor}
+    return {**ratios, "ours_to_floor": ours["sequence"] / floor}
 
 
 def _offer_us(picture: bytes) -> float:

@@ -7,9 +7,18 @@ import random
 from collections.abc import Callable
 
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
-from Daddy.streaming import codec
+from Daddy.streaming import codec, tiling
 from Daddy.streaming.auth import Mac, Token, proof, session_key, transcript
-from Daddy.streaming.messages import Frame, Wish, ack, pack_rows, row_of, stamps
+from Daddy.streaming.messages import (
+    FORMAT_TILES,
+    FORMAT_TILING,
+    Frame,
+    Wish,
+    ack,
+    pack_rows,
+    row_of,
+    stamps,
+)
 from Daddy.streaming.protocol import (
     BODY_LIMIT,
     HEADER,
@@ -49,9 +58,13 @@ def report(agent: int) -> AgentReport:
 
 
 @functools.lru_cache(maxsize=512)
-def _frame(number: int, base: int) -> bytes:
-    data = codec.encode(picture(number), picture(base) if base else None)
-    return Frame(number, base, 100 * number, 66 * number, 1, data).pack()
+def _frame(number: int, base: int, form: int = FORMAT_TILES) -> bytes:
+    facts = (number, base, 100 * number, 66 * number, 1)
+    if form == FORMAT_TILES:
+        data = codec.encode(picture(number), picture(base) if base else None)
+        return Frame(*facts, data).pack()
+    shown = [tiling.tiled(codec.to_tiles(picture(one))) for one in (base, number)]
+    return Frame(*facts, tiling.deflate(shown[1], shown[:1]), form).pack()
 
 
 def prepare() -> None:
@@ -59,6 +72,7 @@ def prepare() -> None:
     for number in range(1, 40):
         for base in (0, max(0, number - 1)):
             _frame(number, base)
+        _frame(number, max(1, number - 1), FORMAT_TILING)
 
 
 def relay_says(chance: random.Random) -> Message:
@@ -69,6 +83,7 @@ def relay_says(chance: random.Random) -> Message:
         Message(Kind.STATUS, _STATUS.pack()),
         Message(Kind.TELEM, _featured(pack_rows(rows), chance)),
         Message(Kind.FRAME, _frame(number, chance.choice((0, 0, max(0, number - 1)))), 1),
+        Message(Kind.FRAME, _frame(number, max(1, number - 1), FORMAT_TILING), 1),
         Message(Kind.FRAME, _frame(number, 0), chance.randrange(0xFFFF)),
         Message(Kind.NOTE, b"slot-0/3 won badge 4"),
         Message(Kind.PING, stamps(chance.randrange(2**40))),

@@ -7,6 +7,7 @@ the connection may hold at its end beside its 64 KiB.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import tempfile
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from Daddy.core.vocabulary import SCREEN_BYTES
-from Daddy.streaming import codec, flow, messages, protocol
+from Daddy.streaming import codec, flow, messages, protocol, tiling
 from Daddy.streaming.best_selector import Rules
 from Daddy.streaming.featured import read_featured
 from Daddy.streaming.headless import line
@@ -124,7 +125,7 @@ def false_viewer(chance: random.Random) -> Visit:
                 elif message.kind == Kind.PONG:
                     messages.read_stamps(message.body)
                 else:
-                    programme.hear(message)
+                    programme.hear(message, float(count))
         except ProtocolError:
             return Visit(count, 1)
         if not enemy.fits(data):
@@ -151,7 +152,7 @@ def bodies(chance: random.Random) -> Visit:
 
 
 def pictures(chance: random.Random) -> Visit:
-    """Deflated bytes with and without a base, and what deflate can be made to promise."""
+    """Deflated bytes of every format, with and without bases, and what deflate can promise."""
     refused, decoder = 0, flow.Receiver()
     for number in range(1, LENGTH // 4 + 1):
         base = enemy.picture(chance.randrange(40)) if chance.random() < 0.5 else None
@@ -162,8 +163,13 @@ def pictures(chance: random.Random) -> Visit:
             codec.decode(changed(data, chance), base)
         except codec.CodecError:
             refused += 1
-        frame = messages.Frame(number, chance.randrange(number), 0, 0, 0, changed(data, chance))
-        decoder.decode(frame)
+        shown = [tiling.tiled(codec.to_tiles(enemy.picture(number + one))) for one in range(3)]
+        if chance.random() < 0.5:
+            data = tiling.deflate(shown[0], shown[1:])
+        with contextlib.suppress(codec.CodecError):
+            tiling.inflate(changed(data, chance), shown[1:])
+        facts = (number, chance.randrange(number), 0, 0, 0, changed(data, chance))
+        decoder.decode(messages.Frame(*facts, chance.randrange(4), chance.randrange(3)))
     return Visit(LENGTH // 2, refused)
 
 
@@ -177,7 +183,7 @@ def segments(chance: random.Random) -> Visit:
         if segment:
             programme.absorb([segment], float(number))
             programme.choose(float(number))
-            for message in [*programme.news(number + 0.1), *programme.frames(number + 0.1, 0.1)]:
+            for message in [*programme.news(number + 0.1), *programme.frames(number + 0.1)]:
                 protocol.pack(message)
     return Visit(LENGTH // 4, refused)
 

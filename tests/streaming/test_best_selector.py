@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from math import inf
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from Daddy.streaming.best_selector import AgentKey, Candidate, Featured, Rules, Selection, select
+from Daddy.streaming.episodes import Episodes
+from Daddy.streaming.messages import row_of
+from scripts.benches import _stream_selection
 from tests.streaming.helpers import report
 
 RULES = Rules(short_dwell_s=10, dwell_s=20, long_dwell_s=60, margin=2, grace_s=3, stale_s=10)
@@ -106,6 +112,37 @@ def test_fewer_places_are_filled_by_those_who_came_first() -> None:
     current = [place("a/0", 90), place("b/0", 90)]
     chosen = select([one("a/0", 1), one("b/0", 2)], current, 1, 100.0, RULES)
     assert names(chosen) == ["a/0"]
+
+
+def test_who_would_only_flash_by_waits_unless_nobody_else_does() -> None:
+    soon = replace(one("a/0", 9), left_s=RULES.flash_s - 1)
+    assert names(select([soon, one("b/0", 5)], [], 1, 100.0, RULES)) == ["b/0"]
+    assert names(select([soon, one("b/0", 5)], [], 2, 100.0, RULES)) == ["b/0", "a/0"]
+    current = [place("c/0", 50)]
+    fleet = [soon, one("b/0", 5), one("c/0", 1)]
+    assert names(select(fleet, current, 1, 100.0, RULES)) == ["b/0"]
+    assert names(select([soon, one("c/0", 1)], current, 1, 100.0, RULES)) == ["a/0"]
+    assert names(select(fleet, current, 1, 100.0, RULES, pins("a/0"))) == ["a/0"]
+    shown = [place("a/0", 90)]
+    assert names(select(fleet, shown, 1, 100.0, RULES)) == ["a/0"], "who is shown already stays"
+
+
+def test_how_long_episodes_last_is_learnt_from_whole_ones() -> None:
+    seen = Episodes()
+    for now in range(0, 261, 10):
+        seen.add([row_of(report(0, episode=(now + 70) // 100))], now)
+    assert [seen.left_s(0, now) for now in (260.0, 330.0, 350.0)] == [70.0, 0.0, -20.0]
+    assert seen.left_s(1, 260.0) == inf
+    seen.restart()
+    seen.add([row_of(report(0))], 300)
+    assert seen.left_s(0, 310.0) == inf, "who knows how much was before"
+
+
+def test_the_choice_is_calm_and_still_shows_the_best() -> None:
+    """The bench's simulation, shorter and by other dice."""
+    told = _stream_selection._simulate(0.6, Rules(), seed=5)
+    assert told["median_dwell_s"] >= 25
+    assert told["of_best_score"] >= 0.93
 
 
 def pins(*names: str) -> list[AgentKey]:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from Daddy.streaming.flow import KEY_EVERY_S, Playout, Receiver, Sender, window
+from Daddy.streaming.flow import (
+    KEEP,
+    KEY_EVERY_S,
+    MAX_WINDOW,
+    Receiver,
+    Sender,
+    window,
+)
 from Daddy.streaming.segment import Picture
+from Daddy.streaming.tiling import MAX_BASES
 from tests.streaming.helpers import picture
 
 
@@ -30,12 +39,56 @@ def test_a_full_window_keeps_only_the_newest_picture() -> None:
         sender.offer(shot(number))
         sender.next(0.0, allowed=2)
     assert (sender.sent, sender.dropped) == (2, 2)
-    sender.acked(2)
+    sender.acked(2, 0.0)
     frame = sender.next(0.0, allowed=2)
     assert frame is not None
     assert frame.step == 4
     assert frame.base == 2
     assert viewer.decode(frame) is None, "the base never reached this viewer"
+
+
+def test_a_delta_leans_only_on_an_unbroken_run_of_pictures_that_were_acknowledged() -> None:
+    sender, bases = Sender(), []
+    for number in range(1, 8):
+        sender.offer(shot(number))
+        frame = sender.next(0.0, MAX_WINDOW)
+        assert frame is not None
+        bases.append((frame.base, frame.more))
+        if number != 4:  # which the viewer could not decode, say
+            sender.acked(number, 0.0)
+    assert bases == [(0, 0), (1, 0), (2, 1), (3, 2), (3, 2), (5, 0), (6, 1)]
+    assert sender.acked(4, 0.0) is None, "settled by those after it"
+
+
+def test_what_a_delta_leans_on_is_what_a_viewer_still_remembers() -> None:
+    assert MAX_BASES + MAX_WINDOW <= KEEP
+    sender, viewer = Sender(), Receiver()
+    for number in range(1, 101):
+        sender.offer(shot(number % 9))
+        frame = sender.next(0.0, MAX_WINDOW)
+        assert frame is not None
+        assert viewer.decode(frame) == picture(number % 9)
+        if number > MAX_WINDOW - 1:
+            sender.acked(number - MAX_WINDOW + 1, 0.0)
+    assert frame.more == MAX_BASES - 1
+
+
+def test_an_older_viewer_is_sent_what_it_can_read() -> None:
+    sender = Sender(version=1)
+    for number in (1, 2, 3):
+        sender.offer(shot(number))
+        frame = sender.next(0.0, 2)
+        assert frame is not None
+        sender.acked(number, 0.0)
+        assert (frame.base, frame.format, frame.more) == (number - 1, 1, 0)
+
+
+def test_a_format_of_a_later_version_is_asked_for_anew() -> None:
+    sender = Sender()
+    sender.offer(shot(1))
+    frame = sender.next(0.0, 2)
+    assert frame is not None
+    assert Receiver().decode(replace(frame, format=3)) is None
 
 
 def test_the_first_picture_and_one_every_ten_seconds_is_whole() -> None:
@@ -46,14 +99,14 @@ def test_the_first_picture_and_one_every_ten_seconds_is_whole() -> None:
         frame = sender.next(float(second), allowed=2)
         assert frame is not None
         bases.append(frame.base)
-        sender.acked(frame.seq)
+        sender.acked(frame.seq, 0.0)
     assert [second for second, base in enumerate(bases) if base == 0] == [0, int(KEY_EVERY_S)]
 
 
 def test_a_viewer_that_asks_gets_a_whole_picture() -> None:
     sender = Sender()
     sender.offer(shot(1))
-    sender.acked(sender.next(0.0, 2).seq)  # type: ignore[union-attr]
+    sender.acked(sender.next(0.0, 2).seq, 0.0)  # type: ignore[union-attr]
     sender.need_key()
     sender.offer(shot(2))
     assert sender.next(0.1, 2).base == 0  # type: ignore[union-attr]
@@ -61,16 +114,18 @@ def test_a_viewer_that_asks_gets_a_whole_picture() -> None:
 
 def test_acknowledgements_of_pictures_never_sent_are_ignored() -> None:
     sender = Sender()
-    sender.acked(99)
+    sender.acked(99, 0.0)
     sender.offer(shot(1))
     assert sender.next(0.0, 2).base == 0  # type: ignore[union-attr]
 
 
 @settings(max_examples=20)
-@given(st.integers(0, 2**32), st.floats(0.0, 0.6))
-def test_whatever_is_lost_the_viewer_shows_true_pictures_or_asks(seed: int, loss: float) -> None:
+@given(st.integers(0, 2**32), st.floats(0.0, 0.6), st.sampled_from([1, 2]))
+def test_whatever_is_lost_the_viewer_shows_true_pictures_or_asks(
+    seed: int, loss: float, version: int
+) -> None:
     """Frames and acknowledgements are lost at random: no wrong picture is ever decoded."""
-    chance, sender, viewer = random.Random(seed), Sender(), Receiver()
+    chance, sender, viewer = random.Random(seed), Sender(version), Receiver()
     shown = 0
     for number in range(40):
         sender.offer(shot(number))
@@ -87,40 +142,5 @@ def test_whatever_is_lost_the_viewer_shows_true_pictures_or_asks(seed: int, loss
             assert pixels == picture(number)
             shown += 1
             if chance.random() >= loss:
-                sender.acked(frame.seq)
+                sender.acked(frame.seq, 0.0)
     assert shown > 5
-
-
-def test_a_lump_is_played_at_the_pace_at_which_it_was_taken() -> None:
-    playout = Playout()
-    playout.add([shot(n, 1000 + 100 * n) for n in range(5)], now=50.0)
-    assert [one.step for _, one in playout.due(50.0)] == [0]
-    assert [one.step for _, one in playout.due(50.25)] == [1, 2]
-    assert playout.next_due() == pytest.approx(50.3)
-
-
-def test_a_pause_of_the_learner_does_not_hold_up_what_follows() -> None:
-    playout = Playout()
-    playout.add([shot(0, 0)], now=0.0)
-    playout.due(0.0)
-    playout.add([shot(1, 8000)], now=9.0)
-    assert [one.step for _, one in playout.due(9.0)] == [1]
-
-
-def test_play_that_falls_behind_catches_up_by_dropping_the_oldest() -> None:
-    playout = Playout(longest_s=3.0)
-    playout.add([shot(n, 100 * n) for n in range(100)], now=0.0)
-    assert 0.0 <= playout.next_due() <= 0.2  # type: ignore[operator]
-    assert len(playout) < 45
-    assert [one.step for _, one in playout.due(10.0)][-1] == 99
-
-
-def test_a_growing_delay_is_played_off_a_fifth_faster() -> None:
-    playout, now = Playout(usual_s=1.2), 0.0
-    playout.add([shot(n, 100 * n) for n in range(25)], now)  # 2.4 s at once
-    for lump in range(1, 40):
-        now = 0.5 * lump
-        playout.due(now)
-        playout.add([shot(n, 100 * n) for n in range(20 + 5 * lump, 25 + 5 * lump)], now)
-    behind = playout._queue[-1][0] - now
-    assert behind < 1.6

@@ -161,13 +161,13 @@ def test_three_pictures_that_cannot_be_decoded_end_one_connection_and_no_other(
 
 
 def test_a_relay_of_another_version_is_told_both(receiver: Receiver) -> None:
-    hello = {"proto": [2, 9], "role": "relay", "nonce": "00" * 16, "keys": [TOKEN.key_id]}
+    hello = {"proto": [3, 9], "role": "relay", "nonce": "00" * 16, "keys": [TOKEN.key_id]}
     with socket.create_connection(("127.0.0.1", receiver.port), timeout=20) as wire:
         wire.sendall(pack(Message(Kind.HELLO, to_json(hello))))
         said = wire.makefile("rb").read()
     assert said[0] == Kind.BYE
-    assert "versions 1-1, the relay 2-9" in read_bye(said[8:])[1]
-    assert "2-9" in receiver.refused
+    assert "versions 1-2, the relay 3-9" in read_bye(said[8:])[1]
+    assert "3-9" in receiver.refused
 
 
 def test_a_stranger_who_listens_gets_no_picture_even_with_the_key_id() -> None:
@@ -180,6 +180,16 @@ def test_a_stranger_who_listens_gets_no_picture_even_with_the_key_id() -> None:
         relay.receive(pack(Message(Kind.AUTH, bytes(32))))
     assert not relay.established
     assert relay.take() == b""
+
+
+def test_a_connection_that_comes_while_all_is_closed_is_closed(receiver: Receiver) -> None:
+    receiver.close()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.settimeout(10)
+        receiver.adopt(theirs, b"")
+        assert theirs.fileno() < 0
+        assert ours.recv(1) == b""
 
 
 def test_a_port_in_use_names_who_uses_it(receiver: Receiver) -> None:

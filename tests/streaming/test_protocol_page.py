@@ -32,9 +32,10 @@ HELLO, AUTH, STATUS, TELEM, FRAME, NOTE, ACK, NEED_KEY, SUBSCRIBE, PING, PONG, B
 class PageClient:
     """A viewer as the page describes it."""
 
-    def __init__(self, connection: socket.socket, token: bytes) -> None:
+    def __init__(self, connection: socket.socket, token: bytes, newest: int) -> None:
         self.wire = connection.makefile("rb")
         self.connection = connection
+        self.formats: set[int] = set()
         self.pictures: dict[tuple[int, int], bytes] = {}
         self.sent = self.heard = 0
         self.keys: dict[str, bytes] = {}
@@ -42,9 +43,9 @@ class PageClient:
         assert kind == HELLO
         hello = json.loads(relay_hello)
         key_id = hashlib.sha256(b"daddy-stream-1 key-id " + token).hexdigest()[:8]
-        assert (hello["role"], hello["proto"], hello["keys"]) == ("relay", [1, 1], [key_id])
+        assert (hello["role"], hello["proto"], hello["keys"]) == ("relay", [1, 2], [key_id])
         mine = json.dumps(
-            {"proto": [1, 1], "role": "viewer", "nonce": "ab" * 16, "keys": [key_id]}
+            {"proto": [1, newest], "role": "viewer", "nonce": "ab" * 16, "keys": [key_id]}
         ).encode()
         self.write(HELLO, mine)
         bound = hashlib.sha256(
@@ -81,13 +82,38 @@ class PageClient:
 
     def decode(self, stream: int, body: bytes) -> tuple[bytes, bool]:
         """The row-major picture, and whether it was a delta."""
-        seq, base, _, _, form, _, _ = struct.unpack("<IIIIBBH", body[:20])
-        assert form == 1
-        extra = {"zdict": self.pictures[stream, base]} if base else {}
-        tiles = zlib.decompressobj(-15, **extra).decompress(body[20:])
+        seq, base, _, _, form, more, _ = struct.unpack("<IIIIBBH", body[:20])
+        self.formats.add(form)
+        if form == 2:
+            newest_first = [self.pictures[stream, base - back] for back in range(more + 1)]
+            tiles = _tiling(body[20:], newest_first)
+        else:
+            assert (form, more) == (1, 0)
+            extra = {"zdict": self.pictures[stream, base]} if base else {}
+            tiles = zlib.decompressobj(-15, **extra).decompress(body[20:])
         self.pictures[stream, seq] = tiles
         self.write(ACK, struct.pack("<I", seq), stream)
         return _rows(tiles), bool(base)
+
+
+def _tiling(data: bytes, newest_first: list[bytes]) -> bytes:
+    """Format 2 of section 1: numbers into a table of the bases' tiles, then the other tiles."""
+    shown = [[tiles[at : at + 16] for at in range(0, 5760, 16)] for tiles in newest_first]
+    table: list[bytes] = []
+    for tile in (tile for tiles in shown for tile in tiles):
+        if tile not in table and len(table) < 255:
+            table.append(tile)
+    maps = [[table.index(t) if t in table else 255 for t in tiles] for tiles in shown[:8]]
+    dictionary = b"".join(table) + b"".join(bytes(one) for one in reversed(maps))
+    plain = zlib.decompressobj(-15, zdict=dictionary).decompress(data)
+    tiles, at = b"", 360
+    for number in plain[:360]:
+        if number == 255:
+            tiles, at = tiles + plain[at : at + 16], at + 16
+        else:
+            tiles += table[number]
+    assert (len(tiles), at) == (5760, len(plain))
+    return tiles
 
 
 def _rows(tiles: bytes) -> bytes:
@@ -106,13 +132,15 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "slim_run"
 
 
+@pytest.mark.parametrize(("newest", "formats"), [(1, {1}), (9, {1, 2})])
 def test_a_client_written_from_the_page_sees_what_the_learner_sent(
-    run: Path, token_file: Path
+    run: Path, token_file: Path, newest: int, formats: set[int]
 ) -> None:
-    with served(run, token_file) as client:
+    with served(run, token_file, newest) as client:
         client.write(SUBSCRIBE, b'{"k": 1, "fps": 15}')
         seen = _watch(client)
     assert seen["pictures"] <= {picture(step) for step in range(40)}
+    assert client.formats == formats
     assert len(seen["pictures"]) > 5
     assert seen["deltas"] > 5
     assert seen["status"]["run"] == "slim_run"
@@ -154,7 +182,7 @@ def _watch(client: PageClient) -> dict:
 
 
 @contextmanager
-def served(run: Path, token_file: Path) -> Iterator[PageClient]:
+def served(run: Path, token_file: Path, newest: int = 2) -> Iterator[PageClient]:
     """A real relay and a learner that plays, and the page's client that has proved itself."""
     stop = threading.Event()
     listener = socket.create_server(("127.0.0.1", 0))
@@ -173,7 +201,7 @@ def served(run: Path, token_file: Path) -> Iterator[PageClient]:
         connection.settimeout(20)
         with connection:
             token = bytes.fromhex(token_file.read_text().split()[0])
-            yield PageClient(connection, token)
+            yield PageClient(connection, token, newest)
     finally:
         stop.set()
         for thread in threads:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from Daddy.streaming import codec
-from Daddy.streaming.messages import Frame, Row, pack_rows, row_of
+from Daddy.streaming.messages import Frame, Row, pack_rows, row_of, stamps
 from Daddy.streaming.protocol import Kind, Message
 from Daddy.streaming.scene import STALE_S
 from Daddy.streaming.source import Source, compose
@@ -66,3 +66,13 @@ def test_two_that_change_places_take_their_pictures_along() -> None:
     send(source, 2, picture(2), now=1.0)
     told(source, featured(3, 1, place=2), featured(5, 2, place=1))
     assert shown(source, 1.0) == [(5, picture(2)), (3, picture(1))]
+
+
+def test_a_picture_that_was_old_when_it_came_is_not_shown_as_live() -> None:
+    source = Source("ssh")
+    told(source, featured(3, 1))
+    source.hear(Message(Kind.PING, stamps(100_000)), 100.0)
+    send(source, 1, picture(1), now=100.0)  # taken at 0 of the relay's clock
+    (panel,) = compose([source], 2, 100.1, (), "", {}).panels
+    assert panel.stale
+    assert round(panel.silent_s) == 100

@@ -122,8 +122,8 @@ def greeting(**changes: object) -> bytes:
 
 def test_another_protocol_version_is_refused_with_both_versions() -> None:
     viewer = Session(VIEWER, [TOKEN], b"v" * 16)
-    with pytest.raises(ProtocolError, match=r"versions 1-1, the relay 2-9") as caught:
-        viewer.receive(greeting(proto=[2, 9]))
+    with pytest.raises(ProtocolError, match=r"versions 1-2, the relay 3-9") as caught:
+        viewer.receive(greeting(proto=[3, 9]))
     assert caught.value.reason is Reason.VERSION
 
 

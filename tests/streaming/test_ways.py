@@ -210,6 +210,23 @@ def test_a_script_of_somebody_elses_is_not_run(tmp_path: Path) -> None:
     assert (other.stdout, other.returncode) == ("", 66)
 
 
+@pytest.mark.parametrize("way", ["a link", "writable by others"])
+def test_a_script_that_others_could_have_put_there_is_not_run(tmp_path: Path, way: str) -> None:
+    ours, there = tmp_path / "ours", tmp_path / "attach"
+    ours.write_text("#!/bin/sh\necho ran\n")
+    if way == "a link":
+        there.symlink_to(ours)
+    else:
+        ours.rename(there)
+        there.chmod(0o770)
+    words = shlex.split(calls.by_stdio(Target("a@b", (str(there),)))[-1])
+    said = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
+    assert (said.stdout, said.returncode) == ("", 66)
+    waits = shlex.split(calls.by_port(Target("a@b", (str(there),)), 7)[-1])
+    told = subprocess.run(waits, input="", capture_output=True, text=True, check=True, timeout=20)
+    assert "daddy-here" not in told.stderr
+
+
 def test_a_run_in_a_folder_with_a_space_and_a_quote_is_found_by_the_script(tmp_path: Path) -> None:
     run = tmp_path / "anna's run"
     run.mkdir()

@@ -39,6 +39,7 @@ class Recorder:
         self._digests = bytearray()
         self._moments: dict[bytes, int] = {}
         self._since = 0
+        self._due = False
         self._memory: Memory = bytes
 
     def add(self, operation: bytes, frames: int, memory: Memory) -> None:
@@ -48,9 +49,10 @@ class Recorder:
         self._done += operation
         self._memory = memory
         self._since += frames
+        self._due |= tape.changes(operations.read(operation, 0))
         if self._since >= DIGEST_FRAMES:
             self._digests += tape.digest(memory())
-            self._since = 0
+            self._since, self._due = 0, False
         if len(self._done) > tape.OPERATIONS_LIMIT - _LONGEST:
             self._end(f"it has {len(self._done)} bytes of operations", memory)
 
@@ -79,7 +81,7 @@ class Recorder:
 
     def tape(self, title: str = "", start_name: str = "", assists: Sequence[str] = ()) -> Tape:
         """The recording so far. Where it has not ended, ask before the emulator plays on."""
-        last = tape.digest(self._memory()) if self._since else b""
+        last = tape.digest(self._memory()) if self._due else b""
         game = self._game
         return Tape(
             rom_sha1=game.rom_sha1,

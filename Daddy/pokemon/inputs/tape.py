@@ -90,15 +90,25 @@ def digest(memory: bytes | bytearray) -> bytes:
     return hashlib.sha256(memory).digest()[:DIGEST_BYTES]
 
 
+def changes(operation: Operation) -> bool:
+    """Whether the memory may be another after it: a frame passed, or it was written, or went back.
+
+    What is done in no time after the last frame would be believed without a digest otherwise.
+    """
+    return operation.frames > 0 or operation.kind in (Kind.WRITE, Kind.LOAD)
+
+
 def marks(done: Iterable[Operation]) -> Iterator[int]:
     """Frames after which a digest is due, as the operations say; the end's the last."""
     at = last = 0
+    due = False
     for operation in done:
         at += operation.frames
+        due |= changes(operation)
         if at - last >= DIGEST_FRAMES:
             yield at
-            last = at
-    if at > last:
+            last, due = at, False
+    if due:
         yield at
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from Daddy.core.errors import RomError
 from Daddy.core.rom import Rom
@@ -38,6 +38,8 @@ class Place:
     """The emulator's, deflated."""
     moments: tuple[bytes, ...] = field(default=(), repr=False)
     """The states that the recording had kept by then, deflated."""
+    due: bool = False
+    """Whether anything was done that no digest has covered yet."""
 
 
 def check(tape: Tape, rom: Rom) -> None:
@@ -106,8 +108,10 @@ class Deck:
         self._do(operation)
         was = self._now
         since = was.since + operation.frames
-        self._now = Place(operation.end, was.frames + operation.frames, since, was.digests)
-        if since >= DIGEST_FRAMES or (self.over and since):
+        due = was.due or tape.changes(operation)
+        frames = was.frames + operation.frames
+        self._now = Place(operation.end, frames, since, was.digests, due=due)
+        if since >= DIGEST_FRAMES or (self.over and due):
             self._compare()
         return operation
 
@@ -155,7 +159,7 @@ class Deck:
     def keep(self) -> Place:
         """This place, to come back to."""
         now, state = self._now, zlib.compress(self._emulator.save_state(), 1)
-        return Place(now.at, now.frames, now.since, now.digests, state, tuple(self._moments))
+        return replace(now, state=state, moments=tuple(self._moments))
 
     def go(self, place: Place) -> None:
         """To a place that this deck or another of the same tape kept."""

@@ -112,6 +112,20 @@ def test_digests_must_be_as_many_as_the_operations_ask_for() -> None:
 
 
 @pytest.mark.parametrize(
+    ("tail", "more"),
+    [(ops.write(0xC000, 7), 8), (ops.KEEP + ops.load(0), 8), (ops.KEEP, 0), (b"", 0)],
+    ids=["a byte is written", "back to a moment", "a moment is kept", "nothing"],
+)
+def test_what_is_done_in_no_time_after_the_last_frame_is_not_believed(
+    tail: bytes, more: int
+) -> None:
+    header, done = json.dumps(FACTS).encode(), ops.IDLE * 256 + tail
+    assert from_bytes(packed(header, done, b"d" * (8 + more)), "mine").digests
+    with pytest.raises(FileError, match="bytes of digests"):
+        from_bytes(packed(header, done, b"d" * (16 - more)), "mine")
+
+
+@pytest.mark.parametrize(
     "inflated",
     [
         bytes(tape.OPERATIONS_LIMIT + 1),

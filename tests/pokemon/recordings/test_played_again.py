@@ -91,6 +91,18 @@ def test_all_that_can_be_done_at_the_door_is_done_again(
     assert len(frames) == tape.length(found)
 
 
+def test_what_is_written_after_the_last_frame_has_a_digest_of_its_own(
+    recorded: Emulator, recorder: Recorder
+) -> None:
+    recorded.wait(tape.DIGEST_FRAMES)
+    recorded.write(RANDOM[0], 77)
+    found = from_bytes(to_bytes(recorder.tape()), "mine")
+    assert len(found.digests) == 2 * tape.DIGEST_BYTES
+    assert played(found) == recorded.ram()
+    with pytest.raises(RomError, match="went another way"):
+        played(replace(found, digests=found.digests[:8] + bytes(8)))
+
+
 def test_being_recorded_changes_nothing() -> None:
     states = []
     for recorder in (None, recorder_at(ROM)):

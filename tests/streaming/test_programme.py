@@ -1,0 +1,143 @@
+"""What a viewer is sent first, in which format, and what is left of it on a full line."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from Daddy.core.clock import SystemClock
+from Daddy.core.paths import RunPaths
+from Daddy.streaming.best_selector import Rules
+from Daddy.streaming.link import Link
+from Daddy.streaming.messages import Frame, Wish, ack, read_frame, row_of
+from Daddy.streaming.programme import About, Programme
+from Daddy.streaming.protocol import Kind, Message
+from Daddy.streaming.relay import IDLE_POLL_S, Relay
+from Daddy.streaming.seats import Seat
+from Daddy.streaming.segment import Picture, Segment, Writer, pack_segment
+from Daddy.streaming.session import VIEWER, Session
+from Daddy.streaming.spool import SpoolWriter
+from tests.streaming.helpers import TOKEN, picture, report
+
+ABOUT = About("slim_run", "pokemon_red", "login1", "ssh-R")
+
+
+def programme(agents: int = 2) -> Programme:
+    return Programme(ABOUT, Wish(agents, 15.0), Rules())
+
+
+def play(told: Programme, now: float, agents: int = 2) -> list[tuple[int, Frame]]:
+    """A picture of each agent, taken and sent at ``now``; (stream, frame) of what left."""
+    stamp = round(now * 1000)
+    taken = tuple(Picture(one, stamp, 0, stamp, picture(one)) for one in range(agents))
+    rows = tuple(row_of(report(one, badges=8 - one)) for one in range(agents))
+    told.absorb([Segment(stamp, "slot-0", "", "", "0", stamp, rows, {}, ())], now)
+    told.choose(now)
+    told.absorb([Segment(stamp + 1, "slot-0", "", "", "0", stamp, rows, {}, taken)], now)
+    return frames(told, now)
+
+
+def frames(told: Programme, now: float) -> list[tuple[int, Frame]]:
+    return [(one.stream, read_frame(one.body)) for one in told.frames(now)]
+
+
+def test_a_new_viewer_sees_the_last_pictures_known_at_once_and_how_old_they_are() -> None:
+    told = programme()
+    sent = {stream: frame.captured_ms for stream, frame in play(told, 100.0)}
+    told.restart()
+    again = frames(told, 160.0)
+    assert [frame.captured_ms for _, frame in again] == list(sent.values()) == [100_000] * 2
+    assert not {stream for stream, _ in again} & set(sent), "streams of their own"
+    assert {frame.base for _, frame in again} == {0}
+
+
+def test_an_agent_that_comes_back_is_there_at_once() -> None:
+    told = programme()
+    play(told, 100.0)
+    told.wish = Wish(1, 15.0)
+    told.choose(101.0)
+    told.wish = Wish(2, 15.0)
+    told.choose(102.0)
+    assert [frame.step for _, frame in frames(told, 102.0)] == [100_000]
+    assert not told.awaits()
+
+
+@pytest.mark.parametrize(("version", "form"), [(1, 1), (2, 2)])
+def test_a_viewer_is_sent_what_its_version_reads(version: int, form: int) -> None:
+    told = programme(1)
+    told.restart(version)
+    (stream, first), = play(told, 100.0, 1)  # fmt: skip
+    told.hear(Message(Kind.ACK, ack(first.seq), stream), 100.1)
+    (_, second), = play(told, 100.2, 1)  # fmt: skip
+    assert (second.base, second.format) == (1, form)
+
+
+def test_on_a_line_that_stays_full_the_first_agent_is_left_and_the_person_is_told() -> None:
+    told, said, now = programme(), [], 100.0
+    for number in range(200):
+        now = 100.0 + number / 5
+        lag_s = 0.05 if number < 10 else 1.5
+        for stream, frame in play(told, now):
+            said += told.hear(Message(Kind.ACK, ack(frame.seq), stream), now + lag_s)
+    assert said == ["this line is slow: pictures of the first agent only"]
+    assert {stream for stream, _ in play(told, now + 5)} == {1}
+
+
+class Told(SystemClock):
+    """Time as the test has it."""
+
+    seconds = 100.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@contextmanager
+def served(run: Path, clock: Told) -> Iterator[tuple[Relay, socket.socket]]:
+    """A relay at one end of a connection, and the other end."""
+    ours, theirs = socket.socketpair()
+    theirs.settimeout(10)
+    link = Link("", 0, lambda: [TOKEN], made=ours)
+    paths = RunPaths(run)
+    paths.stream.mkdir(parents=True)
+    seat = Seat(paths.stream, 1)
+    with theirs:
+        yield Relay(paths, link, programme(), seat, None, clock), theirs
+        link.close()
+
+
+def test_who_connects_is_told_at_once_of_jobs_that_spoke_since_the_last_look(
+    tmp_path: Path,
+) -> None:
+    clock = Told()
+    with served(tmp_path, clock) as (relay, wire):
+        viewer = Session(VIEWER, [TOKEN], b"v" * 16)
+        relay.step()
+        told = pack_segment(1, Writer("slot-0", "n", "1", "0"), 5, [report(0)], [])
+        (tmp_path / "stream" / "spool").mkdir()
+        SpoolWriter(tmp_path / "stream", "slot-0").write(1, told)
+        clock.seconds += IDLE_POLL_S / 4
+        heard: list[Message] = []
+        while Kind.TELEM not in {one.kind for one in heard}:
+            relay.step()
+            heard += viewer.receive(wire.recv(1 << 16))
+            wire.sendall(viewer.take())
+    telem = next(one for one in heard if one.kind == Kind.TELEM)
+    assert telem.body[:2] != b"\0\0", "somebody is featured"
+    assert (tmp_path / "stream" / "wanted.json").exists(), "and pictures of it are asked for"
+
+
+def test_what_a_step_has_made_leaves_with_it(tmp_path: Path) -> None:
+    with served(tmp_path, Told()) as (relay, wire):
+        viewer = Session(VIEWER, [TOKEN], b"v" * 16)
+        relay.step()
+        while not viewer.established:
+            relay.step()
+            viewer.receive(wire.recv(1 << 16))
+            wire.sendall(viewer.take())
+        relay.step()
+        assert Kind.STATUS in {one.kind for one in viewer.receive(wire.recv(1 << 16))}

@@ -1,0 +1,98 @@
+"""Any picture survives as numbers of tiles; nothing but a picture is accepted."""
+
+from __future__ import annotations
+
+import random
+import tracemalloc
+import zlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from Daddy.core.vocabulary import SCREEN_BYTES
+from Daddy.streaming import codec, tiling
+from Daddy.streaming.tiling import NEW, PLACES, Tiled, deflate, inflate, tiled
+from tests.streaming.helpers import picture
+
+
+def shown(seed: int) -> bytes:
+    """In tile order; every fourth is noise, whose tiles are more than have a number."""
+    return random.Random(seed).randbytes(SCREEN_BYTES) if seed % 4 == 0 else _drawn(seed)
+
+
+def _drawn(seed: int) -> bytes:
+    return codec.to_tiles(picture(seed))
+
+
+def bases(*seeds: int) -> list[Tiled]:
+    return [tiled(shown(seed)) for seed in seeds]
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 20), st.lists(st.integers(0, 20), min_size=1, max_size=12))
+def test_any_picture_comes_back_against_any_bases(seed: int, before: list[int]) -> None:
+    assert tiled(shown(seed)).tiles() == shown(seed)
+    against = bases(*before)
+    assert inflate(deflate(tiled(shown(seed)), against), against) == shown(seed)
+
+
+def test_what_came_back_after_a_while_costs_next_to_nothing() -> None:
+    old, others = shown(1), [shown(seed) for seed in (2, 3, 5, 6)]
+    against = [tiled(one) for one in (old, *others)]
+    assert len(deflate(tiled(old), against)) < 16
+    assert len(codec.deflate(old, others[-1])) > 300
+
+
+def test_a_scrolled_picture_is_numbers_shifted() -> None:
+    before = _drawn(1)
+    after = b"".join(before[row * 320 + 32 : row * 320 + 320] + bytes(32) for row in range(18))
+    assert 1.5 * len(deflate(tiled(after), [tiled(before)])) < len(codec.deflate(after, before))
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=300))
+def test_garbage_is_refused_and_never_anything_else(data: bytes) -> None:
+    with pytest.raises(codec.CodecError):
+        inflate(data, bases(1, 0))
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        bytes([200]) * PLACES,
+        bytes([NEW]) + bytes(PLACES - 1),
+        bytes(PLACES) + bytes(16),
+        bytes(PLACES - 1),
+        b"",
+    ],
+    ids=["no such tile", "a tile is missing", "a tile too many", "a place is missing", "nothing"],
+)
+def test_numbers_that_make_no_picture_are_refused(plain: bytes) -> None:
+    with pytest.raises(codec.CodecError):
+        inflate(_squeezed(plain), bases(1))
+
+
+def _squeezed(plain: bytes) -> bytes:
+    squeeze = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return squeeze.compress(plain) + squeeze.flush()
+
+
+def test_a_bomb_is_refused_without_being_unpacked() -> None:
+    bomb, against = _squeezed(bytes(64 * 1024 * 1024)), bases(1)
+    tracemalloc.start()
+    with pytest.raises(codec.CodecError):
+        inflate(bomb, against)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 128 * 1024
+
+
+def test_a_remembered_picture_takes_less_than_its_own_bytes() -> None:
+    tracemalloc.start()
+    kept = [tiled(_drawn(seed)) for seed in range(1, 9)]
+    taken = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert taken < 8 * SCREEN_BYTES
+    assert len(kept) == 8
+    assert tiling.MAX_MAPS * PLACES + NEW * tiling.TILE_BYTES < 32 * 1024, "deflate's window"
