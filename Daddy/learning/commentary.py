@@ -113,6 +113,14 @@ class Commentary:
 
     # -- the frame sink
 
+    def asked(self) -> bool:
+        """Whether anything is asked for."""
+        return self._frames.asked()
+
+    def due(self) -> tuple[bool, frozenset[int]]:
+        """What is asked for, once."""
+        return self._frames.due()
+
     def report(self, reports: Sequence[AgentReport]) -> None:
         """Hand on, and remember the furthest agent."""
         self._frames.report(reports)

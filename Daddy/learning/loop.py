@@ -27,7 +27,7 @@ from Daddy.learning.session import (
     restore,
     to_checkpoint,
 )
-from Daddy.learning.show import Show
+from Daddy.learning.show import Show, report
 from Daddy.learning.stride import CRITIC_STEPS, Follower, guard_critic
 
 if TYPE_CHECKING:
@@ -148,6 +148,7 @@ def collect(session: Session) -> bool:
     if full:
         session.counters.env_steps = reached
         session.counters.episodes += len(session.rollout.episodes)
+        report(session)
     return full
 
 

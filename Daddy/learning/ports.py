@@ -79,13 +79,21 @@ class WeightExchange(Protocol):
 class FrameSink(Protocol):
     """Where pictures and reports go. Never blocks, never raises for a viewer's sake."""
 
+    def asked(self) -> bool:
+        """Whether anything is asked for that `due` has not told: cheap enough for every step."""
+        ...
+
+    def due(self) -> tuple[bool, frozenset[int]]:
+        """Whether reports are due, and the agents whose pictures are; each is told once."""
+        ...
+
     def report(self, reports: Sequence[AgentReport]) -> None: ...
     def wanted(self) -> frozenset[int]:
         """Agents (environment indices) whose pictures are wanted now."""
         ...
 
     def offer(self, agent: int, picture: bytes) -> None:
-        """One picture of SCREEN_BYTES; the newest wins."""
+        """One picture of SCREEN_BYTES that was asked for; the newest wins."""
         ...
 
 

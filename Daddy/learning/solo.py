@@ -51,6 +51,12 @@ class NoExchange:
 class NoFrames:
     """Nobody watches."""
 
+    def asked(self) -> bool:
+        return False
+
+    def due(self) -> tuple[bool, frozenset[int]]:
+        return False, frozenset()
+
     def report(self, reports: Sequence[AgentReport]) -> None:
         """Says nothing to nobody."""
 

@@ -2,7 +2,8 @@
 
 codec, protocol, messages, status, auth, session   the wire, pure (``docs/stream-protocol.md``)
 best_selector                                      who is featured, and why
-segment, spool, tunnel_client                      learner to login node: ``FrameSender``
+tunnel_client, ring, streamer                      learner to its streamer: ``FrameSender``
+segment, spool, address, listener, direct          streamer to login node: by file, or straight
 fleet, programme, flow, link, relay                login node to laptop: the relay
 seats, script, pipes, bridge                       a relay that a viewer's own ssh has started
 ways, calls, whom, connect                         the laptop's ssh: which way, in which words

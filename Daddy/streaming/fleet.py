@@ -37,6 +37,8 @@ class PeerState:
             self.steps.clear()
             self.offset_ms = None
         self.host, self.job, self.incarnation = segment.host, segment.job, segment.incarnation
+        if not segment.rows:
+            return
         self.seen, self.rows = now, segment.rows
         self.maps = dict(list({**self.maps, **segment.maps}.items())[-MAX_MAPS:])
         self.steps.append((now, max((row.step for row in segment.rows), default=0)))

@@ -20,6 +20,8 @@ KEEP = 64
 KEY_EVERY_S = 10.0
 MIN_WINDOW, MAX_WINDOW = 2, 16
 UNACKED_BYTES = 64 * 1024
+SPOOL_WAIT_S, DIRECT_WAIT_S = 1.2, 0.05
+"""Play that usually waits: a lump and what it may be late, or nothing."""
 
 
 def window(rtt_s: float, fps: float) -> int:
@@ -121,7 +123,7 @@ class Playout:
     The spool delivers in lumps; shown as they come, they would be a slide show.
     """
 
-    def __init__(self, longest_s: float = 3.0, usual_s: float = 1.2) -> None:
+    def __init__(self, longest_s: float = 3.0, usual_s: float = SPOOL_WAIT_S) -> None:
         """``usual_s`` of play may wait; above that it is played a fifth faster."""
         self._longest_s = longest_s
         self._usual_s = usual_s
@@ -129,6 +131,10 @@ class Playout:
 
     def __len__(self) -> int:
         return len(self._queue)
+
+    def hurry(self, *, direct: bool) -> None:
+        """Pictures that come one by one need not wait for the next lump."""
+        self._usual_s = DIRECT_WAIT_S if direct else SPOOL_WAIT_S
 
     def add(self, pictures: list[Picture], now: float) -> None:
         """Queue a lump; when more than ``longest_s`` would wait, the oldest are dropped."""

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.core.config import load
+from Daddy.learning import loop
+from Daddy.learning import show as showing
 from Daddy.learning.gauges import Walks
 from Daddy.learning.prepare import prepare
 from Daddy.pokemon.emulator import Emulator
@@ -106,8 +108,9 @@ def _want(stream: Path, wanted: frozenset[int], stop: threading.Event) -> None:
 
 def _timed(session: Any, steps: int) -> dict[str, float]:
     tally, picture, drawn, reports = Tally(), Emulator.picture, Tally(), Tally()
-    show = session.collector.after_step
-    show._report = reports.wrap(show._report)  # noqa: SLF001 - once a second, told apart
+    show, report = session.collector.after_step, showing.report
+    showing.report = reports.wrap(report)  # told apart; the loop's own, once a rollout, counts too
+    loop.report = tally.wrap(reports.wrap(report))  # type: ignore[attr-defined]
     session.walks = Walks((), ENVS)  # where agents walk is looked at without a stream too
     session.collector.after_step = tally.wrap(show)
     Emulator.picture = drawn.wrap(picture)  # type: ignore[method-assign]
@@ -118,6 +121,7 @@ def _timed(session: Any, steps: int) -> dict[str, float]:
             played += session.rollout.rewards.size
     finally:
         Emulator.picture = picture  # type: ignore[method-assign]
+        showing.report = loop.report = report  # type: ignore[attr-defined]
     return {
         "hook_us": tally.seconds / played * 1e6,
         "of_it_reports_us": reports.seconds / played * 1e6,

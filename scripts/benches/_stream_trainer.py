@@ -1,5 +1,7 @@
 """A learner on a core of its own, its stream switched on and off in the order A B B A.
 
+Its streamer is its child, so it is on the same core.
+
 Each block is a line of ROWS as soon as it is over, so that whoever was interrupted goes on.
 """
 
@@ -30,10 +32,18 @@ class Switch:
         self._sender: FrameSender | None = None
 
     def turn(self, on: bool) -> None:
-        """On or off; off ends the sender's thread."""
+        """On or off; off ends the streamer."""
         if self._sender is not None:
             self._sender.close()
         self._sender = FrameSender(self._stream, "slot-0") if on else None
+
+    def asked(self) -> bool:
+        """What the hook looks at after every step."""
+        return self._sender is not None and self._sender.asked()
+
+    def due(self) -> tuple[bool, frozenset[int]]:
+        """What is asked for while on."""
+        return self._sender.due() if self._sender else (False, frozenset())
 
     def report(self, reports: Sequence[AgentReport]) -> None:
         """Hand on while on."""

@@ -529,6 +529,12 @@ class Watcher(NoFrames):
     def __init__(self):
         self.reports, self.pictures = [], []
 
+    def asked(self):
+        return True
+
+    def due(self):
+        return True, frozenset({1})
+
     def report(self, reports):
         self.reports.append(list(reports))
 
@@ -541,9 +547,8 @@ class Watcher(NoFrames):
 
 def test_a_watched_agents_pictures_are_offered_and_nobody_elses(tmp_path):
     watcher = Watcher()
-    pace = replace(SHORT, frame_seconds=0.0)
     report = AgentReport(0, 0, 0, 0.0, 0, 0, "", 0, 0)
-    train(cartpole_parts(tmp_path, frames=watcher, pace=pace, reports=lambda vector: [report]))
+    train(cartpole_parts(tmp_path, frames=watcher, pace=SHORT, reports=lambda vector: [report]))
     assert watcher.reports[0] == [report]
     assert {agent for agent, _ in watcher.pictures} == {1}
     assert {len(picture) for _, picture in watcher.pictures} == {SCREEN_BYTES}
