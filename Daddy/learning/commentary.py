@@ -34,6 +34,8 @@ class Commentary:
     ) -> None:
         self._events = events
         self._frames = frames
+        self.asked = frames.asked
+        """Looked at after every step, so nothing stands between."""
         self._clock = clock
         self._say = say
         self._every_s = every_s
@@ -112,10 +114,6 @@ class Commentary:
         self._say(f"milestone {what}: {about}")
 
     # -- the frame sink
-
-    def asked(self) -> bool:
-        """Whether anything is asked for."""
-        return self._frames.asked()
 
     def due(self) -> tuple[bool, frozenset[int]]:
         """What is asked for, once."""

@@ -38,6 +38,9 @@ _ADOPT_SECONDS = 1.0
 _LONGEST_PAUSE = 30.0
 """Longest time between them, however dear they are: a beat is part of it."""
 
+_REPORT_SECONDS = 5.0
+"""Time between two reports while nobody asks for one: a farewell and a viewer to come need some."""
+
 _LOST = "the place was given to another process"
 _BARREN_UPDATES = 20
 """Iterations without a finite gradient after which going on is a waste of a GPU."""
@@ -148,7 +151,8 @@ def collect(session: Session) -> bool:
     if full:
         session.counters.env_steps = reached
         session.counters.episodes += len(session.rollout.episodes)
-        report(session)
+        if session.is_due("report", _REPORT_SECONDS):
+            report(session)
     return full
 
 

@@ -1,8 +1,8 @@
 """After every step: what the stream asks for, and where agents walk.
 
-Promises to cost nothing measurable: where nobody asks, a look at the agents' places and at two
-bytes. No clock is read here: who streams says when a report or a picture is due. A picture is drawn
-when it is asked for, not at every step: environments draw the step after that.
+Promises to cost nothing measurable: where nobody asks, a note of the agents' places and a look at
+one byte. No clock is read here: who streams says when a report or a picture is due. A picture is
+drawn when it is asked for, not at every step: environments draw the step after that.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ class Show:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._asked = session.parts.frames.asked
+        self._telemetry = session.parts.vector.telemetry
         self._drawing: frozenset[int] = frozenset()
 
     def __call__(self, members: slice) -> None:
-        if self._session.walks.watching:
-            rows = self._session.parts.vector.telemetry()[members]
-            self._session.walks.look(rows, members.start)
+        walks = self._session.walks
+        if walks.watching:
+            walks.look(self._telemetry()[members], members.start)
         if self._drawing:
             self._offer()
         elif self._asked():
@@ -52,6 +53,7 @@ class Show:
 
 
 def report(session: Session) -> None:
-    """How far each agent is: when that is asked for, and after every rollout."""
+    """How far each agent is: when that is asked for, and now and then after a rollout."""
+    session.mark("report")
     parts, steps = session.parts, session.counters.env_steps
     parts.frames.report([replace(one, step=steps) for one in parts.reports(parts.vector)])

@@ -22,8 +22,9 @@ from typing import NamedTuple
 from Daddy.core.vocabulary import AgentReport
 
 MAX_AGENTS = 512
-_REPORT_ASK, _PICTURE_ASK, _CLOSING, _WANTED = 0, 1, 2, 512
-"""Two numbers that grow when something is asked for, the learner's goodbye, a byte an agent."""
+_REPORT_ASK, _PICTURE_ASK, _ASKS, _CLOSING, _WANTED = 0, 1, 2, 8, 512
+"""Numbers that grow when reports, pictures or either are asked for; the learner's goodbye, which is
+the learner's byte; a byte an agent."""
 _REPORTS = 1024
 _REPORTS_HEAD = struct.Struct("<QI")
 _REPORTS_LIMIT = 256 * 1024
@@ -74,6 +75,8 @@ class LearnerEnd:
         """``descriptor`` is one of :func:`nameless_file`; it may be closed afterwards."""
         self._map = mmap.mmap(descriptor, SIZE)
         self._bytes = memoryview(self._map)
+        self.asks = self._bytes[_ASKS : _ASKS + 1]
+        """A byte that changes when anything is asked for, after what says what."""
         self._told = 0
         self._written = 0
 
@@ -129,6 +132,7 @@ class LearnerEnd:
 
     def close(self) -> None:
         """Give the memory back."""
+        self.asks.release()
         self._bytes.release()
         self._map.close()
 
@@ -151,11 +155,15 @@ class StreamerEnd:
 
     def ask_report(self) -> None:
         """Have the learner report once."""
-        self._map[_REPORT_ASK] = (self._map[_REPORT_ASK] + 1) % 256
+        self._grow(_REPORT_ASK)
 
     def ask_pictures(self) -> None:
         """Have the learner offer one picture of each wanted agent."""
-        self._map[_PICTURE_ASK] = (self._map[_PICTURE_ASK] + 1) % 256
+        self._grow(_PICTURE_ASK)
+
+    def _grow(self, ask: int) -> None:
+        for number in (ask, _ASKS):
+            self._map[number] = (self._map[number] + 1) % 256
 
     def want(self, agents: Iterable[int]) -> None:
         """Pictures of these agents are wanted and of no others."""

@@ -101,7 +101,8 @@ class Streamer:
                 self._write()
         except OSError:
             self._give_way(now)
-        if self._is_due("report", now, self._report_every_s()):
+        asks = self._watched or not self._reports
+        if asks and self._is_due("report", now, REPORT_EVERY_S):
             self._memory.ask_report()
         if self._wanted and self._is_due("picture", now, self._interval_s):
             self._memory.ask_pictures()
@@ -117,16 +118,14 @@ class Streamer:
         return True
 
     def _pause(self, now: float) -> float:
-        waits_for = [at for what, at in self._due.items() if what != "picture" or self._wanted]
-        return max(0.0, min(waits_for) - now)
+        idle = set() if self._wanted else {"picture"}
+        idle |= {"report"} if self._reports and not self._watched else set()
+        return max(0.0, min(at for what, at in self._due.items() if what not in idle) - now)
 
     def _write_every_s(self) -> float:
         if self._wanted:
             return WRITE_EVERY_S
         return WATCHED_WRITE_EVERY_S if self._watched else IDLE_WRITE_EVERY_S
-
-    def _report_every_s(self) -> float:
-        return REPORT_EVERY_S if self._watched else IDLE_WRITE_EVERY_S
 
     def _take(self) -> None:
         """What the learner has said since the last time."""
@@ -155,7 +154,6 @@ class Streamer:
             self._due["picture"] = now
         self._want(wanted)
         self._due["write"] = min(self._due["write"], now + self._write_every_s())
-        self._due["report"] = min(self._due["report"], now + self._report_every_s())
         self._listen(self._watchers.hosts)
 
     def _want(self, agents: frozenset[int]) -> None:

@@ -59,7 +59,8 @@ class FrameSender:
         ]
         self._reports: dict[int, AgentReport] = {}
         self._offered: dict[int, int] = {}
-        self._reported = self._begun = 0
+        self._asks = self._memory.asks
+        self._asked = self._reported = self._begun = 0
         self._closed = False
         self.streamer = self._start()
 
@@ -70,13 +71,12 @@ class FrameSender:
         self.close()
 
     def asked(self) -> bool:
-        """Whether anything is asked for that :meth:`due` has not told yet: two bytes are read."""
-        memory = self._memory
-        return memory.picture_ask != self._begun or memory.report_ask != self._reported
+        """Whether anything is asked for that :meth:`due` has not told yet: one byte is read."""
+        return self._asks[0] != self._asked
 
     def due(self) -> tuple[bool, frozenset[int]]:
         """Whether reports are due, and the agents whose pictures are; each is told once."""
-        memory = self._memory
+        memory, self._asked = self._memory, self._asks[0]
         reports, pictures = memory.report_ask, memory.picture_ask
         told = reports != self._reported, pictures != self._begun
         self._reported, self._begun = reports, pictures

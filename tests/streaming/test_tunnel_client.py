@@ -163,10 +163,13 @@ def desk(tmp_path: Path, monkeypatch) -> Iterator[Desk]:
 
 
 def test_nobody_watching_means_nothing_is_wanted(desk: Desk) -> None:
-    ask_before = desk.learner.picture_ask
-    assert desk.until(lambda: desk.learner.report_ask > 2)
+    assert desk.until(lambda: desk.learner.asks[0]), "one report, for a viewer to choose from"
+    desk.learner.report([report(3)])
+    assert desk.until(lambda: desk.streamer.written)
+    asked, written = desk.learner.asks[0], desk.streamer.written
+    assert desk.until(lambda: desk.streamer.written > written + 3)
+    assert desk.learner.asks[0] == asked
     assert desk.learner.wanted() == frozenset()
-    assert desk.learner.picture_ask == ask_before
 
 
 def test_a_wish_list_whose_counter_stands_still_wears_off(
