@@ -34,8 +34,7 @@ class Commentary:
     ) -> None:
         self._events = events
         self._frames = frames
-        self.asked = frames.asked
-        """Looked at after every step, so nothing stands between."""
+        self.asks = frames.asks
         self._clock = clock
         self._say = say
         self._every_s = every_s

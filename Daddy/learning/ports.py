@@ -79,8 +79,9 @@ class WeightExchange(Protocol):
 class FrameSink(Protocol):
     """Where pictures and reports go. Never blocks, never raises for a viewer's sake."""
 
-    def asked(self) -> bool:
-        """Whether anything is asked for that `due` has not told: cheap enough for every step."""
+    @property
+    def asks(self) -> Sequence[int]:
+        """One byte, the same object always, that changes when anything is asked for."""
         ...
 
     def due(self) -> tuple[bool, frozenset[int]]:

@@ -15,23 +15,26 @@ from Daddy.learning.session import Session
 class Show:
     """Called after every step of some environments."""
 
+    __slots__ = ("_asked", "_asks", "_drawing", "_session", "_telemetry", "walks")
+
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._asked = session.parts.frames.asked
         self._telemetry = session.parts.vector.telemetry
+        self._asks = session.parts.frames.asks
+        self._asked = 0
         self._drawing: frozenset[int] = frozenset()
+        self.walks = session.walks if session.walks.watching else None
 
     def __call__(self, members: slice) -> None:
-        walks = self._session.walks
-        if walks.watching:
-            walks.look(self._telemetry()[members], members.start)
+        if self.walks is not None:
+            self.walks.look(self._telemetry()[members], members.start)
         if self._drawing:
             self._offer()
-        elif self._asked():
+        elif self._asks[0] != self._asked:
             self._answer()
 
     def _answer(self) -> None:
-        parts = self._session.parts
+        parts, self._asked = self._session.parts, self._asks[0]
         reports, pictures = parts.frames.due()
         if reports:
             report(self._session)

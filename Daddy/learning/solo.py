@@ -51,8 +51,7 @@ class NoExchange:
 class NoFrames:
     """Nobody watches."""
 
-    def asked(self) -> bool:
-        return False
+    asks: Sequence[int] = b"\0"
 
     def due(self) -> tuple[bool, frozenset[int]]:
         return False, frozenset()

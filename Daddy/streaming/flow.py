@@ -20,8 +20,8 @@ KEEP = 64
 KEY_EVERY_S = 10.0
 MIN_WINDOW, MAX_WINDOW = 2, 16
 UNACKED_BYTES = 64 * 1024
-SPOOL_WAIT_S, DIRECT_WAIT_S = 1.2, 0.05
-"""Play that usually waits: a lump and what it may be late, or nothing."""
+SPOOL_WAITS_S, DIRECT_WAITS_S = (3.0, 1.2), (0.05, 0.0)
+"""Play that may wait, and that usually does: a lump and what it may be late, or hardly any."""
 
 
 def window(rtt_s: float, fps: float) -> int:
@@ -123,7 +123,9 @@ class Playout:
     The spool delivers in lumps; shown as they come, they would be a slide show.
     """
 
-    def __init__(self, longest_s: float = 3.0, usual_s: float = SPOOL_WAIT_S) -> None:
+    def __init__(
+        self, longest_s: float = SPOOL_WAITS_S[0], usual_s: float = SPOOL_WAITS_S[1]
+    ) -> None:
         """``usual_s`` of play may wait; above that it is played a fifth faster."""
         self._longest_s = longest_s
         self._usual_s = usual_s
@@ -134,7 +136,7 @@ class Playout:
 
     def hurry(self, *, direct: bool) -> None:
         """Pictures that come one by one need not wait for the next lump."""
-        self._usual_s = DIRECT_WAIT_S if direct else SPOOL_WAIT_S
+        self._longest_s, self._usual_s = DIRECT_WAITS_S if direct else SPOOL_WAITS_S
 
     def add(self, pictures: list[Picture], now: float) -> None:
         """Queue a lump; when more than ``longest_s`` would wait, the oldest are dropped."""

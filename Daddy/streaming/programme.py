@@ -73,7 +73,7 @@ class Programme:
         for segment in segments:
             for key, channel in self.channels.items():
                 if key.peer == segment.peer:
-                    channel.playout.hurry(direct=segment.direct)
+                    channel.playout.hurry(direct=key.peer in self.direct)
                     lump = [one for one in segment.pictures if one.agent == key.agent]
                     channel.playout.add([self._on_our_clock(key, one) for one in lump], now)
 

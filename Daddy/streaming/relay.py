@@ -105,7 +105,9 @@ class Relay:
         if self._link.established:
             self._watched = now
         watched = now - self._watched < LINGER_S
-        self._absorb(self._direct.step(now), now)
+        heard = self._direct.step(now)
+        self._programme.direct = self._direct.reached(now)
+        self._absorb(heard, now)
         if self._is_due("poll", now, POLL_S if watched else IDLE_POLL_S):
             self._absorb(self._spool.poll(), now)
             self._choose(now)
@@ -127,7 +129,6 @@ class Relay:
             self._direct.look(now)
         else:
             self._direct.hang_up()
-        self._programme.direct = self._direct.reached(now)
 
     def _is_due(self, what: str, now: float, every_s: float) -> bool:
         if now < self._due.get(what, 0.0):

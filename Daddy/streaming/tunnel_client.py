@@ -59,8 +59,9 @@ class FrameSender:
         ]
         self._reports: dict[int, AgentReport] = {}
         self._offered: dict[int, int] = {}
-        self._asks = self._memory.asks
-        self._asked = self._reported = self._begun = 0
+        self.asks = self._memory.asks
+        """A byte that changes when anything is asked for; :meth:`due` says what."""
+        self._reported = self._begun = 0
         self._closed = False
         self.streamer = self._start()
 
@@ -70,13 +71,9 @@ class FrameSender:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def asked(self) -> bool:
-        """Whether anything is asked for that :meth:`due` has not told yet: one byte is read."""
-        return self._asks[0] != self._asked
-
     def due(self) -> tuple[bool, frozenset[int]]:
         """Whether reports are due, and the agents whose pictures are; each is told once."""
-        memory, self._asked = self._memory, self._asks[0]
+        memory = self._memory
         reports, pictures = memory.report_ask, memory.picture_ask
         told = reports != self._reported, pictures != self._begun
         self._reported, self._begun = reports, pictures
@@ -96,7 +93,7 @@ class FrameSender:
     def offer(self, agent: int, picture: bytes) -> None:
         """A picture of a wanted agent; one that was not asked for is passed over."""
         ask = self._memory.picture_ask
-        if self._offered.get(agent, 0) == ask or not self._memory.wants(agent):
+        if self._offered.get(agent) == ask or not self._memory.wants(agent):
             return
         if len(picture) != SCREEN_BYTES:
             return

@@ -20,7 +20,6 @@ from typing import Any
 from Daddy.core.config import load
 from Daddy.learning import loop
 from Daddy.learning import show as showing
-from Daddy.learning.gauges import Walks
 from Daddy.learning.prepare import prepare
 from Daddy.pokemon.emulator import Emulator
 from Daddy.streaming.spool import Wishes, write_wishes
@@ -114,7 +113,7 @@ def _timed(session: Any, steps: int) -> dict[str, float]:
     show, report, nothing = session.collector.after_step, showing.report, Tally()
     showing.report = reports.wrap(report)  # told apart; the loop's own, once a rollout, counts too
     loop.report = tally.wrap(reports.wrap(report))  # type: ignore[attr-defined]
-    session.walks = Walks((), ENVS)  # where agents walk is looked at without a stream too
+    show.walks = None  # where agents walk is looked at without a stream too
     hooks = itertools.cycle((tally.wrap(show), nothing.wrap(lambda _: None)))
     Emulator.picture = drawn.wrap(picture)  # type: ignore[method-assign]
     played, began = 0, time.perf_counter()

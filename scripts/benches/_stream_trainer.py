@@ -18,6 +18,7 @@ from Daddy.core.config import load
 from Daddy.core.machine import die_with_parent
 from Daddy.core.vocabulary import AgentReport
 from Daddy.learning.prepare import prepare
+from Daddy.learning.show import Show
 from Daddy.streaming.tunnel_client import FrameSender
 from scripts.benches.train import iterate, session_of
 
@@ -30,16 +31,14 @@ class Switch:
     def __init__(self, stream: Path) -> None:
         self._stream = stream
         self._sender: FrameSender | None = None
+        self.asks: Sequence[int] = b"\0"
 
     def turn(self, on: bool) -> None:
         """On or off; off ends the streamer."""
         if self._sender is not None:
             self._sender.close()
         self._sender = FrameSender(self._stream, "slot-0") if on else None
-
-    def asked(self) -> bool:
-        """What the hook looks at after every step."""
-        return self._sender is not None and self._sender.asked()
+        self.asks = self._sender.asks if self._sender else b"\0"
 
     def due(self) -> tuple[bool, frozenset[int]]:
         """What is asked for while on."""
@@ -76,6 +75,7 @@ def main(argv: Sequence[str]) -> int:
             rates = []
             for on in ORDER:
                 switch.turn(on)
+                session.collector.after_step = Show(session)  # it looks at what asks now
                 iterate(session, 1)
                 steps, began = 0, time.perf_counter()
                 while time.perf_counter() - began < seconds:

@@ -527,12 +527,10 @@ def test_the_fleets_steps_end_the_run_not_only_our_own(tmp_path):
 
 class Watcher(NoFrames):
     def __init__(self):
-        self.reports, self.pictures = [], []
-
-    def asked(self):
-        return True
+        self.reports, self.pictures, self.asks = [], [], bytearray(b"\1")
 
     def due(self):
+        self.asks[0] ^= 2  # and more is asked for at once
         return True, frozenset({1})
 
     def report(self, reports):
