@@ -189,7 +189,13 @@ def _frames(visit: Visit) -> Iterator[FrameSink]:
 
     relay = _start_relay(visit.run, visit.stream_port)
     try:
-        with FrameSender(visit.run.stream, visit.user_id, clock=visit.clock) as sender:
+        with FrameSender(
+            visit.run.stream,
+            visit.user_id,
+            clock=visit.clock,
+            fps=visit.config.training.stream_fps,
+            direct=visit.config.training.stream_direct,
+        ) as sender:
             yield sender
     finally:
         machine.end_tree(relay, RELAY_GRACE_S)

@@ -208,7 +208,15 @@ def _frames(attempt: Attempt, peer: str) -> NoFrames | FrameSender:
         return NoFrames()
     from Daddy.streaming.tunnel_client import FrameSender
 
-    return FrameSender(attempt.run.stream, peer, attempt.job_id, attempt.clock)
+    training = attempt.config.training
+    return FrameSender(
+        attempt.run.stream,
+        peer,
+        attempt.job_id,
+        attempt.clock,
+        fps=training.stream_fps,
+        direct=training.stream_direct,
+    )
 
 
 def _wall(attempt: Attempt) -> Wall:

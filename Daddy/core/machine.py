@@ -41,6 +41,12 @@ def host_name() -> str:
     return socket.gethostname().split(".")[0]
 
 
+def full_host_name() -> str:
+    """This host's name as others may reach it: with its domain where that is known."""
+    own, full = socket.gethostname(), socket.getfqdn()
+    return full if full.startswith(f"{host_name()}.") else own
+
+
 def user_name() -> str:
     """Who runs this, by the system's own word: variables may name somebody else."""
     import pwd  # not on every system that plays or trains

@@ -154,6 +154,11 @@ class RunPaths:
         return self.root / "stream"
 
     @property
+    def relay(self) -> Path:
+        """Where the stream's relay runs, as it says itself when it begins."""
+        return self.stream / "relay.json"
+
+    @property
     def tensorboard(self) -> Path:
         return self.root / "tensorboard"
 

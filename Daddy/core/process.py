@@ -192,6 +192,15 @@ def spawn(
     return Child(popen)
 
 
+def companion(argv: Sequence[str], keep: Sequence[int]) -> Child:
+    """Start ``argv`` in our own session and with our outputs; ``keep`` as for :func:`spawn`.
+
+    In a session of its own it might share the cores by session, whatever its niceness. OSError.
+    """
+    popen = subprocess.Popen(list(argv), stdin=subprocess.DEVNULL, pass_fds=tuple(keep))
+    return Child(popen)
+
+
 class Conversation(Child):
     """A program that reads and writes one connection of ours; what it complains of is kept."""
 

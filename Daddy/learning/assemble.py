@@ -127,7 +127,6 @@ def pace_of(config: Config) -> Pace:
         sync_interval=config.collaboration.sync_interval_steps,
         sync_share=config.collaboration.sync_share,
         log_interval=training.log_interval,
-        frame_seconds=1.0 / training.stream_fps,
     )
 
 

@@ -34,6 +34,7 @@ class Commentary:
     ) -> None:
         self._events = events
         self._frames = frames
+        self.asks = frames.asks
         self._clock = clock
         self._say = say
         self._every_s = every_s
@@ -112,6 +113,10 @@ class Commentary:
         self._say(f"milestone {what}: {about}")
 
     # -- the frame sink
+
+    def due(self) -> tuple[bool, frozenset[int]]:
+        """What is asked for, once."""
+        return self._frames.due()
 
     def report(self, reports: Sequence[AgentReport]) -> None:
         """Hand on, and remember the furthest agent."""

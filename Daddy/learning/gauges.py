@@ -25,6 +25,8 @@ PLACE = ("map_id", "y", "x")
 _RECENT = 20
 """Moves after which coming back to a cell counts as walking on, not as a loop."""
 _NOWHERE = -1
+_MOST_NOTED = 256
+"""Steps that wait until they are worked out."""
 
 
 @dataclass
@@ -53,7 +55,11 @@ class Walks:
     def __init__(self, names: Sequence[str], num_envs: int) -> None:
         """`names` are the columns of the telemetry that will be looked at."""
         self._columns = [names.index(name) for name in PLACE if name in names]
-        self.cells: set[int] = set()
+        self.watching = len(self._columns) == len(PLACE)
+        """Whether the workload says where its agents are."""
+        self._noted: dict[int, list[NDArray[np.float32]]] = {}
+        self._count = 0
+        self._cells: set[int] = set()
         self._recent = np.full((num_envs, _RECENT), _NOWHERE)
         self._oldest = np.zeros(num_envs, np.int64)
         self._moves = self._back = 0
@@ -65,37 +71,69 @@ class Walks:
             self._last = self._codes(rows)
 
     @property
-    def watching(self) -> bool:
-        """Whether the workload says where its agents are."""
-        return len(self._columns) == len(PLACE)
+    def cells(self) -> set[int]:
+        """The cells of the world that were stood on."""
+        self._settle()
+        return self._cells
 
     def _codes(self, rows: NDArray[np.float32]) -> NDArray[np.int64]:
         """One number per cell of the world: map, row, column, a byte each."""
-        places = rows[:, self._columns].astype(np.int64) & 0xFF
+        places = rows[..., self._columns].astype(np.int64) & 0xFF
         codes: NDArray[np.int64] = places @ np.array([1 << 16, 1 << 8, 1])
         return codes
 
     def look(self, rows: NDArray[np.float32], first: int = 0) -> None:
-        """One step of the agents from number `first` on.
+        """One step of the agents from number `first` on; `rows` (n, columns) is kept.
+
+        It is only noted: what it means is worked out for many steps at once, between which no
+        emulator has emptied the processor's caches.
+        """
+        self._noted.setdefault(first, []).append(rows)
+        self._count += 1
+        if self._count >= _MOST_NOTED:
+            self._settle()
+
+    def _settle(self) -> None:
+        noted, self._noted, self._count = self._noted, {}, 0
+        for first, rows in noted.items():
+            self._follow(self._codes(np.stack(rows)), first)
+
+    def _follow(self, codes: NDArray[np.int64], first: int) -> None:
+        """Cells (steps, n) of the agents from number `first` on.
 
         While a map changes, the coordinates are still the old map's.
         """
-        codes, last = self._codes(rows), self._last[first : first + len(rows)]
-        same_map = codes >> 16 == last >> 16
-        self.cells.update(codes[same_map].tolist())
-        moved = np.flatnonzero(same_map & (codes != last))
-        movers = moved + first
-        self._moves += len(movers)
-        self._back += int((self._recent[movers] == codes[moved, None]).any(1).sum())
-        self._recent[movers, self._oldest[movers]] = last[moved]
+        agents = slice(first, first + codes.shape[1])
+        before = np.concatenate([self._last[None, agents], codes[:-1]])
+        same_map = codes >> 16 == before >> 16
+        self._cells.update(np.unique(codes[same_map]).tolist())
+        moved = same_map & (codes != before)
+        self._moves += int(moved.sum())
+        for t in np.flatnonzero((moved | ~same_map).any(1)):
+            self._turn(codes[t], before[t], moved[t], same_map[t], first)
+        self._last[agents] = codes[-1]
+
+    def _turn(
+        self,
+        codes: NDArray[np.int64],
+        before: NDArray[np.int64],
+        moved: NDArray[np.bool_],
+        same_map: NDArray[np.bool_],
+        first: int,
+    ) -> None:
+        """Whether those who moved went back to where they were, and where that was."""
+        moves = np.flatnonzero(moved)
+        movers = moves + first
+        self._back += int((self._recent[movers] == codes[moves, None]).any(1).sum())
+        self._recent[movers, self._oldest[movers]] = before[moves]
         self._oldest[movers] = (self._oldest[movers] + 1) % _RECENT
         self._recent[first + np.flatnonzero(~same_map)] = _NOWHERE
-        last[:] = codes
 
     def take(self) -> dict[str, float]:
         """The gauges since the last time: `loop_share` of the moves, `coverage` of the run."""
         if not self.watching:
             return {}
+        self._settle()
         moves, back, self._moves, self._back = self._moves, self._back, 0, 0
         share = {"loop_share": back / moves} if moves else {}
         return {**share, "coverage": float(len(self.cells))}
@@ -106,7 +144,7 @@ class Walks:
 
     def load(self, tensors: Mapping[str, torch.Tensor]) -> None:
         """Go on from `tensors()`; older checkpoints have none."""
-        self.cells = set(tensors["cells"].tolist()) if "cells" in tensors else set()
+        self._cells = set(tensors["cells"].tolist()) if "cells" in tensors else set()
 
 
 class Milestones:

@@ -27,7 +27,7 @@ from Daddy.learning.session import (
     restore,
     to_checkpoint,
 )
-from Daddy.learning.show import Show
+from Daddy.learning.show import Show, report
 from Daddy.learning.stride import CRITIC_STEPS, Follower, guard_critic
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ _ADOPT_SECONDS = 1.0
 """Shortest time between two looks with no offer of ours between: each is a listing and a beat."""
 _BEAT_SECONDS = 30.0
 """Longest time without a beat, however rarely looks can be afforded."""
+
+_REPORT_SECONDS = 5.0
+"""Time between two reports while nobody asks for one: a farewell and a viewer to come need some."""
 
 _LOST = "the place was given to another process"
 _BARREN_UPDATES = 20
@@ -158,6 +161,8 @@ def collect(session: Session) -> bool:
     if full:
         session.counters.env_steps = reached
         session.counters.episodes += len(session.rollout.episodes)
+        if session.is_due("report", _REPORT_SECONDS):
+            report(session)
     return full
 
 

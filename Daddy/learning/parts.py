@@ -67,7 +67,6 @@ class Pace:
     sync_interval: int
     sync_share: float = 1.0
     log_interval: int = 1
-    frame_seconds: float = 1 / 8
 
 
 @dataclass(frozen=True)

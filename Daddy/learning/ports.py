@@ -83,13 +83,22 @@ class WeightExchange(Protocol):
 class FrameSink(Protocol):
     """Where pictures and reports go. Never blocks, never raises for a viewer's sake."""
 
+    @property
+    def asks(self) -> Sequence[int]:
+        """One byte, the same object always, that changes when anything is asked for."""
+        ...
+
+    def due(self) -> tuple[bool, frozenset[int]]:
+        """Whether reports are due, and the agents whose pictures are; each is told once."""
+        ...
+
     def report(self, reports: Sequence[AgentReport]) -> None: ...
     def wanted(self) -> frozenset[int]:
         """Agents (environment indices) whose pictures are wanted now."""
         ...
 
     def offer(self, agent: int, picture: bytes) -> None:
-        """One picture of SCREEN_BYTES; the newest wins."""
+        """One picture of SCREEN_BYTES that was asked for; the newest wins."""
         ...
 
 

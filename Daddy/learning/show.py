@@ -1,8 +1,8 @@
-"""After every step: pictures at the viewer's pace, reports about once a second, where agents walk.
+"""After every step: what the stream asks for, and where agents walk.
 
-Promises to cost nothing measurable: a look at the clock and at the agents' places per step. A
-picture is drawn when it is due, not at every step: environments draw the step after it was asked
-for.
+Promises to cost nothing measurable: where nobody asks, a note of the agents' places and a look at
+one byte. No clock is read here: who streams says when a report or a picture is due. A picture is
+drawn when it is asked for, not at every step: environments draw the step after that.
 """
 
 from __future__ import annotations
@@ -11,60 +11,39 @@ from dataclasses import replace
 
 from Daddy.learning.session import Session
 
-_REPORT_SECONDS = 1.0
-_FOLLOW_SECONDS = 0.1
-"""Between looks at whose pictures are wanted: who has just come waits for their first one."""
-
 
 class Show:
     """Called after every step of some environments."""
 
+    __slots__ = ("_asked", "_asks", "_drawing", "_session", "_telemetry", "walks")
+
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._clock = session.parts.clock
-        self._watched: frozenset[int] = frozenset()
+        self._telemetry = session.parts.vector.telemetry
+        self._asks = session.parts.frames.asks
+        self._asked = 0
         self._drawing: frozenset[int] = frozenset()
-        self._report_at = self._follow_at = self._frame_at = self._look_at = float("-inf")
+        self.walks = session.walks if session.walks.watching else None
 
     def __call__(self, members: slice) -> None:
-        if self._session.walks.watching:
-            rows = self._session.parts.vector.telemetry()[members]
-            self._session.walks.look(rows, members.start)
-        now = self._clock.monotonic()
-        if now >= self._look_at:
-            self._look(now)
-
-    def _look(self, now: float) -> None:
-        """Do what is due; whoever is called hundreds of times a second compares one number."""
-        if now >= self._report_at:
-            self._report_at = now + _REPORT_SECONDS
-            self._report()
-        if now >= self._follow_at:
-            self._follow_at = now + _FOLLOW_SECONDS
-            self._follow()
+        if self.walks is not None:
+            self.walks.look(self._telemetry()[members], members.start)
         if self._drawing:
             self._offer()
-        elif self._watched and now >= self._frame_at:
-            self._frame_at = now + self._session.parts.pace.frame_seconds
-            self._draw(self._watched)
-        frame_at = self._frame_at if self._watched else self._follow_at
-        self._look_at = now if self._drawing else min(self._report_at, self._follow_at, frame_at)
+        elif self._asks[0] != self._asked:
+            self._answer()
+
+    def _answer(self) -> None:
+        parts, self._asked = self._session.parts, self._asks[0]
+        reports, pictures = parts.frames.due()
+        if reports:
+            report(self._session)
+        if pictures:
+            self._draw(pictures & frozenset(range(parts.vector.num_envs)))
 
     def _draw(self, agents: frozenset[int]) -> None:
         self._drawing = agents
         self._session.parts.vector.watch(agents)
-
-    def _report(self) -> None:
-        parts = self._session.parts
-        steps = self._session.counters.env_steps
-        parts.frames.report([replace(one, step=steps) for one in parts.reports(parts.vector)])
-
-    def _follow(self) -> None:
-        parts = self._session.parts
-        wanted = parts.frames.wanted() & frozenset(range(parts.vector.num_envs))
-        if wanted != self._watched:
-            self._watched = wanted
-            self._draw(frozenset())
 
     def _offer(self) -> None:
         """All that were asked for, as soon as the last of them is drawn."""
@@ -74,3 +53,10 @@ class Show:
             for agent in self._drawing:
                 parts.frames.offer(agent, pictures[agent])
             self._draw(frozenset())
+
+
+def report(session: Session) -> None:
+    """How far each agent is: when that is asked for, and now and then after a rollout."""
+    session.mark("report")
+    parts, steps = session.parts, session.counters.env_steps
+    parts.frames.report([replace(one, step=steps) for one in parts.reports(parts.vector)])

@@ -54,6 +54,11 @@ class NoExchange:
 class NoFrames:
     """Nobody watches."""
 
+    asks: Sequence[int] = b"\0"
+
+    def due(self) -> tuple[bool, frozenset[int]]:
+        return False, frozenset()
+
     def report(self, reports: Sequence[AgentReport]) -> None:
         """Says nothing to nobody."""
 

@@ -1,10 +1,11 @@
 """Frames to the viewer: from any job, through the login node, to a window at home.
 
-codec, tiling, protocol, messages, status          the wire, pure (``docs/stream-protocol.md``)
-auth, session                                      who may say it: tokens, proofs, seals
-best_selector, episodes                            who is featured, and why
-segment, spool, tunnel_client                      learner to login node: ``FrameSender``
-fleet, programme, flow, playout, pace, link, relay login node to laptop: the relay
+codec, tiling, protocol, messages, status            the wire, pure (``docs/stream-protocol.md``)
+auth, session                                        who may say it: tokens, proofs, seals
+best_selector, episodes                              who is featured, and why
+tunnel_client, ring, streamer                        learner to its streamer: ``FrameSender``
+segment, spool, address, listener, direct            streamer to login node: by file, or straight
+fleet, programme, flow, playout, pace, link, relay   login node to laptop: the relay
 seats, script, pipes, bridge                       a relay that a viewer's own ssh has started
 ways, calls, whom, connect                         the laptop's ssh: which way, in which words
 receiver, source, scene, tunnel_server             the laptop: what there is to see

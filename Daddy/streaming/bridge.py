@@ -67,7 +67,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def make_bridge(paths: RunPaths, link: Link, via: str, clock: Clock) -> Relay:
     """A relay with a wish list of its own, for the viewer at the end of ``link``."""
     programme = Programme(about_run(paths, via), UNTIL_ASKED, Rules())
-    seat = Seat(paths.stream, round(clock.now() * 1000), f"{host_name()}-{new_token()}")
+    holder = f"{host_name()}-{new_token()}"
+    seat = Seat(paths.stream, round(clock.now() * 1000), holder, host_name())
     return Relay(paths, link, programme, seat, None, clock)
 
 

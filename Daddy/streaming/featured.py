@@ -10,6 +10,7 @@ from pathlib import Path
 from Daddy.core.errors import FileError
 from Daddy.core.files import read_json, write_json
 from Daddy.streaming import codec
+from Daddy.streaming.programme import Programme
 
 _NAME = "featured.json"
 
@@ -54,3 +55,27 @@ def read_featured(stream: Path) -> list[FeaturedPicture]:
 def _read(raw: dict[str, object]) -> FeaturedPicture:
     pixels = codec.decode(base64.b64decode(str(raw.pop("picture"))))
     return FeaturedPicture(**raw, pixels=pixels)  # type: ignore[arg-type]
+
+
+def last_pictures(programme: Programme, now: float) -> list[FeaturedPicture]:
+    """The newest picture of everybody who is featured."""
+    status, rows = programme.status(now), programme.rows(now)
+    pictures = []
+    for key, channel in programme.channels.items():
+        row = next((one for one in rows if one.stream == channel.stream), None)
+        if row and channel.last:
+            pictures.append(
+                FeaturedPicture(
+                    key.peer,
+                    key.agent,
+                    status.peers[row.peer].host,
+                    row.badges,
+                    row.story_flags,
+                    row.level,
+                    status.maps.get(row.map_id, f"map {row.map_id}"),
+                    row.episode_return,
+                    row.step,
+                    channel.last.pixels,
+                )
+            )
+    return pictures

@@ -40,6 +40,8 @@ class PeerState:
             self.episodes.restart()
             self.offset_ms = None
         self.host, self.job, self.incarnation = segment.host, segment.job, segment.incarnation
+        if not segment.rows:
+            return
         self.seen, self.rows = now, segment.rows
         self.episodes.add(segment.rows, now)
         self.maps = dict(list({**self.maps, **segment.maps}.items())[-MAX_MAPS:])

@@ -115,11 +115,15 @@ class Link:
         except OSError as error:
             self._lose(now, self._say(error))
 
-    def wait(self, seconds: float) -> None:
-        """Sleep until something arrives, at most ``seconds``."""
-        ears = [self._socket] if self._socket else []
-        mouths = ears if self._out else []
+    def wait(self, seconds: float, beside: Sequence[Link] = ()) -> None:
+        """Sleep until something arrives here or ``beside``, at most ``seconds``."""
+        ears = [one for one in (self, *beside) if one.fileno() >= 0]
+        mouths = [one for one in ears if one.waiting_bytes]
         select.select(ears, mouths, [], max(0.0, seconds))
+
+    def fileno(self) -> int:
+        """For ``select``; -1 while there is no connection."""
+        return self._socket.fileno() if self._socket else -1
 
     def refuse(self, now: float, why: str) -> None:
         """The viewer said what it may not say: BYE, and another try after a pause."""

@@ -27,9 +27,16 @@ class Playout:
         self._queue: deque[tuple[float, Picture]] = deque()
         self._lateness: deque[tuple[float, float]] = deque()
         self._last: tuple[float, int] | None = None
+        self._direct = False
 
     def __len__(self) -> int:
         return len(self._queue)
+
+    def hurry(self, *, direct: bool) -> None:
+        """Pictures come one by one now, or in lumps: how late lumps were is forgotten then."""
+        if direct and not self._direct:
+            self._lateness.clear()
+        self._direct = direct
 
     def add(self, pictures: list[Picture], now: float) -> None:
         """Queue what has arrived: oldest first, ``captured_ms`` on the clock of ``now``."""

@@ -50,6 +50,8 @@ class Programme:
         self.about = about
         self.wish = wish
         self.fleet = Fleet()
+        self.direct: frozenset[str] = frozenset()
+        """Jobs that the relay is connected to; of the others it reads the spool."""
         self.channels: dict[AgentKey, Channel] = {}
         self._rules = rules
         self._pace = Pace()
@@ -77,6 +79,7 @@ class Programme:
         for segment in segments:
             for key, channel in self.channels.items():
                 if key.peer == segment.peer:
+                    channel.playout.hurry(direct=key.peer in self.direct)
                     lump = [one for one in segment.pictures if one.agent == key.agent]
                     channel.playout.add([self._on_our_clock(key, one) for one in lump], now)
 
@@ -194,6 +197,7 @@ class Programme:
             delay_s=self._delay_s,
             peers=self.fleet.table(now),
             maps=self.fleet.maps(self.featured),
+            direct=tuple(sorted(self.direct)),
         )
 
 

@@ -21,18 +21,21 @@ from pathlib import Path
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, FileError, UsageError, run_entry
 from Daddy.core.events import EventWriter
-from Daddy.core.files import read_json
-from Daddy.core.machine import die_with_parent, host_name
+from Daddy.core.files import read_json, write_json
+from Daddy.core.machine import die_with_parent, full_host_name, host_name
 from Daddy.core.paths import RunPaths
+from Daddy.streaming.address import jobs_token
 from Daddy.streaming.auth import copy_line
 from Daddy.streaming.best_selector import Rules
-from Daddy.streaming.featured import FeaturedPicture, write_featured
+from Daddy.streaming.direct import Direct, Sieve
+from Daddy.streaming.featured import last_pictures, write_featured
 from Daddy.streaming.link import Link
 from Daddy.streaming.messages import Wish, read_wish
 from Daddy.streaming.programme import About, Programme, note
 from Daddy.streaming.protocol import Kind, Message, ProtocolError
 from Daddy.streaming.script import leave_script
 from Daddy.streaming.seats import SEATS, Seat, prepare
+from Daddy.streaming.segment import Segment
 from Daddy.streaming.spool import SpoolReader
 from Daddy.streaming.tokens import ensure_token, home_token, load_tokens, run_token
 
@@ -73,6 +76,8 @@ class Relay:
         self._events = events
         self._clock = clock
         self._spool = SpoolReader(paths.stream)
+        self._direct = Direct(paths.stream, lambda: jobs_token(paths.stream))
+        self._sieve = Sieve()
         self._fps = programme.wish.fps
         self._due: dict[str, float] = {}
         self._watched = -1e9
@@ -86,8 +91,9 @@ class Relay:
             pause = POLL_S
             with contextlib.suppress(OSError):  # a full disk costs events and wishes, not pictures
                 pause = self.step()
-            self._link.wait(pause)
+            self._link.wait(pause, self._direct.links)
         self._link.close()
+        self._direct.hang_up()
         with contextlib.suppress(OSError):
             self._seat.leave()
 
@@ -100,9 +106,13 @@ class Relay:
         if self._link.established:
             self._watched = now
         watched = now - self._watched < LINGER_S
+        heard = self._direct.step(now)
+        self._programme.direct = self._direct.reached(now)
+        self._absorb(heard, now)
         if self._is_due("poll", now, self._poll_s(watched=watched)):
-            self._programme.absorb(self._spool.poll(), now)
+            self._absorb(self._spool.poll(), now)
             self._choose(now)
+            self._call(now, watched=watched)
         if self._is_due("wish", now, WISH_EVERY_S):
             self._publish_wishes(watched=watched)
         if self._link.established:
@@ -113,6 +123,18 @@ class Relay:
         if not watched:
             return IDLE_POLL_S
         return EAGER_POLL_S if self._programme.awaits() else POLL_S
+
+    def _absorb(self, segments: Sequence[Segment], now: float) -> None:
+        """What jobs have said, whichever way it came."""
+        if segments:
+            self._programme.absorb(self._sieve.new(segments), now)
+
+    def _call(self, now: float, *, watched: bool) -> None:
+        """Go to the jobs themselves while somebody watches; where that fails there is the spool."""
+        if watched:
+            self._direct.look(now)
+        else:
+            self._direct.hang_up()
 
     def _is_due(self, what: str, now: float, every_s: float) -> bool:
         if now < self._due.get(what, 0.0):
@@ -186,30 +208,7 @@ class Relay:
                 self._link.send(message)
             self._link.flush(now)
         if self._events is not None and self._is_due("record", now, RECORD_EVERY_S):
-            write_featured(self._paths.stream, _last_pictures(self._programme, now))
-
-
-def _last_pictures(programme: Programme, now: float) -> list[FeaturedPicture]:
-    status, rows = programme.status(now), programme.rows(now)
-    pictures = []
-    for key, channel in programme.channels.items():
-        row = next((one for one in rows if one.stream == channel.stream), None)
-        if row and channel.last:
-            pictures.append(
-                FeaturedPicture(
-                    key.peer,
-                    key.agent,
-                    status.peers[row.peer].host,
-                    row.badges,
-                    row.story_flags,
-                    row.level,
-                    status.maps.get(row.map_id, f"map {row.map_id}"),
-                    row.episode_return,
-                    row.step,
-                    channel.last.pixels,
-                )
-            )
-    return pictures
+            write_featured(self._paths.stream, last_pictures(self._programme, now))
 
 
 def make_relay(
@@ -220,7 +219,7 @@ def make_relay(
     about = about_run(paths, via)
     link = Link("127.0.0.1", port, lambda: load_tokens(token_files))
     events = EventWriter(paths.events, about.run, about.workload, "relay", about.host, clock)
-    seat = Seat(paths.stream, round(clock.now() * 1000))
+    seat = Seat(paths.stream, round(clock.now() * 1000), host=about.host)
     return Relay(paths, link, Programme(about, wish, Rules()), seat, events, clock)
 
 
@@ -270,6 +269,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         with contextlib.suppress(OSError):  # a full disk costs further viewers, not this one
             prepare(RunPaths(args.run_dir).stream)
             leave_script(args.run_dir, Path.home(), os.environ)
+            where = {"v": 1, "host": full_host_name(), "port": args.port}
+            write_json(RunPaths(args.run_dir).relay, where, durable=False)
     make_relay(args.run_dir, args.port, files, wish, args.via, SystemClock()).run(stop)
     return 0
 

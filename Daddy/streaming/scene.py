@@ -56,6 +56,15 @@ class Scene:
     """Seconds without any relay."""
 
     @property
+    def way(self) -> str:
+        """How what is shown reaches the relay: from the jobs themselves, or later by the spool."""
+        direct = {name for status in self.statuses for name in status.direct}
+        if all(panel.peer.name in direct for panel in self.panels):
+            return "direct"
+        delay_s = max((status.delay_s for status in self.statuses), default=0.0)
+        return f"delayed {delay_s:.1f} s (spool)"
+
+    @property
     def connected(self) -> bool:
         """Whether any relay has proved itself."""
         return bool(self.transport)

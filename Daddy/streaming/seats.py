@@ -30,11 +30,15 @@ def prepare(stream: Path) -> None:
 class Seat:
     """One relay's wish list."""
 
-    def __init__(self, stream: Path, counter: int, holder: str = "") -> None:
-        """``holder`` names a relay that has to find a free list; empty: the controller's."""
+    def __init__(self, stream: Path, counter: int, holder: str = "", host: str = "") -> None:
+        """``holder`` names a relay that has to find a free list; empty: the controller's.
+
+        ``host`` is where it runs; jobs that are not told listen for nobody.
+        """
         self._stream = stream
         self._counter = counter
         self._holder = holder
+        self._host = host
         self._number = 0
         self._seen: dict[int, tuple[Wishes, float]] = {}
 
@@ -43,7 +47,7 @@ class Seat:
         if self._holder and not self._holds(now):
             return False
         self._counter += 1
-        wishes = Wishes(self._counter, fps, wanted, self._holder)
+        wishes = Wishes(self._counter, fps, wanted, self._holder, self._host)
         write_wishes(self._stream, wishes, self._number)
         return True
 
@@ -79,18 +83,22 @@ class Watchers:
     def __init__(self, stream: Path) -> None:
         self._stream = stream
         self._moved: dict[int, tuple[int, float]] = {}
+        self.hosts: frozenset[str] = frozenset()
+        """Where the relays run that want something now."""
 
     def wishes(self, now: float) -> Wishes:
         """The union of what is wanted now, at the highest of the rates."""
-        counter, fps, wanted = 0, 0.2, dict[str, frozenset[int]]()
+        counter, fps, wanted, hosts = 0, 0.2, dict[str, frozenset[int]](), set[str]()
         for number in range(SEATS):
             wishes = read_wishes(self._stream, number)
             if wishes is None or not self._moves(number, wishes.counter, now):
                 continue
             counter, fps = counter + wishes.counter, max(fps, wishes.fps)
+            hosts |= {wishes.host} if wishes.wanted and wishes.host else set()
             for peer, agents in wishes.wanted.items():
                 some = frozenset(sorted(agents)[:MAX_TOP_K])
                 wanted[peer] = wanted.get(peer, frozenset()) | some
+        self.hosts = frozenset(hosts)
         return Wishes(counter, fps, wanted)
 
     def _moves(self, number: int, counter: int, now: float) -> bool:

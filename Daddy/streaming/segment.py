@@ -1,9 +1,10 @@
-"""Pure: one second of a learner's play as the bytes of a spool file.
+"""Pure: half a second of a learner's play as messages, and as the bytes of a spool file.
 
-A segment begins with magic, version, a sequence number, the body's length and a CRC-32 over both;
-the body is made of the wire's own messages: HELLO (who writes, names of maps), TELEM (how far each
+A segment is made of the wire's own messages: HELLO (who writes, names of maps), TELEM (how far each
 agent is), FRAMEs (``stream`` is the agent; the first of each agent is whole, the others differ from
-the one before). A reader takes all of it or nothing, so a half-written file is merely "not yet".
+the one before). To a relay that is connected they go one by one, as they come about. A spool file
+holds them all behind magic, version, a sequence number, the body's length and a CRC-32 over both: a
+reader takes all of it or nothing, so a half-written file is merely "not yet".
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from Daddy.core.vocabulary import AgentReport
 from Daddy.streaming import codec
 from Daddy.streaming.messages import Frame, Row, pack_rows, read_frame, read_rows, row_of
 from Daddy.streaming.protocol import (
     BODY_LIMIT,
+    HEADER,
     Kind,
     Message,
     ProtocolError,
@@ -36,7 +38,17 @@ HEAD = struct.Struct("<4sHHQII")
 _SUMMED = struct.Struct("<QI")
 SEGMENT_LIMIT = 64 * 1024
 """Bytes of one file; a busy second of four agents is about 20 kB."""
+_HEAD_LIMIT = 2 * HEADER.size + BODY_LIMIT[Kind.HELLO] + BODY_LIMIT[Kind.TELEM]
 MAX_AGENTS = 512
+DAMAGED = (
+    ProtocolError,
+    codec.CodecError,
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+)
+"""What reading messages that are no segment's may raise."""
 _NAME_LENGTH = 40
 
 
@@ -53,7 +65,10 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """What one spool file says."""
+    """What one spool file says, or what a connected job said since the last time.
+
+    Without ``rows`` nothing new was reported; ``direct``: it did not come by the spool.
+    """
 
     sequence: int
     peer: str
@@ -64,6 +79,7 @@ class Segment:
     rows: tuple[Row, ...]
     maps: Mapping[int, str]
     pictures: tuple[Picture, ...] = field(repr=False, default=())
+    direct: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +100,23 @@ def pack_segment(
     pictures: Sequence[Picture],
 ) -> bytes:
     """A segment of at most ``SEGMENT_LIMIT`` bytes: pictures that do not fit are left out."""
+    head, packer = pack_head(writer, sent_ms, reports), Packer()
+    frames = [message for one in pictures if (message := packer.pack(one)) is not None]
+    return seal(sequence, [*head, *frames])
+
+
+def pack_head(writer: Writer, sent_ms: int, reports: Sequence[AgentReport]) -> list[Message]:
+    """What a segment begins with: who writes, and how far each agent is."""
     reports = reports[:MAX_AGENTS]
-    body = pack(Message(Kind.HELLO, _identity(writer, sent_ms, reports)))
-    body += pack(Message(Kind.TELEM, pack_rows(row_of(one) for one in reports)))
-    body += _pack_pictures(pictures, SEGMENT_LIMIT - HEAD.size - len(body))
+    return [
+        Message(Kind.HELLO, _identity(writer, sent_ms, reports)),
+        Message(Kind.TELEM, pack_rows(row_of(one) for one in reports)),
+    ]
+
+
+def seal(sequence: int, messages: Sequence[Message]) -> bytes:
+    """The bytes of a spool file."""
+    body = b"".join(map(pack, messages))
     summed = zlib.crc32(_SUMMED.pack(sequence, len(body)) + body)
     return HEAD.pack(MAGIC, VERSION, 0, sequence, len(body), summed) + body
 
@@ -111,27 +140,26 @@ def _identity(writer: Writer, sent_ms: int, reports: Sequence[AgentReport]) -> b
     return to_json({**identity, "maps": maps})
 
 
-def _pack_pictures(pictures: Sequence[Picture], room: int) -> bytes:
-    packed: list[bytes] = []
-    last: dict[int, tuple[int, bytes]] = {}
-    for picture in pictures:
-        seq, base = last.get(picture.agent, (0, None))
+class Packer:
+    """Pictures of one segment as FRAMEs, as long as there is room in it."""
+
+    def __init__(self) -> None:
+        self._room = SEGMENT_LIMIT - HEAD.size - _HEAD_LIMIT
+        self._last: dict[int, tuple[int, bytes]] = {}
+
+    def pack(self, picture: Picture) -> Message | None:
+        """The picture's FRAME; None when the segment is full."""
+        seq, base = self._last.get(picture.agent, (0, None))
         tiles = codec.to_tiles(picture.pixels)
-        frame = Frame(
-            seq + 1,
-            seq,
-            picture.step,
-            picture.captured_ms,
-            picture.episode,
-            codec.deflate(tiles, base),
-        )
-        data = pack(Message(Kind.FRAME, frame.pack(), stream=picture.agent))
-        if len(data) > room:
-            break
-        room -= len(data)
-        packed.append(data)
-        last[picture.agent] = (seq + 1, tiles)
-    return b"".join(packed)
+        data = codec.deflate(tiles, base)
+        facts = (picture.step, picture.captured_ms, picture.episode, data)
+        message = Message(Kind.FRAME, Frame(seq + 1, seq, *facts).pack(), stream=picture.agent)
+        room = self._room - HEADER.size - len(message.body)
+        if room < 0:
+            return None
+        self._room = room
+        self._last[picture.agent] = (seq + 1, tiles)
+        return message
 
 
 def sequence_of(data: bytes) -> int | None:
@@ -153,40 +181,65 @@ def read_segment(data: bytes) -> Segment | None:
     length = HEAD.unpack_from(data)[4]
     try:
         return _read_body(sequence, data[HEAD.size : HEAD.size + length])
-    except (ProtocolError, codec.CodecError, KeyError, TypeError, ValueError, AttributeError):
+    except DAMAGED:
         return None
 
 
-def _read_body(sequence: int, body: bytes) -> Segment:
-    splitter = Splitter()
+def _read_body(sequence: int, body: bytes) -> Segment | None:
+    splitter, listener = Splitter(), Listening()
     splitter.feed(body)
-    identity: dict[str, object] = {}
-    rows: list[Row] = []
-    pictures: list[Picture] = []
-    last: dict[int, bytes] = {}
     while (message := splitter.next()) is not None:
+        listener.hear(message)
+    said = listener.take()
+    return None if said is None else replace(said, sequence=sequence)
+
+
+class Listening:
+    """Puts together again what one writer says; any of ``DAMAGED`` means that it is none."""
+
+    def __init__(self) -> None:
+        self._said: Segment | None = None
+        self._rows: list[Row] = []
+        self._pictures: list[Picture] = []
+        self._last: dict[int, bytes] = {}
+
+    def hear(self, message: Message) -> None:
+        """One message, in the order in which they were packed; unknown kinds are passed over."""
         if message.kind == Kind.HELLO:
-            identity = from_json(message.body)
+            self._said = _read_identity(from_json(message.body))
+            self._last.clear()
         elif message.kind == Kind.TELEM:
-            rows = read_rows(message.body)
+            self._rows = read_rows(message.body)
         elif message.kind == Kind.FRAME:
-            pictures.append(_read_picture(message, last))
+            self._pictures.append(_read_picture(message, self._last))
+
+    def take(self) -> Segment | None:
+        """What was heard since the last time; None when that is nothing, or nobody's."""
+        if self._said is None or not (self._rows or self._pictures):
+            return None
+        rows, pictures = tuple(self._rows), tuple(self._pictures)
+        self._rows, self._pictures = [], []
+        return replace(self._said, rows=rows, pictures=pictures)
+
+
+def _read_identity(identity: Mapping[str, object]) -> Segment:
     return Segment(
-        sequence=sequence,
+        sequence=0,
         peer=str(identity["peer"]),
         host=clean(identity["host"]),
         job=clean(identity["job"], 32),
         incarnation=clean(identity["incarnation"], 8),
         sent_ms=int(str(identity["sent_ms"])),
-        rows=tuple(rows),
+        rows=(),
         maps=read_maps(identity["maps"]),
-        pictures=tuple(pictures),
     )
 
 
 def _read_picture(message: Message, last: dict[int, bytes]) -> Picture:
     frame = read_frame(message.body)
     base = last[message.stream] if frame.base else None
+    if len(last) >= MAX_AGENTS and message.stream not in last:
+        raise ProtocolError("pictures of too many agents")
     tiles = codec.inflate(frame.data, base)
     last[message.stream] = tiles
     return Picture(

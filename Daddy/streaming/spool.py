@@ -18,6 +18,7 @@ from pathlib import Path
 from Daddy.core.errors import FileError
 from Daddy.core.files import read_bounded, read_json, write_json
 from Daddy.core.names import PEER
+from Daddy.streaming.protocol import clean
 from Daddy.streaming.segment import SEGMENT_LIMIT, Segment, read_segment, sequence_of
 
 _FILES = ("a", "b")
@@ -102,13 +103,14 @@ class Wishes:
     """What the relay asks of the jobs: pictures of these agents, this many a second.
 
     ``counter`` moves as long as somebody watches; ``holder`` is whose list it is, where a relay has
-    to find one (``seats``).
+    to find one (``seats``); ``host`` is where the relay runs.
     """
 
     counter: int
     fps: float
     wanted: Mapping[str, frozenset[int]]
     holder: str = ""
+    host: str = ""
 
 
 def _wishes_path(stream: Path, number: int) -> Path:
@@ -120,6 +122,7 @@ def write_wishes(stream: Path, wishes: Wishes, number: int = 0) -> None:
     wanted = {peer: sorted(agents) for peer, agents in wishes.wanted.items()}
     holder = {"holder": wishes.holder} if number else {}
     facts = {"v": 1, "counter": wishes.counter, "fps": wishes.fps, "wanted": wanted}
+    facts |= {"host": wishes.host} if wishes.host else {}
     write_json(_wishes_path(stream, number), {**facts, **holder})
 
 
@@ -131,5 +134,5 @@ def read_wishes(stream: Path, number: int = 0) -> Wishes | None:
         raw = read_json(_wishes_path(stream, number))
         wanted = {str(peer): frozenset(map(int, ones)) for peer, ones in raw["wanted"].items()}
         fps, holder = max(0.2, min(60.0, float(raw["fps"]))), str(raw.get("holder", ""))
-        return Wishes(int(raw["counter"]), fps, wanted, holder)
+        return Wishes(int(raw["counter"]), fps, wanted, holder, clean(raw.get("host", "")))
     return None

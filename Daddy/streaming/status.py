@@ -35,6 +35,8 @@ class Status:
     delay_s: float
     peers: tuple[Peer, ...]
     maps: Mapping[int, str]
+    direct: tuple[str, ...] = ()
+    """Peers that the relay is connected to; what the others say comes by the spool."""
 
     def pack(self) -> bytes:
         """The body of a STATUS; long lists are cut so that it always fits."""
@@ -57,6 +59,7 @@ class Status:
                 "best": self.best,
                 "delay_s": round(self.delay_s, 2),
                 "peers": peers,
+                "direct": list(self.direct[:most_peers]),
                 "maps": {str(k): v for k, v in sorted(self.maps.items())[:most_maps]},
             }
         )
@@ -82,6 +85,7 @@ def read_status(body: bytes) -> Status:
             delay_s=number(raw.get("delay_s", 0)),
             peers=tuple(_peer(one) for one in list(raw.get("peers", []))[:MAX_PEERS]),
             maps=read_maps(raw.get("maps", {})),
+            direct=tuple(clean(one, 31) for one in list(raw.get("direct", []))[:MAX_PEERS]),
         )
     except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ProtocolError(f"a STATUS has a wrong field: {error}") from error

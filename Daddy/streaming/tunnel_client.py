@@ -1,63 +1,69 @@
-"""The learner's side of the stream: telemetry and wanted pictures into the spool.
+"""The learner's side of the stream: reports and wanted pictures into shared memory.
 
-:class:`FrameSender` is what ``learning.ports.FrameSink`` asks for. Its three methods only put
-something into a slot under a lock that is never held while anything is written or deflated, so
-training waits for nothing: not for a slow disk, not for a full one, not for a viewer. A thread does
-the rest; when the folder refuses, it counts that and tries again later.
+:class:`FrameSender` is what ``learning.ports.FrameSink`` asks for. It only copies: a process of its
+own (``streamer``) packs, writes and sends, at the lowest priority, and says when it wants what, so
+that training needs no clock. That process dies alone: training goes on, and starts another one,
+once a minute at most.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import sys
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.machine import host_name
 from Daddy.core.names import check_peer, new_incarnation
+from Daddy.core.process import Child, companion
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
-from Daddy.streaming.seats import Watchers
-from Daddy.streaming.segment import Picture, Writer, pack_segment
-from Daddy.streaming.spool import SpoolWriter
+from Daddy.streaming.ring import LearnerEnd, Record, Tag, nameless_file
 
-LOOK_EVERY_S = 0.25
-"""Between looks at what is wanted, and from a new wish to the first pictures."""
-WRITE_EVERY_S = 0.5
-IDLE_WRITE_EVERY_S = 5.0
-"""Telemetry goes on slowly when nobody watches, so that a viewer finds somebody to choose from."""
-RETRY_S = 10.0
-_MOST_FAULTS = 2
-"""Faults that are no disk's: after one it is tried again, after the second the stream is off."""
-MAX_PENDING = 64
-"""Pictures between two writes; the oldest is dropped for the newest."""
+START_AGAIN_S = 60.0
+_LAST_WORDS_S = 2.0
+MOST_FPS = 60.0
 
 
 class FrameSender:
     """Bounded, newest wins, never blocks. Use as a context manager or call :meth:`close`."""
 
     def __init__(
-        self, stream: Path, peer: str, job: str = "", clock: Clock | None = None, host: str = ""
+        self,
+        stream: Path,
+        peer: str,
+        job: str = "",
+        clock: Clock | None = None,
+        host: str = "",
+        fps: float = MOST_FPS,
+        *,
+        direct: bool = True,
     ) -> None:
-        """``stream`` is the run's stream folder (``RunPaths.stream``)."""
+        """``stream`` is the run's stream folder (``RunPaths.stream``), ``fps`` the most pictures a
+        second of an agent; ``direct``: a relay may come here, too.
+        """
         self._clock = clock or SystemClock()
-        self._watchers = Watchers(stream)
-        self._writer = Writer(check_peer(peer), host or host_name(), job, new_incarnation())
-        self._spool = SpoolWriter(stream, peer)
-        self._lock = threading.Lock()
+        self._file = nameless_file()
+        self._memory = LearnerEnd(self._file)
+        self._ears, self._bell = os.pipe()
+        os.set_blocking(self._ears, False)
+        os.set_blocking(self._bell, False)
+        self._argv = [
+            *(sys.executable, "-m", "Daddy.streaming.streamer", str(stream), check_peer(peer)),
+            *("--job", job, "--host", host or host_name(), "--fps", str(fps)),
+            *("--incarnation", new_incarnation(), "--parent", str(os.getpid())),
+            *("--memory", str(self._file), "--bell", str(self._ears)),
+            *(("--direct",) if direct else ()),
+        ]
         self._reports: dict[int, AgentReport] = {}
-        self._pictures: list[Picture] = []
-        self._taken_at: dict[int, float] = {}
-        self._wanted: frozenset[int] = frozenset()
-        self._interval_s = 0.1
-        self._written_at = -1e9
-        self.failures = 0
-        self._faults = 0
-        self.dropped = 0
-        self.written = 0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="frame-sender", daemon=True)
-        self._thread.start()
+        self._offered: dict[int, int] = {}
+        self.asks = self._memory.asks
+        """A byte that changes when anything is asked for; :meth:`due` says what."""
+        self._reported = self._begun = 0
+        self._closed = False
+        self.streamer = self._start()
 
     def __enter__(self) -> FrameSender:
         return self
@@ -65,89 +71,71 @@ class FrameSender:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def report(self, reports: Sequence[AgentReport]) -> None:
-        """How far each agent is; the newest report of each replaces the one before."""
-        with self._lock:
-            self._reports.update({one.agent: one for one in reports})
+    def due(self) -> tuple[bool, frozenset[int]]:
+        """Whether reports are due, and the agents whose pictures are; each is told once."""
+        memory = self._memory
+        reports, pictures = memory.report_ask, memory.picture_ask
+        told = reports != self._reported, pictures != self._begun
+        self._reported, self._begun = reports, pictures
+        return told[0], memory.wanted() if told[1] else frozenset()
 
     def wanted(self) -> frozenset[int]:
         """Agents whose pictures are wanted now; empty when nobody watches."""
-        return self._wanted
+        return self._memory.wanted()
+
+    def report(self, reports: Sequence[AgentReport]) -> None:
+        """How far each agent is; the newest report of each replaces the one before."""
+        self._look_after()
+        self._reports.update({one.agent: one for one in reports})
+        self._memory.report(list(self._reports.values()))
+        self._ring()
 
     def offer(self, agent: int, picture: bytes) -> None:
-        """A picture of a wanted agent; one that comes sooner than asked for is passed over."""
-        now = self._clock.monotonic()
-        if len(picture) != SCREEN_BYTES or agent not in self._wanted:
+        """A picture of a wanted agent; one that was not asked for is passed over."""
+        ask = self._memory.picture_ask
+        if self._offered.get(agent) == ask or not self._memory.wants(agent):
             return
-        with self._lock:
-            if now - self._taken_at.get(agent, -1e9) < self._interval_s:
-                return
-            self._taken_at[agent] = now
-            report = self._reports.get(agent)
-            step, episode = (report.step, report.episode) if report else (0, 0)
-            self._pictures.append(Picture(agent, step, episode, round(now * 1000), picture))
-            while len(self._pictures) > MAX_PENDING:
-                del self._pictures[0]
-                self.dropped += 1
+        if len(picture) != SCREEN_BYTES:
+            return
+        self._offered[agent] = ask
+        report = self._reports.get(agent)
+        step, episode = (report.step, report.episode) if report else (0, 0)
+        now_ms = round(self._clock.monotonic() * 1000)
+        self._memory.put(Record(Tag.PICTURE, agent, step, episode, now_ms, picture))
+        self._ring()
 
     def close(self) -> None:
-        """Write what is left and end the thread; never waits longer than two seconds."""
-        self._stop.set()
-        self._thread.join(timeout=2.0)
+        """Have what is left written; who has not ended within two seconds is killed."""
+        if self._closed:
+            return
+        self._closed = True
+        self._memory.say_goodbye()
+        self._ring()
+        if self.streamer and not self.streamer.wait(_LAST_WORDS_S):
+            self.streamer.signal(signal.SIGKILL)
+            self.streamer.wait(_LAST_WORDS_S)
+        self._memory.close()
+        for descriptor in (self._file, self._ears, self._bell):
+            os.close(descriptor)
 
-    def _work(self) -> None:
-        wait_s = 0.05
-        while self._faults < _MOST_FAULTS and not self._clock.wait(self._stop, wait_s):
-            wait_s = LOOK_EVERY_S if self._try(self._pass) else RETRY_S
-        if self._faults < _MOST_FAULTS:
-            self._try(self._write)
+    def _ring(self) -> None:
+        with contextlib.suppress(BlockingIOError):  # it has been rung often enough
+            os.write(self._bell, b"!")
 
-    def _pass(self) -> None:
-        self._look()
-        every = WRITE_EVERY_S if self._wanted else IDLE_WRITE_EVERY_S
-        now = self._clock.monotonic()
-        if now - self._written_at >= every and self._write():
-            self._written_at = now
+    def _look_after(self) -> None:
+        """Start the streamer again if it has ended, and want nothing until it does."""
+        if self.streamer and not self.streamer.wait(0.0):
+            return
+        self._memory.want_nothing()
+        if self._clock.monotonic() >= self._again_at:
+            code = self.streamer.exit_code if self.streamer else None
+            print(f"stream: its process ended ({code}); started again", file=sys.stderr, flush=True)
+            self.streamer = self._start()
 
-    def _try(self, action: Callable[[], object]) -> bool:
+    def _start(self) -> Child | None:
+        self._again_at = self._clock.monotonic() + START_AGAIN_S
         try:
-            action()
-        except OSError:
-            self._give_way()
-            return False
-        except Exception as error:  # noqa: BLE001 - a fault of ours, which is not training's
-            self._give_way()
-            self._faults += 1
-            if self._faults == _MOST_FAULTS:
-                print(f"stream: off until this job ends: {error!r}", file=sys.stderr, flush=True)
-            return False
-        return True
-
-    def _give_way(self) -> None:
-        """The folder refuses: forget what waits and ask training for nothing meanwhile."""
-        self.failures += 1
-        self._wanted = frozenset()
-        with self._lock:
-            self._pictures.clear()
-
-    def _look(self) -> None:
-        wishes = self._watchers.wishes(self._clock.monotonic())
-        self._interval_s = 1.0 / wishes.fps
-        before = self._wanted
-        self._wanted = wishes.wanted.get(self._writer.peer, frozenset())
-        if self._wanted - before:
-            self._written_at = self._clock.monotonic() - WRITE_EVERY_S + LOOK_EVERY_S
-
-    def _write(self) -> bool:
-        with self._lock:
-            reports = list(self._reports.values())
-            if not reports:
-                return False
-            pictures, self._pictures = self._pictures, []
-        sequence = self._spool.next_sequence()
-        sent_ms = round(self._clock.monotonic() * 1000)
-        self._spool.write(
-            sequence, pack_segment(sequence, self._writer, sent_ms, reports, pictures)
-        )
-        self.written += 1
-        return True
+            return companion(self._argv, [self._file, self._ears])
+        except OSError as error:
+            print(f"stream: off for now: {error}", file=sys.stderr, flush=True)
+            return None

@@ -138,8 +138,7 @@ def _state(scene: Scene, theme: Theme, view: View) -> tuple[str, Colour]:
         return f"connected  ·  {scene.transport}", theme.soft
     if all(panel.stale for panel in scene.panels):
         return f"no new picture  ·  {scene.transport}", theme.alarm
-    delay = max((status.delay_s for status in scene.statuses), default=0.0)
-    return f"live  ·  {delay:.1f} s behind  ·  {scene.transport}", theme.soft
+    return f"live  ·  {scene.way}  ·  {scene.transport}", theme.soft
 
 
 def _fleet(scene: Scene) -> str:

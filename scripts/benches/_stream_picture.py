@@ -16,8 +16,13 @@ _NAMES = {
     "h264": "H.264 (lossy)",
     "png": "PNG, 2 bits",
 }
-_WHO = {"line": "ours", "spool": "ours, by way of the spool", "seed": "public format"}
-_COLOURS = {"line": _OURS, "spool": COLOURS[1], "seed": _BAD}
+_WHO = {
+    "line": "the line alone",
+    "direct": "ours",
+    "spool": "ours, by way of the spool",
+    "seed": "public format",
+}
+_COLOURS = {"line": _OTHERS, "direct": _OURS, "spool": COLOURS[1], "seed": _BAD}
 
 
 def draw(path: Path, found: Mapping[str, Any]) -> None:

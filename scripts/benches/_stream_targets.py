@@ -12,7 +12,7 @@ from typing import Any
 from scripts.benches import _stream_costs as costs
 from scripts.benches import _stream_spool as spool
 from scripts.benches import _stream_viewing as viewing
-from scripts.benches._stream_links import FRESH_S, IN_FLIGHT
+from scripts.benches._stream_links import FRESH_S, IN_FLIGHT, JOB
 
 DELTA, KEY, OF_SEED, OF_FLOOR = 300, 700, 300, 6
 WANTED_US, NOT_WANTED_US, SELECTOR_US = 10.0, 0.5, 1.0
@@ -82,7 +82,7 @@ def _of_bytes(found: Mapping[str, Any]) -> dict[str, object]:
 def _of_links(links: Mapping[str, Any] | None) -> dict[str, object]:
     lines = links["lines"] if links else {}
     rows = {
-        f"T6 {name}": _row("s, age p95 at display", one["line"]["age_p95_s"], one["bound_s"])
+        f"T6 {name}": _row("s, age p95 at display", one[JOB]["age_p95_s"], one["bound_s"])
         for name, one in lines.items()
         if one["bound_asked"]
     }

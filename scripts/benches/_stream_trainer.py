@@ -1,5 +1,7 @@
 """A learner on a core of its own, its stream switched on and off in the order A B B A.
 
+Its streamer is its child, so it is on the same core.
+
 Each block is a line of ROWS as soon as it is over, so that whoever was interrupted goes on.
 """
 
@@ -16,6 +18,7 @@ from Daddy.core.config import load
 from Daddy.core.machine import die_with_parent
 from Daddy.core.vocabulary import AgentReport
 from Daddy.learning.prepare import prepare
+from Daddy.learning.show import Show
 from Daddy.streaming.tunnel_client import FrameSender
 from scripts.benches.train import iterate, session_of
 
@@ -28,12 +31,18 @@ class Switch:
     def __init__(self, stream: Path) -> None:
         self._stream = stream
         self._sender: FrameSender | None = None
+        self.asks: Sequence[int] = b"\0"
 
     def turn(self, on: bool) -> None:
-        """On or off; off ends the sender's thread."""
+        """On or off; off ends the streamer."""
         if self._sender is not None:
             self._sender.close()
         self._sender = FrameSender(self._stream, "slot-0") if on else None
+        self.asks = self._sender.asks if self._sender else b"\0"
+
+    def due(self) -> tuple[bool, frozenset[int]]:
+        """What is asked for while on."""
+        return self._sender.due() if self._sender else (False, frozenset())
 
     def report(self, reports: Sequence[AgentReport]) -> None:
         """Hand on while on."""
@@ -66,6 +75,7 @@ def main(argv: Sequence[str]) -> int:
             rates = []
             for on in ORDER:
                 switch.turn(on)
+                session.collector.after_step = Show(session)  # it looks at what asks now
                 iterate(session, 1)
                 steps, began = 0, time.perf_counter()
                 while time.perf_counter() - began < seconds:

@@ -20,6 +20,7 @@ from typing import Any
 from Daddy.core.config import CHECKOUT
 from Daddy.streaming.messages import FRAME_HEAD
 from Daddy.streaming.protocol import HEADER, MAC_BYTES
+from Daddy.streaming.spool import Wishes, write_wishes
 from Daddy.streaming.tunnel_client import FrameSender
 from scripts.benches import _stream_codecs as codecs
 from scripts.benches import _stream_links as links
@@ -27,6 +28,7 @@ from scripts.benches import _stream_targets as targets
 from scripts.benches import _stream_training as training
 from scripts.benches._stream_corpus import record
 from scripts.benches._stream_journey import AGENTS, FPS, journey
+from scripts.benches._stream_login import wait_for
 from scripts.benches._stream_picture import draw
 from scripts.benches._stream_selection import simulate
 
@@ -96,8 +98,10 @@ def _ratios(ours: dict[str, float], peers: dict[str, Any], floor: float) -> dict
 def _offer_us(picture: bytes) -> float:
     """What offering one picture costs the training thread, while it is wanted."""
     with tempfile.TemporaryDirectory() as folder, FrameSender(Path(folder), "slot-0") as sender:
-        sender._wanted, sender._interval_s = frozenset({0}), 0.0  # noqa: SLF001 - no relay here
+        write_wishes(Path(folder), Wishes(1, 60.0, {"slot-0": frozenset({0})}))
+        wait_for(sender.wanted, "the streamer wanted nothing")
         began = time.perf_counter()
         for _ in range(2000):
+            sender._offered.clear()  # noqa: SLF001 - as if each had been asked for
             sender.offer(0, picture)
         return (time.perf_counter() - began) / 2000 * 1e6

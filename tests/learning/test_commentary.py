@@ -37,6 +37,11 @@ class Sinks:
     def write(self, event: str, step: int, data: Mapping[str, object]) -> None:
         self.events.append((event, step, dict(data)))
 
+    asks = b"\1"
+
+    def due(self) -> tuple[bool, frozenset[int]]:
+        return True, frozenset({1})
+
     def report(self, reports: Sequence[AgentReport]) -> None:
         self.reports += reports
 

@@ -540,7 +540,11 @@ def test_the_fleets_steps_end_the_run_not_only_our_own(tmp_path):
 
 class Watcher(NoFrames):
     def __init__(self):
-        self.reports, self.pictures = [], []
+        self.reports, self.pictures, self.asks = [], [], bytearray(b"\1")
+
+    def due(self):
+        self.asks[0] ^= 2  # and more is asked for at once
+        return True, frozenset({1})
 
     def report(self, reports):
         self.reports.append(list(reports))
@@ -554,9 +558,8 @@ class Watcher(NoFrames):
 
 def test_a_watched_agents_pictures_are_offered_and_nobody_elses(tmp_path):
     watcher = Watcher()
-    pace = replace(SHORT, frame_seconds=0.0)
     report = AgentReport(0, 0, 0, 0.0, 0, 0, "", 0, 0)
-    train(cartpole_parts(tmp_path, frames=watcher, pace=pace, reports=lambda vector: [report]))
+    train(cartpole_parts(tmp_path, frames=watcher, pace=SHORT, reports=lambda vector: [report]))
     assert watcher.reports[0] == [report]
     assert {agent for agent, _ in watcher.pictures} == {1}
     assert {len(picture) for _, picture in watcher.pictures} == {SCREEN_BYTES}

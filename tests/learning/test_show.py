@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,6 @@ def test_a_picture_is_drawn_once_for_each_that_is_offered(
 ) -> None:
     monkeypatch.setattr(Drawing, "drawn", 0)
     watcher, vector = Watcher(), SerialVector(Drawing, SETTINGS.num_envs)
-    pace = replace(SHORT, frame_seconds=0.02)
-    train(cartpole_parts(tmp_path, vector=vector, frames=watcher, pace=pace))
+    train(cartpole_parts(tmp_path, vector=vector, frames=watcher, pace=SHORT))
     assert len(watcher.pictures) > 1
     assert Drawing.drawn in (len(watcher.pictures), len(watcher.pictures) + 1)

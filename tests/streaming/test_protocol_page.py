@@ -259,7 +259,7 @@ def test_status_and_telemetry_have_every_field_of_the_page(run: Path, token_file
                 told[kind] = body
     assert set(json.loads(told[STATUS])) == {
         "run", "workload", "host", "via", "agents", "steps", "steps_per_s", "best", "delay_s",
-        "peers", "maps",
+        "peers", "maps", "direct",
     }  # fmt: skip
     row = struct.unpack("<HHHHBBHhfIIHHH", told[TELEM][:32])
     stream, peer, agent, place, badges, level, flags, here, back, episode, step, age, *rest = row
@@ -279,7 +279,7 @@ def test_the_spool_and_the_wish_list_are_as_the_page_says(run: Path, token_file:
         _frames(client, 8)
         wishes = json.loads((stream / "wanted.json").read_text())
         found = [_segment(stream / "spool" / f"slot-0.{end}", end) for end in "ab"]
-    assert set(wishes) == {"v", "counter", "fps", "wanted"}
+    assert set(wishes) == {"v", "counter", "fps", "wanted", "host"}
     assert wishes["wanted"] == {"slot-0": [1]}
     shown = {agent: pixels for one in found if one for agent, pixels in one.items()}
     assert set(shown) <= {1}

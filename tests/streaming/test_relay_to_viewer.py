@@ -26,6 +26,7 @@ from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.relay import make_relay
 from Daddy.streaming.script import ATTACH, HOME_ATTACH
 from Daddy.streaming.session import VIEWER, Session
+from Daddy.streaming.spool import SpoolReader
 from Daddy.streaming.tokens import ensure_token, load_tokens
 from Daddy.streaming.tunnel_client import FrameSender
 from tests.patience import until
@@ -62,6 +63,7 @@ class Learner:
 def learners(stream: Path) -> Iterator[list[Learner]]:
     some = [Learner(stream, "slot-0", 3), Learner(stream, "slot-1", 6)]
     try:
+        assert until(lambda: len({one.peer for one in SpoolReader(stream).poll()}) == len(some), 10)
         yield some
     finally:
         for one in some:

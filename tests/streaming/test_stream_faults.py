@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import signal
 import subprocess
@@ -14,8 +15,12 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.clock import SystemClock
+from Daddy.core.machine import host_name
 from Daddy.streaming.messages import Wish
 from Daddy.streaming.receiver import Receiver
+from Daddy.streaming.ring import LearnerEnd, Record, StreamerEnd, Tag, nameless_file
+from Daddy.streaming.segment import Writer
+from Daddy.streaming.streamer import Streamer
 from Daddy.streaming.tokens import ensure_token, load_tokens
 from Daddy.streaming.tunnel_client import FrameSender
 from tests.patience import until
@@ -178,15 +183,29 @@ def test_clocks_that_are_hours_apart_change_nothing(
     run: Path, token: Path, viewer: Receiver
 ) -> None:
     stop = threading.Event()
-    with (
-        relay(run, viewer.port, token),
-        FrameSender(run / "stream", "slot-0", clock=Skewed()) as sender,
-    ):
-        thread = threading.Thread(target=play, args=(sender, stop), daemon=True)
-        thread.start()
-        try:
+    job = threading.Thread(target=skewed_job, args=(run / "stream", stop), daemon=True)
+    job.start()
+    try:
+        with relay(run, viewer.port, token):
             assert more(viewer, 20)
             assert until(lambda: all(0 < p.age_s < 60 for p in viewer.scene(2).panels), 10)
-        finally:
-            stop.set()
-            thread.join(5)
+    finally:
+        stop.set()
+        job.join(5)
+
+
+def skewed_job(stream: Path, stop: threading.Event) -> None:
+    """A learner's memory and its streamer, whose clock is another."""
+    file, clock, step = nameless_file(), Skewed(), 0
+    learner, who = LearnerEnd(file), Writer("slot-0", host_name(), "17", "0" * 8)
+    streamer = Streamer(StreamerEnd(file), stream, who, clock, 30.0, direct=True)
+    os.close(file)
+    while not stop.wait(1 / 30):
+        step += 1
+        learner.report([report(0, step=step)])
+        for agent in learner.wanted():
+            now_ms = round(clock.monotonic() * 1000)
+            learner.put(Record(Tag.PICTURE, agent, step, 0, now_ms, picture(step % 40)))
+        streamer.step()
+    streamer._shut()
+    learner.close()

@@ -1,27 +1,32 @@
-"""Training never waits for the stream: not for a full spool, a read-only folder or a dead disk."""
+"""Training never waits for the stream: not for its process, a full spool or a dead disk."""
 
 from __future__ import annotations
 
 import os
+import signal
 import stat
-import threading
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
+from Daddy.core.clock import SystemClock
+from Daddy.core.machine import identify, is_alive
 from Daddy.core.vocabulary import SCREEN_BYTES
-from Daddy.streaming import seats, tunnel_client
+from Daddy.streaming import seats, streamer, tunnel_client
+from Daddy.streaming.ring import LearnerEnd, Record, StreamerEnd, Tag, nameless_file
+from Daddy.streaming.segment import Writer, pack_segment
 from Daddy.streaming.spool import SpoolReader, SpoolWriter, Wishes, read_wishes, write_wishes
+from Daddy.streaming.streamer import Streamer
 from Daddy.streaming.tunnel_client import FrameSender
 from tests.patience import until
-from tests.streaming.helpers import picture, report
+from tests.streaming.helpers import CHECKOUT, picture, report
 
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(tunnel_client, "WRITE_EVERY_S", 0.05)
-    monkeypatch.setattr(tunnel_client, "RETRY_S", 0.1)
+WHO = Writer("slot-1", "node3", "17", "0" * 8)
 
 
 def ask(stream: Path, counter: int = 1, agents: frozenset[int] = frozenset({3})) -> None:
@@ -33,182 +38,197 @@ def test_reports_and_wanted_pictures_reach_the_spool(tmp_path: Path) -> None:
     ask(tmp_path)
     with FrameSender(tmp_path, "slot-1", job="17", host="node3") as sender:
         sender.report([report(3, step=42), report(4)])
-        assert until(lambda: sender.wanted() == {3}, 5)
+        assert until(lambda: sender.wanted() == {3}, 10)
         sender.offer(3, picture(1))
         sender.offer(4, picture(2))
-        assert until(lambda: got.extend(reader.poll()) or any(s.pictures for s in got), 5)
+        sender.offer(3, bytes(SCREEN_BYTES - 1))
+        assert until(lambda: got.extend(reader.poll()) or any(s.pictures for s in got), 10)
+    got.extend(reader.poll())
     shown = [one for segment in got for one in segment.pictures]
     assert [(one.agent, one.step, one.pixels) for one in shown] == [(3, 42, picture(1))]
     assert (got[0].peer, got[0].job, got[0].host) == ("slot-1", "17", "node3")
     assert {row.agent for row in got[-1].rows} == {3, 4}
+    files = sorted((tmp_path / "spool").iterdir())
+    assert {one.name for one in files} <= {"slot-1.a", "slot-1.b"}, "two fixed names per peer"
+    assert {stat.S_IMODE(one.stat().st_mode) for one in files} == {0o600}
 
 
-def test_nobody_watching_means_nothing_is_wanted(tmp_path: Path) -> None:
+def test_closing_writes_what_is_left_and_a_successor_goes_on(tmp_path: Path) -> None:
+    reader = SpoolReader(tmp_path)
+    for job in ("1", "2", "3"):
+        sender = FrameSender(tmp_path, "slot-1", job=job)
+        sender.report([report(0)])
+        sender.close()
+        assert sender.streamer
+        assert sender.streamer.exit_code == 0
+        assert [one.job for one in reader.poll()][-1] == job
+    for end in "ab":
+        path = tmp_path / "spool" / f"slot-1.{end}"
+        path.rename(tmp_path / "spool" / f"slot-2.{end}")
+    assert SpoolReader(tmp_path).poll() == [], "a file that names another peer is not believed"
+
+
+def test_a_killed_streamer_is_started_again_and_a_frozen_one_holds_up_nobody(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
+    monkeypatch.setattr(tunnel_client, "START_AGAIN_S", 0.0)
+    ask(tmp_path)
     with FrameSender(tmp_path, "slot-1") as sender:
-        time.sleep(0.2)
-        assert sender.wanted() == frozenset()
-        sender.offer(3, picture(1))
-        assert sender._pictures == []
+        first = sender.streamer
+        assert first
+        assert until(sender.wanted, 10)
+        assert psutil.Process(first.pid).nice() == 19
+        first.signal(signal.SIGKILL)
+        assert first.wait(5)
+        sender.report([report(3)])
+        second = sender.streamer
+        assert second
+        assert second.pid != first.pid
+        assert sender.wanted() == frozenset(), "nothing is wanted by who is dead"
+        assert until(sender.wanted, 10)
+        second.signal(signal.SIGTERM)  # signals are meant for the learner
+        second.signal(signal.SIGSTOP)
+        slowest = 0.0
+        for step in range(2000):
+            began = time.perf_counter()
+            sender.offer(3, picture(1))
+            sender._offered.clear()
+            sender.report([report(3, step=step)])
+            slowest = max(slowest, time.perf_counter() - began)
+        assert slowest < 0.2
+        sender.close()
+        assert second.exit_code == 128 + signal.SIGKILL
+    assert capsys.readouterr().err.count("started again") == 1
 
 
-def test_a_wish_list_whose_counter_stands_still_wears_off(tmp_path: Path, monkeypatch) -> None:
+_LEARNER = """
+import sys, time
+from pathlib import Path
+from Daddy.streaming.tunnel_client import FrameSender
+sender = FrameSender(Path(sys.argv[1]), "slot-1")
+print(sender.streamer.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_killed_learner_leaves_no_process_and_no_memory(tmp_path: Path) -> None:
+    before = set(Path("/dev/shm").iterdir()) if sys.platform == "linux" else set()
+    ask(tmp_path)
+    child = subprocess.Popen(
+        [sys.executable, "-c", _LEARNER, str(tmp_path)],
+        cwd=CHECKOUT, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert child.stdout
+    streaming = identify(int(child.stdout.readline()))
+    child.kill()
+    child.communicate()
+    assert streaming is None or until(lambda: not is_alive(streaming), 10)
+    after = set(Path("/dev/shm").iterdir()) if sys.platform == "linux" else set()
+    assert not {one for one in after - before if "daddy" in one.name}
+
+
+# -- the streamer itself, without the process around it
+
+
+class Desk:
+    """A learner's memory and a streamer on it, which works when told to."""
+
+    def __init__(self, stream: Path) -> None:
+        file = nameless_file()
+        self.learner, self.end = LearnerEnd(file), StreamerEnd(file)
+        os.close(file)
+        self.streamer = Streamer(self.end, stream, WHO, SystemClock(), 60.0, direct=False)
+
+    def until(self, reached, seconds: float = 5.0) -> bool:
+        def step() -> bool:
+            self.streamer.step()
+            return bool(reached())
+
+        return until(step, seconds)
+
+    def close(self) -> None:
+        self.learner.close()
+        self.end.close()
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch) -> Iterator[Desk]:
+    monkeypatch.setattr(streamer, "LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr(streamer, "WRITE_EVERY_S", 0.05)
+    monkeypatch.setattr(streamer, "IDLE_WRITE_EVERY_S", 0.1)
+    monkeypatch.setattr(streamer, "RETRY_S", 0.1)
+    made = Desk(tmp_path)
+    yield made
+    made.close()
+
+
+def test_nobody_watching_means_nothing_is_wanted(desk: Desk) -> None:
+    assert desk.until(lambda: desk.learner.asks[0]), "one report, for a viewer to choose from"
+    desk.learner.report([report(3)])
+    assert desk.until(lambda: desk.streamer.written)
+    asked, written = desk.learner.asks[0], desk.streamer.written
+    assert desk.until(lambda: desk.streamer.written > written + 3)
+    assert desk.learner.asks[0] == asked
+    assert desk.learner.wanted() == frozenset()
+
+
+def test_a_wish_list_whose_counter_stands_still_wears_off(
+    desk: Desk, tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.setattr(seats, "WATCHED_FOR_S", 0.5)
     ask(tmp_path)
-    with FrameSender(tmp_path, "slot-1") as sender:
-        assert until(sender.wanted, 5)
-        assert until(lambda: not sender.wanted(), 5)
-        ask(tmp_path, counter=2)
-        assert until(sender.wanted, 5)
+    assert desk.until(desk.learner.wanted)
+    assert desk.until(lambda: not desk.learner.wanted())
+    ask(tmp_path, counter=2)
+    assert desk.until(desk.learner.wanted)
 
 
-def test_pictures_are_taken_at_the_pace_asked_for(tmp_path: Path) -> None:
+def test_pictures_are_asked_for_at_the_pace_wanted(desk: Desk, tmp_path: Path) -> None:
     write_wishes(tmp_path, Wishes(1, 5.0, {"slot-1": frozenset({0})}))
-    with FrameSender(tmp_path, "slot-1") as sender:
-        assert until(sender.wanted, 5)
-        end = time.monotonic() + 1.0
-        taken = 0
-        before = len(sender._pictures)
-        while time.monotonic() < end:
-            sender.offer(0, picture(0))
-            taken += 1
-            time.sleep(0.002)
-        kept = len(sender._pictures) - before
-    assert taken > 100
-    assert 3 <= kept <= 6
+    assert desk.until(lambda: desk.learner.picture_ask)
+    before, began = desk.learner.picture_ask, time.monotonic()
+    desk.until(lambda: time.monotonic() - began > 1.0)
+    assert 3 <= desk.learner.picture_ask - before <= 6
 
 
-class _Stuck:
-    """A disk that takes nothing for a while: every write hangs until released."""
-
-    def __init__(self) -> None:
-        self.release = threading.Event()
-
-    def next_sequence(self) -> int:
-        return 1
-
-    def write(self, sequence: int, data: bytes) -> None:
-        self.release.wait(20)
-
-
-def test_a_hanging_disk_never_holds_up_training_and_memory_stays_bounded(tmp_path: Path) -> None:
-    ask(tmp_path)
-    with FrameSender(tmp_path, "slot-1") as sender:
-        stuck = _Stuck()
-        sender._spool = stuck  # type: ignore[assignment]
-        sender.report([report(3)])
-        assert until(sender.wanted, 5)
-        sender._interval_s = 0.0
-        pixels, slowest = picture(1), 0.0
-        for _ in range(2000):
-            began = time.perf_counter()
-            sender.offer(3, pixels)
-            sender.report([report(3)])
-            slowest = max(slowest, time.perf_counter() - began)
-        assert len(sender._pictures) <= tunnel_client.MAX_PENDING
-        assert sender.dropped > 1000
-        assert slowest < 0.2
-        stuck.release.set()
-
-
-@pytest.mark.parametrize("obstacle", ["a file", "no folder may be made", "full disk"])
+@pytest.mark.parametrize("obstacle", ["a file", "full disk", "a link"])
 def test_a_folder_that_refuses_is_counted_and_tried_again(
-    tmp_path: Path, obstacle: str, monkeypatch
+    desk: Desk, tmp_path: Path, obstacle: str, monkeypatch
 ) -> None:
-    stream = tmp_path / "stream"
-    stream.mkdir()
+    ask(tmp_path)
+    victim, spool = tmp_path / "victim", tmp_path / "spool"
+    victim.write_text("precious")
     if obstacle == "full disk":
 
         def full(*_: object) -> int:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr(os, "pwrite", full)
+    elif obstacle == "a link":
+        spool.mkdir()
+        for end in "ab":
+            (spool / f"slot-1.{end}").symlink_to(victim)
     else:
-        (stream / "spool").write_text("in the way")
-    with FrameSender(stream, "slot-1") as sender:
-        sender.report([report(3)])
-        assert until(lambda: sender.failures >= 2, 5)
-        assert sender.wanted() == frozenset()
-        monkeypatch.undo()
-        (stream / "spool").unlink() if (stream / "spool").is_file() else None
-        assert until(lambda: sender.written > 0, 15)
+        spool.write_text("in the way")
+    desk.learner.report([report(3)])
+    assert desk.until(lambda: desk.streamer.failures >= 2)
+    assert desk.learner.wanted() == frozenset()
+    assert victim.read_text() == "precious", "a link is never followed"
+    monkeypatch.undo()
+    if obstacle == "a file":
+        spool.unlink()
+    for link in spool.glob("*") if obstacle == "a link" else ():
+        link.unlink()
+    assert desk.until(lambda: desk.streamer.written > 0, 15)
 
 
-def test_a_fault_of_ours_is_tried_once_more_and_then_the_stream_is_off(
-    tmp_path: Path, monkeypatch, capsys
-) -> None:
-    def broken(*_: object) -> bytes:
-        raise ValueError("a bug")
-
+def test_memory_stays_bounded_while_the_disk_hangs(desk: Desk, tmp_path: Path) -> None:
     ask(tmp_path)
-    with FrameSender(tmp_path, "slot-1") as sender:
-        assert until(sender.wanted, 5)
-        monkeypatch.setattr(tunnel_client, "pack_segment", broken)
-        sender._written_at = -1e9
-        sender.report([report(3)])
-        assert until(lambda: not sender._thread.is_alive(), 10)
-        sender.report([report(3)])
-        sender.offer(3, picture(1))
-        assert sender.wanted() == frozenset()
-        assert sender._pictures == []
-    said = capsys.readouterr().err
-    assert said.count("stream: off until this job ends") == 1
-
-
-def test_offers_of_the_wrong_size_are_passed_over(tmp_path: Path) -> None:
-    ask(tmp_path)
-    with FrameSender(tmp_path, "slot-1") as sender:
-        assert until(sender.wanted, 5)
-        sender.offer(3, bytes(SCREEN_BYTES - 1))
-        assert sender._pictures == []
-
-
-def test_closing_writes_what_is_left_and_leaves_no_thread(tmp_path: Path) -> None:
-    sender = FrameSender(tmp_path, "slot-1")
-    sender.report([report(0)])
-    sender.close()
-    assert not sender._thread.is_alive()
-    assert [segment.peer for segment in SpoolReader(tmp_path).poll()][-1] == "slot-1"
-
-
-def test_two_fixed_files_per_peer_readable_by_their_owner_alone(tmp_path: Path) -> None:
-    with FrameSender(tmp_path, "slot-1") as sender:
-        for number in range(6):
-            sender.report([report(0, step=number)])
-            sender._written_at = -1e9
-            time.sleep(0.1)
-    files = sorted((tmp_path / "spool").iterdir())
-    assert [one.name for one in files] == ["slot-1.a", "slot-1.b"]
-    assert {stat.S_IMODE(one.stat().st_mode) for one in files} == {0o600}
-
-
-def test_a_successor_goes_on_where_its_predecessor_ended(tmp_path: Path) -> None:
-    reader = SpoolReader(tmp_path)
-    for job in ("1", "2", "3"):
-        with FrameSender(tmp_path, "slot-1", job=job) as sender:
-            sender.report([report(0)])
-        assert [one.job for one in reader.poll()][-1] == job
-
-
-def test_a_file_that_names_another_peer_is_not_believed(tmp_path: Path) -> None:
-    with FrameSender(tmp_path, "slot-1") as sender:
-        sender.report([report(0)])
-    for end in "ab":
-        path = tmp_path / "spool" / f"slot-1.{end}"
-        if path.exists():
-            path.rename(tmp_path / "spool" / f"slot-2.{end}")
-    assert SpoolReader(tmp_path).poll() == []
-
-
-def test_a_link_in_the_spool_is_never_followed(tmp_path: Path) -> None:
-    victim = tmp_path / "victim"
-    victim.write_text("precious")
-    (tmp_path / "spool").mkdir()
-    for end in "ab":
-        (tmp_path / "spool" / f"slot-1.{end}").symlink_to(victim)
-    with FrameSender(tmp_path, "slot-1") as sender:
-        sender.report([report(0)])
-        assert until(lambda: sender.failures, 5)
-    assert victim.read_text() == "precious"
+    desk.streamer._due["write"] = float("inf")
+    for step in range(2000):
+        desk.learner.put(Record(Tag.PICTURE, 3, step, 0, step, picture(step % 40)))
+        desk.streamer._take()
+    assert sum(len(one.body) for one in desk.streamer._frames) < 64 * 1024
 
 
 @pytest.mark.parametrize(
@@ -224,13 +244,10 @@ def test_a_damaged_wish_list_is_no_wish(tmp_path: Path, text: str) -> None:
 def test_a_writer_alternates_so_that_the_newest_whole_segment_survives_a_torn_one(
     tmp_path: Path,
 ) -> None:
-    from Daddy.streaming.segment import Writer, pack_segment
-
     writer, reader = SpoolWriter(tmp_path, "slot-1"), SpoolReader(tmp_path)
     for _ in range(3):
         sequence = writer.next_sequence()
-        who = Writer("slot-1", "node", "1", "0" * 8)
-        writer.write(sequence, pack_segment(sequence, who, 0, [report()], []))
-    torn = pack_segment(4, who, 0, [report(step=n) for n in range(9)], [])[:-5]
+        writer.write(sequence, pack_segment(sequence, WHO, 0, [report()], []))
+    torn = pack_segment(4, WHO, 0, [report(step=n) for n in range(9)], [])[:-5]
     writer.write(4, torn)
     assert [one.sequence for one in reader.poll()] == [3]

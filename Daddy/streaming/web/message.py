@@ -102,7 +102,7 @@ def _facts(scene: Scene, top_k: int, waiting: Waiting) -> dict[str, Any]:
         "steps": sum(one.steps for one in scene.statuses),
         "steps_per_s": round(sum(one.steps_per_s for one in scene.statuses)),
         "best": max((one.best for one in scene.statuses), default=0),
-        "delay_s": round(max((one.delay_s for one in scene.statuses), default=0.0), 1),
+        "way": scene.way,
         "panels": [_panel(one) for one in scene.panels],
         "next_up": scene.next_up,
         "notes": scene.notes[::-1],

@@ -105,7 +105,7 @@ function state() {
   if (!facts.connected) return ["waiting", "calls"];
   if (facts.panels.length === 0) return [`connected · ${facts.transport}`, ""];
   if (facts.panels.every((one) => one.stale)) return [`no new picture · ${facts.transport}`, "alarm"];
-  return [`live · ${facts.delay_s.toFixed(1)} s behind · ${facts.transport}`, ""];
+  return [`live · ${facts.way} · ${facts.transport}`, ""];
 }
 
 function drawWaiting() {

@@ -130,6 +130,16 @@ def test_the_fleet_tells_hours_boot_chaining_controller_and_game(run: RunPaths) 
     assert "crashed: exit code 1: out of memory" in line_of(text, "last")
 
 
+def test_the_line_to_watch_by_has_the_host_where_the_relay_said_it_is(run: RunPaths) -> None:
+    assert "watch" not in screen(run, jobs())
+    run.stream.mkdir()
+    write_json(run.relay, {"v": 1, "host": "login2.cluster.edu", "port": 9998})
+    line = line_of(screen(run, jobs()), "watch")
+    assert re.search(r"watch +ssh -N -R 9998:localhost:9998 [^@ ]+@login2\.cluster\.edu$", line)
+    run.relay.write_text('{"v": 1, "host": "login2", "port": "a\\nline"}')
+    assert "watch" not in screen(run, jobs())
+
+
 @pytest.mark.parametrize("width", [72, 80, WIDE])
 def test_a_narrow_terminal_gets_every_line_within_its_width(run: RunPaths, width: int) -> None:
     text = screen(run, jobs(), width)

@@ -40,6 +40,8 @@ def _rows(status: Record, now: float, *, wide: bool) -> Iterator[tuple[str, Text
     yield "sharing", _sharing(status)
     if status.get("mirror"):
         yield "mirror", _mirror(status["mirror"], now)
+    if status.get("watch"):
+        yield "watch", Text(status["watch"])
     yield "queue", _queue(status, now)
     yield "control", _control(status)
     if status["game"]:

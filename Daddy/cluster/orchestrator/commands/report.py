@@ -24,9 +24,11 @@ from Daddy.core.config import shared_paths
 from Daddy.core.errors import FileError
 from Daddy.core.files import read_json
 from Daddy.core.lease import holder_alive, read_lease
+from Daddy.core.machine import user_name
 from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.wall import drain_margin
+from Daddy.core.words import one_line
 
 FRESH_S = 90.0
 """Age up to which a living controller's summary is as good as a look of our own; later if it said
@@ -152,6 +154,7 @@ def _fleet(
         "others": others(shared, figures.head(shared), now),
         "failover": _failover(run, config),
         "mirror": _mirror(run),
+        "watch": _watch(run) if status["controller"]["alive"] is not False else None,
         "calls_today": figures.calls_today(run, day),
         "next_handover": None if leave is None else {"slot": leave[0], "ts": round(leave[1], 3)},
         "done_ts": None if left is None else round(now + left, 3),
@@ -172,6 +175,16 @@ def _mirror(run: RunPaths) -> dict[str, Any] | None:
         return read_json(run.mirrored)
     except (FileNotFoundError, NotADirectoryError, FileError):
         return None
+
+
+def _watch(run: RunPaths) -> str | None:
+    """What to type at home to watch, with the host where the relay really is; None: nowhere."""
+    try:
+        there = read_json(run.relay)
+        host, port = one_line(str(there["host"])), int(there["port"])
+    except (OSError, FileError, KeyError, TypeError, ValueError):
+        return None
+    return f"ssh -N -R {port}:localhost:{port} {user_name()}@{host}"
 
 
 def _rate(slot: Mapping[str, Any]) -> float:

@@ -1,0 +1,215 @@
+"""Memory that a learner and its streamer share: what is asked for, the newest reports, a ring.
+
+It is a file without a name, so it is gone when the last of both has ended, however they end. Each
+byte has one writer, and nobody waits for the other: the learner writes over the oldest record, and
+the streamer copies a record and then looks whether its counter is still the same. A counter is odd
+while its record is being written.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from enum import IntEnum
+from operator import attrgetter
+from typing import NamedTuple
+
+from Daddy.core.vocabulary import AgentReport
+
+MAX_AGENTS = 512
+_REPORT_ASK, _PICTURE_ASK, _ASKS, _CLOSING, _WANTED = 0, 1, 2, 8, 512
+"""Numbers that grow when reports, pictures or either are asked for; the learner's goodbye, which is
+the learner's byte; a byte an agent."""
+_REPORTS = 1024
+_REPORTS_HEAD = struct.Struct("<QI")
+_REPORTS_LIMIT = 256 * 1024
+_HEAD = struct.Struct("<QHHIQQI")
+"""counter, tag, agent, length, step, captured (ms of the learner's monotonic clock), episode."""
+_SLOT = 6144
+RECORDS = 256
+"""Records that wait for the streamer: eight seconds of two agents at 15 pictures a second."""
+RECORD_LIMIT = _SLOT - _HEAD.size
+_RING = _REPORTS + _REPORTS_HEAD.size + _REPORTS_LIMIT
+SIZE = _RING + RECORDS * _SLOT
+_FIELDS = tuple(one.name for one in fields(AgentReport))
+_facts = attrgetter(*_FIELDS)
+
+
+class Tag(IntEnum):
+    """What a record holds."""
+
+    PICTURE = 1
+
+
+class Record(NamedTuple):
+    """One thing that the learner said of one agent."""
+
+    tag: int
+    agent: int
+    step: int
+    episode: int
+    captured_ms: int
+    payload: bytes
+
+
+def nameless_file() -> int:
+    """The descriptor of a file of ``SIZE`` bytes that no folder has."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("daddy-stream")
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    os.ftruncate(descriptor, SIZE)  # pages that nobody touches take no memory
+    return descriptor
+
+
+class LearnerEnd:
+    """What the learner reads and writes; every call is a few copies and never waits."""
+
+    def __init__(self, descriptor: int) -> None:
+        """``descriptor`` is one of :func:`nameless_file`; it may be closed afterwards."""
+        self._map = mmap.mmap(descriptor, SIZE)
+        self._bytes = memoryview(self._map)
+        self.asks = self._bytes[_ASKS : _ASKS + 1]
+        """A byte that changes when anything is asked for, after what says what."""
+        self._told = 0
+        self._written = 0
+
+    @property
+    def report_ask(self) -> int:
+        """A number that changes when reports are asked for."""
+        return self._bytes[_REPORT_ASK]
+
+    @property
+    def picture_ask(self) -> int:
+        """A number that changes when a picture of each wanted agent is asked for."""
+        return self._bytes[_PICTURE_ASK]
+
+    def wants(self, agent: int) -> bool:
+        """Whether pictures of this agent are wanted."""
+        return agent < MAX_AGENTS and self._bytes[_WANTED + agent] == 1
+
+    def wanted(self) -> frozenset[int]:
+        """Agents whose pictures are wanted."""
+        return frozenset(
+            agent for agent, one in enumerate(self._bytes[_WANTED : _WANTED + MAX_AGENTS]) if one
+        )
+
+    def want_nothing(self) -> None:
+        """To be called only while no streamer lives: the bytes are its own."""
+        self._bytes[_WANTED : _WANTED + MAX_AGENTS] = bytes(MAX_AGENTS)
+
+    def report(self, reports: Sequence[AgentReport]) -> None:
+        """The newest reports take the place of those before; too many are left out."""
+        data = json.dumps([_facts(one) for one in reports[:MAX_AGENTS]], default=float).encode()
+        if len(data) > _REPORTS_LIMIT:
+            return
+        start = _REPORTS + _REPORTS_HEAD.size
+        _REPORTS_HEAD.pack_into(self._map, _REPORTS, 2 * self._told + 1, 0)
+        self._bytes[start : start + len(data)] = data
+        self._told += 1
+        _REPORTS_HEAD.pack_into(self._map, _REPORTS, 2 * self._told, len(data))
+
+    def put(self, record: Record) -> None:
+        """A record of at most ``RECORD_LIMIT`` bytes, over the oldest if the ring is full."""
+        number, size = self._written + 1, len(record.payload)
+        at = _RING + number % RECORDS * _SLOT
+        start = at + _HEAD.size
+        facts = (record.tag, record.agent, size, record.step, record.captured_ms, record.episode)
+        _HEAD.pack_into(self._map, at, 2 * number - 1, *facts)
+        self._bytes[start : start + size] = record.payload
+        _HEAD.pack_into(self._map, at, 2 * number, *facts)
+        self._written = number
+
+    def say_goodbye(self) -> None:
+        """The streamer is to write what is left and end."""
+        self._bytes[_CLOSING] = 1
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self.asks.release()
+        self._bytes.release()
+        self._map.close()
+
+
+class StreamerEnd:
+    """What the streamer reads and writes."""
+
+    def __init__(self, descriptor: int) -> None:
+        """Begins with what is put from now on: older pictures are nobody's any more."""
+        self._map = mmap.mmap(descriptor, SIZE)
+        self._told = 0
+        counters = (self._counter(number) for number in range(RECORDS))
+        self._read = max(counters) // 2
+        self.lost = 0
+
+    @property
+    def closing(self) -> bool:
+        """Whether the learner has said goodbye."""
+        return self._map[_CLOSING] == 1
+
+    def ask_report(self) -> None:
+        """Have the learner report once."""
+        self._grow(_REPORT_ASK)
+
+    def ask_pictures(self) -> None:
+        """Have the learner offer one picture of each wanted agent."""
+        self._grow(_PICTURE_ASK)
+
+    def _grow(self, ask: int) -> None:
+        for number in (ask, _ASKS):
+            self._map[number] = (self._map[number] + 1) % 256
+
+    def want(self, agents: Iterable[int]) -> None:
+        """Pictures of these agents are wanted and of no others."""
+        row = bytearray(MAX_AGENTS)
+        for agent in agents:
+            if agent < MAX_AGENTS:
+                row[agent] = 1
+        self._map[_WANTED : _WANTED + MAX_AGENTS] = bytes(row)
+
+    def reports(self) -> list[AgentReport] | None:
+        """The newest reports; None when there are none since the last call."""
+        counter, size = _REPORTS_HEAD.unpack_from(self._map, _REPORTS)
+        if counter % 2 or counter == self._told:
+            return None
+        start = _REPORTS + _REPORTS_HEAD.size
+        data = self._map[start : start + size]
+        if _REPORTS_HEAD.unpack_from(self._map, _REPORTS)[0] != counter:
+            return None
+        self._told = counter
+        return [AgentReport(*facts) for facts in json.loads(data)]
+
+    def records(self) -> list[Record]:
+        """Every whole record since the last call; those that were written over count as lost."""
+        found = []
+        while self._counter(self._read + 1) >= 2 * (self._read + 1):
+            record = self._copy(self._read + 1)
+            if record is None:  # a lap behind: go on with the oldest that is still there
+                newest = max(self._counter(number) for number in range(RECORDS)) // 2
+                self.lost += max(1, newest - RECORDS // 2 - self._read)
+                self._read = max(self._read + 1, newest - RECORDS // 2)
+                continue
+            self._read += 1
+            found.append(record)
+        return found
+
+    def _copy(self, number: int) -> Record | None:
+        at = _RING + number % RECORDS * _SLOT
+        counter, tag, agent, size, step, captured_ms, episode = _HEAD.unpack_from(self._map, at)
+        payload = self._map[at + _HEAD.size : at + _HEAD.size + min(size, RECORD_LIMIT)]
+        if counter != 2 * number or self._counter(number) != counter:
+            return None
+        return Record(tag, agent, step, episode, captured_ms, payload)
+
+    def _counter(self, number: int) -> int:
+        return int(_HEAD.unpack_from(self._map, _RING + number % RECORDS * _SLOT)[0])
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._map.close()

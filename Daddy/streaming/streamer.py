@@ -1,0 +1,252 @@
+"""The process beside a learner that writes its spool, and tells it to relays that are connected.
+
+It runs at the lowest priority and says when a report or a picture is due, so that a learner with a
+busy streamer is asked less often. It ends with its learner, however that ends; signals are meant
+for the learner. A folder that refuses is tried again; a fault of ours ends this process alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import select
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.errors import DaddyError
+from Daddy.core.machine import die_with_parent
+from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
+from Daddy.streaming.address import Address, jobs_token, own_address, write_address
+from Daddy.streaming.listener import Listener
+from Daddy.streaming.protocol import Message
+from Daddy.streaming.ring import Record, StreamerEnd, Tag
+from Daddy.streaming.seats import Watchers
+from Daddy.streaming.segment import Packer, Picture, Writer, pack_head, seal
+from Daddy.streaming.spool import SpoolWriter
+
+WRITE_EVERY_S = 0.5
+WATCHED_WRITE_EVERY_S = 1.0
+IDLE_WRITE_EVERY_S = 5.0
+"""While pictures are wanted; while somebody watches others; while nobody watches, so that a viewer
+finds somebody to choose from."""
+LOOK_EVERY_S = 0.25
+REPORT_EVERY_S = 1.0
+RETRY_S = 10.0
+_NICEST = 19
+
+
+class Streamer:
+    """What is between a learner's memory and the outside; :meth:`step` does what is due."""
+
+    def __init__(
+        self,
+        memory: StreamerEnd,
+        stream: Path,
+        who: Writer,
+        clock: Clock,
+        fps: float,
+        *,
+        direct: bool,
+    ) -> None:
+        self._memory = memory
+        self._stream = stream
+        self._who = who
+        self._clock = clock
+        self._most_fps = fps
+        self._direct = direct
+        self._watchers = Watchers(stream)
+        self._spool = SpoolWriter(stream, who.peer)
+        self._reports: list[AgentReport] = []
+        self._head: list[Message] = []
+        self._frames: list[Message] = []
+        self._packer = Packer()
+        self._wanted: frozenset[int] = frozenset()
+        self._watched = False
+        self._interval_s = 1.0
+        self._due = dict.fromkeys(("look", "write", "report", "picture"), 0.0)
+        self._hosts: frozenset[str] = frozenset()
+        self._address: str | None = None
+        self.listener: Listener | None = None
+        self.failures = 0
+        self.written = 0
+
+    def run(self, bell: int) -> None:
+        """Work until the learner says goodbye; ``bell`` can be read when there is something new."""
+        while not self._memory.closing:
+            pause = self.step()
+            callers = [self.listener, *self.listener.callers] if self.listener else []
+            mouths = self.listener.speaking if self.listener else []
+            ears: list[Any] = [bell, *callers]
+            if bell in select.select(ears, mouths, [], pause)[0]:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(bell, 65536)
+        self._take()
+        with contextlib.suppress(OSError):
+            self._write()
+        self._shut()
+
+    def step(self) -> float:
+        """One pass; returns the seconds until the next is needed."""
+        now = self._clock.monotonic()
+        self._take()
+        try:
+            if self._is_due("look", now, LOOK_EVERY_S):
+                self._look(now)
+            if self._is_due("write", now, self._write_every_s()):
+                self._write()
+        except OSError:
+            self._give_way(now)
+        asks = self._watched or not self._reports
+        if asks and self._is_due("report", now, REPORT_EVERY_S):
+            self._memory.ask_report()
+        if self._wanted and self._is_due("picture", now, self._interval_s):
+            self._memory.ask_pictures()
+        if self.listener:
+            self.listener.step(now)
+        return self._pause(now)
+
+    def _is_due(self, what: str, now: float, every_s: float) -> bool:
+        due = self._due[what]
+        if now < due:
+            return False
+        self._due[what] = due + every_s if due + every_s > now else now + every_s
+        return True
+
+    def _pause(self, now: float) -> float:
+        idle = set() if self._wanted else {"picture"}
+        idle |= {"report"} if self._reports and not self._watched else set()
+        return max(0.0, min(at for what, at in self._due.items() if what not in idle) - now)
+
+    def _write_every_s(self) -> float:
+        if self._wanted:
+            return WRITE_EVERY_S
+        return WATCHED_WRITE_EVERY_S if self._watched else IDLE_WRITE_EVERY_S
+
+    def _take(self) -> None:
+        """What the learner has said since the last time."""
+        first = not self._reports
+        self._reports = self._memory.reports() or self._reports
+        if first and self._reports:
+            self._due["write"] = 0.0
+        for record in self._memory.records():
+            if record.tag == Tag.PICTURE and len(record.payload) == SCREEN_BYTES:
+                self._add(_picture(record))
+
+    def _add(self, picture: Picture) -> None:
+        message = self._packer.pack(picture)
+        if message is not None:
+            self._frames.append(message)
+            if self.listener:
+                self.listener.tell([message])
+
+    def _look(self, now: float) -> None:
+        """Who watches, and whom."""
+        wishes = self._watchers.wishes(now)
+        self._interval_s = 1.0 / min(wishes.fps, self._most_fps)
+        self._watched = bool(wishes.counter)
+        wanted = wishes.wanted.get(self._who.peer, frozenset())
+        if wanted - self._wanted:
+            self._due["picture"] = now
+            self._due["write"] = min(self._due["write"], now + LOOK_EVERY_S)
+        self._want(wanted)
+        self._due["write"] = min(self._due["write"], now + self._write_every_s())
+        self._listen(self._watchers.hosts)
+
+    def _want(self, agents: frozenset[int]) -> None:
+        if agents != self._wanted:
+            self._wanted = agents
+            self._memory.want(agents)
+
+    def _write(self) -> None:
+        """The segment that is over into the spool, and the next one's head to who is connected."""
+        if not self._reports:
+            return
+        sent_ms = round(self._clock.monotonic() * 1000)
+        self._head = pack_head(self._who, sent_ms, self._reports)
+        over, self._frames, self._packer = self._frames, [], Packer()
+        if self.listener:
+            self.listener.tell(self._head)
+        sequence = self._spool.next_sequence()
+        self._spool.write(sequence, seal(sequence, [*self._head, *over]))
+        self.written += 1
+
+    def _give_way(self, now: float) -> None:
+        """The folder refuses: want nothing, and try again later."""
+        self.failures += 1
+        self._want(frozenset())
+        self._due["look"] = self._due["write"] = now + RETRY_S
+
+    def _listen(self, hosts: frozenset[str]) -> None:
+        """Have a port while somebody watches, at the address that the relays can reach."""
+        if hosts != self._hosts:  # looking names up may take a while
+            self._hosts = hosts
+            known = hosts and self._direct
+            self._address = own_address(hosts, self._who.host) if known else None
+        address = self._address
+        if self.listener and self.listener.address != address:
+            self._shut()
+        if address and not self.listener:
+            with contextlib.suppress(DaddyError, OSError):
+                jobs_token(self._stream)
+                self.listener = Listener(
+                    address, lambda: jobs_token(self._stream), lambda: [*self._head, *self._frames]
+                )
+                self._publish(address, self.listener.port)
+
+    def _shut(self) -> None:
+        if self.listener:
+            self.listener.close()
+            self.listener = None
+            with contextlib.suppress(OSError):
+                self._publish("", 0)
+
+    def _publish(self, address: str, port: int) -> None:
+        where = Address(address, port, self._who.incarnation, self._who.host)
+        write_address(self._stream, self._who.peer, where)
+
+
+def _picture(record: Record) -> Picture:
+    facts = (record.agent, record.step, record.episode, record.captured_ms)
+    return Picture(*facts, record.payload)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m Daddy.streaming.streamer", description=__doc__)
+    parser.add_argument("stream", type=Path)
+    parser.add_argument("peer")
+    for name in ("--job", "--host", "--incarnation"):
+        parser.add_argument(name, default="")
+    for name in ("--memory", "--bell", "--parent"):
+        parser.add_argument(name, type=int, required=True)
+    parser.add_argument("--fps", type=float, required=True)
+    parser.add_argument("--direct", action="store_true")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None, clock: Clock | None = None) -> int:
+    """Entry: started by a learner (``tunnel_client``), with two descriptors of its."""
+    args = _parser().parse_args(argv)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+    die_with_parent(args.parent)
+    os.nice(_NICEST)
+    who = Writer(args.peer, args.host, args.job, args.incarnation)
+    memory = StreamerEnd(args.memory)
+    streamer = Streamer(
+        memory, args.stream, who, clock or SystemClock(), args.fps, direct=args.direct
+    )
+    try:
+        streamer.run(args.bell)
+    except Exception as error:  # noqa: BLE001 - a fault of ours, which is not training's
+        print(f"stream: {error!r}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,227 @@
+"""A relay that goes to the jobs themselves: at once, proved, and the spool is never missed."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from Daddy.core.clock import SystemClock
+from Daddy.core.machine import host_name
+from Daddy.streaming import direct
+from Daddy.streaming import relay as relays
+from Daddy.streaming.address import Address, jobs_token, own_address, read_addresses, write_address
+from Daddy.streaming.direct import Direct, Sieve
+from Daddy.streaming.listener import MAX_STRANGERS, Listener
+from Daddy.streaming.messages import Wish
+from Daddy.streaming.protocol import Kind, Message
+from Daddy.streaming.receiver import Receiver
+from Daddy.streaming.segment import Picture, Segment, Writer, pack_head
+from Daddy.streaming.tokens import ensure_token, load_tokens
+from Daddy.streaming.tunnel_client import FrameSender
+from tests.patience import until
+from tests.streaming.helpers import OTHER, report
+from tests.streaming.test_relay_to_viewer import relay
+from tests.streaming.test_stream_faults import play
+
+WHO = Writer("slot-0", "node3", "17", "0" * 8)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    (tmp_path / "slim_run" / "stream").mkdir(parents=True)
+    return tmp_path / "slim_run"
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    path = tmp_path / "token"
+    ensure_token(path, "test")
+    return path
+
+
+@pytest.fixture
+def viewer(token: Path) -> Iterator[Receiver]:
+    made = Receiver(0, lambda: load_tokens([token]), Wish(2, 60.0), SystemClock())
+    yield made
+    made.close()
+
+
+def frames(viewer: Receiver) -> int:
+    return sum(viewer.scene(16).frames.values())
+
+
+@contextmanager
+def playing(stream: Path) -> Iterator[FrameSender]:
+    """A job on this host, which two agents play in."""
+    stop = threading.Event()
+    with FrameSender(stream, "slot-0", job="17") as sender:
+        thread = threading.Thread(target=play, args=(sender, stop), daemon=True)
+        thread.start()
+        try:
+            yield sender
+        finally:
+            stop.set()
+            thread.join(5)
+
+
+def more(viewer: Receiver, count: int = 10) -> bool:
+    before = frames(viewer)
+    return until(lambda: frames(viewer) >= before + count, 25)
+
+
+def test_pictures_come_straight_from_the_jobs_and_by_the_spool_when_that_fails(
+    run: Path, token: Path, viewer: Receiver, monkeypatch
+) -> None:
+    monkeypatch.setattr(direct, "DIAL_S", 0.5)
+    with playing(run / "stream"), relay(run, viewer.port, token):
+        assert until(lambda: frames(viewer) and viewer.scene(2).way == "direct", 20)
+        there = read_addresses(run / "stream")
+        assert {one.address for one in there.values()} == {"127.0.0.1"}, "the relay is here, too"
+        assert until(lambda: max(p.age_s for p in viewer.scene(2).panels) < 0.4, 10)
+        with socket.create_server(("127.0.0.1", 0)) as deaf:  # as behind a firewall: no answer
+            for peer, one in there.items():
+                write_address(run / "stream", peer, replace(one, port=deaf.getsockname()[1]))
+            assert until(lambda: "spool" in viewer.scene(2).way, 15)
+            assert more(viewer)
+            assert viewer.scene(2).connected
+
+
+def test_the_port_is_closed_when_nobody_watches_and_never_open_when_that_is_off(
+    run: Path, token: Path, viewer: Receiver, monkeypatch
+) -> None:
+    monkeypatch.setattr(relays, "LINGER_S", 0.5)
+    stream = run / "stream"
+    with (
+        FrameSender(stream, "slot-0") as one,
+        FrameSender(stream, "slot-1", direct=False) as other,
+    ):
+        one.report([report(0)])
+        other.report([report(0)])
+        with relay(run, viewer.port, token):
+            assert until(lambda: read_addresses(stream).keys() == {"slot-0"}, 15)
+            viewer.close()
+            assert until(lambda: not read_addresses(stream), 15)
+
+
+# -- both ends alone
+
+
+def served(listener: Listener, dial: Direct, reached, seconds: float = 5.0) -> bool:
+    def step() -> bool:
+        now = time.monotonic()
+        dial.look(now)
+        found = dial.step(now)
+        listener.step(now)
+        return bool(reached(found, now))
+
+    return until(step, seconds)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Listener]:
+    head = pack_head(WHO, 5, [report(3, step=9)])
+    made = Listener("127.0.0.1", lambda: jobs_token(tmp_path), lambda: head)
+    write_address(tmp_path, "slot-0", Address("127.0.0.1", made.port, "0" * 8, "node3"))
+    yield made
+    made.close()
+
+
+def test_who_comes_late_is_told_the_segment_so_far(tmp_path: Path, job: Listener) -> None:
+    dial = Direct(tmp_path, lambda: jobs_token(tmp_path))
+    got: list[Segment] = []
+    assert served(job, dial, lambda found, now: got.extend(found) or got)
+    assert (got[0].peer, got[0].rows[0].step, got[0].direct) == ("slot-0", 9, True)
+    assert dial.reached(time.monotonic()) == {"slot-0"}
+    dial.hang_up()
+    assert until(lambda: job.step(time.monotonic()) or not job.callers, 5)
+
+
+def test_another_token_reaches_nobody_and_says_nothing(tmp_path: Path, job: Listener) -> None:
+    dial = Direct(tmp_path, lambda: [OTHER])
+    asked = []
+    assert served(job, dial, lambda found, now: asked.append(found) or len(asked) > 20)
+    assert not any(asked)
+    assert job.proved == 0
+    assert dial.reached(time.monotonic()) == frozenset()
+    dial.hang_up()
+
+
+def test_a_job_that_speaks_for_another_is_not_believed(tmp_path: Path, job: Listener) -> None:
+    where = read_addresses(tmp_path)["slot-0"]
+    write_address(tmp_path, "slot-0", replace(where, port=0))
+    write_address(tmp_path, "slot-7", where)
+    dial = Direct(tmp_path, lambda: jobs_token(tmp_path))
+    asked = []
+    assert served(
+        job, dial, lambda found, now: asked.append(found) or (job.proved and len(asked) > 20)
+    )
+    assert not any(asked)
+    dial.hang_up()
+
+
+def test_strangers_get_not_a_byte_and_the_port_back_in_three_seconds(job: Listener) -> None:
+    began = time.monotonic()
+    silent = []
+    try:
+        for _ in range(MAX_STRANGERS + 2):
+            silent.append(socket.create_connection(("127.0.0.1", job.port), timeout=5))
+            job.step(began)
+        assert len(job.callers) == MAX_STRANGERS
+        garbage = silent[0]
+        garbage.sendall(b"\x05\x00\x00\x00\xff\xff\xff\xff")  # a FRAME of 4 GiB
+        assert until(lambda: job.step(began) or len(job.callers) == MAX_STRANGERS - 1, 5)
+        job.step(began + 3.1)
+        assert job.callers == []
+        for one in silent[1:MAX_STRANGERS]:
+            said = one.recv(4096)
+            assert not said or said[0] == Kind.BYE, "no nonce, no proof, no play"
+    finally:
+        for one in silent:
+            one.close()
+
+
+def test_a_relay_that_does_not_read_is_dropped(tmp_path: Path, job: Listener) -> None:
+    dial = Direct(tmp_path, lambda: jobs_token(tmp_path))
+    assert served(job, dial, lambda found, now: found)
+    piece = Message(Kind.FRAME, bytes(6000), stream=1)
+    for _ in range(2000):
+        job.tell([piece])
+        job.step(time.monotonic())
+    assert job.callers == []
+    dial.hang_up()
+
+
+def test_a_picture_is_shown_once_whichever_way_came_first() -> None:
+    def says(*captured: int, incarnation: str = "a") -> Segment:
+        pictures = tuple(Picture(0, 1, 0, one, b"") for one in captured)
+        return Segment(1, "slot-0", "n", "1", incarnation, 0, (), {}, pictures)
+
+    sieve = Sieve()
+    ways = [says(1, 2), says(3), says(1, 2, 3, 4)]
+    kept = [[one.captured_ms for one in segment.pictures] for segment in sieve.new(ways)]
+    assert kept == [[1, 2], [3], [4]]
+    (after,) = sieve.new([says(1, incarnation="b")])
+    assert len(after.pictures) == 1, "a successor's clock has nothing to do with it"
+
+
+def test_where_to_listen() -> None:
+    here = host_name()
+    assert own_address(frozenset({here}), here) == "127.0.0.1"
+    assert own_address(frozenset({"no-such-host.invalid"}), here) is None
+    assert own_address(frozenset({"127.0.0.2"}), here) is None, "never loopback for another host"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"address":"login","port":1}', '{"address":"1.2.3.4","port":70000}']
+)
+def test_a_damaged_address_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "direct").mkdir()
+    (tmp_path / "direct" / "slot-0.json").write_text(text)
+    assert read_addresses(tmp_path) == {}

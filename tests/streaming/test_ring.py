@@ -1,0 +1,88 @@
+"""What a learner and its streamer share: the newest survives, nobody waits, a torn copy is none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from Daddy.streaming import ring
+from Daddy.streaming.ring import LearnerEnd, Record, StreamerEnd, Tag, nameless_file
+from tests.streaming.helpers import picture, report
+
+Ends = tuple[LearnerEnd, StreamerEnd]
+
+
+@pytest.fixture
+def ends() -> Iterator[Ends]:
+    file = nameless_file()
+    learner, streamer = LearnerEnd(file), StreamerEnd(file)
+    os.close(file)
+    yield learner, streamer
+    learner.close()
+    streamer.close()
+
+
+def record(step: int) -> Record:
+    return Record(Tag.PICTURE, 3, step, 2, 1000 + step, picture(step % 40))
+
+
+def test_what_is_put_comes_out_once_in_order(ends: Ends) -> None:
+    learner, streamer = ends
+    put = [record(step) for step in range(5)]
+    for one in put:
+        learner.put(one)
+    assert streamer.records() == put
+    assert streamer.records() == []
+    assert streamer.lost == 0
+
+
+def test_a_streamer_that_stood_still_goes_on_with_the_newest_and_counts_the_rest(
+    ends: Ends,
+) -> None:
+    learner, streamer = ends
+    for step in range(3 * ring.RECORDS):
+        learner.put(record(step))
+    there = [one.step for one in streamer.records()]
+    assert there[-1] == 3 * ring.RECORDS - 1
+    assert there == sorted(set(there))
+    assert len(there) >= ring.RECORDS // 2 - 1
+    assert streamer.lost == 3 * ring.RECORDS - len(there)
+
+
+def test_a_record_that_is_being_written_is_not_read(ends: Ends) -> None:
+    learner, streamer = ends
+    learner.put(record(1))
+    at = ring._RING + ring._SLOT
+    whole = learner._map[at : at + ring._HEAD.size]
+    ring._HEAD.pack_into(learner._map, at, 1, *ring._HEAD.unpack(whole)[1:])
+    assert streamer.records() == []
+    learner._map[at : at + ring._HEAD.size] = whole
+    assert [one.step for one in streamer.records()] == [1]
+
+
+def test_the_newest_reports_and_who_is_wanted(ends: Ends) -> None:
+    learner, streamer = ends
+    assert streamer.reports() is None
+    learner.report([report(0, step=1)])
+    learner.report([report(0, step=2), report(1, map_name="Fern Höhe")])
+    assert streamer.reports() == [report(0, step=2), report(1, map_name="Fern Höhe")]
+    assert streamer.reports() is None
+    streamer.want({1, 3, 10_000})
+    assert learner.wanted() == {1, 3}
+    assert [agent for agent in range(5) if learner.wants(agent)] == [1, 3]
+
+
+def test_a_successor_of_the_streamer_begins_with_what_is_new() -> None:
+    file = nameless_file()
+    learner = LearnerEnd(file)
+    for step in range(300):
+        learner.put(record(step))
+    successor = StreamerEnd(file)
+    os.close(file)
+    assert successor.records() == []
+    learner.put(record(300))
+    assert [one.step for one in successor.records()] == [300]
+    learner.close()
+    successor.close()
