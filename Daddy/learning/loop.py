@@ -38,7 +38,7 @@ _ADOPT_SECONDS = 1.0
 _LONGEST_PAUSE = 30.0
 """Longest time between them, however dear they are: a beat is part of it."""
 
-_REPORT_SECONDS = 5.0
+_REPORT_SECONDS = 10.0
 """Time between two reports while nobody asks for one: a farewell and a viewer to come need some."""
 
 _LOST = "the place was given to another process"
