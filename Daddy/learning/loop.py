@@ -38,7 +38,7 @@ _ADOPT_SECONDS = 1.0
 _BEAT_SECONDS = 30.0
 """Longest time without a beat, however rarely looks can be afforded."""
 
-_REPORT_SECONDS = 5.0
+_REPORT_SECONDS = 10.0
 """Time between two reports while nobody asks for one: a farewell and a viewer to come need some."""
 
 _LOST = "the place was given to another process"
