@@ -22,12 +22,15 @@ class Show:
         self._clock = session.parts.clock
         self._watched: frozenset[int] = frozenset()
         self._drawing: frozenset[int] = frozenset()
+        self._taped: frozenset[int] = frozenset()
         self._report_at = self._frame_at = self._look_at = float("-inf")
 
     def __call__(self, members: slice) -> None:
         if self._session.walks.watching:
             rows = self._session.parts.vector.telemetry()[members]
             self._session.walks.look(rows, members.start)
+        if self._taped:
+            self._play(members)
         now = self._clock.monotonic()
         if now >= self._look_at:
             self._look(now)
@@ -45,6 +48,12 @@ class Show:
         frame_at = self._frame_at if self._watched else self._report_at
         self._look_at = now if self._drawing else min(self._report_at, frame_at)
 
+    def _play(self, members: slice) -> None:
+        """Hand on what was played; whoever wants none costs a comparison."""
+        parts = self._session.parts
+        for agent, piece in parts.vector.pieces(members).items():
+            parts.frames.play(agent, piece)
+
     def _draw(self, agents: frozenset[int]) -> None:
         self._drawing = agents
         self._session.parts.vector.watch(agents)
@@ -57,6 +66,10 @@ class Show:
         if wanted != self._watched:
             self._watched = wanted
             self._draw(frozenset())
+        taped = parts.frames.taped() & frozenset(range(parts.vector.num_envs))
+        if taped != self._taped:
+            self._taped = taped
+            parts.vector.tape(taped)
 
     def _offer(self) -> None:
         """All that were asked for, as soon as the last of them is drawn."""

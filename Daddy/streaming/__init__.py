@@ -3,10 +3,12 @@
 codec, protocol, messages, status, auth, session   the wire, pure (``docs/stream-protocol.md``)
 best_selector                                      who is featured, and why
 segment, spool, tunnel_client                      learner to login node: ``FrameSender``
+inputs, outbox                                     what is played, for who plays it again
 fleet, programme, flow, link, relay                login node to laptop: the relay
 seats, script, pipes, bridge                       a relay that a viewer's own ssh has started
 ways, calls, whom, connect                         the laptop's ssh: which way, in which words
-receiver, source, scene, tunnel_server             the laptop: what there is to see
+receiver, listening, source, scene, tunnel_server  the laptop: what there is to see
+replays, stage                                     the emulator beside it, a process of its own
 lines, headless, recorder                          the same for people, scripts, an event file
 history                                            where agents have been, how the run went
 font, layout, drawing, panels, sheets, band, window  the same as a pure list of what to paint

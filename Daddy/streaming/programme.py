@@ -7,17 +7,20 @@ moves bytes and asks the clock.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from Daddy.streaming.best_selector import AgentKey, Featured, Rules, score, select
 from Daddy.streaming.fleet import Fleet
 from Daddy.streaming.flow import UNACKED_BYTES, Playout, Sender, restamp, window
+from Daddy.streaming.inputs import Inputs, read_want
 from Daddy.streaming.messages import Row, Wish, pack_rows, read_ack
+from Daddy.streaming.outbox import Handed
 from Daddy.streaming.protocol import BODY_LIMIT, Kind, Message, ProtocolError
 from Daddy.streaming.segment import Picture, Segment
 from Daddy.streaming.status import Status
 
 _DELAY_WEIGHT = 0.1
+_OURS = (Kind.HELLO, Kind.AUTH, Kind.STATUS, Kind.TELEM, Kind.FRAME, Kind.OFFER, Kind.PLAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,7 @@ class Channel:
     sender: Sender = field(default_factory=Sender)
     playout: Playout = field(default_factory=Playout)
     last: Picture | None = None
+    inputs: Inputs = field(default_factory=Inputs)
 
 
 class Programme:
@@ -73,6 +77,15 @@ class Programme:
                 if key.peer == segment.peer:
                     lump = [one for one in segment.pictures if one.agent == key.agent]
                     channel.playout.add([self._on_our_clock(key, one) for one in lump], now)
+                    channel.inputs.absorb(self._handed(key, segment), segment.incarnation)
+
+    def _handed(self, key: AgentKey, segment: Segment) -> list[Handed]:
+        """The pieces of this agent's play, their time on our clock."""
+        return [
+            replace(one, captured_ms=self.fleet.captured_ms(key.peer, one.captured_ms))
+            for one in segment.pieces
+            if one.agent == key.agent
+        ]
 
     def _on_our_clock(self, key: AgentKey, picture: Picture) -> Picture:
         return restamp(picture, self.fleet.captured_ms(key.peer, picture.captured_ms))
@@ -96,7 +109,9 @@ class Programme:
         """A new viewer: it has no picture yet, so every stream begins anew."""
         for key in self.channels:
             self._streams = self._streams % 0xFFFF + 1
-            self.channels[key] = Channel(self._streams, last=self.channels[key].last)
+            before = self.channels[key]
+            before.inputs.restart()
+            self.channels[key] = Channel(self._streams, last=before.last, inputs=before.inputs)
 
     def hear(self, message: Message) -> None:
         """What the viewer said; ProtocolError when it may not say that."""
@@ -108,7 +123,11 @@ class Programme:
         elif message.kind == Kind.NEED_KEY:
             if channel:
                 channel.sender.need_key()
-        elif message.kind in (Kind.HELLO, Kind.AUTH, Kind.STATUS, Kind.TELEM, Kind.FRAME):
+        elif message.kind == Kind.WANT:
+            want = read_want(message.body)
+            if channel:
+                channel.inputs.hear(want)
+        elif message.kind in _OURS:
             raise ProtocolError(f"a viewer does not send kind {message.kind}")
 
     def frames(self, now: float, rtt_s: float) -> list[Message]:
@@ -117,7 +136,8 @@ class Programme:
         messages = []
         for channel in self.channels.values():
             for _, picture in channel.playout.due(now):
-                channel.sender.offer(picture)
+                if not (self.wish.inputs and channel.inputs.plays):
+                    channel.sender.offer(picture)
                 channel.last = picture
             if self._unacked() > UNACKED_BYTES:
                 continue
@@ -126,10 +146,19 @@ class Programme:
                 late = ((round(now * 1000) - frame.captured_ms) % 2**32) / 1000
                 self._delay_s += _DELAY_WEIGHT * (late - self._delay_s)
                 messages.append(Message(Kind.FRAME, frame.pack(), stream=channel.stream))
+        return messages + self._plays(allowed)
+
+    def _plays(self, allowed: int) -> list[Message]:
+        """What is played comes after the pictures of others: it is in no hurry."""
+        messages: list[Message] = []
+        for channel in self.channels.values():
+            if self.wish.inputs and self._unacked() <= UNACKED_BYTES:
+                messages += channel.inputs.messages(channel.stream, allowed)
         return messages
 
     def _unacked(self) -> int:
-        return sum(channel.sender.unacked_bytes() for channel in self.channels.values())
+        channels = self.channels.values()
+        return sum(one.sender.unacked_bytes() + one.inputs.unacked_bytes() for one in channels)
 
     def next_due(self) -> float | None:
         """When the next picture is due (monotonic seconds)."""

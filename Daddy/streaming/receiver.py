@@ -8,7 +8,6 @@ cluster's and a laptop's). The window reads :meth:`Receiver.scene` and never wai
 from __future__ import annotations
 
 import contextlib
-import errno
 import secrets
 import selectors
 import socket
@@ -16,20 +15,24 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 
+from Daddy.core.booth import Word
 from Daddy.core.clock import Clock
-from Daddy.core.errors import DaddyError, NetworkError
-from Daddy.core.machine import listener_on, socket_owner
+from Daddy.core.errors import DaddyError
 from Daddy.streaming.auth import NONCE_BYTES, Token
+from Daddy.streaming.listening import MAX_CONNECTIONS, carrier_of, listen
 from Daddy.streaming.messages import Wish
 from Daddy.streaming.protocol import READ_BYTES, Message, ProtocolError, Reason, bye
+from Daddy.streaming.replays import Replays
 from Daddy.streaming.scene import Scene
 from Daddy.streaming.session import VIEWER, Session
-from Daddy.streaming.source import Source, compose, count
+from Daddy.streaming.source import Source, compose
+from Daddy.streaming.source import count as add_up
+from Daddy.streaming.stage import Stage
 
 GREETING_S = 3.0
 SILENT_S = 15.0
-MAX_CONNECTIONS = 8
 OUT_LIMIT = 64 * 1024
 """Bytes that wait for a relay that does not read; above that it is given up."""
 SLEPT_S = 5.0
@@ -63,10 +66,18 @@ class Receiver:
     """
 
     def __init__(
-        self, port: int, tokens: Callable[[], Sequence[Token]], wish: Wish, clock: Clock
+        self,
+        port: int,
+        tokens: Callable[[], Sequence[Token]],
+        wish: Wish,
+        clock: Clock,
+        player: Sequence[str] = (),
     ) -> None:
+        """``player``: the command that plays agents' inputs (``stage``); none: pictures only."""
         self._tokens = tokens
-        self._wish = wish
+        self._wish = replace(wish, inputs=bool(player))
+        self._stage = Stage(player, self._played, self._stage_ended) if player else None
+        self._lanes = count(1)
         self._clock = clock
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -81,7 +92,7 @@ class Receiver:
         self.served = 0
         self.refused = ""
         self._selector = selectors.DefaultSelector()
-        self._listeners = _listen(port)
+        self._listeners = listen(port)
         self.port = int(self._listeners[0].getsockname()[1])
         for listener in self._listeners:
             self._selector.register(listener, selectors.EVENT_READ, None)
@@ -129,15 +140,20 @@ class Receiver:
     def subscribe(self, wish: Wish) -> None:
         """Ask every relay for another number of agents."""
         with self._lock:
-            self._wish = wish
-            for one in self._connections:
-                if one.source:
-                    one.session.send(one.source.subscribe(wish))
+            self._wish = replace(wish, inputs=self._wish.inputs)
+            self._ask()
+
+    def _ask(self) -> None:
+        for one in self._connections:
+            if one.source:
+                one.session.send(one.source.subscribe(self._wish))
 
     def close(self) -> None:
         """Say BYE to everyone and end the thread."""
         self._stop.set()
         self._thread.join(timeout=2.0)
+        if self._stage:
+            self._stage.close()
 
     def _work(self) -> None:
         while not self._stop.is_set():
@@ -210,7 +226,8 @@ class Receiver:
     def _welcome(self, one: _Connection) -> None:
         self._trouble, self._alone_since = "", None
         self.served += 1
-        one.source = Source(_carrier_of(one.socket))
+        say = self._stage.say if self._stage and self._wish.inputs else None
+        one.source = Source(carrier_of(one.socket), Replays(say, self._lanes))
         one.session.send(one.source.subscribe(self._wish))
 
     def _hear(self, one: _Connection, message: Message) -> None:
@@ -222,6 +239,27 @@ class Receiver:
             one.session.send(answer)
         if text:
             self._notes.append(text)
+
+    def _played(self, word: Word) -> None:
+        """A frame or a verdict of the emulator beside us; on its own thread. ValueError."""
+        with self._lock:
+            now = self._clock.monotonic()
+            for one in self._connections:
+                if one.source and (told := one.source.tell(word, now)):
+                    never = one.source.replays.never
+                    for answer in told[0]:
+                        one.session.send(one.source.subscribe(self._wish) if never else answer)
+                    self._notes.extend(told[1:] if told[1] else ())
+
+    def _stage_ended(self, why: str) -> None:
+        """The emulator cannot begin, or died: pictures from now on."""
+        with self._lock:
+            self._wish = replace(self._wish, inputs=False)
+            self._notes.append(f"inputs cannot be played here: {why}")
+            for one in self._connections:
+                if one.source:
+                    one.source.replays.end()
+            self._ask()
 
     def _tidy(self) -> None:
         now, slept = self._clock.monotonic(), self._slept()
@@ -250,42 +288,7 @@ class Receiver:
         self._connections.remove(one)
         if self._alone_since is None and not any(other.source for other in self._connections):
             self._alone_since = self._clock.monotonic()
+        if one.source:
+            one.source.replays.keep(())
         for name, frames in one.source.totals.items() if one.source else ():
-            count(self._past, name, frames)
-
-
-def _carrier_of(sock: socket.socket) -> str | None:
-    """Which program holds the other end; None where the relay's own word has to do."""
-    if sock.family not in (socket.AF_INET, socket.AF_INET6):
-        return None
-    return socket_owner(sock.getpeername()[1], sock.getsockname()[1])
-
-
-def _listen(port: int) -> list[socket.socket]:
-    """Listeners on both loopback addresses; ::1 is left out where there is none."""
-    first = _bind(socket.AF_INET, "127.0.0.1", port)
-    chosen = int(first.getsockname()[1])
-    try:
-        return [first, _bind(socket.AF_INET6, "::1", chosen)]
-    except (NetworkError, OSError):
-        return [first]
-
-
-def _bind(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listener.bind((host, port))
-        listener.listen(MAX_CONNECTIONS)
-    except OSError as error:
-        listener.close()
-        by = listener_on(port) if error.errno == errno.EADDRINUSE else None
-        raise NetworkError(
-            f"port {port} of {host} cannot be used: {error.strerror}{f' by {by}' if by else ''}",
-            f"end the program that uses it (another viewer?), or choose another port: "
-            f"--port {port + 1} and ssh -R 9999:localhost:{port + 1} …",
-        ) from error
-    listener.setblocking(False)
-    return listener
+            add_up(self._past, name, frames)

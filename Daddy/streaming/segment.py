@@ -2,8 +2,9 @@
 
 A segment begins with magic, version, a sequence number, the body's length and a CRC-32 over both;
 the body is made of the wire's own messages: HELLO (who writes, names of maps), TELEM (how far each
-agent is), FRAMEs (``stream`` is the agent; the first of each agent is whole, the others differ from
-the one before). A reader takes all of it or nothing, so a half-written file is merely "not yet".
+agent is), PLAYs (pieces of what an agent plays; ``stream`` is the agent), FRAMEs (the first of each
+agent is whole, the others differ from the one before). A reader takes all of it or nothing, so a
+half-written file is merely "not yet".
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from Daddy.core.vocabulary import AgentReport
 from Daddy.streaming import codec
 from Daddy.streaming.messages import Frame, Row, pack_rows, read_frame, read_rows, row_of
+from Daddy.streaming.outbox import Handed
 from Daddy.streaming.protocol import (
     BODY_LIMIT,
     Kind,
@@ -36,6 +38,9 @@ HEAD = struct.Struct("<4sHHQII")
 _SUMMED = struct.Struct("<QI")
 SEGMENT_LIMIT = 64 * 1024
 """Bytes of one file; a busy second of four agents is about 20 kB."""
+PIECES_LIMIT = 24 * 1024
+"""Of those, bytes of pieces of play."""
+_CAPTURED = struct.Struct("<I")
 MAX_AGENTS = 512
 _NAME_LENGTH = 40
 
@@ -64,6 +69,7 @@ class Segment:
     rows: tuple[Row, ...]
     maps: Mapping[int, str]
     pictures: tuple[Picture, ...] = field(repr=False, default=())
+    pieces: tuple[Handed, ...] = field(repr=False, default=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +88,16 @@ def pack_segment(
     sent_ms: int,
     reports: Sequence[AgentReport],
     pictures: Sequence[Picture],
+    pieces: Sequence[Handed] = (),
 ) -> bytes:
-    """A segment of at most ``SEGMENT_LIMIT`` bytes: pictures that do not fit are left out."""
+    """A segment of at most ``SEGMENT_LIMIT`` bytes: pictures that do not fit are left out.
+
+    ``pieces`` are at most ``PIECES_LIMIT`` bytes.
+    """
     reports = reports[:MAX_AGENTS]
     body = pack(Message(Kind.HELLO, _identity(writer, sent_ms, reports)))
     body += pack(Message(Kind.TELEM, pack_rows(row_of(one) for one in reports)))
+    body += b"".join(_pack_piece(one) for one in pieces)
     body += _pack_pictures(pictures, SEGMENT_LIMIT - HEAD.size - len(body))
     summed = zlib.crc32(_SUMMED.pack(sequence, len(body)) + body)
     return HEAD.pack(MAGIC, VERSION, 0, sequence, len(body), summed) + body
@@ -109,6 +120,11 @@ def _identity(writer: Writer, sent_ms: int, reports: Sequence[AgentReport]) -> b
         if len(to_json({**identity, "maps": named})) <= BODY_LIMIT[Kind.HELLO]:
             maps = named
     return to_json({**identity, "maps": maps})
+
+
+def _pack_piece(one: Handed) -> bytes:
+    body = _CAPTURED.pack(one.captured_ms % 2**32) + one.piece
+    return pack(Message(Kind.PLAY, body, stream=one.agent))
 
 
 def _pack_pictures(pictures: Sequence[Picture], room: int) -> bytes:
@@ -155,6 +171,8 @@ def read_segment(data: bytes) -> Segment | None:
         return _read_body(sequence, data[HEAD.size : HEAD.size + length])
     except (ProtocolError, codec.CodecError, KeyError, TypeError, ValueError, AttributeError):
         return None
+    except struct.error:
+        return None
 
 
 def _read_body(sequence: int, body: bytes) -> Segment:
@@ -163,6 +181,7 @@ def _read_body(sequence: int, body: bytes) -> Segment:
     identity: dict[str, object] = {}
     rows: list[Row] = []
     pictures: list[Picture] = []
+    pieces: list[Handed] = []
     last: dict[int, bytes] = {}
     while (message := splitter.next()) is not None:
         if message.kind == Kind.HELLO:
@@ -171,6 +190,9 @@ def _read_body(sequence: int, body: bytes) -> Segment:
             rows = read_rows(message.body)
         elif message.kind == Kind.FRAME:
             pictures.append(_read_picture(message, last))
+        elif message.kind == Kind.PLAY:
+            captured_ms = _CAPTURED.unpack_from(message.body)[0]
+            pieces.append(Handed(message.stream, captured_ms, message.body[_CAPTURED.size :]))
     return Segment(
         sequence=sequence,
         peer=str(identity["peer"]),
@@ -181,6 +203,7 @@ def _read_body(sequence: int, body: bytes) -> Segment:
         rows=tuple(rows),
         maps=read_maps(identity["maps"]),
         pictures=tuple(pictures),
+        pieces=tuple(pieces),
     )
 
 

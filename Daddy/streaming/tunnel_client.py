@@ -17,8 +17,9 @@ from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.machine import host_name
 from Daddy.core.names import check_peer, new_incarnation
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
+from Daddy.streaming.outbox import Handed, Outbox
 from Daddy.streaming.seats import Watchers
-from Daddy.streaming.segment import Picture, Writer, pack_segment
+from Daddy.streaming.segment import PIECES_LIMIT, Picture, Writer, pack_segment
 from Daddy.streaming.spool import SpoolWriter
 
 WRITE_EVERY_S = 0.5
@@ -45,8 +46,10 @@ class FrameSender:
         self._lock = threading.Lock()
         self._reports: dict[int, AgentReport] = {}
         self._pictures: list[Picture] = []
+        self._outbox = Outbox()
         self._taken_at: dict[int, float] = {}
         self._wanted: frozenset[int] = frozenset()
+        self._taped: frozenset[int] = frozenset()
         self._interval_s = 0.1
         self._written_at = -1e9
         self.failures = 0
@@ -88,6 +91,16 @@ class FrameSender:
                 del self._pictures[0]
                 self.dropped += 1
 
+    def taped(self) -> frozenset[int]:
+        """Agents of whom what they play is wanted now."""
+        return self._taped
+
+    def play(self, agent: int, piece: bytes) -> None:
+        """A piece of what one plays (``core.piece``); of too many the oldest are dropped."""
+        now_ms = round(self._clock.monotonic() * 1000)
+        with self._lock:
+            self._outbox.put(Handed(agent, now_ms, piece))
+
     def close(self) -> None:
         """Write what is left and end the thread; never waits longer than two seconds."""
         self._stop.set()
@@ -124,7 +137,7 @@ class FrameSender:
     def _give_way(self) -> None:
         """The folder refuses: forget what waits and ask training for nothing meanwhile."""
         self.failures += 1
-        self._wanted = frozenset()
+        self._wanted = self._taped = frozenset()
         with self._lock:
             self._pictures.clear()
 
@@ -132,6 +145,7 @@ class FrameSender:
         wishes = self._watchers.wishes(self._clock.monotonic())
         self._interval_s = 1.0 / wishes.fps
         self._wanted = wishes.wanted.get(self._writer.peer, frozenset())
+        self._taped = wishes.taped.get(self._writer.peer, frozenset())
 
     def _write(self) -> bool:
         with self._lock:
@@ -139,10 +153,11 @@ class FrameSender:
             if not reports:
                 return False
             pictures, self._pictures = self._pictures, []
+            pieces = self._outbox.take(PIECES_LIMIT)
         sequence = self._spool.next_sequence()
         sent_ms = round(self._clock.monotonic() * 1000)
         self._spool.write(
-            sequence, pack_segment(sequence, self._writer, sent_ms, reports, pictures)
+            sequence, pack_segment(sequence, self._writer, sent_ms, reports, pictures, pieces)
         )
         self.written += 1
         return True
