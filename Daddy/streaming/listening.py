@@ -1,14 +1,38 @@
-"""Door to the viewer's port: who may knock (this machine alone), and who holds the other end."""
+"""Door to the viewer's port: who may knock (this machine alone), and who holds the other end.
+
+Owns a connection's bytes until they are a session's.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import socket
 
 from Daddy.core.errors import NetworkError
 from Daddy.core.machine import listener_on, socket_owner
+from Daddy.streaming.session import Session
+from Daddy.streaming.source import Source
 
 MAX_CONNECTIONS = 8
+
+
+class Connection:
+    """A relay, or somebody who claims to be one."""
+
+    def __init__(self, sock: socket.socket, session: Session, now: float) -> None:
+        self.socket = sock
+        self.session = session
+        self.began = self.heard = now
+        self.source: Source | None = None
+        self.out = bytearray()
+
+    def flush(self) -> None:
+        """Send what the kernel takes."""
+        self.out += self.session.take()
+        with contextlib.suppress(BlockingIOError):
+            while self.out:
+                del self.out[: self.socket.send(self.out)]
 
 
 def carrier_of(sock: socket.socket) -> str | None:

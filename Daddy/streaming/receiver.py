@@ -21,7 +21,7 @@ from Daddy.core.booth import Word
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError
 from Daddy.streaming.auth import NONCE_BYTES, Token
-from Daddy.streaming.listening import MAX_CONNECTIONS, carrier_of, listen
+from Daddy.streaming.listening import MAX_CONNECTIONS, Connection, carrier_of, listen
 from Daddy.streaming.messages import Wish
 from Daddy.streaming.protocol import READ_BYTES, Message, ProtocolError, Reason, bye
 from Daddy.streaming.replays import Replays
@@ -39,24 +39,6 @@ SLEPT_S = 5.0
 """Wall time that passed and was not counted: the computer slept, and every connection is dead."""
 _NOTES = 12
 _REFUSALS = (Reason.VERSION, Reason.NO_COMMON_TOKEN, Reason.REFUSED)
-
-
-class _Connection:
-    """A relay, or somebody who claims to be one."""
-
-    def __init__(self, sock: socket.socket, session: Session, now: float) -> None:
-        self.socket = sock
-        self.session = session
-        self.began = self.heard = now
-        self.source: Source | None = None
-        self.out = bytearray()
-
-    def flush(self) -> None:
-        """Send what the kernel takes."""
-        self.out += self.session.take()
-        with contextlib.suppress(BlockingIOError):
-            while self.out:
-                del self.out[: self.socket.send(self.out)]
 
 
 class Receiver:
@@ -81,7 +63,7 @@ class Receiver:
         self._clock = clock
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._connections: list[_Connection] = []
+        self._connections: list[Connection] = []
         self._notes: deque[str] = deque(maxlen=_NOTES)
         self._trouble = ""
         self._carrier: tuple[str, ...] = ()
@@ -143,6 +125,13 @@ class Receiver:
             self._wish = replace(wish, inputs=self._wish.inputs)
             self._ask()
 
+    def seek(self, name: str, seconds: float) -> None:
+        """Go back or ahead in what is played here of an agent."""
+        with self._lock:
+            for one in self._connections:
+                if one.source:
+                    one.source.seek(name, seconds)
+
     def _ask(self) -> None:
         for one in self._connections:
             if one.source:
@@ -187,7 +176,7 @@ class Receiver:
     def _take_in(self, sock: socket.socket, data: bytes = b"") -> None:
         sock.setblocking(False)
         session = Session(VIEWER, self._known_tokens(), secrets.token_bytes(NONCE_BYTES))
-        one = _Connection(sock, session, self._clock.monotonic())
+        one = Connection(sock, session, self._clock.monotonic())
         self._connections.append(one)
         self._selector.register(sock, selectors.EVENT_READ, one)
         if data:
@@ -201,7 +190,7 @@ class Receiver:
             self._trouble = error.message
             return ()
 
-    def _serve(self, one: _Connection, data: bytes = b"") -> None:
+    def _serve(self, one: Connection, data: bytes = b"") -> None:
         try:
             data = data or one.socket.recv(READ_BYTES)
             if not data:
@@ -223,14 +212,14 @@ class Receiver:
         except OSError:
             self._drop(one)
 
-    def _welcome(self, one: _Connection) -> None:
+    def _welcome(self, one: Connection) -> None:
         self._trouble, self._alone_since = "", None
         self.served += 1
         say = self._stage.say if self._stage and self._wish.inputs else None
         one.source = Source(carrier_of(one.socket), Replays(say, self._lanes))
         one.session.send(one.source.subscribe(self._wish))
 
-    def _hear(self, one: _Connection, message: Message) -> None:
+    def _hear(self, one: Connection, message: Message) -> None:
         if one.source is None:
             self._welcome(one)
         assert one.source
@@ -278,7 +267,7 @@ class Receiver:
         before, self._ahead_s = self._ahead_s, self._clock.now() - self._clock.monotonic()
         return self._ahead_s - before > SLEPT_S
 
-    def _drop(self, one: _Connection, farewell: Message | None = None) -> None:
+    def _drop(self, one: Connection, farewell: Message | None = None) -> None:
         with contextlib.suppress(OSError):
             if farewell:
                 one.session.send(farewell)

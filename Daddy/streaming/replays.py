@@ -130,12 +130,11 @@ class Replays:
         for number in [one for one in self._streams if one not in streams]:
             self._say(Word(booth.Kind.LEAVE, self._streams.pop(number).lane))
 
-    def seek(self, stream: int, seconds: float) -> bool:
-        """Go back or ahead in a stream; whether it is played here."""
+    def seek(self, stream: int, seconds: float) -> None:
+        """Go back or ahead in a stream that is played here."""
         one = self.of(stream)
         if one is not None:
             self._say(booth.seek(one.lane, seconds))
-        return one is not None
 
     def end(self) -> None:
         """The emulator is gone: pictures from here on."""

@@ -116,6 +116,12 @@ class Source:
             count(self.totals, self.name(row), 1)
         return answers, f"{self.name(row)}: {text}" if text and row else ""
 
+    def seek(self, name: str, seconds: float) -> None:
+        """Go back or ahead in what is played here of that agent."""
+        for row in self.rows:
+            if row.stream and self.name(row) == name:
+                self.replays.seek(row.stream, seconds)
+
     def _pong(self, body: bytes, now: float) -> Message:
         """Answer, and learn how the relay's clock stands: the earliest arrival says it best."""
         theirs, _ = read_stamps(body)

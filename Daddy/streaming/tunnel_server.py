@@ -184,6 +184,7 @@ def _show(
             lambda top_k, pins: receiver.subscribe(Wish(top_k, args.fps, to_pins(pins))),
             record,
             stop,
+            receiver.seek,
         )
         return
     keeper = _screenshot_keeper(args, waiting) if args.screenshot else None
