@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -125,6 +126,10 @@ def test_frames_are_the_learners_own_and_a_digest_that_differs_ends_in_pictures(
         ends.hear(pieces[:3])
         assert until(lambda: len({one.frames for one in ends.shown}) > STEPS * 20)
         assert game.agrees(ends.shown) > STEPS / 4
+        ends.lane.seek(-300)
+        assert until(lambda: any(a.frames > b.frames for a, b in pairwise(list(ends.shown))))
+        back = next(b.frames for a, b in pairwise(ends.shown) if a.frames > b.frames)
+        assert 1 < back <= ends.shown[-1].frames
         bad = Piece(pieces[3].chain, pieces[3].index, _otherwise(pieces[3].data))
         ends.hear([bad])
         assert until(lambda: ends.verdicts[-1].pictures and "another way" in ends.verdicts[-1].said)

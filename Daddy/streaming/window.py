@@ -142,6 +142,8 @@ def _state(scene: Scene, theme: Theme, view: View) -> tuple[str, Colour]:
         return f"connected  ·  {scene.transport}", theme.soft
     if all(panel.stale for panel in scene.panels):
         return f"no new picture  ·  {scene.transport}", theme.alarm
+    if all(panel.replayed for panel in scene.panels):
+        return f"from inputs  ·  {scene.transport}", theme.soft
     delay = max((status.delay_s for status in scene.statuses), default=0.0)
     return f"live  ·  {delay:.1f} s behind  ·  {scene.transport}", theme.soft
 

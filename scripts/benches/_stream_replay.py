@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,10 +20,11 @@ from Daddy.core.piece import Piece, read_piece
 from Daddy.core.rom import load_rom
 from Daddy.pokemon.cartridge.build import cartridge_path
 from Daddy.pokemon.cartridge.player import Player, read_facts
-from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_SECOND
+from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_SECOND, FRAMES_PER_STEP, Emulator
 from Daddy.pokemon.env import PokemonRedEnv
-from Daddy.pokemon.inputs import stretch
-from Daddy.pokemon.ram_map import RAM_START
+from Daddy.pokemon.inputs import operations, stretch
+from Daddy.pokemon.inputs.live import LiveRecorder
+from Daddy.pokemon.ram_map import RAM_START, WHOLE
 from Daddy.pokemon.recordings import feed
 from Daddy.pokemon.starts.boot import start_state
 from Daddy.streaming.inputs import Inputs, Want
@@ -34,7 +35,7 @@ from scripts.benches._stream_login import Line, free_port, login_node, ours, tun
 
 LINE = Line(0.1, 150)
 STEPS, QUICK_STEPS = 6_000, 1_200
-BLOCKS, BLOCK_STEPS = 6, 1_000
+COUNTED_STEPS = 51_200
 SHOWN_S, QUICK_SHOWN_S = 60.0, 15.0
 _UP_S = 240.0
 
@@ -47,7 +48,7 @@ def measure(quick: bool) -> dict[str, Any]:
     return {
         "bytes_per_s": _weigh(list(_played(steps, scripted=True))),
         "bytes_per_s_of_random_keys": _weigh(list(_played(steps, scripted=False))),
-        "taping": _cost(1 if quick else BLOCKS),
+        "taping": _cost(),
         "line": _on_a_line(QUICK_SHOWN_S if quick else SHOWN_S),
     }
 
@@ -91,26 +92,33 @@ def _weigh(pieces: list[Piece]) -> float:
     return size / (frames / FRAMES_PER_SECOND)
 
 
-def _cost(blocks: int) -> dict[str, float]:
-    """Microseconds a step with and without taping, alternately; the median of each."""
-    env = PokemonRedEnv(cartridge_path(), episode_steps=1 << 20)
-    taken: dict[bool, list[float]] = {True: [], False: []}
+def _cost() -> dict[str, float]:
+    """Microseconds of a step that are taping's: recorded, digested, packed; and when unwanted."""
+    rom = load_rom(cartridge_path())
+    emulator = Emulator(rom.data)
     try:
-        env.tape(True)
-        while env._feed._recorder is None:  # noqa: SLF001
-            time.sleep(0.05)
-        for on in (True, False, False, True) * blocks:
-            env.tape(on)
-            env.reset(seed=1)
-            began = time.process_time()
-            for step in range(BLOCK_STEPS):
-                env.step(step % len(BUTTONS))
-                env.tape(on)
-            taken[on].append((time.process_time() - began) / BLOCK_STEPS * 1e6)
+        start = emulator.save_state()
+        recorder = LiveRecorder(start, feed.beginning(rom, start_state(rom), "", "", ""))
+        recorder.loads(start, bytes)
+        unwanted = feed.Feed(emulator, rom, start)
+        return {
+            "taped_us": _us(lambda: _tape(recorder, emulator)),
+            "unwanted_us": _us(lambda: unwanted.take(False)),
+        }
     finally:
-        env.close()
-    taped, plain = median(taken[True]), median(taken[False])
-    return {"step_us": plain, "taped_step_us": taped, "ratio": taped / plain}
+        emulator.close()
+
+
+def _tape(recorder: LiveRecorder, emulator: Emulator) -> None:
+    recorder.add(operations.press(1), FRAMES_PER_STEP, lambda: emulator.ram(WHOLE))
+    recorder.take()
+
+
+def _us(call: Callable[[], object]) -> float:
+    began = time.process_time()
+    for _ in range(COUNTED_STEPS):
+        call()
+    return (time.process_time() - began) / COUNTED_STEPS * 1e6
 
 
 def _on_a_line(seconds: float) -> dict[str, float | str]:

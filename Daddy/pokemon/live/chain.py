@@ -12,6 +12,8 @@ from Daddy.core.piece import Piece
 from Daddy.pokemon.inputs import stretch
 from Daddy.pokemon.inputs.stretch import Beginning, Stretch
 
+_MOST_STRETCHES = 4_096
+"""A million steps."""
 _MOST_PLACES = 64
 """Kept states of a chain, deflated: some 10 to 30 kB each."""
 
@@ -46,6 +48,9 @@ class Chain:
             return
         if piece.index > self.arrived + 1:
             self.broken = f"{piece.index - self.arrived - 1} pieces of its inputs were lost"
+            return
+        if piece.index > _MOST_STRETCHES:
+            self.broken = f"it has over {_MOST_STRETCHES} stretches"
             return
         try:
             self.stretches.append(stretch.read(piece.data))

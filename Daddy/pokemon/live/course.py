@@ -32,12 +32,16 @@ class Do(Enum):
 
 @dataclass(frozen=True)
 class Move:
-    """What to do, with which stretch of which chain, and what to say about it."""
+    """What to do, with which stretch of which chain, and what to say about it.
+
+    `first`: the frame of the chain to begin at, where that is within the stretch.
+    """
 
     do: Do
     chain: int = 0
     stretch: int = 0
     reason: str = ""
+    first: int = 0
 
 
 def next_move(

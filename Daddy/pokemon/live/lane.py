@@ -151,14 +151,14 @@ class Lane:
             while not self._stop.is_set():
                 now = self._clock.monotonic()
                 with self._lock:
-                    move = self._sought() or next_move(
+                    move = self._sought(show.frames) or next_move(
                         self._chains, self._at, now, now - idle_since
                     )
                     chain = self._take(move)
                 if chain is None:
                     self._clock.wait(self._stop, _IDLE_S)
                     continue
-                show.play(chain, move.stretch, cut=move.do is Do.CUT, stop=self._is_sought)
+                show.play(chain, move.stretch, move.first, self._is_sought)
                 idle_since = self._clock.monotonic()
         finally:
             show.close()
@@ -178,12 +178,12 @@ class Lane:
     def _is_sought(self) -> bool:
         return self._seek is not None
 
-    def _sought(self) -> Move | None:
+    def _sought(self, here: int) -> Move | None:
         """Where the person wants to go, as a cut; None when they do not."""
         frames, self._seek = self._seek, None
-        number, index = self._at
+        number = self._at[0]
         chain = next((one for one in self._chains if one.number == number), None)
         if frames is None or chain is None or not chain.verified:
             return None
-        here = chain.frames_before(max(0, index - 1))
-        return Move(Do.CUT, number, chain.stretch_at(max(0, here + frames)), "as you wished")
+        first = max(0, here + frames)
+        return Move(Do.CUT, number, chain.stretch_at(first), "as you wished", first)
