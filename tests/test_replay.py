@@ -19,8 +19,8 @@ from Daddy.core.rom import load_rom
 from Daddy.pokemon.archive.rules import Rules
 from Daddy.pokemon.cartridge.build import cartridge_path
 from Daddy.pokemon.inputs.tape import DIGEST_FRAMES, Tape, beginning, length, to_bytes
+from Daddy.pokemon.live.sample import record_sample
 from Daddy.pokemon.recordings.deck import Deck
-from Daddy.pokemon.recordings.sample import record_sample
 from Daddy.pokemon.recordings.scout import Scout
 from Daddy.projector import Projector
 from tests.components import program

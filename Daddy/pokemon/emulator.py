@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from Daddy.core.errors import RomError
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.inputs import operations
-from Daddy.pokemon.inputs.recorder import Recorder
+from Daddy.pokemon.inputs.recorder import Listener
 from Daddy.pokemon.memory import Image
 
 with warnings.catch_warnings():
@@ -62,7 +62,7 @@ _SIDE_BY_SIDE = np.uint32(1 << 30 | 1 << 20 | 1 << 10 | 1)
 class Emulator:
     """One running game. Not to be shared between threads; `press` releases the GIL."""
 
-    def __init__(self, rom: bytes, recorder: Recorder | None = None) -> None:
+    def __init__(self, rom: bytes, recorder: Listener | None = None) -> None:
         """Start the game in `rom` at power-on; RomError when pyboy cannot.
 
         `recorder` is told what is done here: one that begins at power-on, or at a state that it
@@ -76,6 +76,10 @@ class Emulator:
         self._boy, self._work_ram = _power_on(rom)
         self._boy.tick(_PRIMING_FRAMES, True, False)
         self._screen: NDArray[np.uint8] = self._boy.screen.ndarray
+
+    def record(self, recorder: Listener | None) -> None:
+        """From now on tell this one what is done here; None: nobody."""
+        self._recorder = recorder
 
     def press(self, button: str) -> None:
         """Play one step with `button` (one of BUTTONS) and draw its last frame."""

@@ -17,31 +17,31 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from Daddy.core.assists import to_bits
 from Daddy.core.reward import Reward
 from Daddy.core.rom import load_rom
-from Daddy.pokemon import milestones, script
 from Daddy.pokemon import save_state as saving
+from Daddy.pokemon import script
 from Daddy.pokemon.assists.helper import Helper
-from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_STEP, PYBOY_VERSION, Emulator
+from Daddy.pokemon.emulator import (
+    BUTTONS,
+    FRAMES_PER_SECOND,
+    FRAMES_PER_STEP,
+    PYBOY_VERSION,
+    Emulator,
+)
 from Daddy.pokemon.inputs.recorder import Recorder
 from Daddy.pokemon.observation import Observation, observation_space, observe
 from Daddy.pokemon.progress import Progress, read_progress
 from Daddy.pokemon.ram_map import RANDOM
+from Daddy.pokemon.recordings.feed import Feed
 from Daddy.pokemon.reward import Records
 from Daddy.pokemon.rom import find_rom
 from Daddy.pokemon.starts.boot import start_state
 from Daddy.pokemon.tally import Tally
+from Daddy.pokemon.telemetry import TELEMETRY, Counted, telemetry
 
-_FRAMES_PER_SECOND = 59.7275
 _START_FRAMES = 60
 """Frames an episode may begin later than another: the game stirs its dice once a frame."""
-
-TELEMETRY = (
-    *("badges", "story_flags", "episode_return", "episode", "map_id", "level", "step"),
-    *("cells", "maps", "events", "x", "y", "waits", "real_game"),
-    *("assists", "assists_used", "assists_off", *milestones.COLUMNS),
-)
 
 
 class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
@@ -55,7 +55,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
 
     metadata: dict[str, Any] = {  # noqa: RUF012 - gymnasium's name and type
         "render_modes": ["rgb_array"],
-        "render_fps": _FRAMES_PER_SECOND / FRAMES_PER_STEP,
+        "render_fps": FRAMES_PER_SECOND / FRAMES_PER_STEP,
     }
     telemetry_names: tuple[str, ...] = TELEMETRY
 
@@ -89,6 +89,8 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self._start = start_state(self.rom, init_state, base, states_dir, cache_dir)
         self._emulator = Emulator(self.rom.data, recorder)
         self._emulator.load_state(self._start)
+        where = (str(init_state or ""), str(states_dir), str(cache_dir))
+        self._feed = Feed(self._emulator, self.rom, self._start, *where)
         self._helper = Helper(self._emulator, assists)
         self._episode = -1
         self.journal: Mapping[str, Any] = {}
@@ -188,25 +190,10 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
 
     def telemetry(self) -> tuple[float, ...]:
         """How far the episode is: one number for each of `telemetry_names`."""
-        progress, records, memoir = self._progress, self._tally.records, self._helper.memoir
-        return (
-            progress.badge_count,
-            progress.story_flags,
-            self._return,
-            self._episode,
-            progress.map_id,
-            max((creature.level for creature in progress.party), default=0),
-            self._steps,
-            self._tally.memory.cells,
-            records.maps.bit_count(),
-            records.events.bit_count(),
-            progress.x,
-            progress.y,
-            self._waits,
-            float(self.rom.real),
-            *(to_bits(names) if names else 0 for names in (self.assists, memoir.used, memoir.off)),
-            *milestones.facts(records.held, self.rom.real).values(),
-        )
+        counted = Counted(self._return, self._episode, self._steps, self._waits)
+        help_ = self._helper
+        facts = (self._progress, self._tally, counted, self.rom.real, help_.names, help_.memoir)
+        return telemetry(*facts)
 
     @property
     def progress(self) -> Progress:
@@ -230,6 +217,10 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
     def picture(self) -> bytes:
         """The screen at 2 bits a pixel, `core.vocabulary.SCREEN_BYTES` bytes."""
         return self._emulator.picture()
+
+    def tape(self, wanted: bool) -> bytes:
+        """The next piece of what was played, once it is `wanted`: see `recordings.feed`."""
+        return self._feed.take(wanted)
 
     def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
         """The screen, (144, 160, 3) uint8, in render mode ``rgb_array``."""

@@ -4,11 +4,13 @@ codec, tiling, protocol, messages, status            the wire, pure (``docs/stre
 auth, session                                        who may say it: tokens, proofs, seals
 best_selector, episodes                              who is featured, and why
 tunnel_client, ring, streamer                        learner to its streamer: ``FrameSender``
+inputs, outbox                                       what is played, for who plays it again
 segment, spool, address, listener, direct            streamer to login node: by file, or straight
 fleet, programme, flow, playout, pace, link, relay   login node to laptop: the relay
 seats, script, pipes, bridge                       a relay that a viewer's own ssh has started
 ways, calls, whom, connect                         the laptop's ssh: which way, in which words
-receiver, source, scene, tunnel_server             the laptop: what there is to see
+receiver, listening, source, scene, tunnel_server  the laptop: what there is to see
+replays, stage                                     the emulator beside it, a process of its own
 lines, headless, recorder                          the same for people, scripts, an event file
 history                                            where agents have been, how the run went
 font, layout, drawing, panels, sheets, band, window  the same as a pure list of what to paint

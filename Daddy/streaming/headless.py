@@ -12,6 +12,7 @@ from Daddy.core.vocabulary import TUNNEL_PORT
 from Daddy.streaming.auth import copy_line
 from Daddy.streaming.lines import agent_line, waiting_line
 from Daddy.streaming.receiver import Receiver
+from Daddy.streaming.replays import ago
 from Daddy.streaming.scene import Panel, Scene
 from Daddy.streaming.ways import KNOCK_S, usual_causes
 from Daddy.streaming.window import Waiting
@@ -30,9 +31,16 @@ def line(panel: Panel, frames: int) -> str:
     return (
         f"{panel.name:<12} score {row.score:3d} = {row.badges} badges + {row.story_flags} flags  "
         f"{panel.map_name:<18} L{row.level:<3d} return {row.episode_return:8.1f}  "
-        f"step {row.step:9,d}  {state}  {panel.bytes_per_frame:4.0f} B/frame  "
-        f"age {panel.age_s:4.1f} s  {panel.peer.host} job {panel.peer.job or '-'}"
+        f"step {row.step:9,d}  {state}  {_way(panel)}  "
+        f"{panel.peer.host} job {panel.peer.job or '-'}"
     )
+
+
+def _way(panel: Panel) -> str:
+    """How the picture came here, and how old it is."""
+    if panel.replayed:
+        return f"from inputs, {ago(panel.age_s)}"
+    return f"{panel.bytes_per_frame:4.0f} B/frame  age {panel.age_s:4.1f} s"
 
 
 def waiting_lines(waiting: Waiting, scene: Scene) -> list[str]:

@@ -26,6 +26,8 @@ class Act(Enum):
     COPY = "the line to copy"
     RECORD = "a film from here on"
     SAVE = "the film until here"
+    BACK = "ten seconds back"
+    AHEAD = "ten seconds ahead"
 
 
 class Sheet(Enum):
@@ -129,13 +131,11 @@ def _choose(view: View, shown: Shown, key: str) -> Pressed:
     return Pressed(replace(view, chosen=shown[place]))
 
 
-def _fill(view: View, shown: Shown, _: str) -> Pressed:
+def _fill(view: View, shown: Shown, key: str) -> Pressed:
+    if key == "g":
+        return Pressed(replace(view, full=False, sheet=Sheet.NONE))
     name = focus(view, shown)
     return Pressed(replace(view, chosen=name, full=bool(name)))
-
-
-def _grid(view: View, _: Shown, __: str) -> Pressed:
-    return Pressed(replace(view, full=False, sheet=Sheet.NONE))
 
 
 def _back(view: View, shown: Shown, key: str) -> Pressed:
@@ -216,19 +216,23 @@ def _record(view: View, shown: Shown, _: str) -> Pressed:
     return Pressed(view, f"recording {name}; R ends it", Act.RECORD)
 
 
+def _seek(view: View, _: Shown, key: str) -> Pressed:
+    return Pressed(view, act=Act.BACK if key == "left" else Act.AHEAD)
+
+
 def _only(act: Act) -> Callable[[View, Shown, str], Pressed]:
     return lambda view, _, __: Pressed(view, act=act)
 
 
 TABLE = (
     Key(tuple("12345678"), "1-8", "choose a panel (or click)", _choose),
-    Key(("return",), "Enter", "let it fill the window", _fill),
-    Key(("g",), "G", "all panels again", _grid),
+    Key(("return", "g"), "Enter G", "fill the window; all panels", _fill),
     Key(("escape",), "Esc", "back; twice: close", _back),
     Key(("+", "=", "-"), "+ -", "more or fewer agents", _agents),
     Key(("p",), "P", "pin: this agent stays, or not", _pin),
     Key(("t",), "T", "tour of all agents, or not", _tour),
     Key(("space",), "Space", "pause this window, or go on", _pause),
+    Key(("left", "right"), "Left Right", "10 s back, ahead (from inputs)", _seek),
     Key(("s",), "S", "what the score is made of", _sheet(Sheet.SCORE)),
     Key(("f",), "F", "figures of the stream", _sheet(Sheet.FIGURES)),
     Key(("m",), "M", "maps: with heat, without, none", _band),

@@ -7,12 +7,14 @@ moves bytes and asks the clock.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from Daddy.streaming.best_selector import AgentKey, Featured, Rules, score, select
 from Daddy.streaming.fleet import Fleet
 from Daddy.streaming.flow import UNACKED_BYTES, Sender, window
+from Daddy.streaming.inputs import Inputs, read_want
 from Daddy.streaming.messages import MAX_TOP_K, Row, Wish, pack_rows, read_ack
+from Daddy.streaming.outbox import Handed
 from Daddy.streaming.pace import Pace
 from Daddy.streaming.playout import Playout, restamp
 from Daddy.streaming.protocol import BODY_LIMIT, VERSION, Kind, Message, ProtocolError
@@ -21,6 +23,7 @@ from Daddy.streaming.status import Status
 
 _DELAY_WEIGHT = 0.1
 _LAST_PICTURES = 2 * MAX_TOP_K
+_OURS = (Kind.HELLO, Kind.AUTH, Kind.STATUS, Kind.TELEM, Kind.FRAME, Kind.OFFER, Kind.PLAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ class Channel:
     sender: Sender
     playout: Playout = field(default_factory=Playout)
     last: Picture | None = None
+    inputs: Inputs = field(default_factory=Inputs)
 
 
 class Programme:
@@ -82,6 +86,15 @@ class Programme:
                     channel.playout.hurry(direct=key.peer in self.direct)
                     lump = [one for one in segment.pictures if one.agent == key.agent]
                     channel.playout.add([self._on_our_clock(key, one) for one in lump], now)
+                    channel.inputs.absorb(self._handed(key, segment), segment.incarnation)
+
+    def _handed(self, key: AgentKey, segment: Segment) -> list[Handed]:
+        """The pieces of this agent's play, their time on our clock."""
+        return [
+            replace(one, captured_ms=self.fleet.captured_ms(key.peer, one.captured_ms))
+            for one in segment.pieces
+            if one.agent == key.agent
+        ]
 
     def _on_our_clock(self, key: AgentKey, picture: Picture) -> Picture:
         return restamp(picture, self.fleet.captured_ms(key.peer, picture.captured_ms))
@@ -120,7 +133,9 @@ class Programme:
     def restart(self, version: int = VERSION) -> None:
         """A new viewer: it has no picture yet, so every stream begins anew, as it can read it."""
         self._version, self._pace = version, Pace()
-        self.channels = {key: self._channel(key) for key in self.channels}
+        for key, before in self.channels.items():
+            before.inputs.restart()
+            self.channels[key] = replace(self._channel(key), inputs=before.inputs)
 
     def awaits(self) -> bool:
         """Whether an agent is featured of which no picture is known."""
@@ -139,7 +154,11 @@ class Programme:
         if message.kind == Kind.NEED_KEY:
             if channel:
                 channel.sender.need_key()
-        elif message.kind in (Kind.HELLO, Kind.AUTH, Kind.STATUS, Kind.TELEM, Kind.FRAME):
+        elif message.kind == Kind.WANT:
+            want = read_want(message.body)
+            if channel:
+                channel.inputs.hear(want)
+        elif message.kind in _OURS:
             raise ProtocolError(f"a viewer does not send kind {message.kind}")
         return ()
 
@@ -151,7 +170,8 @@ class Programme:
         for number, key in enumerate(self.featured):
             channel = self.channels[key]
             for _, picture in channel.playout.due(now):
-                channel.sender.offer(picture)
+                if not (self.wish.inputs and channel.inputs.plays):
+                    channel.sender.offer(picture)
                 self._note_last(key, picture)
             if self._unacked() > UNACKED_BYTES or (self._pace.alone and number):
                 continue
@@ -160,10 +180,19 @@ class Programme:
                 late = ((round(now * 1000) - frame.captured_ms) % 2**32) / 1000
                 self._delay_s += _DELAY_WEIGHT * (late - self._delay_s)
                 messages.append(Message(Kind.FRAME, frame.pack(), stream=channel.stream))
+        return messages + self._plays(allowed)
+
+    def _plays(self, allowed: int) -> list[Message]:
+        """What is played comes after the pictures of others: it is in no hurry."""
+        messages: list[Message] = []
+        for channel in self.channels.values():
+            if self.wish.inputs and self._unacked() <= UNACKED_BYTES:
+                messages += channel.inputs.messages(channel.stream, allowed)
         return messages
 
     def _unacked(self) -> int:
-        return sum(channel.sender.unacked_bytes() for channel in self.channels.values())
+        channels = self.channels.values()
+        return sum(one.sender.unacked_bytes() + one.inputs.unacked_bytes() for one in channels)
 
     def next_due(self) -> float | None:
         """When the next picture is due (monotonic seconds)."""

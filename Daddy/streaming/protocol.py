@@ -37,6 +37,9 @@ class Kind(IntEnum):
     PING = 10
     PONG = 11
     BYE = 12
+    OFFER = 13
+    WANT = 14
+    PLAY = 15
 
 
 BODY_LIMIT = {
@@ -52,6 +55,9 @@ BODY_LIMIT = {
     Kind.PING: 16,
     Kind.PONG: 16,
     Kind.BYE: 128,
+    Kind.OFFER: 512,
+    Kind.WANT: 64,
+    Kind.PLAY: 3072,
 }
 UNKNOWN_LIMIT = 32768
 """Bytes of a message of a kind that a newer version may add: skipped, not an error."""

@@ -8,7 +8,6 @@ cluster's and a laptop's). The window reads :meth:`Receiver.scene` and never wai
 from __future__ import annotations
 
 import contextlib
-import errno
 import secrets
 import selectors
 import socket
@@ -16,44 +15,30 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import count
 
+from Daddy.core.booth import Word
 from Daddy.core.clock import Clock
-from Daddy.core.errors import DaddyError, NetworkError
-from Daddy.core.machine import listener_on, socket_owner
+from Daddy.core.errors import DaddyError
 from Daddy.streaming.auth import NONCE_BYTES, Token
+from Daddy.streaming.listening import MAX_CONNECTIONS, Connection, carrier_of, listen
 from Daddy.streaming.messages import Wish
 from Daddy.streaming.protocol import READ_BYTES, Message, ProtocolError, Reason, bye
+from Daddy.streaming.replays import Replays
 from Daddy.streaming.scene import Scene
 from Daddy.streaming.session import VIEWER, Session
-from Daddy.streaming.source import Source, compose, count
+from Daddy.streaming.source import Source, compose
+from Daddy.streaming.source import count as add_up
+from Daddy.streaming.stage import Stage
 
 GREETING_S = 3.0
 SILENT_S = 15.0
-MAX_CONNECTIONS = 8
 OUT_LIMIT = 64 * 1024
 """Bytes that wait for a relay that does not read; above that it is given up."""
 SLEPT_S = 5.0
 """Wall time that passed and was not counted: the computer slept, and every connection is dead."""
 _NOTES = 12
 _REFUSALS = (Reason.VERSION, Reason.NO_COMMON_TOKEN, Reason.REFUSED)
-
-
-class _Connection:
-    """A relay, or somebody who claims to be one."""
-
-    def __init__(self, sock: socket.socket, session: Session, now: float) -> None:
-        self.socket = sock
-        self.session = session
-        self.began = self.heard = now
-        self.source: Source | None = None
-        self.out = bytearray()
-
-    def flush(self) -> None:
-        """Send what the kernel takes."""
-        self.out += self.session.take()
-        with contextlib.suppress(BlockingIOError):
-            while self.out:
-                del self.out[: self.socket.send(self.out)]
 
 
 class Receiver:
@@ -63,14 +48,22 @@ class Receiver:
     """
 
     def __init__(
-        self, port: int, tokens: Callable[[], Sequence[Token]], wish: Wish, clock: Clock
+        self,
+        port: int,
+        tokens: Callable[[], Sequence[Token]],
+        wish: Wish,
+        clock: Clock,
+        player: Sequence[str] = (),
     ) -> None:
+        """``player``: the command that plays agents' inputs (``stage``); none: pictures only."""
         self._tokens = tokens
-        self._wish = wish
+        self._wish = replace(wish, inputs=bool(player))
+        self._stage = Stage(player, self._played, self._stage_ended) if player else None
+        self._lanes = count(1)
         self._clock = clock
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._connections: list[_Connection] = []
+        self._connections: list[Connection] = []
         self._notes: deque[str] = deque(maxlen=_NOTES)
         self._trouble = ""
         self._carrier: tuple[str, ...] = ()
@@ -82,7 +75,7 @@ class Receiver:
         self.served = 0
         self.refused = ""
         self._selector = selectors.DefaultSelector()
-        self._listeners = _listen(port)
+        self._listeners = listen(port)
         self.port = int(self._listeners[0].getsockname()[1])
         for listener in self._listeners:
             self._selector.register(listener, selectors.EVENT_READ, None)
@@ -133,15 +126,27 @@ class Receiver:
     def subscribe(self, wish: Wish) -> None:
         """Ask every relay for another number of agents."""
         with self._lock:
-            self._wish = wish
+            self._wish = replace(wish, inputs=self._wish.inputs)
+            self._ask()
+
+    def seek(self, name: str, seconds: float) -> None:
+        """Go back or ahead in what is played here of an agent."""
+        with self._lock:
             for one in self._connections:
                 if one.source:
-                    one.session.send(one.source.subscribe(wish))
+                    one.source.seek(name, seconds)
+
+    def _ask(self) -> None:
+        for one in self._connections:
+            if one.source:
+                one.session.send(one.source.subscribe(self._wish))
 
     def close(self) -> None:
         """Say BYE to everyone and end the thread."""
         self._stop.set()
         self._thread.join(timeout=2.0)
+        if self._stage:
+            self._stage.close()
 
     def _work(self) -> None:
         while not self._stop.is_set():
@@ -178,7 +183,7 @@ class Receiver:
     def _take_in(self, sock: socket.socket, data: bytes = b"") -> None:
         sock.setblocking(False)
         session = Session(VIEWER, self._known_tokens(), secrets.token_bytes(NONCE_BYTES))
-        one = _Connection(sock, session, self._clock.monotonic())
+        one = Connection(sock, session, self._clock.monotonic())
         self._connections.append(one)
         self._selector.register(sock, selectors.EVENT_READ, one)
         if data:
@@ -192,7 +197,7 @@ class Receiver:
             self._trouble = error.message
             return ()
 
-    def _serve(self, one: _Connection, data: bytes = b"") -> None:
+    def _serve(self, one: Connection, data: bytes = b"") -> None:
         try:
             data = data or one.socket.recv(READ_BYTES)
             if not data:
@@ -214,13 +219,14 @@ class Receiver:
         except OSError:
             self._drop(one)
 
-    def _welcome(self, one: _Connection) -> None:
+    def _welcome(self, one: Connection) -> None:
         self._trouble, self._alone_since = "", None
         self.served += 1
-        one.source = Source(_carrier_of(one.socket))
+        say = self._stage.say if self._stage and self._wish.inputs else None
+        one.source = Source(carrier_of(one.socket), Replays(say, self._lanes))
         one.session.send(one.source.subscribe(self._wish))
 
-    def _hear(self, one: _Connection, message: Message) -> None:
+    def _hear(self, one: Connection, message: Message) -> None:
         if one.source is None:
             self._welcome(one)
         assert one.source
@@ -229,6 +235,27 @@ class Receiver:
             one.session.send(answer)
         if text:
             self._notes.append(text)
+
+    def _played(self, word: Word) -> None:
+        """A frame or a verdict of the emulator beside us; on its own thread. ValueError."""
+        with self._lock:
+            now = self._clock.monotonic()
+            for one in self._connections:
+                if one.source and (told := one.source.tell(word, now)):
+                    never = one.source.replays.never
+                    for answer in told[0]:
+                        one.session.send(one.source.subscribe(self._wish) if never else answer)
+                    self._notes.extend(told[1:] if told[1] else ())
+
+    def _stage_ended(self, why: str) -> None:
+        """The emulator cannot begin, or died: pictures from now on."""
+        with self._lock:
+            self._wish = replace(self._wish, inputs=False)
+            self._notes.append(f"inputs cannot be played here: {why}")
+            for one in self._connections:
+                if one.source:
+                    one.source.replays.end()
+            self._ask()
 
     def _tidy(self) -> None:
         now, slept = self._clock.monotonic(), self._slept()
@@ -247,7 +274,7 @@ class Receiver:
         before, self._ahead_s = self._ahead_s, self._clock.now() - self._clock.monotonic()
         return self._ahead_s - before > SLEPT_S
 
-    def _drop(self, one: _Connection, farewell: Message | None = None) -> None:
+    def _drop(self, one: Connection, farewell: Message | None = None) -> None:
         with contextlib.suppress(OSError):
             if farewell:
                 one.session.send(farewell)
@@ -257,42 +284,7 @@ class Receiver:
         self._connections.remove(one)
         if self._alone_since is None and not any(other.source for other in self._connections):
             self._alone_since = self._clock.monotonic()
+        if one.source:
+            one.source.replays.keep(())
         for name, frames in one.source.totals.items() if one.source else ():
-            count(self._past, name, frames)
-
-
-def _carrier_of(sock: socket.socket) -> str | None:
-    """Which program holds the other end; None where the relay's own word has to do."""
-    if sock.family not in (socket.AF_INET, socket.AF_INET6):
-        return None
-    return socket_owner(sock.getpeername()[1], sock.getsockname()[1])
-
-
-def _listen(port: int) -> list[socket.socket]:
-    """Listeners on both loopback addresses; ::1 is left out where there is none."""
-    first = _bind(socket.AF_INET, "127.0.0.1", port)
-    chosen = int(first.getsockname()[1])
-    try:
-        return [first, _bind(socket.AF_INET6, "::1", chosen)]
-    except (NetworkError, OSError):
-        return [first]
-
-
-def _bind(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listener.bind((host, port))
-        listener.listen(MAX_CONNECTIONS)
-    except OSError as error:
-        listener.close()
-        by = listener_on(port) if error.errno == errno.EADDRINUSE else None
-        raise NetworkError(
-            f"port {port} of {host} cannot be used: {error.strerror}{f' by {by}' if by else ''}",
-            f"end the program that uses it (another viewer?), or choose another port: "
-            f"--port {port + 1} and ssh -R 9999:localhost:{port + 1} …",
-        ) from error
-    listener.setblocking(False)
-    return listener
+            add_up(self._past, name, frames)

@@ -25,6 +25,8 @@ MAX_AGENTS = 512
 _REPORT_ASK, _PICTURE_ASK, _ASKS, _CLOSING, _WANTED = 0, 1, 2, 8, 512
 """Numbers that grow when reports, pictures or either are asked for; the learner's goodbye, which is
 the learner's byte; a byte an agent."""
+_PICTURES, _PIECES = 1, 2
+"""In that byte: what of the agent is wanted."""
 _REPORTS = 1024
 _REPORTS_HEAD = struct.Struct("<QI")
 _REPORTS_LIMIT = 256 * 1024
@@ -44,6 +46,7 @@ class Tag(IntEnum):
     """What a record holds."""
 
     PICTURE = 1
+    PIECE = 2
 
 
 class Record(NamedTuple):
@@ -92,13 +95,19 @@ class LearnerEnd:
 
     def wants(self, agent: int) -> bool:
         """Whether pictures of this agent are wanted."""
-        return agent < MAX_AGENTS and self._bytes[_WANTED + agent] == 1
+        return agent < MAX_AGENTS and bool(self._bytes[_WANTED + agent] & _PICTURES)
 
     def wanted(self) -> frozenset[int]:
         """Agents whose pictures are wanted."""
-        return frozenset(
-            agent for agent, one in enumerate(self._bytes[_WANTED : _WANTED + MAX_AGENTS]) if one
-        )
+        return self._those(_PICTURES)
+
+    def taped(self) -> frozenset[int]:
+        """Agents of whom what they play is wanted."""
+        return self._those(_PIECES)
+
+    def _those(self, what: int) -> frozenset[int]:
+        row = self._bytes[_WANTED : _WANTED + MAX_AGENTS]
+        return frozenset(agent for agent, one in enumerate(row) if one & what)
 
     def want_nothing(self) -> None:
         """To be called only while no streamer lives: the bytes are its own."""
@@ -155,23 +164,25 @@ class StreamerEnd:
 
     def ask_report(self) -> None:
         """Have the learner report once."""
-        self._grow(_REPORT_ASK)
+        self._grow(_REPORT_ASK, _ASKS)
 
     def ask_pictures(self) -> None:
         """Have the learner offer one picture of each wanted agent."""
-        self._grow(_PICTURE_ASK)
+        self._grow(_PICTURE_ASK, _ASKS)
 
-    def _grow(self, ask: int) -> None:
-        for number in (ask, _ASKS):
+    def _grow(self, *asks: int) -> None:
+        for number in asks:
             self._map[number] = (self._map[number] + 1) % 256
 
-    def want(self, agents: Iterable[int]) -> None:
-        """Pictures of these agents are wanted and of no others."""
+    def want(self, agents: Iterable[int], taped: Iterable[int] = ()) -> None:
+        """Pictures of these agents are wanted, and what the others play; and of nobody else."""
         row = bytearray(MAX_AGENTS)
-        for agent in agents:
-            if agent < MAX_AGENTS:
-                row[agent] = 1
+        for what, some in ((_PICTURES, agents), (_PIECES, taped)):
+            for agent in some:
+                if agent < MAX_AGENTS:
+                    row[agent] |= what
         self._map[_WANTED : _WANTED + MAX_AGENTS] = bytes(row)
+        self._grow(_ASKS)
 
     def reports(self) -> list[AgentReport] | None:
         """The newest reports; None when there are none since the last call."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from Daddy.core.booth import Word
 from Daddy.streaming.flow import Receiver as Decoder
 from Daddy.streaming.history import NOWHERE, History
+from Daddy.streaming.inputs import read_play
 from Daddy.streaming.messages import (
     MAX_TOP_K,
     Row,
@@ -19,6 +21,7 @@ from Daddy.streaming.messages import (
     stamps,
 )
 from Daddy.streaming.protocol import BODY_LIMIT, Kind, Message, ProtocolError, Reason, clean
+from Daddy.streaming.replays import Replays
 from Daddy.streaming.scene import STALE_S, Panel, Scene
 from Daddy.streaming.status import Peer, Status, read_status
 
@@ -30,6 +33,7 @@ _ARRIVALS, _RATE_S = 300, 5.0
 """Pictures a second are counted over so long."""
 _RETURNS = 120
 _NEED_KEYS, _NEED_KEYS_S = 3, 10.0
+_OURS = (Kind.HELLO, Kind.AUTH, Kind.ACK, Kind.NEED_KEY, Kind.SUBSCRIBE, Kind.WANT)
 
 
 @dataclass
@@ -52,8 +56,9 @@ _MISSING = Peer("?", "?", "?")
 class Source:
     """One authenticated relay. ``owner`` is the program at the other end of the socket."""
 
-    def __init__(self, owner: str | None) -> None:
+    def __init__(self, owner: str | None, replays: Replays | None = None) -> None:
         self._owner = owner
+        self.replays = replays or Replays()
         self.status: Status | None = None
         self.rows: tuple[Row, ...] = ()
         self.streams: dict[int, Stream] = {}
@@ -72,7 +77,8 @@ class Source:
 
     def subscribe(self, wish: Wish) -> Message:
         """The message that asks for ``wish``."""
-        return Message(Kind.SUBSCRIBE, wish.pack())
+        inputs = wish.inputs and not self.replays.never
+        return Message(Kind.SUBSCRIBE, replace(wish, inputs=inputs).pack())
 
     def hear(self, message: Message, now: float) -> tuple[list[Message], str]:
         """Take a message over; returns answers and a sentence for the person, if any."""
@@ -84,13 +90,37 @@ class Source:
             self.status = read_status(message.body)
         elif message.kind == Kind.PING:
             return [self._pong(message.body, now)], ""
+        elif message.kind in (Kind.OFFER, Kind.PLAY):
+            self.replays.hear(message, self._captured_s(message, now))
         elif message.kind == Kind.NOTE:
             return [], clean(message.body.decode(errors="replace"), BODY_LIMIT[Kind.NOTE])
         elif message.kind == Kind.BYE:
             raise ProtocolError("the relay has ended", Reason.DONE)
-        elif message.kind in (Kind.HELLO, Kind.AUTH, Kind.ACK, Kind.NEED_KEY, Kind.SUBSCRIBE):
+        elif message.kind in _OURS:
             raise ProtocolError(f"a relay does not send kind {message.kind}")
         return [], ""
+
+    def _captured_s(self, message: Message, now: float) -> float:
+        """When a PLAY's piece was played, on our monotonic clock."""
+        captured_ms = read_play(message.body).captured_ms if message.kind == Kind.PLAY else 0
+        return now - self._age_s(captured_ms, now)
+
+    def tell(self, word: Word, now: float) -> tuple[list[Message], str] | None:
+        """A word of the emulator beside us; None when it is about another relay's stream."""
+        told = self.replays.tell(word, now)
+        if told is None:
+            return None
+        stream, answers, text = told
+        row = next((one for one in self.rows if one.stream == stream), None)
+        if row and not answers and self.replays.of(stream):
+            count(self.totals, self.name(row), 1)
+        return answers, f"{self.name(row)}: {text}" if text and row else ""
+
+    def seek(self, name: str, seconds: float) -> None:
+        """Go back or ahead in what is played here of that agent."""
+        for row in self.rows:
+            if row.stream and self.name(row) == name:
+                self.replays.seek(row.stream, seconds)
 
     def _pong(self, body: bytes, now: float) -> Message:
         """Answer, and learn how the relay's clock stands: the earliest arrival says it best."""
@@ -136,6 +166,7 @@ class Source:
         live = {row.stream: row for row in rows if row.stream}
         for number in [one for one in self.streams if one not in live]:
             del self.streams[number]
+        self.replays.keep(live)
         for number, row in live.items():
             self._stream(number).returns.append(row.episode_return)
         return "  ·  ".join(news)
@@ -183,7 +214,7 @@ class Source:
             row, stream = (before, last) if now - last.received <= STALE_S else (row, stream)
         age = self._age(stream, now)
         silent = now - stream.received if stream.pixels else 0.0
-        return Panel(
+        panel = Panel(
             name=self.name(row),
             peer=self.peer(row),
             row=row,
@@ -196,11 +227,17 @@ class Source:
             returns=tuple(stream.returns),
             per_second=sum(now - one <= _RATE_S for one in stream.arrivals) / _RATE_S,
         )
+        replay = self.replays.of(row.stream)
+        return panel if replay is None else replay.over(panel, now)
 
     def _age(self, stream: Stream, now: float) -> float:
-        if stream.pixels is None or self._offset_ms is None:
+        return self._age_s(stream.captured_ms, now) if stream.pixels is not None else 0.0
+
+    def _age_s(self, captured_ms: int, now: float) -> float:
+        """How long ago that was on the relay's clock; 0 while its clock is not known."""
+        if self._offset_ms is None:
             return 0.0
-        captured_here = stream.captured_ms + self._offset_ms % 2**32
+        captured_here = captured_ms + self._offset_ms % 2**32
         age_ms = (now * 1000 - captured_here) % 2**32
         return 0.0 if age_ms > 2**31 else age_ms / 1000
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from Daddy.core.errors import FileError
@@ -102,8 +102,9 @@ def _read(path: Path) -> bytes:
 class Wishes:
     """What the relay asks of the jobs: pictures of these agents, this many a second.
 
-    ``counter`` moves as long as somebody watches; ``holder`` is whose list it is, where a relay has
-    to find one (``seats``); ``host`` is where the relay runs.
+    ``taped`` are those of whom what they play is wanted as well. ``counter`` moves as long as
+    somebody watches; ``holder`` is whose list it is, where a relay has to find one (``seats``);
+    ``host`` is where the relay runs.
     """
 
     counter: int
@@ -111,6 +112,7 @@ class Wishes:
     wanted: Mapping[str, frozenset[int]]
     holder: str = ""
     host: str = ""
+    taped: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
 
 def _wishes_path(stream: Path, number: int) -> Path:
@@ -120,10 +122,11 @@ def _wishes_path(stream: Path, number: int) -> Path:
 def write_wishes(stream: Path, wishes: Wishes, number: int = 0) -> None:
     """Publish the wish list of this number; one writer (a relay)."""
     wanted = {peer: sorted(agents) for peer, agents in wishes.wanted.items()}
+    taped = {"taped": {peer: sorted(agents) for peer, agents in wishes.taped.items()}}
     holder = {"holder": wishes.holder} if number else {}
     facts = {"v": 1, "counter": wishes.counter, "fps": wishes.fps, "wanted": wanted}
     facts |= {"host": wishes.host} if wishes.host else {}
-    write_json(_wishes_path(stream, number), {**facts, **holder})
+    write_json(_wishes_path(stream, number), {**facts, **holder, **(taped if wishes.taped else {})})
 
 
 def read_wishes(stream: Path, number: int = 0) -> Wishes | None:
@@ -132,7 +135,12 @@ def read_wishes(stream: Path, number: int = 0) -> Wishes | None:
         OSError, FileError, KeyError, TypeError, ValueError, AttributeError, OverflowError
     ):
         raw = read_json(_wishes_path(stream, number))
-        wanted = {str(peer): frozenset(map(int, ones)) for peer, ones in raw["wanted"].items()}
+        wanted, taped = _agents(raw["wanted"]), _agents(raw.get("taped", {}))
         fps, holder = max(0.2, min(60.0, float(raw["fps"]))), str(raw.get("holder", ""))
-        return Wishes(int(raw["counter"]), fps, wanted, holder, clean(raw.get("host", "")))
+        host = clean(raw.get("host", ""))
+        return Wishes(int(raw["counter"]), fps, wanted, holder, host, taped)
     return None
+
+
+def _agents(raw: Mapping[str, Iterable[int]]) -> dict[str, frozenset[int]]:
+    return {str(peer): frozenset(map(int, ones)) for peer, ones in raw.items()}

@@ -23,10 +23,20 @@ from Daddy.core.machine import die_with_parent
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
 from Daddy.streaming.address import Address, jobs_token, own_address, write_address
 from Daddy.streaming.listener import Listener
+from Daddy.streaming.outbox import Handed, Outbox
 from Daddy.streaming.protocol import Message
 from Daddy.streaming.ring import Record, StreamerEnd, Tag
 from Daddy.streaming.seats import Watchers
-from Daddy.streaming.segment import Packer, Picture, Writer, pack_head, seal
+from Daddy.streaming.segment import (
+    PIECE_HEAD,
+    PIECES_LIMIT,
+    Packer,
+    Picture,
+    Writer,
+    pack_head,
+    pack_piece,
+    seal,
+)
 from Daddy.streaming.spool import SpoolWriter
 
 WRITE_EVERY_S = 0.5
@@ -64,8 +74,9 @@ class Streamer:
         self._reports: list[AgentReport] = []
         self._head: list[Message] = []
         self._frames: list[Message] = []
+        self._outbox = Outbox()
         self._packer = Packer()
-        self._wanted: frozenset[int] = frozenset()
+        self._wanted = self._taped = frozenset[int]()
         self._watched = False
         self._interval_s = 1.0
         self._due = dict.fromkeys(("look", "write", "report", "picture"), 0.0)
@@ -136,6 +147,8 @@ class Streamer:
         for record in self._memory.records():
             if record.tag == Tag.PICTURE and len(record.payload) == SCREEN_BYTES:
                 self._add(_picture(record))
+            elif record.tag == Tag.PIECE:
+                self._hand_on(Handed(record.agent, record.captured_ms, record.payload))
 
     def _add(self, picture: Picture) -> None:
         message = self._packer.pack(picture)
@@ -143,6 +156,11 @@ class Streamer:
             self._frames.append(message)
             if self.listener:
                 self.listener.tell([message])
+
+    def _hand_on(self, piece: Handed) -> None:
+        self._outbox.put(piece)
+        if self.listener:
+            self.listener.tell([pack_piece(piece)])
 
     def _look(self, now: float) -> None:
         """Who watches, and whom."""
@@ -153,14 +171,14 @@ class Streamer:
         if wanted - self._wanted:
             self._due["picture"] = now
             self._due["write"] = min(self._due["write"], now + LOOK_EVERY_S)
-        self._want(wanted)
+        self._want(wanted, wishes.taped.get(self._who.peer, frozenset()))
         self._due["write"] = min(self._due["write"], now + self._write_every_s())
         self._listen(self._watchers.hosts)
 
-    def _want(self, agents: frozenset[int]) -> None:
-        if agents != self._wanted:
-            self._wanted = agents
-            self._memory.want(agents)
+    def _want(self, agents: frozenset[int], taped: frozenset[int] = frozenset()) -> None:
+        if (agents, taped) != (self._wanted, self._taped):
+            self._wanted, self._taped = agents, taped
+            self._memory.want(agents, taped)
 
     def _write(self) -> None:
         """The segment that is over into the spool, and the next one's head to who is connected."""
@@ -172,7 +190,9 @@ class Streamer:
         if self.listener:
             self.listener.tell(self._head)
         sequence = self._spool.next_sequence()
-        self._spool.write(sequence, seal(sequence, [*self._head, *over]))
+        pieces = self._outbox.take(PIECES_LIMIT, PIECE_HEAD)
+        told = [*self._head, *map(pack_piece, pieces), *over]
+        self._spool.write(sequence, seal(sequence, told))
         self.written += 1
 
     def _give_way(self, now: float) -> None:
@@ -193,10 +213,13 @@ class Streamer:
         if address and not self.listener:
             with contextlib.suppress(DaddyError, OSError):
                 jobs_token(self._stream)
-                self.listener = Listener(
-                    address, lambda: jobs_token(self._stream), lambda: [*self._head, *self._frames]
-                )
+                self.listener = Listener(address, lambda: jobs_token(self._stream), self._so_far)
                 self._publish(address, self.listener.port)
+
+    def _so_far(self) -> list[Message]:
+        """What who has just connected has to know: the head, and what is in no segment yet."""
+        pieces = map(pack_piece, self._outbox.waiting())
+        return [*self._head, *pieces, *self._frames]
 
     def _shut(self) -> None:
         if self.listener:

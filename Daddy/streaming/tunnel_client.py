@@ -104,6 +104,16 @@ class FrameSender:
         self._memory.put(Record(Tag.PICTURE, agent, step, episode, now_ms, picture))
         self._ring()
 
+    def taped(self) -> frozenset[int]:
+        """Agents of whom what they play is wanted now."""
+        return self._memory.taped()
+
+    def play(self, agent: int, piece: bytes) -> None:
+        """A piece of what one plays (``core.piece``), to be handed on as it is."""
+        now_ms = round(self._clock.monotonic() * 1000)
+        self._memory.put(Record(Tag.PIECE, agent, 0, 0, now_ms, piece))
+        self._ring()
+
     def close(self) -> None:
         """Have what is left written; who has not ended within two seconds is killed."""
         if self._closed:

@@ -1,7 +1,7 @@
 """Door to pygame: paints what ``drawing.py`` lists, in a window or into a PNG file.
 
 The window belongs to the main thread; the network has its own. It is painted only when something
-changed, at most 30 times a second.
+changed, at most 30 times a second, and 60 where inputs are played.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ from Daddy.streaming.window import Waiting, draw
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 import pygame
 
-FPS = 30
+FPS, PLAYED_FPS = 30, 60
+"""Of a window that shows pictures, and of one that shows play from inputs."""
+_SEEK_S = 10.0
 _SHOT_EVERY_S = 5.0
 _LETTERS_KEPT = 4096
 _FOUR = [bytes((v >> 6, v >> 4 & 3, v >> 2 & 3, v & 3)) for v in range(256)]
@@ -142,6 +144,7 @@ class Window:
         self._screenshot = screenshot
         self._shot_at = 0.0
         self._shown: list[Draw] = []
+        self._seek: Callable[[str, float], None] = lambda _, __: None
 
     def run(
         self,
@@ -149,16 +152,21 @@ class Window:
         wish: Callable[[int, tuple[str, ...]], None],
         each_second: Callable[[Scene], None],
         stop: threading.Event,
+        seek: Callable[[str, float], None] = lambda _, __: None,
     ) -> None:
         """Show ``scene_of(top_k)`` until the window is closed or ``stop`` is set.
 
-        ``wish`` is told when the person wants another number of agents, or certain ones.
+        ``wish`` is told when the person wants another number of agents, or certain ones, ``seek``
+        to which agent's seconds (back: less than 0) they want to go.
         """
-        next_second, asked = 0.0, self._watcher.wish
+        self._seek = seek
+        next_second, asked, pause = 0.0, self._watcher.wish, 1 / FPS
         try:
-            while not self._clock.wait(stop, 1 / FPS) and not self._leave:
+            while not self._clock.wait(stop, pause) and not self._leave:
+                began = self._clock.monotonic()
                 scene = scene_of(asked[0])
                 self._show(scene)
+                pause = _pause(scene, self._clock.monotonic() - began)
                 self._listen()
                 if self._watcher.wish != asked:
                     asked = self._watcher.wish
@@ -206,6 +214,8 @@ class Window:
             self._leave = True
         elif act is Act.COPY:
             self._copy()
+        elif act in (Act.BACK, Act.AHEAD):
+            self._seek(self._watcher.focus, _SEEK_S if act is Act.AHEAD else -_SEEK_S)
         elif act is Act.SHOT:
             path = self._watcher.films.next_path("png")
             _save(self._surface, path)
@@ -217,6 +227,13 @@ class Window:
             pygame.scrap.put(pygame.SCRAP_TEXT, self._waiting.ssh_line.encode())
         print(self._waiting.ssh_line, flush=True)
         self._watcher.say("copied, and printed to the terminal")
+
+
+def _pause(scene: Scene, spent_s: float) -> float:
+    """Seconds until the next look; what painting took counts where frames come at 60."""
+    if any(panel.replayed for panel in scene.panels):
+        return max(0.001, 1 / PLAYED_FPS - spent_s)
+    return 1 / FPS
 
 
 def _key_name(event: Any) -> str:

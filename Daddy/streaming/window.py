@@ -13,7 +13,8 @@ from Daddy.streaming.font import HEIGHT, fit, measure
 from Daddy.streaming.keys import HINT, Band, Sheet, View, focus
 from Daddy.streaming.layout import LINE, Layout, Rect, arrange
 from Daddy.streaming.panels import draw_panel
-from Daddy.streaming.scene import Scene
+from Daddy.streaming.replays import ago
+from Daddy.streaming.scene import Panel, Scene
 from Daddy.streaming.sheets import draw_sheet
 from Daddy.streaming.ways import KNOCK_S, usual_causes
 
@@ -49,7 +50,7 @@ def draw(
         return things + list(_waiting(scene, layout, size, theme, waiting))
     shown = [panel.name for panel in scene.panels]
     for panel, place in zip(scene.panels, layout.panels, strict=False):
-        mark = _mark(panel.name, view, shown)
+        mark = _mark(panel, view, shown)
         chosen = panel.name == view.chosen and len(shown) > 1
         things += draw_panel(panel, place, layout.text, theme, chosen=chosen, mark=mark)
     return things + list(_below(scene, layout, theme, view))
@@ -96,8 +97,11 @@ def panel_at(scene: Scene, size: tuple[int, int], view: View, x: int, y: int) ->
     return ""
 
 
-def _mark(name: str, view: View, shown: Sequence[str]) -> str:
+def _mark(panel: Panel, view: View, shown: Sequence[str]) -> str:
+    name = panel.name
     marks = [
+        f"from inputs, {ago(panel.age_s)}" if panel.replayed else "",
+        panel.cut,
         "on tour" if name == view.touring else "",
         "pinned" if name in view.pins else "",
         "recording" if view.recording and name == focus(view, shown) else "",
@@ -138,6 +142,8 @@ def _state(scene: Scene, theme: Theme, view: View) -> tuple[str, Colour]:
         return f"connected  ·  {scene.transport}", theme.soft
     if all(panel.stale for panel in scene.panels):
         return f"no new picture  ·  {scene.transport}", theme.alarm
+    if all(panel.replayed for panel in scene.panels):
+        return f"from inputs  ·  {scene.transport}", theme.soft
     return f"live  ·  {scene.way}  ·  {scene.transport}", theme.soft
 
 

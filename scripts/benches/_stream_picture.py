@@ -33,7 +33,7 @@ def draw(path: Path, found: Mapping[str, Any]) -> None:
     import matplotlib.pyplot as plt
 
     plt.rcParams.update({"font.size": 9, "axes.edgecolor": FAINT, "text.color": INK})
-    parts = [(_draw_bytes, "ours"), (_draw_ages, "links")]
+    parts = [(_draw_bytes, "peers"), (_draw_ages, "links")]
     shown = [how for how, part in parts if part in found]
     if not shown:
         return

@@ -58,6 +58,15 @@ class Switch:
         if self._sender:
             self._sender.offer(agent, picture)
 
+    def taped(self) -> frozenset[int]:
+        """Of whom what they play is wanted; of nobody while off."""
+        return self._sender.taped() if self._sender else frozenset()
+
+    def play(self, agent: int, piece: bytes) -> None:
+        """Hand on while on."""
+        if self._sender:
+            self._sender.play(agent, piece)
+
 
 def main(argv: Sequence[str]) -> int:
     """``STREAM ROWS CASE BLOCK_S QUADS CORE``: so many times A B B A."""

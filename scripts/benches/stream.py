@@ -24,6 +24,7 @@ from Daddy.streaming.spool import Wishes, write_wishes
 from Daddy.streaming.tunnel_client import FrameSender
 from scripts.benches import _stream_codecs as codecs
 from scripts.benches import _stream_links as links
+from scripts.benches import _stream_replay as replay
 from scripts.benches import _stream_targets as targets
 from scripts.benches import _stream_training as training
 from scripts.benches._stream_corpus import record
@@ -33,7 +34,7 @@ from scripts.benches._stream_picture import draw
 from scripts.benches._stream_selection import simulate
 
 FLAT = True
-PARTS = ("codecs", "selection", "journey", "links", "targets", "training")
+PARTS = ("codecs", "selection", "journey", "links", "replay", "targets", "training")
 OPTIONS = {"only": {"choices": PARTS, "help": "this part alone"}}
 STEPS, QUICK_STEPS = 1500, 300
 JOURNEY_S, QUICK_JOURNEY_S = 20.0, 5.0
@@ -45,7 +46,7 @@ ENVELOPE = HEADER.size + FRAME_HEAD.size + MAC_BYTES
 def run(quick: bool, only: str | None = None) -> dict[str, object]:
     """Bytes and processor time per picture, ours and others'; ages on a socket and over ssh."""
     pictures, step_s = record(QUICK_STEPS if quick else STEPS)
-    found: dict[str, object] = {"pictures": len(pictures)}
+    found: dict[str, Any] = {"pictures": len(pictures)}
     if only in (None, "codecs"):
         found |= compare(pictures, step_s)
     if only in (None, "selection"):
@@ -54,6 +55,9 @@ def run(quick: bool, only: str | None = None) -> dict[str, object]:
         found["journey"] = journey(pictures, QUICK_JOURNEY_S if quick else JOURNEY_S)
     if only in (None, "links"):
         found["links"] = links.measure(pictures, quick)
+    if only in (None, "replay"):
+        found["replay"] = played = replay.measure(quick)
+        found["ours"] = {**found.get("ours", {}), "replay_bytes_per_s": played["bytes_per_s"]}
     if only in (None, "targets"):
         found["measured"] = targets.measure(pictures, quick)
     if only == "training":

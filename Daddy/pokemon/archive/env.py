@@ -24,8 +24,9 @@ from Daddy.pokemon.archive.record import Kin, Provenance
 from Daddy.pokemon.archive.rules import Rules
 from Daddy.pokemon.archive.store import shared
 from Daddy.pokemon.emulator import PYBOY_VERSION
-from Daddy.pokemon.env import TELEMETRY, PokemonRedEnv
+from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.observation import Observation
+from Daddy.pokemon.telemetry import TELEMETRY
 
 _CHOICES = 8
 """States tried for one load before giving up."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Protocol
 
 from Daddy.pokemon.inputs import operations, tape
 from Daddy.pokemon.inputs.tape import DIGEST_FRAMES, Tape
@@ -16,6 +17,14 @@ from Daddy.pokemon.inputs.tape import DIGEST_FRAMES, Tape
 _LONGEST = 4
 """Bytes of the longest operation."""
 Memory = Callable[[], bytes | bytearray]
+
+
+class Listener(Protocol):
+    """Whoever is told what is done at an emulator's door."""
+
+    def add(self, operation: bytes, frames: int, memory: Memory) -> None: ...
+    def saved(self, state: bytes, memory: Memory) -> None: ...
+    def loads(self, state: bytes, memory: Memory) -> None: ...
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from Daddy.core.errors import RomError
 from Daddy.core.rom import Rom
 from Daddy.pokemon.emulator import (
-    BUTTONS,
     FRAMES_PER_SECOND,
     FRAMES_PER_STEP,
     PYBOY_VERSION,
@@ -24,6 +23,7 @@ from Daddy.pokemon.inputs.operations import Kind, Operation
 from Daddy.pokemon.inputs.tape import DIGEST_BYTES, DIGEST_FRAMES, Tape
 from Daddy.pokemon.memory import Image
 from Daddy.pokemon.ram_map import WHOLE
+from Daddy.pokemon.recordings.hand import do
 
 
 @dataclass(frozen=True)
@@ -129,32 +129,12 @@ class Deck:
         self._now = Place(now.at, now.frames, 0, now.digests + 1)
 
     def _do(self, one: Operation) -> None:
-        emulator = self._emulator
-        if one.kind < Kind.IDLE:
-            emulator.press(BUTTONS[one.kind])
-        elif one.kind == Kind.IDLE:
-            emulator.idle()
-        elif one.kind == Kind.WAIT:
-            self._wait(one.frames)
-        elif one.kind == Kind.HOLD:
-            down = {name for bit, name in enumerate(BUTTONS) if one.first >> bit & 1}
-            emulator.hold(down, one.frames)
-        elif one.kind == Kind.WRITE:
-            emulator.write(one.first, one.second)
-        elif one.kind == Kind.KEEP:
-            self._moments.append(zlib.compress(emulator.save_state(), 1))
+        if one.kind == Kind.KEEP:
+            self._moments.append(zlib.compress(self._emulator.save_state(), 1))
+        elif one.kind == Kind.LOAD:
+            self._emulator.load_state(zlib.decompress(self._moments[one.first]))
         else:
-            emulator.load_state(zlib.decompress(self._moments[one.first]))
-
-    def _wait(self, frames: int) -> None:
-        """As it was recorded; whoever watches sees these frames too."""
-        watcher = self._emulator.watcher
-        if watcher is None:
-            self._emulator.wait(frames)
-            return
-        for done in range(0, frames, self._emulator.film_frames):
-            self._emulator.wait(min(self._emulator.film_frames, frames - done))
-            watcher()
+            do(self._emulator, one)
 
     def keep(self) -> Place:
         """This place, to come back to."""

@@ -11,8 +11,9 @@ from Daddy.pokemon.cartridge.facts import Facts, read_facts
 from Daddy.pokemon.cartridge.player import BUTTONS, QUEST, Player
 from Daddy.pokemon.cartridge.roads import Place
 from Daddy.pokemon.cartridge.symbols import STORY
-from Daddy.pokemon.env import TELEMETRY, PokemonRedEnv
+from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.memory import byte
+from Daddy.pokemon.telemetry import TELEMETRY
 from tests.pokemon.cartridge.game import ROM, Game
 
 WAITS = TELEMETRY.index("waits")

@@ -11,7 +11,8 @@ from Daddy.pokemon import script
 from Daddy.pokemon.cartridge.stops import told
 from Daddy.pokemon.cartridge.symbols import STORY
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_STEP
-from Daddy.pokemon.env import TELEMETRY, PokemonRedEnv
+from Daddy.pokemon.env import PokemonRedEnv
+from Daddy.pokemon.telemetry import TELEMETRY
 from tests.pokemon.cartridge.game import Game
 from tests.pokemon.cartridge.stops import game_at, state_at, walk_to
 

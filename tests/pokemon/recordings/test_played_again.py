@@ -19,9 +19,9 @@ from Daddy.pokemon.inputs import operations as ops
 from Daddy.pokemon.inputs import tape
 from Daddy.pokemon.inputs.recorder import Recorder
 from Daddy.pokemon.inputs.tape import Tape, from_bytes, to_bytes
+from Daddy.pokemon.live.sample import record_sample, weigh
 from Daddy.pokemon.ram_map import BADGES, RANDOM
 from Daddy.pokemon.recordings.deck import Deck, check_start
-from Daddy.pokemon.recordings.sample import record_sample, weigh
 from Daddy.pokemon.recordings.scout import Scout
 from Daddy.pokemon.recordings.way import recorder_at, recorder_of
 from Daddy.pokemon.starts.boot import beginning
