@@ -19,6 +19,8 @@ CROWDED_S, FREE_S, AGAIN_S = 1.0, 5.0, 1.0
 """For so long, without an exception, before anything is done, and then before more is."""
 _SLOWER, _MORE_FPS, FLOOR_FPS = 0.7, 2.0, 2.0
 _UNKNOWN_S = 0.1
+_NEWEST_COUNTS = 1 / 8
+"""In what is usual, so that one late answer says nothing."""
 
 
 class Pace:
@@ -30,6 +32,7 @@ class Pace:
         self.alone = False
         """Whether only the first agent's pictures fit."""
         self._slices: deque[tuple[float, float]] = deque()
+        self._usual_s: float | None = None
         self._crowded_since: float | None = None
         self._free_since: float | None = None
 
@@ -43,9 +46,10 @@ class Pace:
         what that changes for the person.
         """
         self._note(rtt_s, now)
-        more = rtt_s - self.least_s
-        crowded = rtt_s > CROWDED * self.least_s and more > SLACK_S
-        free = rtt_s < FREE * self.least_s or more < SLACK_S / 2
+        before = rtt_s if self._usual_s is None else self._usual_s
+        self._usual_s = usual_s = before + _NEWEST_COUNTS * (rtt_s - before)
+        crowded = min(usual_s, rtt_s) > max(CROWDED * self.least_s, self.least_s + SLACK_S)
+        free = usual_s < max(FREE * self.least_s, self.least_s + SLACK_S / 2)
         self._crowded_since = _since(self._crowded_since, now) if crowded else None
         self._free_since = _since(self._free_since, now) if free else None
         if self._crowded_since is not None and now - self._crowded_since >= CROWDED_S:

@@ -93,7 +93,7 @@ def serve(link: Link, programme: Programme, pictures: Sequence[bytes], fps: floa
             for one in messages:
                 link.send(one)
             books.sent(messages)
-            link.step(now)
+            link.flush(now)
         before = now
         link.wait(min(WAIT_S, max(0.0, due - time.monotonic())))
     link.close()
