@@ -42,6 +42,7 @@ from Daddy.streaming.tokens import ensure_token, home_token, load_tokens, run_to
 POLL_S = 0.2
 IDLE_POLL_S = 2.0
 NEWS_EVERY_S = 1.0
+CALL_EVERY_S = 1.0
 WISH_EVERY_S = 3.0
 LINGER_S = 10.0
 """Pictures stay wanted for so long after the viewer has gone, for it may only have blinked."""
@@ -111,6 +112,7 @@ class Relay:
         if self._is_due("poll", now, POLL_S if watched else IDLE_POLL_S):
             self._absorb(self._spool.poll(), now)
             self._choose(now)
+        if self._is_due("call", now, CALL_EVERY_S):
             self._call(now, watched=watched)
         if self._is_due("wish", now, WISH_EVERY_S):
             self._publish_wishes(watched=watched)
@@ -157,7 +159,7 @@ class Relay:
         if self._link.connections != self._served:
             self._served = self._link.connections
             self._programme.restart()
-            self._due["wish"] = self._due["news"] = 0.0
+            self._due["wish"] = self._due["news"] = self._due["call"] = 0.0
             self._say("connected", "a viewer has proved itself: pictures flow")
             self._told.clear()
         elif not self._link.established and len(self._told) < _TOLD_MOST:
