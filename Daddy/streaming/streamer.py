@@ -195,7 +195,10 @@ class Streamer:
                 self.listener = Listener(
                     address, lambda: jobs_token(self._stream), lambda: [*self._head, *self._frames]
                 )
-                self._publish(address, self.listener.port)
+                try:
+                    self._publish(address, self.listener.port)
+                except OSError:
+                    self._shut()  # a port that nobody is told of is one too many
 
     def _shut(self) -> None:
         if self.listener:
