@@ -6,10 +6,12 @@ by the first way that has them, and when a way is lost none is missing and none 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from Daddy.core.errors import DaddyError
 from Daddy.streaming.address import Address, read_addresses
 from Daddy.streaming.auth import Token
 from Daddy.streaming.link import Link
@@ -62,7 +64,7 @@ class Direct:
             failed, again = self._failed.get(peer, (None, 0.0))
             if there[peer] != failed or now >= again:
                 one = there[peer]
-                link = Link(one.address, one.port, self._tokens)
+                link = Link(one.address, one.port, self._known_tokens)
                 self._calls[peer] = _Call(one, link, now)
 
     def step(self, now: float) -> list[Segment]:
@@ -79,6 +81,12 @@ class Direct:
             call.link.close()
         self._calls.clear()
         self._failed.clear()
+
+    def _known_tokens(self) -> Sequence[Token]:
+        """None where the run's token is not ours to read: another account's run, or a full disk."""
+        with contextlib.suppress(DaddyError, OSError):
+            return self._tokens()
+        return ()
 
     def _hear(self, peer: str, call: _Call, now: float) -> Segment | None:
         try:

@@ -43,6 +43,7 @@ POLL_S, EAGER_POLL_S = 0.2, 0.1
 IDLE_POLL_S = 2.0
 """Between looks into the spool: while somebody watches, has no picture yet, and nobody does."""
 NEWS_EVERY_S = 1.0
+CALL_EVERY_S = 1.0
 WISH_EVERY_S = 3.0
 LINGER_S = 10.0
 """Pictures stay wanted for so long after the viewer has gone, for it may only have blinked."""
@@ -112,6 +113,7 @@ class Relay:
         if self._is_due("poll", now, self._poll_s(watched=watched)):
             self._absorb(self._spool.poll(), now)
             self._choose(now)
+        if self._is_due("call", now, CALL_EVERY_S):
             self._call(now, watched=watched)
         if self._is_due("wish", now, WISH_EVERY_S):
             self._publish_wishes(watched=watched)
@@ -164,7 +166,7 @@ class Relay:
         if self._link.connections != self._served:
             self._served = self._link.connections
             self._programme.restart(self._link.version)
-            self._due["poll"] = self._due["wish"] = self._due["news"] = 0.0
+            self._due |= dict.fromkeys(("poll", "wish", "news", "call"), 0.0)
             self._say("connected", "a viewer has proved itself: pictures flow")
             self._told.clear()
         elif not self._link.established and len(self._told) < _TOLD_MOST:

@@ -214,7 +214,10 @@ class Streamer:
             with contextlib.suppress(DaddyError, OSError):
                 jobs_token(self._stream)
                 self.listener = Listener(address, lambda: jobs_token(self._stream), self._so_far)
-                self._publish(address, self.listener.port)
+                try:
+                    self._publish(address, self.listener.port)
+                except OSError:
+                    self._shut()  # a port that nobody is told of is one too many
 
     def _so_far(self) -> list[Message]:
         """What who has just connected has to know: the head, and what is in no segment yet."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from Daddy.core.machine import host_name
 from Daddy.streaming import direct
 from Daddy.streaming import relay as relays
 from Daddy.streaming.address import Address, jobs_token, own_address, read_addresses, write_address
+from Daddy.streaming.auth import Token
 from Daddy.streaming.direct import Direct, Sieve
 from Daddy.streaming.listener import MAX_STRANGERS, Listener
 from Daddy.streaming.messages import Wish
@@ -143,8 +144,15 @@ def test_who_comes_late_is_told_the_segment_so_far(tmp_path: Path, job: Listener
     assert until(lambda: job.step(time.monotonic()) or not job.callers, 5)
 
 
-def test_another_token_reaches_nobody_and_says_nothing(tmp_path: Path, job: Listener) -> None:
-    dial = Direct(tmp_path, lambda: [OTHER])
+def unreadable() -> list[Token]:
+    raise PermissionError(13, "another account's run")
+
+
+@pytest.mark.parametrize("tokens", [lambda: [OTHER], unreadable])
+def test_another_token_reaches_nobody_and_says_nothing(
+    tmp_path: Path, job: Listener, tokens: Callable[[], list[Token]]
+) -> None:
+    dial = Direct(tmp_path, tokens)
     asked = []
     assert served(job, dial, lambda found, now: asked.append(found) or len(asked) > 20)
     assert not any(asked)
