@@ -153,7 +153,9 @@ class Inputs:
         """What the viewer has, and wants next; chains that are gone are passed over."""
         self.plays = not want.pictures
         for chain in self._chains:
-            if chain.number == want.chain:
+            if chain.number < want.chain and chain.sent:  # what was sent before has arrived before
+                chain.acked = chain.plays[chain.sent - 1][0]
+            elif chain.number == want.chain:
                 chain.acked = max(chain.acked, want.index)
                 chain.wanted = want.inputs
 

@@ -19,6 +19,7 @@ from Daddy.streaming.protocol import Kind, Message, ProtocolError, clean
 from Daddy.streaming.scene import Panel
 
 _ARRIVALS, _RATE_S = 360, 5.0
+_MOST_STREAMS = 16
 _SAID = 160
 _CUT_S = 4.0
 """For so long a cut is told on the picture."""
@@ -83,6 +84,8 @@ class Replays:
             piece = Piece(play.chain, play.index, play.data)
         if self.never:
             return
+        if message.stream not in self._streams and len(self._streams) >= _MOST_STREAMS:
+            self.keep(list(self._streams)[1:])
         one = self._streams.setdefault(message.stream, Replay(0))
         one.lane = one.lane or next(self._lanes) % 0xFFFF + 1
         try:

@@ -16,15 +16,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from Daddy.core import booth
+from Daddy.core.piece import Piece
 from Daddy.core.vocabulary import SCREEN_BYTES
+from Daddy.pokemon.inputs.stretch import read_beginning
+from Daddy.pokemon.live.chain import Chain
 from Daddy.streaming import codec, flow, messages, protocol
 from Daddy.streaming.best_selector import Rules
 from Daddy.streaming.featured import read_featured
 from Daddy.streaming.headless import line
+from Daddy.streaming.inputs import read_offer, read_play, read_want
 from Daddy.streaming.keys import View
 from Daddy.streaming.messages import Wish, read_wish
+from Daddy.streaming.outbox import Handed
 from Daddy.streaming.programme import About, Programme
 from Daddy.streaming.protocol import Kind, Message, ProtocolError
+from Daddy.streaming.replays import Replays
 from Daddy.streaming.segment import HEAD, Picture, Writer, pack_segment, read_segment
 from Daddy.streaming.session import RELAY, VIEWER, Session
 from Daddy.streaming.source import Source, compose
@@ -82,13 +89,33 @@ def false_relay(chance: random.Random) -> Visit:
 
 def looked_at(chance: random.Random) -> Visit:
     """The same, and what a person, a script and the window then make of it."""
-    source = Source("ssh")
+    booth_ = _Booth()
+    source = Source("ssh", Replays(booth_.hear))
     visit = _deceive(source, chance)
     scene = compose([source], 4, float(LENGTH), (), "", {})
     for panel in scene.panels:
         line(panel, 1)
     draw(scene, _SIZE, View(4), Waiting(9999, "anna@login"))
     return visit
+
+
+class _Booth:
+    """What the emulator beside a viewer reads of what it is sent, before anything is played."""
+
+    def __init__(self) -> None:
+        self._chains: dict[int, Chain] = {}
+
+    def hear(self, word: booth.Word) -> None:
+        """A piece takes its place or breaks its chain; anything worse comes out."""
+        for one in booth.Splitter().feed(word.pack()):
+            if one.kind != booth.Kind.PIECE:
+                continue
+            _, piece = booth.read_piece_word(one.body)
+            with suppress(ValueError):
+                if not piece.index:
+                    self._chains[one.lane] = Chain(piece.chain, read_beginning(piece.data))
+            if one.lane in self._chains and piece.index:
+                self._chains[one.lane].add(piece, 0.0)
 
 
 def _deceive(source: Source, chance: random.Random) -> Visit:
@@ -114,7 +141,7 @@ def _deceive(source: Source, chance: random.Random) -> Visit:
 def false_viewer(chance: random.Random) -> Visit:
     """A viewer with the token that says anything to a relay that sends pictures."""
     session, seal = enemy.sealed(RELAY)
-    programme = Programme(_ABOUT, Wish(2, 15.0), Rules())
+    programme = Programme(_ABOUT, Wish(2, 15.0, inputs=True), Rules())
     for count in range(1, LENGTH + 1):
         data = enemy.spoilt(enemy.viewer_says(chance), chance)
         try:
@@ -134,7 +161,7 @@ def false_viewer(chance: random.Random) -> Visit:
 
 _READERS: tuple[Callable[[bytes], object], ...] = (
     messages.read_frame, messages.read_rows, messages.read_ack, messages.read_stamps, read_wish,
-    read_status, protocol.from_json, protocol.read_bye,
+    read_status, protocol.from_json, protocol.read_bye, read_offer, read_play, read_want,
 )  # fmt: skip
 
 
@@ -169,7 +196,7 @@ def pictures(chance: random.Random) -> Visit:
 
 def segments(chance: random.Random) -> Visit:
     """Spool files whose checksum fits and whose content does not, up to what the relay sends."""
-    programme, refused = Programme(_ABOUT, Wish(2, 15.0), Rules()), 0
+    programme, refused = Programme(_ABOUT, Wish(2, 15.0, inputs=True), Rules()), 0
     for number in range(1, LENGTH // 4 + 1):
         data = _segment(number, chance)
         segment = read_segment(data)
@@ -185,7 +212,8 @@ def segments(chance: random.Random) -> Visit:
 def _segment(number: int, chance: random.Random) -> bytes:
     who = Writer(f"slot-{chance.randrange(4)}", "node1", "17", f"{number:08d}")
     taken = [Picture(n % 2, n, 0, 66 * n, enemy.picture(n)) for n in range(chance.randrange(4))]
-    whole = pack_segment(number, who, 5, [enemy.report(n) for n in range(4)], taken)
+    played = [Handed(n % 2, 7, Piece(1, n, b"anything").pack()) for n in range(chance.randrange(4))]
+    whole = pack_segment(number, who, 5, [enemy.report(n) for n in range(4)], taken, played)
     if chance.random() < 0.2:
         return mutate(whole, chance)
     body = b"".join(_spoilt_some(whole[HEAD.size :], chance))

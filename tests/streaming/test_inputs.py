@@ -75,6 +75,9 @@ def test_only_so_many_pieces_are_on_their_way() -> None:
     assert inputs.unacked_bytes() == 12
     inputs.hear(wanting(1, 2))
     assert places(inputs.messages(1, 3)) == [(1, 4), (1, 5)]
+    inputs.absorb([piece(2, 0), piece(2, 1)], "a")
+    inputs.hear(wanting(2))  # what was sent of the chain before has arrived
+    assert places(inputs.messages(1, 3)) == [(1, 6), (1, 7), (1, 8), (2, 1)]
 
 
 def test_another_job_and_another_chain_get_numbers_of_their_own() -> None:
