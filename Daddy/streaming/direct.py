@@ -15,7 +15,7 @@ from Daddy.core.errors import DaddyError
 from Daddy.streaming.address import Address, read_addresses
 from Daddy.streaming.auth import Token
 from Daddy.streaming.link import Link
-from Daddy.streaming.segment import DAMAGED, Listening, Segment
+from Daddy.streaming.segment import DAMAGED, Reassembly, Segment
 
 DIAL_S = 2.0
 """A job that has not answered by then cannot be reached; its spool can."""
@@ -31,7 +31,7 @@ class _Call:
     address: Address
     link: Link
     began: float
-    said: Listening = field(default_factory=Listening)
+    said: Reassembly = field(default_factory=Reassembly)
     heard: float = -1e9
     connections: int = 0
 
@@ -92,7 +92,7 @@ class Direct:
         try:
             messages = call.link.step(now)
             if call.link.connections != call.connections:
-                call.connections, call.said = call.link.connections, Listening()
+                call.connections, call.said = call.link.connections, Reassembly()
             for message in messages:
                 call.said.hear(message)
             said = call.said.take()

@@ -205,7 +205,7 @@ def read_segment(data: bytes) -> Segment | None:
 
 
 def _read_body(sequence: int, body: bytes) -> Segment | None:
-    splitter, listener = Splitter(), Listening()
+    splitter, listener = Splitter(), Reassembly()
     splitter.feed(body)
     while (message := splitter.next()) is not None:
         listener.hear(message)
@@ -213,7 +213,7 @@ def _read_body(sequence: int, body: bytes) -> Segment | None:
     return None if said is None else replace(said, sequence=sequence)
 
 
-class Listening:
+class Reassembly:
     """Puts together again what one writer says; any of ``DAMAGED`` means that it is none."""
 
     def __init__(self) -> None:
