@@ -111,6 +111,7 @@ def prove_life(session: Session) -> None:
         session.mark("beat")
         with session.timed("share_seconds"):
             session.parts.exchange.beat()
+        session.costs["adopt"].total_s += session.since("beat")
 
 
 def adopt_newer(session: Session, *, learns: bool = True) -> None:

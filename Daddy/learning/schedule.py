@@ -8,6 +8,8 @@ from math import gcd
 LONGEST_PAUSE_S = 600.0
 """Between two times of a recurring step, however dear it is."""
 
+_BURST = 10
+
 
 @dataclass
 class Cost:
@@ -35,11 +37,13 @@ def learning_rate(base: float, kind: str, steps: int, total_steps: int) -> float
 def affordable(cost: Cost, age_s: float, since_s: float, share: float) -> bool:
     """Whether a step may be done again: all of it stays within `share` of the `age_s` so far.
 
-    Nobody knows what the first costs; what follows pays for it. What got stuck, at a disk that
-    hung, is tried again ten minutes after its last time.
+    Nobody knows what the first costs; what follows pays for it. What was saved is not spent at
+    once: within any time it takes ten times its share at most. What got stuck, at a disk that hung,
+    is tried again ten minutes after its last time.
     """
     within = cost.total_s + cost.last_s <= share * age_s
-    return within or since_s >= LONGEST_PAUSE_S
+    rested = since_s * share * _BURST >= cost.last_s
+    return (within and rested) or since_s >= LONGEST_PAUSE_S
 
 
 @dataclass(frozen=True)
