@@ -19,8 +19,9 @@ from Daddy.streaming import relay as relays
 from Daddy.streaming.address import Address, jobs_token, own_address, read_addresses, write_address
 from Daddy.streaming.auth import Token
 from Daddy.streaming.direct import Direct, Sieve
+from Daddy.streaming.fleet import Fleet
 from Daddy.streaming.listener import MAX_STRANGERS, Listener
-from Daddy.streaming.messages import Wish
+from Daddy.streaming.messages import Wish, row_of
 from Daddy.streaming.protocol import Kind, Message
 from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.segment import Picture, Segment, Writer, pack_head
@@ -217,6 +218,18 @@ def test_a_picture_is_shown_once_whichever_way_came_first() -> None:
     assert kept == [[1, 2], [3], [4]]
     (after,) = sieve.new([says(1, incarnation="b")])
     assert len(after.pictures) == 1, "a successor's clock has nothing to do with it"
+
+
+def test_the_spool_tells_nothing_older_than_what_came_straight() -> None:
+    def says(sent_ms: int, step: int, incarnation: str = "a") -> Segment:
+        rows = (row_of(report(0, step=step)),)
+        return Segment(1, "slot-0", "n", "1", incarnation, sent_ms, rows, {}, ())
+
+    fleet = Fleet()
+    fleet.absorb([says(2000, 20), says(1000, 10)], 1.0)
+    assert fleet.steps() == 20
+    fleet.absorb([says(500, 5, "b")], 2.0)
+    assert fleet.steps() == 5, "a successor's clock has nothing to do with it"
 
 
 def test_where_to_listen() -> None:
