@@ -25,6 +25,7 @@ from Daddy.streaming.messages import Wish, row_of
 from Daddy.streaming.protocol import Kind, Message
 from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.segment import Picture, Segment, Writer, pack_head
+from Daddy.streaming.session import RELAY, Session
 from Daddy.streaming.tokens import ensure_token, load_tokens
 from Daddy.streaming.tunnel_client import FrameSender
 from tests.patience import until
@@ -183,17 +184,24 @@ def test_strangers_get_not_a_byte_and_the_port_back_in_three_seconds(job: Listen
             silent.append(socket.create_connection(("127.0.0.1", job.port), timeout=5))
             job.step(began)
         assert len(job.callers) == MAX_STRANGERS
-        garbage = silent[0]
+        garbage, unknown = silent[:2]
         garbage.sendall(b"\x05\x00\x00\x00\xff\xff\xff\xff")  # a FRAME of 4 GiB
-        assert until(lambda: job.step(began) or len(job.callers) == MAX_STRANGERS - 1, 5)
+        unknown.sendall(Session(RELAY, [OTHER], b"r" * 16).take())
+        assert until(lambda: job.step(began) or len(job.callers) == MAX_STRANGERS - 2, 5)
         job.step(began + 3.1)
         assert job.callers == []
-        for one in silent[1:MAX_STRANGERS]:
-            said = one.recv(4096)
-            assert not said or said[0] == Kind.BYE, "no nonce, no proof, no play"
+        for one in silent[:MAX_STRANGERS]:
+            assert one.recv(4096) == b"", "no nonce, no reason, no name of a key"
     finally:
         for one in silent:
             one.close()
+
+
+def test_a_port_that_lets_nobody_in_is_not_listened_to_until_the_next_look(job: Listener) -> None:
+    assert job in job.ears
+    job._socket.close()
+    job.step(0.0)
+    assert job.ears == []
 
 
 def test_a_relay_that_does_not_read_is_dropped(tmp_path: Path, job: Listener) -> None:
