@@ -22,7 +22,7 @@ from Daddy.core.errors import DaddyError
 from Daddy.core.machine import die_with_parent
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
 from Daddy.streaming.address import Address, jobs_token, own_address, write_address
-from Daddy.streaming.listener import Listener
+from Daddy.streaming.listener import OUT_LIMIT, Listener
 from Daddy.streaming.outbox import Handed, Outbox
 from Daddy.streaming.protocol import Message
 from Daddy.streaming.ring import Record, StreamerEnd, Tag
@@ -221,7 +221,7 @@ class Streamer:
 
     def _so_far(self) -> list[Message]:
         """What who has just connected has to know: the head, and what is in no segment yet."""
-        pieces = map(pack_piece, self._outbox.waiting())
+        pieces = map(pack_piece, self._outbox.waiting(OUT_LIMIT // 2, PIECE_HEAD))
         return [*self._head, *pieces, *self._frames]
 
     def _shut(self) -> None:
