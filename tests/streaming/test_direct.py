@@ -22,6 +22,7 @@ from Daddy.streaming.direct import Direct, Sieve
 from Daddy.streaming.fleet import Fleet
 from Daddy.streaming.listener import MAX_STRANGERS, Listener
 from Daddy.streaming.messages import Wish, row_of
+from Daddy.streaming.port import ASK_AGAIN_S, LOOK_AGAIN_S, Lookup, Port
 from Daddy.streaming.protocol import Kind, Message
 from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.segment import Picture, Segment, Writer, pack_head
@@ -240,10 +241,42 @@ def test_the_spool_tells_nothing_older_than_what_came_straight() -> None:
     assert fleet.steps() == 5, "a successor's clock has nothing to do with it"
 
 
+def test_a_job_takes_back_its_own_address_alone_and_says_it_again(tmp_path: Path) -> None:
+    here, port = frozenset({WHO.host}), Port(tmp_path, WHO, list)
+    port.look(here, 0.0)
+    ours = read_addresses(tmp_path)
+    theirs = {"slot-0": replace(ours["slot-0"], incarnation="1" * 8)}
+    write_address(tmp_path, "slot-0", theirs["slot-0"])
+    port.look(here, LOOK_AGAIN_S)
+    assert read_addresses(tmp_path) == ours, "a predecessor wrote last"
+    write_address(tmp_path, "slot-0", theirs["slot-0"])
+    port.close()
+    assert read_addresses(tmp_path) == theirs
+
+
+def test_a_slow_name_server_holds_up_nobody_and_is_asked_again_when_it_found_nothing() -> None:
+    gate, asked, found = threading.Event(), [], [None, "192.0.2.7"]
+
+    def find(hosts: frozenset[str], host: str) -> str | None:
+        asked.append(hosts)
+        assert gate.wait(10)
+        return found[len(asked) - 1]
+
+    lookup, login = Lookup("node3", find), frozenset({"login1"})
+    assert [lookup.address(login, 1.0) for _ in range(3)] == [None] * 3
+    gate.set()
+    assert until(lambda: lookup.address(login, 1.0) or not lookup._asking, 5)
+    assert lookup.address(login, ASK_AGAIN_S) is None
+    assert asked == [login], "one question at a time, and not at once again"
+    assert until(lambda: lookup.address(login, 1.0 + ASK_AGAIN_S) == "192.0.2.7", 5)
+    assert lookup.address(frozenset(), 40.0) is None
+
+
 def test_where_to_listen() -> None:
     here = host_name()
     assert own_address(frozenset({here}), here) == "127.0.0.1"
     assert own_address(frozenset({"no-such-host.invalid"}), here) is None
+    assert own_address(frozenset({"login..site"}), here) is None, "a name that can be none"
     assert own_address(frozenset({"127.0.0.2"}), here) is None, "never loopback for another host"
 
 
