@@ -202,21 +202,25 @@ def _exchange(
 
 
 def _frames(attempt: Attempt, peer: str) -> NoFrames | FrameSender:
-    if not attempt.config.training.stream:
-        from Daddy.learning.solo import NoFrames
+    from Daddy.learning.solo import NoFrames
 
+    if not attempt.config.training.stream:
         return NoFrames()
     from Daddy.streaming.tunnel_client import FrameSender
 
     training = attempt.config.training
-    return FrameSender(
-        attempt.run.stream,
-        peer,
-        attempt.job_id,
-        attempt.clock,
-        fps=training.stream_fps,
-        direct=training.stream_direct,
-    )
+    try:
+        return FrameSender(
+            attempt.run.stream,
+            peer,
+            attempt.job_id,
+            attempt.clock,
+            fps=training.stream_fps,
+            direct=training.stream_direct,
+        )
+    except OSError as error:  # training is worth more than being watched
+        print(f"stream: off: {error}", file=sys.stderr, flush=True)
+        return NoFrames()
 
 
 def _wall(attempt: Attempt) -> Wall:

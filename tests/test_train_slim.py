@@ -5,10 +5,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from Daddy import train_slim
 from Daddy.core.config import load
 from Daddy.core.events import read_events
 from Daddy.core.fleet import fold
@@ -16,6 +18,8 @@ from Daddy.core.freezing import freeze
 from Daddy.core.lease import end_term, read_lease
 from Daddy.core.paths import RunPaths
 from Daddy.learning.checkpoint import load_newest, manifests
+from Daddy.learning.solo import NoFrames
+from Daddy.streaming import tunnel_client
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 
@@ -344,3 +348,18 @@ def test_the_backend_is_measured_once_and_said_beside_the_guides_table(desk):
     again = desk.learn("--cartridge", "--total-steps", "1024")
     assert again.returncode == 0, again.stderr
     assert told[0] in again.stdout, "the second learner measured anew"
+
+
+def test_a_stream_that_cannot_be_set_up_does_not_end_training(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
+    def full() -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tunnel_client, "nameless_file", full)
+    training = SimpleNamespace(stream=True, stream_fps=8.0, stream_direct=True)
+    attempt = SimpleNamespace(
+        config=SimpleNamespace(training=training), run=RunPaths(tmp_path), job_id="17", clock=None
+    )
+    assert isinstance(train_slim._frames(attempt, "slot-0"), NoFrames)
+    assert "stream: off: [Errno 28] No space left" in capsys.readouterr().err

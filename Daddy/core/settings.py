@@ -88,12 +88,12 @@ class Training(Section):
     log_interval: int = Field(1, ge=1, description="PPO iterations between metric rows")
     tensorboard: bool = Field(True, description="write TensorBoard files")
     stream: bool = Field(True, description="offer frames of the featured agents")
-    stream_direct: bool = Field(True, description="jobs listen for the relay while it is watched")
+    stream_direct: bool = Field(
+        True, description="jobs listen for relays while watched: authenticated, not encrypted"
+    )
     stream_port: int = Field(9999, ge=1, le=65535, description="port of the SSH tunnel")
     stream_top_k: int = Field(2, ge=1, le=16, description="agents featured at once")
-    stream_fps: float = Field(
-        8.0, gt=0, le=60, description="pictures per second and featured agent"
-    )
+    stream_fps: float = Field(8.0, gt=0, le=60, description="pictures a second and featured agent")
 
     @model_validator(mode="before")
     @classmethod

@@ -5,7 +5,7 @@ auth, session                                        who may say it: tokens, pro
 best_selector, episodes                              who is featured, and why
 tunnel_client, ring, streamer                        learner to its streamer: ``FrameSender``
 inputs, outbox                                       what is played, for who plays it again
-segment, spool, address, listener, direct            streamer to login node: by file, or straight
+segment, spool, address, port, listener, direct      streamer to login node: by file, or straight
 fleet, programme, flow, playout, pace, link, relay   login node to laptop: the relay
 seats, script, pipes, bridge                       a relay that a viewer's own ssh has started
 ways, calls, whom, connect                         the laptop's ssh: which way, in which words

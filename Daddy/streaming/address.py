@@ -48,11 +48,17 @@ def jobs_token(stream: Path) -> tuple[Token, ...]:
 
 
 def own_address(relays: frozenset[str], host: str) -> str | None:
-    """Where to listen on ``host`` for relays on these hosts; None when that cannot be told."""
+    """Where to listen on ``host`` for relays on these hosts; None when that cannot be told.
+
+    It waits for the name server.
+    """
     elsewhere = sorted(one for one in relays if one != host)
     if not elsewhere:
         return LOOPBACK
-    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+    with (
+        contextlib.suppress(OSError, ValueError),  # a name may be none at all
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe,
+    ):
         probe.connect((elsewhere[0], _ANY_PORT))  # sends nothing: only the way is looked up
         found = str(probe.getsockname()[0])
         return None if ipaddress.ip_address(found).is_loopback else found
@@ -74,13 +80,14 @@ def read_addresses(stream: Path) -> dict[str, Address]:
         return {}
     peers = [name.removesuffix(".json") for name in names if name.endswith(".json")]
     peers = [peer for peer in peers if PEER.fullmatch(peer)][:MAX_SPOOLS]
-    found = {peer: _read(_folder(stream) / f"{peer}.json") for peer in peers}
+    found = {peer: read_address(stream, peer) for peer in peers}
     return {peer: one for peer, one in found.items() if one and one.port}
 
 
-def _read(path: Path) -> Address | None:
+def read_address(stream: Path, peer: str) -> Address | None:
+    """Where ``peer`` says that it listens; None where it does not, or the file is damaged."""
     with contextlib.suppress(OSError, FileError, KeyError, TypeError, ValueError, AttributeError):
-        raw = read_json(path)
+        raw = read_json(_folder(stream) / f"{peer}.json")
         address, port = str(ipaddress.IPv4Address(str(raw["address"]))), int(raw["port"])
         if 0 <= port <= _MOST_PORT:
             return Address(address, port, clean(raw["incarnation"], 8), clean(raw["host"]))

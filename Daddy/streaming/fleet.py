@@ -31,6 +31,8 @@ class PeerState:
     maps: dict[int, str] = field(default_factory=dict)
     steps: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=64))
     offset_ms: int | None = None
+    sent_ms: int | None = None
+    """Of the newest telemetry: the spool may tell again what came here straight."""
     episodes: Episodes = field(default_factory=Episodes)
 
     def absorb(self, segment: Segment, now: float) -> None:
@@ -38,10 +40,11 @@ class PeerState:
         if segment.incarnation != self.incarnation:
             self.steps.clear()
             self.episodes.restart()
-            self.offset_ms = None
+            self.offset_ms = self.sent_ms = None
         self.host, self.job, self.incarnation = segment.host, segment.job, segment.incarnation
-        if not segment.rows:
+        if not segment.rows or (self.sent_ms is not None and segment.sent_ms <= self.sent_ms):
             return
+        self.sent_ms = segment.sent_ms
         self.seen, self.rows = now, segment.rows
         self.episodes.add(segment.rows, now)
         self.maps = dict(list({**self.maps, **segment.maps}.items())[-MAX_MAPS:])

@@ -79,6 +79,10 @@ class Sender:
         """Bytes of this stream that the viewer has not acknowledged."""
         return sum(size for _, size, _ in self._unacked.values())
 
+    def busy(self, now: float, within_s: float) -> bool:
+        """Whether a picture waits, or one left in the last ``within_s``."""
+        return self._pending is not None or now - self._sent_at < within_s
+
     def next(self, now: float, allowed: int, gap_s: float = 0.0) -> Frame | None:
         """The next frame if a picture waits, fewer than ``allowed`` are on their way and the last
         left ``gap_s`` ago. ``now`` is monotonic seconds.

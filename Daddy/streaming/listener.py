@@ -1,8 +1,9 @@
 """The job's end of the direct way: relays come here, prove themselves, and are told what happens.
 
 The only port of ours that is not on loopback. It is open while somebody watches; a stranger gets no
-byte before a well-formed greeting and three seconds to prove the token, and few fit in at a time.
-A relay that does not read is dropped. What they are told is what stands in the spool, too.
+byte before a greeting that names our token and three seconds to prove it, no reason when it is let
+go, and few fit in at a time. A relay that does not read is dropped. What they are told is what
+stands in the spool, too.
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ class Listener:
         self._tokens = tokens
         self._so_far = so_far
         self._callers: list[_Caller] = []
+        self.rest = False
+        """Nobody is let in for now: that has failed, and would be ready to fail at once again."""
         self._socket = socket.create_server((address, 0), backlog=MAX_STRANGERS)
         self._socket.setblocking(False)
         self.port = int(self._socket.getsockname()[1])
@@ -78,8 +81,13 @@ class Listener:
 
     @property
     def callers(self) -> Sequence[_Caller]:
-        """For ``select``: all that are connected."""
+        """All that are connected."""
         return self._callers
+
+    @property
+    def ears(self) -> Sequence[Listener | _Caller]:
+        """For ``select``: where something may come from."""
+        return self._callers if self.rest else [self, *self._callers]
 
     @property
     def speaking(self) -> Sequence[_Caller]:
@@ -116,17 +124,25 @@ class Listener:
         self._socket.close()
 
     def _let_in(self, now: float) -> None:
-        with contextlib.suppress(OSError):
-            while True:
+        try:
+            for _ in range(0 if self.rest else MAX_STRANGERS):
                 sock, _ = self._socket.accept()
-                strangers = len(self._callers) - self.proved
-                if strangers >= MAX_STRANGERS or self.proved >= MAX_PROVED:
-                    sock.close()
-                    continue
-                sock.setblocking(False)
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
-                self._callers.append(_Caller(sock, self._known_tokens(), now))
+                self._greet(sock, now)
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.rest = True
+
+    def _greet(self, sock: socket.socket, now: float) -> None:
+        strangers = len(self._callers) - self.proved
+        if strangers >= MAX_STRANGERS or self.proved >= MAX_PROVED:
+            sock.close()
+            return
+        sock.setblocking(False)
+        with contextlib.suppress(OSError):  # who has left already is noticed soon enough
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+        self._callers.append(_Caller(sock, self._known_tokens(), now))
 
     def _known_tokens(self) -> Sequence[Token]:
         """The token as the file has it now; a damaged file refuses everyone."""
@@ -152,8 +168,9 @@ class Listener:
             raise ProtocolError("too late, silent or not reading", Reason.SILENT)
 
     def _drop(self, one: _Caller, last: Message | None = None) -> None:
+        """Let go; strangers are told nothing, and not why."""
         with contextlib.suppress(OSError):
-            if last is not None:
+            if last is not None and one.session.established:
                 one.session.send(last)
                 one.flush()
         one.socket.close()

@@ -38,26 +38,31 @@ class Outbox:
             waiting = self._waiting.setdefault(one.agent, deque(maxlen=MOST_PIECES))
             waiting.append((one, TIMES))
 
-    def waiting(self) -> list[Handed]:
-        """All that would be taken now if there were room; each agent's oldest first."""
-        return [one for waiting in self._waiting.values() for one, _ in waiting]
+    def waiting(self, room: int, head: int = 0) -> list[Handed]:
+        """What would be taken now; see :meth:`take`."""
+        return [one for part in self._fitting(room, head).values() for one in part]
 
     def take(self, room: int, head: int = 0) -> list[Handed]:
         """Pieces for the next segment, at most ``room`` bytes; each agent's oldest first.
 
-        A piece takes ``head`` bytes beyond its own.
+        A piece takes ``head`` bytes beyond its own. Who was served comes last the next time.
         """
-        taken: list[Handed] = []
-        for agent, waiting in list(self._waiting.items()):
-            kept: deque[tuple[Handed, int]] = deque(maxlen=MOST_PIECES)
-            for one, times in waiting:
-                size = head + len(one.piece)
-                fits = size <= room
-                room -= size if fits else room
-                taken += [one] * fits
-                if times > fits:
-                    kept.append((one, times - fits))
-            self._waiting[agent] = kept
-            if not kept:
-                del self._waiting[agent]
-        return taken
+        parts = self._fitting(room, head)
+        for agent, part in parts.items():
+            waiting = list(self._waiting.pop(agent))
+            again = [(one, times - 1) for one, times in waiting[: len(part)] if times > 1]
+            left = again + waiting[len(part) :]
+            if left:
+                self._waiting[agent] = deque(left, maxlen=MOST_PIECES)
+        return [one for part in parts.values() for one in part]
+
+    def _fitting(self, room: int, head: int) -> dict[int, list[Handed]]:
+        """What fits, in turn, up to the first piece that does not."""
+        parts: dict[int, list[Handed]] = {}
+        for agent, waiting in self._waiting.items():
+            for one, _ in waiting:
+                room -= head + len(one.piece)
+                if room < 0:
+                    return parts
+                parts.setdefault(agent, []).append(one)
+        return parts

@@ -35,6 +35,7 @@ class Pace:
         self._usual_s: float | None = None
         self._crowded_since: float | None = None
         self._free_since: float | None = None
+        self._quiet_since: float | None = None
 
     @property
     def least_s(self) -> float:
@@ -59,6 +60,14 @@ class Pace:
             self._free_since = now - FREE_S + AGAIN_S
             return self._faster()
         return ()
+
+    def sent(self, unacked: int, now: float) -> tuple[str, ...]:
+        """After sending: ``unacked`` bytes are on their way. A line that was quiet for a while has
+        room, though no acknowledgement says so; returns in sentences what that changes.
+        """
+        self._quiet_since = None if unacked else _since(self._quiet_since, now)
+        quiet = self._quiet_since is not None and now - self._quiet_since >= FREE_S
+        return self._faster() if self.alone and quiet else ()
 
     def _note(self, rtt_s: float, now: float) -> None:
         if self._slices and now - self._slices[-1][0] < _SLICE_S:

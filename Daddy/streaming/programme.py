@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from Daddy.streaming.best_selector import AgentKey, Featured, Rules, score, select
 from Daddy.streaming.fleet import Fleet
@@ -15,7 +16,7 @@ from Daddy.streaming.flow import UNACKED_BYTES, Sender, window
 from Daddy.streaming.inputs import Inputs, read_want
 from Daddy.streaming.messages import MAX_TOP_K, Row, Wish, pack_rows, read_ack
 from Daddy.streaming.outbox import Handed
-from Daddy.streaming.pace import Pace
+from Daddy.streaming.pace import FREE_S, Pace
 from Daddy.streaming.playout import Playout, restamp
 from Daddy.streaming.protocol import BODY_LIMIT, VERSION, Kind, Message, ProtocolError
 from Daddy.streaming.segment import Picture, Segment
@@ -164,23 +165,42 @@ class Programme:
 
     def frames(self, now: float) -> list[Message]:
         """Frames that are due and that the link has room for."""
+        self._play_out(now)
         allowed = window(self._pace.least_s, self.wish.fps)
         gap_s = 1 / self._pace.fps if self._pace.fps < self.wish.fps else 0.0
         messages = []
-        for number, key in enumerate(self.featured):
-            channel = self.channels[key]
-            for _, picture in channel.playout.due(now):
-                if not (self.wish.inputs and channel.inputs.plays):
-                    channel.sender.offer(picture)
-                self._note_last(key, picture)
-            if self._unacked() > UNACKED_BYTES or (self._pace.alone and number):
-                continue
+        for channel in self._drawn(now):
+            if self._unacked() > UNACKED_BYTES:
+                break
             frame = channel.sender.next(now, allowed, gap_s)
             if frame is not None:
                 late = ((round(now * 1000) - frame.captured_ms) % 2**32) / 1000
                 self._delay_s += _DELAY_WEIGHT * (late - self._delay_s)
                 messages.append(Message(Kind.FRAME, frame.pack(), stream=channel.stream))
-        return messages + self._plays(allowed)
+        messages += self._plays(allowed)
+        return messages + [note(text) for text in self._pace.sent(self._unacked(), now)]
+
+    def _play_out(self, now: float) -> None:
+        """Offer what is due to whom it is to be sent."""
+        for key in self.featured:
+            channel = self.channels[key]
+            for _, picture in channel.playout.due(now):
+                if not self._plays_itself(channel):
+                    channel.sender.offer(picture)
+                self._note_last(key, picture)
+
+    def _plays_itself(self, channel: Channel) -> bool:
+        return self.wish.inputs and channel.inputs.plays
+
+    def _drawn(self, now: float) -> list[Channel]:
+        """Whose pictures may leave, by place; on a full line the first that has any lately:
+        who is silent, or is played by the viewer itself, keeps nobody out.
+        """
+        channels = [self.channels[key] for key in self.featured]
+        if not self._pace.alone:
+            return channels
+        busy = (c for c in channels if not self._plays_itself(c) and c.sender.busy(now, FREE_S))
+        return list(islice(busy, 1))
 
     def _plays(self, allowed: int) -> list[Message]:
         """What is played comes after the pictures of others: it is in no hurry."""

@@ -8,6 +8,7 @@ while its record is being written.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
 import os
@@ -61,14 +62,19 @@ class Record(NamedTuple):
 
 
 def nameless_file() -> int:
-    """The descriptor of a file of ``SIZE`` bytes that no folder has."""
+    """The descriptor of a file of ``SIZE`` bytes that no folder has.
+
+    OSError where there is neither memory for it nor room on disk.
+    """
     if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("daddy-stream")
-    else:
-        with tempfile.TemporaryFile() as file:
-            descriptor = os.dup(file.fileno())
-    os.ftruncate(descriptor, SIZE)  # pages that nobody touches take no memory
-    return descriptor
+        with contextlib.suppress(OSError):  # a kernel or a sandbox that has none
+            descriptor = os.memfd_create("daddy-stream")
+            os.ftruncate(descriptor, SIZE)  # pages that nobody touches take no memory
+            return descriptor
+    with tempfile.TemporaryFile() as file:
+        file.write(bytes(SIZE))  # a hole would be a SIGBUS once the disk is full
+        file.flush()
+        return os.dup(file.fileno())
 
 
 class LearnerEnd:
@@ -95,7 +101,7 @@ class LearnerEnd:
 
     def wants(self, agent: int) -> bool:
         """Whether pictures of this agent are wanted."""
-        return agent < MAX_AGENTS and bool(self._bytes[_WANTED + agent] & _PICTURES)
+        return 0 <= agent < MAX_AGENTS and bool(self._bytes[_WANTED + agent] & _PICTURES)
 
     def wanted(self) -> frozenset[int]:
         """Agents whose pictures are wanted."""
@@ -111,7 +117,9 @@ class LearnerEnd:
 
     def want_nothing(self) -> None:
         """To be called only while no streamer lives: the bytes are its own."""
-        self._bytes[_WANTED : _WANTED + MAX_AGENTS] = bytes(MAX_AGENTS)
+        if any(self._bytes[_WANTED : _WANTED + MAX_AGENTS]):
+            self._bytes[_WANTED : _WANTED + MAX_AGENTS] = bytes(MAX_AGENTS)
+            self._bytes[_ASKS] = (self._bytes[_ASKS] + 1) % 256  # or taping would go on
 
     def report(self, reports: Sequence[AgentReport]) -> None:
         """The newest reports take the place of those before; too many are left out."""
@@ -179,7 +187,7 @@ class StreamerEnd:
         row = bytearray(MAX_AGENTS)
         for what, some in ((_PICTURES, agents), (_PIECES, taped)):
             for agent in some:
-                if agent < MAX_AGENTS:
+                if 0 <= agent < MAX_AGENTS:
                     row[agent] |= what
         self._map[_WANTED : _WANTED + MAX_AGENTS] = bytes(row)
         self._grow(_ASKS)

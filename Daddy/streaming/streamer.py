@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import DaddyError
 from Daddy.core.machine import die_with_parent
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
-from Daddy.streaming.address import Address, jobs_token, own_address, write_address
-from Daddy.streaming.listener import Listener
+from Daddy.streaming.listener import OUT_LIMIT, Listener
 from Daddy.streaming.outbox import Handed, Outbox
+from Daddy.streaming.port import Port
 from Daddy.streaming.protocol import Message
 from Daddy.streaming.ring import Record, StreamerEnd, Tag
 from Daddy.streaming.seats import Watchers
@@ -64,7 +63,7 @@ class Streamer:
         direct: bool,
     ) -> None:
         self._memory = memory
-        self._stream = stream
+        memory.want(())  # what a predecessor wanted is its own
         self._who = who
         self._clock = clock
         self._most_fps = fps
@@ -80,26 +79,28 @@ class Streamer:
         self._watched = False
         self._interval_s = 1.0
         self._due = dict.fromkeys(("look", "write", "report", "picture"), 0.0)
-        self._hosts: frozenset[str] = frozenset()
-        self._address: str | None = None
-        self.listener: Listener | None = None
+        self.port = Port(stream, who, self._so_far)
         self.failures = 0
         self.written = 0
+
+    @property
+    def listener(self) -> Listener | None:
+        """Who listens for relays, while somebody does."""
+        return self.port.listener
 
     def run(self, bell: int) -> None:
         """Work until the learner says goodbye; ``bell`` can be read when there is something new."""
         while not self._memory.closing:
             pause = self.step()
-            callers = [self.listener, *self.listener.callers] if self.listener else []
             mouths = self.listener.speaking if self.listener else []
-            ears: list[Any] = [bell, *callers]
+            ears: list[Any] = [bell, *(self.listener.ears if self.listener else ())]
             if bell in select.select(ears, mouths, [], pause)[0]:
                 with contextlib.suppress(BlockingIOError):
                     os.read(bell, 65536)
         self._take()
         with contextlib.suppress(OSError):
             self._write()
-        self._shut()
+        self.port.close()
 
     def step(self) -> float:
         """One pass; returns the seconds until the next is needed."""
@@ -173,7 +174,7 @@ class Streamer:
             self._due["write"] = min(self._due["write"], now + LOOK_EVERY_S)
         self._want(wanted, wishes.taped.get(self._who.peer, frozenset()))
         self._due["write"] = min(self._due["write"], now + self._write_every_s())
-        self._listen(self._watchers.hosts)
+        self.port.look(self._watchers.hosts if self._direct else frozenset(), now)
 
     def _want(self, agents: frozenset[int], taped: frozenset[int] = frozenset()) -> None:
         if (agents, taped) != (self._wanted, self._taped):
@@ -201,39 +202,10 @@ class Streamer:
         self._want(frozenset())
         self._due["look"] = self._due["write"] = now + RETRY_S
 
-    def _listen(self, hosts: frozenset[str]) -> None:
-        """Have a port while somebody watches, at the address that the relays can reach."""
-        if hosts != self._hosts:  # looking names up may take a while
-            self._hosts = hosts
-            known = hosts and self._direct
-            self._address = own_address(hosts, self._who.host) if known else None
-        address = self._address
-        if self.listener and self.listener.address != address:
-            self._shut()
-        if address and not self.listener:
-            with contextlib.suppress(DaddyError, OSError):
-                jobs_token(self._stream)
-                self.listener = Listener(address, lambda: jobs_token(self._stream), self._so_far)
-                try:
-                    self._publish(address, self.listener.port)
-                except OSError:
-                    self._shut()  # a port that nobody is told of is one too many
-
     def _so_far(self) -> list[Message]:
         """What who has just connected has to know: the head, and what is in no segment yet."""
-        pieces = map(pack_piece, self._outbox.waiting())
+        pieces = map(pack_piece, self._outbox.waiting(OUT_LIMIT // 2, PIECE_HEAD))
         return [*self._head, *pieces, *self._frames]
-
-    def _shut(self) -> None:
-        if self.listener:
-            self.listener.close()
-            self.listener = None
-            with contextlib.suppress(OSError):
-                self._publish("", 0)
-
-    def _publish(self, address: str, port: int) -> None:
-        where = Address(address, port, self._who.incarnation, self._who.host)
-        write_address(self._stream, self._who.peer, where)
 
 
 def _picture(record: Record) -> Picture:

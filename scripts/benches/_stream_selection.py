@@ -30,7 +30,7 @@ def _simulate(hours: float, rules: Rules, seed: int = 1) -> dict[str, float]:
     for now in range(seconds):
         ranks = [one.report(index, now) for index, one in enumerate(agents)]
         rows = tuple(row_of(one) for one in ranks)
-        fleet.absorb([Segment(now, "slot-0", "bench", "", "0", 0, rows, {})], now)
+        fleet.absorb([Segment(now, "slot-0", "bench", "", "0", 1000 * now, rows, {})], now)
         candidates = fleet.candidates(now)
         before, places = places, select(candidates, places, PLACES, now, rules).places
         for gone in {one.key for one in before} - {one.key for one in places}:

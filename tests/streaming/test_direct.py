@@ -19,11 +19,14 @@ from Daddy.streaming import relay as relays
 from Daddy.streaming.address import Address, jobs_token, own_address, read_addresses, write_address
 from Daddy.streaming.auth import Token
 from Daddy.streaming.direct import Direct, Sieve
+from Daddy.streaming.fleet import Fleet
 from Daddy.streaming.listener import MAX_STRANGERS, Listener
-from Daddy.streaming.messages import Wish
+from Daddy.streaming.messages import Wish, row_of
+from Daddy.streaming.port import ASK_AGAIN_S, LOOK_AGAIN_S, Lookup, Port
 from Daddy.streaming.protocol import Kind, Message
 from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.segment import Picture, Segment, Writer, pack_head
+from Daddy.streaming.session import RELAY, Session
 from Daddy.streaming.tokens import ensure_token, load_tokens
 from Daddy.streaming.tunnel_client import FrameSender
 from tests.patience import until
@@ -182,17 +185,24 @@ def test_strangers_get_not_a_byte_and_the_port_back_in_three_seconds(job: Listen
             silent.append(socket.create_connection(("127.0.0.1", job.port), timeout=5))
             job.step(began)
         assert len(job.callers) == MAX_STRANGERS
-        garbage = silent[0]
+        garbage, unknown = silent[:2]
         garbage.sendall(b"\x05\x00\x00\x00\xff\xff\xff\xff")  # a FRAME of 4 GiB
-        assert until(lambda: job.step(began) or len(job.callers) == MAX_STRANGERS - 1, 5)
+        unknown.sendall(Session(RELAY, [OTHER], b"r" * 16).take())
+        assert until(lambda: job.step(began) or len(job.callers) == MAX_STRANGERS - 2, 5)
         job.step(began + 3.1)
         assert job.callers == []
-        for one in silent[1:MAX_STRANGERS]:
-            said = one.recv(4096)
-            assert not said or said[0] == Kind.BYE, "no nonce, no proof, no play"
+        for one in silent[:MAX_STRANGERS]:
+            assert one.recv(4096) == b"", "no nonce, no reason, no name of a key"
     finally:
         for one in silent:
             one.close()
+
+
+def test_a_port_that_lets_nobody_in_is_not_listened_to_until_the_next_look(job: Listener) -> None:
+    assert job in job.ears
+    job._socket.close()
+    job.step(0.0)
+    assert job.ears == []
 
 
 def test_a_relay_that_does_not_read_is_dropped(tmp_path: Path, job: Listener) -> None:
@@ -219,10 +229,54 @@ def test_a_picture_is_shown_once_whichever_way_came_first() -> None:
     assert len(after.pictures) == 1, "a successor's clock has nothing to do with it"
 
 
+def test_the_spool_tells_nothing_older_than_what_came_straight() -> None:
+    def says(sent_ms: int, step: int, incarnation: str = "a") -> Segment:
+        rows = (row_of(report(0, step=step)),)
+        return Segment(1, "slot-0", "n", "1", incarnation, sent_ms, rows, {}, ())
+
+    fleet = Fleet()
+    fleet.absorb([says(2000, 20), says(1000, 10)], 1.0)
+    assert fleet.steps() == 20
+    fleet.absorb([says(500, 5, "b")], 2.0)
+    assert fleet.steps() == 5, "a successor's clock has nothing to do with it"
+
+
+def test_a_job_takes_back_its_own_address_alone_and_says_it_again(tmp_path: Path) -> None:
+    here, port = frozenset({WHO.host}), Port(tmp_path, WHO, list)
+    port.look(here, 0.0)
+    ours = read_addresses(tmp_path)
+    theirs = {"slot-0": replace(ours["slot-0"], incarnation="1" * 8)}
+    write_address(tmp_path, "slot-0", theirs["slot-0"])
+    port.look(here, LOOK_AGAIN_S)
+    assert read_addresses(tmp_path) == ours, "a predecessor wrote last"
+    write_address(tmp_path, "slot-0", theirs["slot-0"])
+    port.close()
+    assert read_addresses(tmp_path) == theirs
+
+
+def test_a_slow_name_server_holds_up_nobody_and_is_asked_again_when_it_found_nothing() -> None:
+    gate, asked, found = threading.Event(), [], [None, "192.0.2.7"]
+
+    def find(hosts: frozenset[str], host: str) -> str | None:
+        asked.append(hosts)
+        assert gate.wait(10)
+        return found[len(asked) - 1]
+
+    lookup, login = Lookup("node3", find), frozenset({"login1"})
+    assert [lookup.address(login, 1.0) for _ in range(3)] == [None] * 3
+    gate.set()
+    assert until(lambda: lookup.address(login, 1.0) or not lookup._asking, 5)
+    assert lookup.address(login, ASK_AGAIN_S) is None
+    assert asked == [login], "one question at a time, and not at once again"
+    assert until(lambda: lookup.address(login, 1.0 + ASK_AGAIN_S) == "192.0.2.7", 5)
+    assert lookup.address(frozenset(), 40.0) is None
+
+
 def test_where_to_listen() -> None:
     here = host_name()
     assert own_address(frozenset({here}), here) == "127.0.0.1"
     assert own_address(frozenset({"no-such-host.invalid"}), here) is None
+    assert own_address(frozenset({"login..site"}), here) is None, "a name that can be none"
     assert own_address(frozenset({"127.0.0.2"}), here) is None, "never loopback for another host"
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.errors import run_entry
-from Daddy.streaming import tunnel_server
+from Daddy.streaming import link, tunnel_server
 from Daddy.streaming.auth import Token
 from Daddy.streaming.lines import LINE_BYTES, agent_line
 from Daddy.streaming.protocol import Kind, read_bye
@@ -88,12 +88,13 @@ def test_no_relay_in_time_is_exit_30_with_the_usual_causes(tmp_path: Path) -> No
 
 
 def test_a_refused_relay_is_exit_31_with_both_key_ids(
-    run: Path, token: Path, tmp_path: Path
+    run: Path, token: Path, tmp_path: Path, monkeypatch
 ) -> None:
+    monkeypatch.setattr(link, "BACKOFF_S", (0.2,))
     other, port = tmp_path / "other", free_port()
     ensure_token(other, "stranger")
     with relay(run, port, other):
-        code, said = leave("--port", port, "--wait", 8, "--token", token, home=tmp_path)
+        code, said = leave("--port", port, "--wait", 2, "--token", token, home=tmp_path)
     assert code == 31
     assert load_tokens([other])[0].key_id in said
     assert load_tokens([token])[0].key_id in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from Daddy.streaming import history as histories
 from Daddy.streaming.history import History, Named
 from Daddy.streaming.messages import row_of
 from tests.streaming.helpers import report
@@ -39,19 +40,21 @@ def test_who_does_not_say_where_it_is_stands_on_no_map_and_counts_in_the_course(
     assert history.world.course == ((4.0, 3.0),)
 
 
-def test_a_day_of_watching_stays_small_and_keeps_its_beginning_and_end() -> None:
+def test_a_day_of_watching_stays_small_and_keeps_its_beginning_and_end(monkeypatch) -> None:
+    for bound, some in ("_COURSE", 24), ("_MAPS_KNOWN", 8), ("_CELLS", 100):
+        monkeypatch.setattr(histories, bound, some)
     history = History()
-    for second in range(5000):
+    for second in range(500):
         cell = divmod(second, 70)
-        history.add([told(0, *cell, map_id=second % 300, gain=float(second))])
+        history.add([told(0, *cell, map_id=second % 30, gain=float(second))])
     course = history.world.course
-    assert 100 < len(course) <= 240
+    assert 10 < len(course) <= 24
     assert course[0] == (0.0, 0.0)
-    assert course[-1][0] > 4900
-    assert len(history._heat) <= 64
-    for second in range(9000):
+    assert course[-1][0] > 450
+    assert len(history._heat) <= 8
+    for second in range(300):
         history.add([told(0, second % 100, second // 100, map_id=1)])
-    assert len(history._heat[1]) <= 4000
+    assert len(history._heat[1]) <= 100
 
 
 def test_nothing_heard_is_nothing_to_see() -> None:

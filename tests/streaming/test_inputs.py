@@ -40,6 +40,16 @@ def test_a_piece_is_written_several_times_and_the_oldest_of_too_many_goes() -> N
     assert [one.captured_ms for one in first] == [1005 + index for index in range(10)]
 
 
+def test_every_agent_is_served_in_turn_where_there_is_little_room() -> None:
+    outbox = Outbox()
+    for agent in range(3):
+        for index in range(4):
+            outbox.put(Handed(agent, index, bytes(100)))
+    assert [one.agent for one in outbox.waiting(450)] == [0] * 4, "as much as there is room for"
+    turns = [{one.agent for one in outbox.take(450)} for _ in range(3)]
+    assert set.union(*turns) == {0, 1, 2}
+
+
 def test_pieces_travel_in_a_segment_beside_the_pictures() -> None:
     writer = Writer("slot-0", "node1", "17", "0" * 8)
     packed = pack_segment(1, writer, 0, [report()], [], [piece(3, 1)])

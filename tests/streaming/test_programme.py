@@ -14,7 +14,8 @@ from Daddy.core.paths import RunPaths
 from Daddy.streaming.best_selector import Rules
 from Daddy.streaming.link import Link
 from Daddy.streaming.messages import Frame, Wish, ack, read_frame, row_of
-from Daddy.streaming.programme import About, Programme
+from Daddy.streaming.pace import FREE_S
+from Daddy.streaming.programme import About, Programme, note
 from Daddy.streaming.protocol import Kind, Message
 from Daddy.streaming.relay import IDLE_POLL_S, Relay
 from Daddy.streaming.seats import Seat
@@ -85,6 +86,34 @@ def test_on_a_line_that_stays_full_the_first_agent_is_left_and_the_person_is_tol
             said += told.hear(Message(Kind.ACK, ack(frame.seq), stream), now + lag_s)
     assert said == ["this line is slow: pictures of the first agent only"]
     assert {stream for stream, _ in play(told, now + 5)} == {1}
+
+
+def full_line() -> Programme:
+    told = programme()
+    told._pace.alone = True
+    return told
+
+
+def test_who_falls_silent_keeps_nobody_out_of_a_full_line() -> None:
+    told = full_line()
+    assert [stream for stream, _ in play(told, 100.0)] == [1]
+    assert frames(told, 100.5) == [], "between two pictures the first is still the first"
+    assert [stream for stream, _ in frames(told, 100.0 + FREE_S)] == [2]
+
+
+def test_who_is_played_by_the_viewer_itself_keeps_nobody_out_and_a_quiet_line_has_room() -> None:
+    told = full_line()
+    told.wish = Wish(2, 15.0, inputs=True)
+    told.choose(100.0)
+    play(told, 100.0)
+    told.channels[told.featured[0]].inputs.plays = True
+    ((stream, frame),) = play(told, 101.0)
+    assert stream == 2
+    for one, seq in ((1, 1), (2, frame.seq)):
+        told.hear(Message(Kind.ACK, ack(seq), one), 101.1)
+    assert told.frames(101.1) == []
+    (said,) = told.frames(101.1 + FREE_S)
+    assert said == note("the line has room again: pictures of all agents")
 
 
 class Told(SystemClock):

@@ -20,6 +20,8 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.events import read_events
 from Daddy.core.machine import identify, is_alive
 from Daddy.streaming import link
+from Daddy.streaming import relay as relays
+from Daddy.streaming.best_selector import Rules
 from Daddy.streaming.featured import read_featured
 from Daddy.streaming.messages import Wish
 from Daddy.streaming.receiver import Receiver
@@ -131,8 +133,9 @@ def test_the_viewer_may_ask_for_more(run, token, receiver) -> None:
 
 
 def test_a_pinned_agent_is_shown_whatever_its_rank_and_through_a_change_of_jobs(
-    run, token, receiver
+    run, token, receiver, monkeypatch
 ) -> None:
+    monkeypatch.setattr(relays, "Rules", lambda: Rules(stale_s=3.0))
     shown = lambda: {p.name for p in receiver.scene(2).panels if p.pixels and not p.stale}  # noqa: E731
     with learners(run / "stream") as playing, relay(run, receiver.port, token):
         assert until(lambda: shown() == {"slot-1/0", "slot-1/1"}, 15)

@@ -69,9 +69,31 @@ def test_the_newest_reports_and_who_is_wanted(ends: Ends) -> None:
     learner.report([report(0, step=2), report(1, map_name="Fern Höhe")])
     assert streamer.reports() == [report(0, step=2), report(1, map_name="Fern Höhe")]
     assert streamer.reports() is None
-    streamer.want({1, 3, 10_000})
+    streamer.want({1, 3, 10_000, -10_000})
     assert learner.wanted() == {1, 3}
     assert [agent for agent in range(5) if learner.wants(agent)] == [1, 3]
+
+
+def test_what_a_dead_streamer_wanted_is_taken_back_aloud_and_once(ends: Ends) -> None:
+    learner, streamer = ends
+    streamer.want({1}, {1})
+    before = learner.asks[0]
+    for _ in range(2):
+        learner.want_nothing()
+        assert learner.asks[0] == before + 1, "who tapes looks only when this changes"
+    assert learner.taped() == frozenset()
+
+
+def test_without_nameless_memory_there_is_a_file_that_cannot_run_out_of_disk(monkeypatch) -> None:
+    def refused(*_: object) -> int:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(os, "memfd_create", refused, raising=False)
+    file = nameless_file()
+    about = os.fstat(file)
+    os.close(file)
+    assert (about.st_size, about.st_nlink) == (ring.SIZE, 0)
+    assert about.st_blocks * 512 >= ring.SIZE, "no holes"
 
 
 def test_a_successor_of_the_streamer_begins_with_what_is_new() -> None:

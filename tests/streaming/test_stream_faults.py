@@ -207,5 +207,5 @@ def skewed_job(stream: Path, stop: threading.Event) -> None:
             now_ms = round(clock.monotonic() * 1000)
             learner.put(Record(Tag.PICTURE, agent, step, 0, now_ms, picture(step % 40)))
         streamer.step()
-    streamer._shut()
+    streamer.port.close()
     learner.close()

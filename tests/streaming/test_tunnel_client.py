@@ -162,6 +162,12 @@ def desk(tmp_path: Path, monkeypatch) -> Iterator[Desk]:
     made.close()
 
 
+def test_a_streamer_begins_by_wanting_nothing(desk: Desk, tmp_path: Path) -> None:
+    desk.end.want({3}, {3})
+    Streamer(desk.end, tmp_path, WHO, SystemClock(), 60.0, direct=False)
+    assert (desk.learner.wanted(), desk.learner.taped()) == (frozenset(), frozenset())
+
+
 def test_nobody_watching_means_nothing_is_wanted(desk: Desk) -> None:
     assert desk.until(lambda: desk.learner.asks[0]), "one report, for a viewer to choose from"
     desk.learner.report([report(3)])
