@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from Daddy.cluster.orchestrator import ledger as ledger_module
@@ -98,6 +98,7 @@ def test_a_young_run_has_none(tmp_path: Path) -> None:
     assert recall(tmp_path / "nowhere.jsonl") == Ledger()
 
 
+@settings(max_examples=30)
 @given(cut=st.integers(0, 40), rest=st.integers(0, 40))
 def test_a_snapshot_taken_anywhere_tells_the_same(
     tmp_path_factory: pytest.TempPathFactory, months: bytes, cut: int, rest: int
