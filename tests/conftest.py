@@ -27,7 +27,7 @@ def pytest_configure() -> None:
 
     A shell that starts us in the background has us, and what we start, ignore Ctrl-C.
     """
-    hypothesis.settings.register_profile("daddy")
+    hypothesis.settings.register_profile("daddy", deadline=None)
     hypothesis.settings.load_profile("daddy")
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
