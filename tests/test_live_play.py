@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from dataclasses import replace
 from itertools import pairwise
@@ -249,3 +250,23 @@ def test_a_game_that_is_none_leaves_pictures_and_says_why(tmp_path: Path) -> Non
         assert "no.gb" in said[0]
     finally:
         ended.close()
+
+
+def test_what_cannot_begin_or_does_not_read_ends_in_pictures_and_closing_takes_no_time() -> None:
+    said: list[str] = []
+    word = booth.piece(1, 0.0, Piece(1, 1, bytes(2_000)))
+    missing = stage.Stage(["/nowhere/at/all"], lambda _: None, said.append)
+    missing.say(word)
+    assert until(lambda: said)
+    assert "not installed" in said.pop()
+    deaf = [sys.executable, "-c", "import time; time.sleep(600)"]
+    full, idle = (stage.Stage(deaf, lambda _: None, said.append) for _ in range(2))
+    idle.say(word)
+    for _ in range(2_000):
+        full.say(word)
+    assert until(lambda: said)
+    assert "does not read" in said.pop()
+    full.say(Word(booth.Kind.LEAVE, 1))  # lost, as all is: nothing begins anew
+    idle.close()
+    assert not idle._thread.is_alive()
+    assert not said
