@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -10,14 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.booth import Shown
+from Daddy.core import booth
+from Daddy.core.booth import Shown, Word
 from Daddy.core.clock import SystemClock
+from Daddy.core.piece import Piece
 from Daddy.core.rom import Rom, load_rom
 from Daddy.pokemon.cartridge.build import cartridge_path
+from Daddy.pokemon.emulator import PYBOY_VERSION
 from Daddy.pokemon.inputs import operations
 from Daddy.pokemon.inputs.stretch import Beginning, Stretch
+from Daddy.pokemon.live.booth import Booth
 from Daddy.pokemon.live.chain import Passage
-from Daddy.pokemon.live.judge import Judge
+from Daddy.pokemon.live.judge import Finding, Judge
 from Daddy.pokemon.live.scout import Scout
 from Daddy.pokemon.live.show import Show
 from Daddy.pokemon.live.vigil import Vigil
@@ -26,6 +31,7 @@ from Daddy.pokemon.recordings.way import made
 from Daddy.pokemon.starts.boot import start_state
 from Daddy.pokemon.starts.named import BY_HAND
 from Daddy.pokemon.starts.shelf import shelf_of
+from tests.patience import until
 from tests.pokemon.live.hands import digest_after
 
 DONE = operations.press(0) + operations.write(0xFFD3, 9) + operations.press(4)
@@ -112,6 +118,37 @@ watch(vigil, SystemClock(), 0.1)
     told = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
     assert (ended.returncode, len(told)) == (1, 1)
     assert why in told[0]
+
+
+class Busy(Judge):
+    """One that is asked and does not answer: a lane's thread that cannot end now."""
+
+    def __init__(self, rom: Rom) -> None:
+        super().__init__(rom, 1)
+        self.asked, self.free = threading.Event(), threading.Event()
+
+    def hear(self, begins: Beginning) -> Finding:
+        self.asked.set()
+        self.free.wait(60)
+        return super().hear(begins)
+
+
+def test_whoever_leaves_is_not_waited_for(rom: Rom) -> None:
+    judge, out = Busy(rom), os.open(os.devnull, os.O_WRONLY)
+    beside = Booth(judge, out, SystemClock(), Vigil())
+    offer = Piece(1, 0, Beginning(rom.sha1, PYBOY_VERSION, "0" * 64, "", "0" * 16).pack())
+    try:
+        beside.hear(booth.piece(1, 0.0, offer))
+        assert judge.asked.wait(60)
+        left = threading.Thread(target=beside.hear, args=(Word(booth.Kind.LEAVE, 1),), daemon=True)
+        left.start()
+        left.join(20)
+        assert not left.is_alive()
+        (lane,) = beside._ending
+    finally:
+        judge.free.set()
+    assert until(lambda: lane.is_over)
+    os.close(out)
 
 
 def test_no_start_that_is_offered_reads_or_writes_what_this_person_keeps(
