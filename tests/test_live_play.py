@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from dataclasses import replace
 from itertools import pairwise
@@ -21,6 +22,7 @@ from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.inputs import stretch
 from Daddy.pokemon.live.judge import Judge
 from Daddy.pokemon.live.lane import Lane, Outlet
+from Daddy.pokemon.live.vigil import Vigil
 from Daddy.pokemon.recordings import feed
 from Daddy.pokemon.starts.boot import start_state
 from Daddy.streaming import stage
@@ -32,13 +34,15 @@ from tests.patience import until
 from tests.streaming.helpers import finish, report, start
 
 STEPS = 40
+PROOF_STEPS = 30
+"""Enough to tell that it is made and compared; a real one takes seconds in each process."""
 
 
 @pytest.fixture(scope="module")
 def rom() -> Rom:
     """The cartridge, what its start is called and its emulator's proof made already."""
     found = load_rom(cartridge_path())
-    feed.beginning(found, start_state(found), "", "", "")
+    feed.beginning(found, start_state(found), "", "", "", steps=PROOF_STEPS)
     return found
 
 
@@ -51,6 +55,10 @@ class Game:
         """(which load it was, frames since then) to the picture."""
         self._dice = np.random.default_rng(3)
         self._env = self.vector._envs[0]._env.unwrapped
+        emulator, where = self._env._emulator, self._env._feed._where
+        self._env._feed = feed.Feed(
+            emulator, self._env.rom, self._env._start, *where, steps=PROOF_STEPS
+        )
         self._listen(self._env._emulator)
         self.vector.reset([5])
 
@@ -109,9 +117,17 @@ class Ends:
     """What a lane says and shows."""
 
     def __init__(self, rom: Rom) -> None:
-        self.verdicts: list[Verdict] = []
-        self.shown: list[Shown] = []
-        self.lane = Lane(Judge(rom), Outlet(self.verdicts.append, self.shown.append), Quick())
+        self.said: list[Verdict | Shown] = []
+        outlet = Outlet(self.said.append, self.said.append)
+        self.lane = Lane(Judge(rom, PROOF_STEPS), outlet, Quick(), Vigil())
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        return [one for one in list(self.said) if isinstance(one, Verdict)]
+
+    @property
+    def shown(self) -> list[Shown]:
+        return [one for one in list(self.said) if isinstance(one, Shown)]
 
     def hear(self, pieces: list[Piece]) -> None:
         now = SystemClock().monotonic()
@@ -134,8 +150,12 @@ def test_frames_are_the_learners_own_and_a_digest_that_differs_ends_in_pictures(
         ends.hear([bad])
         assert until(lambda: ends.verdicts[-1].pictures and "another way" in ends.verdicts[-1].said)
         assert {one.chain for one in ends.shown} == {pieces[0].chain}
+        first = next(at for at, one in enumerate(ends.said) if isinstance(one, Shown))
+        assert isinstance(ends.said[0], Verdict)  # whatever the relay thought of an earlier viewer
+        assert all(one.pictures for one in ends.said[:first] if isinstance(one, Verdict))
     finally:
         ends.lane.close()
+        assert until(lambda: ends.lane.is_over)
         game.vector.close()
 
 
@@ -152,7 +172,7 @@ def _otherwise(data: bytes) -> bytes:
     [
         ({"rom_sha1": "0" * 40}, "the game here is", True),
         ({"pyboy": "1.0.0"}, "they play with pyboy 1.0.0", True),
-        ({"proof": "0" * 16}, "2,000 steps otherwise", True),
+        ({"proof": "0" * 16}, "30 steps otherwise", True),
         ({"moment": "0" * 64}, "another moment", False),
         ({"start": ""}, "only the learner has", False),
         ({"start": "nowhere"}, "cannot be made here", False),
@@ -161,11 +181,12 @@ def _otherwise(data: bytes) -> bytes:
 def test_another_game_another_emulator_and_an_unknown_moment_are_no_beginning(
     rom: Rom, change: dict[str, str], said: str, never: bool
 ) -> None:
-    ours = feed.beginning(rom, start_state(rom), "", "", "")
-    found = Judge(rom).hear(replace(ours, **change))
+    ours = feed.beginning(rom, start_state(rom), "", "", "", steps=PROOF_STEPS)
+    judge = Judge(rom, PROOF_STEPS)
+    found = judge.hear(replace(ours, **change))
     assert said in found.reason
     assert found.never is never
-    assert Judge(rom).hear(ours).reason == ""
+    assert judge.hear(ours).reason == ""
 
 
 def test_a_learners_play_is_played_again_beside_the_viewer(rom: Rom, tmp_path: Path) -> None:
@@ -174,7 +195,8 @@ def test_a_learners_play_is_played_again_beside_the_viewer(rom: Rom, tmp_path: P
     ensure_token(token, "test")
     shown: list[Shown] = []
     clock, stop, game = SystemClock(), threading.Event(), Game()
-    receiver = Receiver(0, lambda: load_tokens([token]), Wish(1, 15.0), clock, stage.command(None))
+    player = [*stage.command(None), "--proof-steps", str(PROOF_STEPS)]
+    receiver = Receiver(0, lambda: load_tokens([token]), Wish(1, 15.0), clock, player)
     sender = FrameSender(run / "stream", "slot-0", job="17", host="node1")
 
     def play() -> None:
@@ -228,3 +250,23 @@ def test_a_game_that_is_none_leaves_pictures_and_says_why(tmp_path: Path) -> Non
         assert "no.gb" in said[0]
     finally:
         ended.close()
+
+
+def test_what_cannot_begin_or_does_not_read_ends_in_pictures_and_closing_takes_no_time() -> None:
+    said: list[str] = []
+    word = booth.piece(1, 0.0, Piece(1, 1, bytes(2_000)))
+    missing = stage.Stage(["/nowhere/at/all"], lambda _: None, said.append)
+    missing.say(word)
+    assert until(lambda: said)
+    assert "not installed" in said.pop()
+    deaf = [sys.executable, "-c", "import time; time.sleep(600)"]
+    full, idle = (stage.Stage(deaf, lambda _: None, said.append) for _ in range(2))
+    idle.say(word)
+    for _ in range(2_000):
+        full.say(word)
+    assert until(lambda: said)
+    assert "does not read" in said.pop()
+    full.say(Word(booth.Kind.LEAVE, 1))  # lost, as all is: nothing begins anew
+    idle.close()
+    assert not idle._thread.is_alive()
+    assert not said

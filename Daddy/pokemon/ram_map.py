@@ -217,6 +217,21 @@ ANSWERS: Final = ((MENU_ITEM, MENU_LAST + 1), (TEXT_BOX, TEXT_BOX + 1))
 """The spans that tell whether a question waits for an answer."""
 WHOLE: Final = ((RAM_START, RAM_START + RAM_SIZE),)
 """The one span that holds everything."""
+WRITTEN: Final = (
+    (RANDOM[0], RANDOM[1] + 1),
+    (BAG_CURSOR, BAG_CURSOR + 1),
+    (LIST_SCROLL, LIST_SCROLL + 1),
+    (MAP_SCRIPT_FLAGS, MAP_SCRIPT_FLAGS + 1),
+    (NO_BATTLE_STEPS, NO_BATTLE_STEPS + 1),
+    (PARTY_MONS, PARTY_MONS + PARTY_SIZE * PARTY_STRIDE),
+    (BAG_COUNT, BAG + 2 * BAG_SIZE + 1),
+    (MONEY, MONEY + MONEY_BYTES),
+    (DARKNESS, DARKNESS + 1),
+    (RIDING, RIDING + 1),
+    (STATUS_FLAGS_1, STATUS_FLAGS_1 + 1),
+    (EVENTS, EVENTS + EVENT_BYTES),
+)
+"""The spans that an environment of ours writes: the dice, and what assists write. None is code."""
 
 OLD_MEN: Final = (0x01, 0x02)
 SNORLAXES: Final = (0x1D, 0x21)

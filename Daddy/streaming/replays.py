@@ -19,7 +19,8 @@ from Daddy.streaming.protocol import Kind, Message, ProtocolError, clean
 from Daddy.streaming.scene import Panel
 
 _ARRIVALS, _RATE_S = 360, 5.0
-_MOST_STREAMS = 16
+_SPARE = 2
+"""Streams more than are wished for: who is featured next is offered before the last one leaves."""
 _SAID = 160
 _CUT_S = 4.0
 """For so long a cut is told on the picture."""
@@ -73,21 +74,29 @@ class Replays:
         self._say: Say = say or (lambda _: None)
         self._lanes = lanes or count(1)
         self._streams: dict[int, Replay] = {}
+        self._most = _SPARE
+
+    def wish(self, top_k: int) -> None:
+        """So many are to be seen; each costs two emulators, so hardly more are played."""
+        self._most = top_k + _SPARE
 
     def hear(self, message: Message, captured_s: float) -> None:
-        """An OFFER or a PLAY, played at ``captured_s``; ProtocolError for what is none."""
+        """An OFFER or a PLAY, played at ``captured_s``; ProtocolError for what is none.
+
+        Only an OFFER begins a stream, and one that nobody wished for is passed over.
+        """
         if message.kind == Kind.OFFER:
             offer = read_offer(message.body)
             piece = Piece(offer.chain, 0, offer.beginning)
         else:
             play = read_play(message.body)
             piece = Piece(play.chain, play.index, play.data)
-        if self.never:
-            return
-        if message.stream not in self._streams and len(self._streams) >= _MOST_STREAMS:
-            self.keep(list(self._streams)[1:])
-        one = self._streams.setdefault(message.stream, Replay(0))
-        one.lane = one.lane or next(self._lanes) % 0xFFFF + 1
+        one = self._streams.get(message.stream)
+        if one is None:
+            begins = message.kind == Kind.OFFER and len(self._streams) < self._most
+            if self.never or not begins:
+                return
+            one = self._streams[message.stream] = Replay(next(self._lanes) % 0xFFFF + 1)
         try:
             self._say(booth.piece(one.lane, captured_s, piece))
         except ValueError as error:
@@ -128,10 +137,13 @@ class Replays:
         one = self._streams.get(stream)
         return one if one is not None and one.showing and one.pixels is not None else None
 
-    def keep(self, streams: Collection[int]) -> None:
-        """Nothing more of all other streams."""
-        for number in [one for one in self._streams if one not in streams]:
+    def keep(self, streams: Collection[int]) -> list[Message]:
+        """Nothing more of all other streams; what the relay is to know of it: pictures again."""
+        gone = [one for one in self._streams if one not in streams]
+        for number in gone:
             self._say(Word(booth.Kind.LEAVE, self._streams.pop(number).lane))
+        want = Want(0, 0, inputs=False, pictures=True).pack()
+        return [Message(Kind.WANT, want, stream=number) for number in gone]
 
     def seek(self, stream: int, seconds: float) -> None:
         """Go back or ahead in a stream that is played here."""

@@ -77,6 +77,7 @@ class Source:
 
     def subscribe(self, wish: Wish) -> Message:
         """The message that asks for ``wish``."""
+        self.replays.wish(wish.top_k)
         inputs = wish.inputs and not self.replays.never
         return Message(Kind.SUBSCRIBE, replace(wish, inputs=inputs).pack())
 
@@ -85,7 +86,7 @@ class Source:
         if message.kind == Kind.FRAME:
             return self._frame(message, now), ""
         if message.kind == Kind.TELEM:
-            return [], self._telemetry(read_rows(message.body))
+            return self._telemetry(read_rows(message.body))
         if message.kind == Kind.STATUS:
             self.status = read_status(message.body)
         elif message.kind == Kind.PING:
@@ -158,7 +159,7 @@ class Source:
             raise ProtocolError("three pictures in ten seconds could not be decoded")
         return Message(Kind.NEED_KEY, stream=number)
 
-    def _telemetry(self, rows: list[Row]) -> str:
+    def _telemetry(self, rows: list[Row]) -> tuple[list[Message], str]:
         news = self._news(rows)
         self._keep_outgoing(rows)
         self.rows = tuple(rows)
@@ -166,10 +167,10 @@ class Source:
         live = {row.stream: row for row in rows if row.stream}
         for number in [one for one in self.streams if one not in live]:
             del self.streams[number]
-        self.replays.keep(live)
+        answers = self.replays.keep(live)
         for number, row in live.items():
             self._stream(number).returns.append(row.episode_return)
-        return "  ·  ".join(news)
+        return answers, "  ·  ".join(news)
 
     def _keep_outgoing(self, rows: list[Row]) -> None:
         """Who leaves the stage is shown in its place until the newcomer's first picture is here."""

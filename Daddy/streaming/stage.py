@@ -14,48 +14,84 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from Daddy.core.booth import Splitter, Word
-from Daddy.core.process import Conversation, converse
+from Daddy.core.process import Conversation, ProgramMissingError, converse
 
 MODULE = "Daddy.pokemon.live.booth"
 _READ_BYTES = 1 << 16
 _MOST_WORDS = 1_024
-"""Words that wait for an emulator that does not read; more are lost, which breaks their chains."""
+"""Words that wait for an emulator that does not read: none may be lost, least of all a LEAVE."""
 _GOODBYE_S = 2.0
 
 
 class Stage:
-    """Started with the first word. ``heard`` and ``ended`` are called on a thread of its own."""
+    """Started with the first word. ``heard`` and ``ended`` are called on a thread of its own.
+
+    Ends once: what has hung or died here would do so again.
+    """
 
     def __init__(
         self, command: Sequence[str], heard: Callable[[Word], None], ended: Callable[[str], None]
     ) -> None:
         self._command, self._heard, self._ended = tuple(command), heard, ended
         self._begun = self._closed = False
+        self._why = ""
+        self._pipe: socket.socket | None = None
         self._words: deque[Word] = deque()
         self._news = threading.Condition()
         self._thread = threading.Thread(target=self._live, name="stage", daemon=True)
 
     def say(self, word: Word) -> None:
-        """Never waits; what is said after the end is lost."""
+        """Never waits; what is said after the end is lost. Where too many wait, that is the end."""
         with self._news:
-            if not self._closed and len(self._words) < _MOST_WORDS:
-                self._words.append(word)
-                self._news.notify()
-            if not self._begun and not self._closed:
+            if self._closed or self._why:
+                return
+            if len(self._words) >= _MOST_WORDS:
+                self._why = f"it does not read, and {_MOST_WORDS} words wait"
+                self._hang_up()
+                return
+            self._words.append(word)
+            self._news.notify()
+            if not self._begun:
                 self._begun = True
                 self._thread.start()
 
     def _live(self) -> None:
         """From the process's start to its end, on one thread: it dies with whoever started it."""
+        try:
+            why = self._converse()
+        except ProgramMissingError as error:
+            why = error.message
+        except OSError as error:
+            why = f"its process cannot be started: {error.strerror}"
+        with self._news:
+            was_closed, self._closed = self._closed, True
+            self._words.clear()
+            self._news.notify_all()
+        if not was_closed:
+            self._ended(self._why or why)
+
+    def _converse(self) -> str:
+        """Why it ended. OSError and ProgramMissingError when it cannot begin."""
         ours, theirs = socket.socketpair()
         with ours:
             with theirs:
                 child = converse(self._command, theirs.fileno())
+            with self._news:
+                self._pipe = ours
+                if self._closed or self._why:
+                    self._hang_up()
             threading.Thread(target=self._write, args=(ours,), daemon=True).start()
             why = self._read(ours)
+            with self._news:
+                self._pipe = None
         child.end(_GOODBYE_S)
-        if not self._closed:
-            self._ended(why or _last_words(child))
+        return why or _last_words(child)
+
+    def _hang_up(self) -> None:
+        """Whoever reads or writes the pipe is done with it; under the lock."""
+        if self._pipe is not None:
+            with contextlib.suppress(OSError):
+                self._pipe.shutdown(socket.SHUT_RDWR)
 
     def _read(self, pipe: socket.socket) -> str:
         """Until it ends; what was wrong with its words, if anything."""
@@ -73,7 +109,6 @@ class Stage:
         with contextlib.suppress(OSError):
             while (word := self._next()) is not None:
                 pipe.sendall(word.pack())
-            pipe.shutdown(socket.SHUT_RDWR)
 
     def _next(self) -> Word | None:
         """The next word as soon as there is one; None at the end."""
@@ -82,12 +117,13 @@ class Stage:
             return None if self._closed else self._words.popleft()
 
     def close(self) -> None:
-        """End the process; it gets a moment to do so itself."""
+        """End the process."""
         with self._news:
             self._closed = True
+            self._hang_up()
             self._news.notify_all()
         if self._begun:
-            self._thread.join(3 * _GOODBYE_S)
+            self._thread.join(2 * _GOODBYE_S)
 
 
 def _last_words(child: Conversation) -> str:

@@ -153,8 +153,24 @@ def test_a_verdict_becomes_a_want_and_a_frame_the_picture() -> None:
     assert told[2] == "pictures instead of inputs: another game"
     assert replays.of(9) is None
     assert replays.never
-    replays.keep(())
+    (answer,) = replays.keep(())
     assert said[-1].kind == booth.Kind.LEAVE
+    assert (answer.kind, answer.stream) == (Kind.WANT, 9)
+    assert read_want(answer.body) == Want(0, 0, inputs=False, pictures=True)
+
+
+def test_no_more_streams_are_played_than_are_wished_for_and_two() -> None:
+    said: list[booth.Word] = []
+    replays = Replays(said.append)
+    replays.wish(1)
+    for stream in range(1, 9):
+        replays.hear(Message(Kind.OFFER, b"\1\0\0\0begins", stream=stream), 5.0)
+        replays.hear(Message(Kind.PLAY, b"\1\0\0\0\1\0\0\0\0\0\0\0play", stream=stream), 5.0)
+    assert len({one.lane for one in said}) == 3
+    assert len(said) == 6
+    assert len(replays.keep([1])) == 2
+    replays.hear(Message(Kind.OFFER, b"\2\0\0\0begins", stream=8), 5.0)
+    assert said[-1].lane not in {one.lane for one in said[:6]}
 
 
 def test_how_long_ago_is_told_in_seconds_then_in_minutes() -> None:

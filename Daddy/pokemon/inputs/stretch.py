@@ -2,7 +2,8 @@
 
 Owns their form and their bounds. A stretch is what was done at the emulator's door during 256 steps
 (or until the chain ends), deflated, after the digest of the memory at its end. Nothing in it keeps
-a moment or goes back to one: whatever is loaded begins another chain.
+a moment or goes back to one (whatever is loaded begins another chain), holds a key beyond its step,
+or writes what no environment of ours writes: a byte of the game's program could hang the emulator.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ from typing import Final
 
 from Daddy.core.piece import BEGINNING_BYTES
 from Daddy.pokemon.inputs import operations
-from Daddy.pokemon.inputs.operations import Kind
+from Daddy.pokemon.inputs.operations import Kind, Operation
 from Daddy.pokemon.inputs.tape import DIGEST_BYTES, DIGEST_FRAMES
+from Daddy.pokemon.ram_map import WRITTEN
 
 STRETCH_BYTES: Final = 2_048
 """Of operations; a step is one byte, and 256 of them close a stretch."""
@@ -93,6 +95,12 @@ def read(data: bytes) -> Stretch:
         raise ValueError("a stretch is torn, empty or too long")
     found = list(operations.each(done))
     frames = sum(one.frames for one in found)
-    if any(one.kind in (Kind.KEEP, Kind.LOAD) for one in found) or frames > MOST_FRAMES:
+    if not all(_allowed(one) for one in found) or frames > MOST_FRAMES:
         raise ValueError("a stretch does what no stretch may")
     return Stretch(done, frames, data[:DIGEST_BYTES])
+
+
+def _allowed(one: Operation) -> bool:
+    if one.kind == Kind.WRITE:
+        return any(first <= one.first < end for first, end in WRITTEN)
+    return one.kind <= Kind.WAIT

@@ -14,15 +14,17 @@ from Daddy.core.booth import Shown, Verdict
 from Daddy.core.clock import Clock
 from Daddy.core.piece import Piece
 from Daddy.pokemon.inputs.stretch import read_beginning
-from Daddy.pokemon.live.chain import Chain
+from Daddy.pokemon.live.chain import Chain, Passage
 from Daddy.pokemon.live.course import Do, Move, next_move, what_to_verify
 from Daddy.pokemon.live.judge import Judge
 from Daddy.pokemon.live.scout import Scout
 from Daddy.pokemon.live.show import Show
+from Daddy.pokemon.live.vigil import Vigil
 
 _CHAINS: Final = 4
 """The one that is shown, and the newest."""
 _IDLE_S: Final = 0.05
+_OTHERWISE: Final = "the game went another way here than at the learner"
 
 
 @dataclass(frozen=True)
@@ -36,15 +38,18 @@ class Outlet:
 class Lane:
     """Give it pieces; it says and shows by itself until it is closed."""
 
-    def __init__(self, judge: Judge, outlet: Outlet, clock: Clock) -> None:
+    def __init__(self, judge: Judge, outlet: Outlet, clock: Clock, vigil: Vigil) -> None:
         self._judge, self._outlet, self._clock = judge, outlet, clock
+        self._vigil = vigil
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._chains: list[Chain] = []
         self._at = (0, 0)
         self._seek: int | None = None
-        self._said = Verdict(0, 0, inputs=True, pictures=True)
+        self._said: Verdict | None = None
         self._reason, self._showing, self._never = "", False, False
+        self._coming: str | None = None
+        """What is to be said with the next frame."""
         self._threads = [
             threading.Thread(target=one, name=one.__name__, daemon=True)
             for one in (self._verify, self._play)
@@ -82,10 +87,13 @@ class Lane:
             self._seek = frames
 
     def close(self) -> None:
-        """End the threads and their emulators."""
+        """Have the threads end, and close their emulators; they are not waited for."""
         self._stop.set()
-        for thread in self._threads:
-            thread.join()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its threads have ended."""
+        return not any(thread.is_alive() for thread in self._threads)
 
     # -- what is said
 
@@ -94,7 +102,7 @@ class Lane:
         newest = self._chains[-1] if self._chains else None
         one = Verdict(
             chain=newest.number if newest else 0,
-            index=newest.arrived if newest else 0,
+            index=newest.acknowledged if newest else 0,
             inputs=newest is None or not newest.broken,
             pictures=not self._showing,
             never=self._never,
@@ -107,7 +115,7 @@ class Lane:
     # -- the emulator that verifies
 
     def _verify(self) -> None:
-        scout = Scout(self._judge.rom)
+        scout = Scout(self._judge.rom, self._vigil, self._stop)
         try:
             while not self._stop.is_set():
                 with self._lock:
@@ -135,17 +143,19 @@ class Lane:
             stretch, place = chain.stretches[index], chain.places[index]
         after = scout.follow(chain.number, index, stretch, place)
         with self._lock:
-            if after is None:
-                chain.refuse("the game went another way here than at the learner")
+            if self._stop.is_set():
+                return
+            if after is not None:
+                chain.confirm(index, after)
+            elif chain.verified == index:
+                chain.refuse(_OTHERWISE)
                 self._reason = chain.broken
-            else:
-                chain.confirm(after)
             self._say()
 
     # -- the emulator that shows
 
     def _play(self) -> None:
-        show = Show(self._judge.rom, self._outlet.shown, self._clock, self._stop)
+        show = Show(self._judge.rom, self._shown, self._clock, self._stop, self._vigil)
         idle_since = self._clock.monotonic()
         try:
             while not self._stop.is_set():
@@ -154,26 +164,41 @@ class Lane:
                     move = self._sought(show.frames) or next_move(
                         self._chains, self._at, now, now - idle_since
                     )
-                    chain = self._take(move)
-                if chain is None:
+                    passage = self._take(move)
+                if passage is None:
                     self._clock.wait(self._stop, _IDLE_S)
                     continue
-                show.play(chain, move.stretch, move.first, self._is_sought)
+                if not show.play(passage, self._is_sought):
+                    self._give_up(passage.chain)
                 idle_since = self._clock.monotonic()
         finally:
             show.close()
 
-    def _take(self, move: Move) -> Chain | None:
-        """Take a move up: the chain to play of, None where there is nothing to play now."""
+    def _take(self, move: Move) -> Passage | None:
+        """Take a move up: what to play, None where there is nothing to play now."""
         if move.do in (Do.PLAY, Do.CUT):
-            self._at = (move.chain, move.stretch + 1)
-            self._showing = True
-            self._reason = move.reason
-        elif move.do is Do.PICTURES:
+            self._at, self._coming = (move.chain, move.stretch + 1), move.reason
+            chain = next(one for one in self._chains if one.number == move.chain)
+            return chain.passage(move.stretch, move.first)
+        if move.do is Do.PICTURES:
             self._showing, self._reason = False, move.reason
         self._say()
-        found = (one for one in self._chains if one.number == self._at[0])
-        return next(found, None) if move.do in (Do.PLAY, Do.CUT) else None
+        return None
+
+    def _shown(self, frame: Shown) -> None:
+        """A frame goes out; with the first after a move it is said what is shown, and why."""
+        self._outlet.shown(frame)
+        if self._coming is not None:
+            with self._lock:
+                self._showing, self._reason, self._coming = True, self._coming, None
+                self._say()
+
+    def _give_up(self, number: int) -> None:
+        with self._lock:
+            for chain in self._chains:
+                if chain.number == number:
+                    chain.give_up(_OTHERWISE)
+            self._say()
 
     def _is_sought(self) -> bool:
         return self._seek is not None

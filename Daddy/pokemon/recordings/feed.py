@@ -17,7 +17,7 @@ from Daddy.core.rom import Rom
 from Daddy.pokemon.emulator import PYBOY_VERSION, Emulator
 from Daddy.pokemon.inputs.live import LiveRecorder
 from Daddy.pokemon.inputs.stretch import Beginning
-from Daddy.pokemon.recordings.proof import proof
+from Daddy.pokemon.recordings.proof import STEPS, proof
 from Daddy.pokemon.recordings.way import moment_at
 
 _PREPARING = threading.Lock()
@@ -28,9 +28,15 @@ _NICENESS = 5
 class Feed:
     """Records one emulator on demand."""
 
-    def __init__(self, emulator: Emulator, rom: Rom, start: bytes, *where: str) -> None:
-        """`start` is the state that episodes begin from; `where` as `way.moment_at` has it."""
+    def __init__(
+        self, emulator: Emulator, rom: Rom, start: bytes, *where: str, steps: int = STEPS
+    ) -> None:
+        """`start` is the state that episodes begin from; `where` as `way.moment_at` has it.
+
+        `steps`: of the proof.
+        """
         self._emulator, self._rom, self._start, self._where = emulator, rom, start, where
+        self._steps = steps
         self._recorder: LiveRecorder | None = None
         self._thread: threading.Thread | None = None
         self._records = False
@@ -62,20 +68,20 @@ class Feed:
     def _make(self) -> None:
         lower_thread_priority(_NICENESS)
         with suppress(DaddyError):  # then there is nothing to offer, and pictures go on
-            begins = beginning(self._rom, self._start, *self._where)
+            begins = beginning(self._rom, self._start, *self._where, steps=self._steps)
             self._recorder = LiveRecorder(self._start, begins)
 
 
-def beginning(rom: Rom, state: bytes, *where: str) -> Beginning:
+def beginning(rom: Rom, state: bytes, *where: str, steps: int = STEPS) -> Beginning:
     """What a chain begins at that begins at this start state; RomError.
 
-    `where`: start, states_dir and cache_dir, as for `way.moment_at`.
+    `where`: start, states_dir and cache_dir, as for `way.moment_at`; `steps` of the proof.
     """
     with _PREPARING:  # environments of one process ask at once
-        return _beginning(rom, state, *where)
+        return _beginning(rom, state, steps, *where)
 
 
 @lru_cache(maxsize=4)
-def _beginning(rom: Rom, state: bytes, *where: str) -> Beginning:
+def _beginning(rom: Rom, state: bytes, steps: int, *where: str) -> Beginning:
     moment, name = moment_at(rom, state, *where)
-    return Beginning(rom.sha1, PYBOY_VERSION, moment, name, proof(rom), rom.name[:60])
+    return Beginning(rom.sha1, PYBOY_VERSION, moment, name, proof(rom, steps), rom.name[:60])

@@ -54,17 +54,38 @@ def moment_at(
     return tape.of_state(rom.sha1, PYBOY_VERSION, state), ""
 
 
+def made(rom: Rom, start: str) -> tuple[str, bytes]:
+    """(name of the moment, state) of the beginning or a route's end, made of the game alone.
+
+    Whoever asked may be a stranger: no file of this person's is read, and none is written. RomError
+    where nobody knows the way, or it leads nowhere.
+    """
+    if start == BEGINNING:
+        ways = _way(rom, partial(click_through, real=rom.real))
+    else:
+        ways = _driven_ways(rom, start, "")
+    for recorder, state in ways:
+        return recorder.tape().end, state
+    raise RomError(f"the way to {start!r} leads nowhere here", "see: python -m Daddy.play --help")
+
+
 def _ways(rom: Rom, name: str, states_dir: str, cache_dir: str) -> Iterator[tuple[Recorder, bytes]]:
     """Every way that could have led to the state, and the state it leads to."""
-    from Daddy.pokemon.starts.named import ATTEMPTS, chain_to, is_driven, try_to_drive
-    from Daddy.pokemon.starts.shelf import shelf_of
+    from Daddy.pokemon.starts.named import is_driven
 
     if name == BEGINNING:
         yield from _way(rom, partial(click_through, real=rom.real))
     elif is_driven(rom, name, states_dir, cache_dir):
-        chain = chain_to(rom, name, shelf_of(rom.sha1, cache_dir))
-        for attempt in range(ATTEMPTS):
-            yield from _way(rom, partial(try_to_drive, real=rom.real, chain=chain, attempt=attempt))
+        yield from _driven_ways(rom, name, cache_dir)
+
+
+def _driven_ways(rom: Rom, name: str, cache_dir: str) -> Iterator[tuple[Recorder, bytes]]:
+    from Daddy.pokemon.starts.named import ATTEMPTS, chain_to, try_to_drive
+    from Daddy.pokemon.starts.shelf import shelf_of
+
+    chain = chain_to(rom, name, shelf_of(rom.sha1, cache_dir))
+    for attempt in range(ATTEMPTS):
+        yield from _way(rom, partial(try_to_drive, real=rom.real, chain=chain, attempt=attempt))
 
 
 def _way(rom: Rom, play: Callable[[Emulator], None]) -> Iterator[tuple[Recorder, bytes]]:

@@ -115,6 +115,11 @@ def is_driven(rom: Rom, name: str, states_dir: str = "", cache_dir: str = "") ->
     return shelf_of(rom.sha1, cache_dir).get(name, BY_HAND) is None
 
 
+def is_route(rom: Rom, name: str) -> bool:
+    """Whether `name` means a state that the driver can play to. Looks at nothing but the name."""
+    return _PEERS.get(name, name) in routes(rom.real)
+
+
 def chain_to(rom: Rom, name: str, shelf: Shelf) -> tuple[Route, ...]:
     """The routes from power-on to `name`; RomError when nobody knows the way."""
     name, known = _PEERS.get(name, name), routes(rom.real)

@@ -58,6 +58,8 @@ def test_an_act_becomes_bytes_or_a_key_and_is_told(name: str) -> None:
     done = step(one, paper, button)
     assert done == Help(act.button or button, bool(act.writes), (f"{name}: {act.reason}",))
     assert all(paper.moment().at(address) == value for address, value in act.writes)
+    for address, _ in act.writes:  # no viewer lets another byte be written
+        assert any(first <= address < end for first, end in ram.WRITTEN)
     assert one.memoir.used == {name}
     assert (name in one.memoir.open) == (name in UNPROVEN)
 

@@ -10,6 +10,7 @@ from Daddy.core.piece import PIECE_BYTES, Piece, read_piece
 from Daddy.pokemon.inputs import operations, stretch, tape
 from Daddy.pokemon.inputs.live import LiveRecorder
 from Daddy.pokemon.inputs.stretch import STRETCH_BYTES, Beginning, read_beginning
+from Daddy.pokemon.ram_map import BAG, EVENTS, MONEY, RANDOM
 
 AT = Beginning("a" * 40, "2.7.0", "b" * 64, "beginning", "c" * 16, "a game")
 RAM = bytes(8192)
@@ -85,12 +86,22 @@ def test_a_start_that_nobody_played_from_is_no_chain() -> None:
         bytes([13]),
         operations.write(0xFF26, 0),  # the sound's switch
         operations.wait(6144) * 3,
+        operations.hold(1, 5),  # it would be down still where the next one begins
+        operations.write(0xFF80, 0xD3) + operations.wait(60),  # the program in high RAM: it hangs
+        operations.write(0xDFF0, 0),  # the stack
         bytes(STRETCH_BYTES + 1),
     ],
 )
 def test_what_no_stretch_may_do_is_refused(done: bytes) -> None:
     with pytest.raises(ValueError, match=r"stretch|operation|written|kept"):
         stretch.read(stretch.pack(done, bytes(8)))
+
+
+def test_what_environments_do_is_a_stretch() -> None:
+    done = b"".join(map(operations.press, range(7))) + operations.IDLE + operations.wait(5)
+    for address in (*RANDOM, EVENTS + 7, BAG, MONEY):
+        done += operations.write(address, 7)
+    assert stretch.read(stretch.pack(done, bytes(8))).frames == 8 * 24 + 5
 
 
 def test_torn_and_blown_up_stretches_are_refused_within_bounds() -> None:

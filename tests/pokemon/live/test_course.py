@@ -7,9 +7,11 @@ from Daddy.pokemon.inputs import operations, stretch
 from Daddy.pokemon.inputs.stretch import Beginning
 from Daddy.pokemon.live.chain import Chain
 from Daddy.pokemon.live.course import BOUND_S, PATIENCE_S, Do, next_move, what_to_verify
+from Daddy.pokemon.ram_map import RANDOM
 
 AT = Beginning("a" * 40, "2.7.0", "b" * 64, "beginning", "c" * 16)
 NOW = 10_000.0
+STEP = operations.press(4)
 STEPS = stretch.pack(operations.press(4) * 256, bytes(8))
 
 
@@ -19,8 +21,8 @@ def chain(number: int, *ages: float, verified: int | None = None, broken: str = 
     made.judge("", b"place")
     for index, age in enumerate(ages, 1):
         made.add(Piece(number, index, STEPS), NOW - age)
-    for _ in range(len(ages) if verified is None else verified):
-        made.confirm(b"place")
+        if verified is None or index <= verified:
+            made.confirm(index - 1, b"place")
     made.broken = broken
     return made
 
@@ -84,7 +86,7 @@ def test_what_is_about_to_be_shown_is_verified_first_then_the_newest() -> None:
         chain(3, 5, verified=0),
     )
     assert what_to_verify([old, skipped, new], (1, 0)) is old
-    old.confirm(b"")
+    old.confirm(1, b"")
     assert what_to_verify([old, skipped, new], (1, 0)) is new
     new.refuse("another way")
     assert what_to_verify([old, skipped, new], (1, 0)) is skipped
@@ -97,3 +99,37 @@ def test_places_stay_few_and_the_last_one_is_kept() -> None:
     assert {0, 300} <= one.places.keys()
     assert one.stretch_at(6144 * 7 + 5) == 7
     assert one.place_before(7) <= 7
+    large = chain(1, 5.0)
+    for index in range(2, 60):
+        large.add(Piece(1, index, STEPS), NOW)
+        large.confirm(index - 1, bytes(170_000))
+    assert {0, 59} <= large.places.keys()
+    assert sum(map(len, large.places.values())) < 3 << 20
+
+
+def test_what_is_shown_is_a_value_and_stands_when_the_chain_is_given_up() -> None:
+    """The emulator that shows plays on while the one that verifies changes the chain."""
+    one = chain(1, 9, 8, 7, verified=2)
+    shown = one.passage(1, 6144 + 5)
+    assert (shown.frames, shown.first, shown.before, shown.captured_s) == (6144, 6149, (), NOW - 8)
+    one.give_up("another way")
+    assert shown.stretch.operations == operations.press(4) * 256
+    one.confirm(2, b"too late")
+    assert (one.verified, one.arrived, one.places) == (0, 0, {})
+    assert next_move([one], (1, 1), NOW).reason == "another way"
+    assert what_to_verify([one], (1, 1)) is None
+
+
+def test_no_more_is_acknowledged_than_can_be_verified_and_a_flood_breaks_the_chain() -> None:
+    one = chain(1, *[5.0] * 256, verified=10)
+    assert (one.acknowledged, one.broken) == (138, "")
+    for index in range(257, 270):
+        one.add(Piece(1, index, STEPS), NOW)
+    assert (one.arrived, one.broken) == (266, "over 256 of its stretches wait to be verified")
+    packed = stretch.pack(b"".join([operations.write(RANDOM[0], 7)] * 511 + [STEP]), bytes(8))
+    full = chain(2)
+    for index in range(1, 400):
+        full.add(Piece(2, index, packed), NOW)
+        full.confirm(index - 1, b"")
+    assert full.arrived == 512 * 1024 // (511 * 4 + 1)
+    assert "bytes of inputs" in full.broken
