@@ -9,6 +9,7 @@ LONGEST_PAUSE_S = 600.0
 """Between two times of a recurring step, however dear it is."""
 
 _BURST = 10
+"""Times its share that a step may take within a short time, from what was saved before."""
 
 
 @dataclass

@@ -15,7 +15,11 @@ _DIAL = "import socket, sys; s = socket.create_connection(('127.0.0.1', {port}))
 
 
 def test_a_process_is_found_by_its_command_line() -> None:
-    assert "pytest" in command_lines()[os.getpid()] or "execnet" in command_lines()[os.getpid()]
+    sleeper = subprocess.Popen([sys.executable, "-c", "input()", "a word"], stdin=subprocess.PIPE)
+    try:
+        assert command_lines()[sleeper.pid].endswith("-c input() a word")
+    finally:
+        sleeper.communicate()
 
 
 def started_by(*loader: str) -> str | None:

@@ -16,6 +16,7 @@ from Daddy.core.shared_paths import SharedPaths
 from Daddy.errands.errand import Sender
 from Daddy.errands.referee import MOST_PAIRS, SHARE, Referee
 from Daddy.learning.commentary import Commentary
+from Daddy.learning.solo import NoFrames
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.link.transfer import pull, push
 from Daddy.weights.polyak import StateDict
@@ -115,7 +116,7 @@ def test_a_version_that_is_worse_is_seen_to_be(run: Run, config: Config) -> None
     bias = next(name for name, one in run._weights.items() if one.shape == (2,))
     run.version({bias: torch.tensor([50.0, -50.0])})  # always the same way: the pole falls at once
     bench = Bench(run, config)
-    bench.plays(8)
+    bench.plays(24)
     last = bench.told[-1]
     assert (last["version"], last["reference"]) == (2, 1)
     assert float(str(last["high"])) < 0
@@ -183,7 +184,7 @@ def test_asked_to_stop_it_leaves_the_episode_and_tells_nothing(run: Run, config:
 
 def test_the_owner_reads_who_played_better_on_how_many_starts() -> None:
     lines = list[str]()
-    voice = Commentary(Told(), object(), ToldClock(), lines.append)  # type: ignore[arg-type]
+    voice = Commentary(Told(), NoFrames(), ToldClock(), lines.append)
     facts = {"state": "evaluated", "version": 57, "reference": 52, "starts": 12}
     voice.write("state", 0, {**facts, "mean": 3.1, "low": 1.0, "high": 5.2})
     voice.write("state", 0, {**facts, "starts": 1, "mean": 3.1, "low": None, "high": None})
