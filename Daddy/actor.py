@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -180,22 +180,18 @@ def _exchange(visit: Visit) -> PulledVersions:
 @contextmanager
 def _frames(visit: Visit) -> Iterator[FrameSink]:
     """Where pictures go: nowhere, or through a relay of our own to the viewer on this machine."""
-    if visit.stream_port is None:
-        from Daddy.learning.solo import NoFrames
+    from Daddy.learning.solo import NoFrames
 
+    if visit.stream_port is None:
         yield NoFrames()
         return
-    from Daddy.streaming.tunnel_client import FrameSender
+    from Daddy.streaming.tunnel_client import frame_sender
 
     relay = _start_relay(visit.run, visit.stream_port)
     try:
-        with FrameSender(
-            visit.run.stream,
-            visit.user_id,
-            clock=visit.clock,
-            fps=visit.config.training.stream_fps,
-            direct=visit.config.training.stream_direct,
-        ) as sender:
+        training = visit.config.training
+        sender = frame_sender(visit.run.stream, visit.user_id, training, visit.clock) or NoFrames()
+        with closing(sender):
             yield sender
     finally:
         machine.end_tree(relay, RELAY_GRACE_S)

@@ -206,21 +206,11 @@ def _frames(attempt: Attempt, peer: str) -> NoFrames | FrameSender:
 
     if not attempt.config.training.stream:
         return NoFrames()
-    from Daddy.streaming.tunnel_client import FrameSender
+    from Daddy.streaming.tunnel_client import frame_sender
 
     training = attempt.config.training
-    try:
-        return FrameSender(
-            attempt.run.stream,
-            peer,
-            attempt.job_id,
-            attempt.clock,
-            fps=training.stream_fps,
-            direct=training.stream_direct,
-        )
-    except OSError as error:  # training is worth more than being watched
-        print(f"stream: off: {error}", file=sys.stderr, flush=True)
-        return NoFrames()
+    sender = frame_sender(attempt.run.stream, peer, training, attempt.clock, attempt.job_id)
+    return sender or NoFrames()
 
 
 def _wall(attempt: Attempt) -> Wall:

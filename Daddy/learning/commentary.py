@@ -125,10 +125,6 @@ class Commentary:
             if self._best is None or _rank(one) > _rank(self._best):
                 self._best = one
 
-    def wanted(self) -> frozenset[int]:
-        """Whose pictures are wanted."""
-        return self._frames.wanted()
-
     def offer(self, agent: int, picture: bytes) -> None:
         """Hand on."""
         self._frames.offer(agent, picture)

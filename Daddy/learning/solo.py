@@ -62,9 +62,6 @@ class NoFrames:
     def report(self, reports: Sequence[AgentReport]) -> None:
         """Says nothing to nobody."""
 
-    def wanted(self) -> frozenset[int]:
-        return frozenset()
-
     def offer(self, agent: int, picture: bytes) -> None:
         """Shows nothing to nobody."""
 

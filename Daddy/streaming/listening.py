@@ -14,8 +14,6 @@ from Daddy.core.machine import listener_on, socket_owner
 from Daddy.streaming.session import Session
 from Daddy.streaming.source import Source
 
-MAX_CONNECTIONS = 8
-
 
 class Connection:
     """A relay, or somebody who claims to be one."""
@@ -42,31 +40,34 @@ def carrier_of(sock: socket.socket) -> str | None:
     return socket_owner(sock.getpeername()[1], sock.getsockname()[1])
 
 
-def listen(port: int) -> list[socket.socket]:
-    """Listeners on both loopback addresses; ::1 is left out where there is none."""
-    first = _bind(socket.AF_INET, "127.0.0.1", port)
+def listen(port: int, backlog: int, otherwise: str) -> list[socket.socket]:
+    """Listeners on both loopback addresses; ::1 is left out where there is none.
+
+    NetworkError when the port is taken, ``otherwise`` says what to do then besides ending who has
+    it.
+    """
+    first = _bind(socket.AF_INET, "127.0.0.1", port, backlog, otherwise)
     chosen = int(first.getsockname()[1])
-    try:
-        return [first, _bind(socket.AF_INET6, "::1", chosen)]
-    except (NetworkError, OSError):
-        return [first]
+    with contextlib.suppress(NetworkError, OSError):
+        return [first, _bind(socket.AF_INET6, "::1", chosen, backlog, otherwise)]
+    return [first]
 
 
-def _bind(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
+def _bind(
+    family: socket.AddressFamily, host: str, port: int, backlog: int, otherwise: str
+) -> socket.socket:
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listener.bind((host, port))
-        listener.listen(MAX_CONNECTIONS)
+        listener.listen(backlog)
     except OSError as error:
         listener.close()
         by = listener_on(port) if error.errno == errno.EADDRINUSE else None
         raise NetworkError(
             f"port {port} of {host} cannot be used: {error.strerror}{f' by {by}' if by else ''}",
-            f"end the program that uses it (another viewer?), or choose another port: "
-            f"--port {port + 1} and ssh -R 9999:localhost:{port + 1} …",
+            f"end the program that uses it (another viewer?), or choose another port: {otherwise}",
         ) from error
-    listener.setblocking(False)
     return listener

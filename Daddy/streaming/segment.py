@@ -101,23 +101,6 @@ class Writer:
     incarnation: str
 
 
-def pack_segment(
-    sequence: int,
-    writer: Writer,
-    sent_ms: int,
-    reports: Sequence[AgentReport],
-    pictures: Sequence[Picture],
-    pieces: Sequence[Handed] = (),
-) -> bytes:
-    """A segment of at most ``SEGMENT_LIMIT`` bytes: pictures that do not fit are left out.
-
-    ``pieces`` take at most ``PIECES_LIMIT`` bytes.
-    """
-    head, packer = pack_head(writer, sent_ms, reports), Packer()
-    frames = [message for one in pictures if (message := packer.pack(one)) is not None]
-    return seal(sequence, [*head, *map(pack_piece, pieces), *frames])
-
-
 def pack_head(writer: Writer, sent_ms: int, reports: Sequence[AgentReport]) -> list[Message]:
     """What a segment begins with: who writes, and how far each agent is."""
     reports = reports[:MAX_AGENTS]

@@ -80,8 +80,7 @@ class Streamer:
         self._interval_s = 1.0
         self._due = dict.fromkeys(("look", "write", "report", "picture"), 0.0)
         self.port = Port(stream, who, self._so_far)
-        self.failures = 0
-        self.written = 0
+        self.failures = self.written = 0
 
     @property
     def listener(self) -> Listener | None:

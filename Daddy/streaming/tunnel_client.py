@@ -14,6 +14,7 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.machine import host_name
@@ -21,6 +22,9 @@ from Daddy.core.names import check_peer, new_incarnation
 from Daddy.core.process import Child, companion
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
 from Daddy.streaming.ring import LearnerEnd, Record, Tag, nameless_file
+
+if TYPE_CHECKING:
+    from Daddy.core.settings import Training
 
 START_AGAIN_S = 60.0
 _LAST_WORDS_S = 2.0
@@ -149,3 +153,17 @@ class FrameSender:
         except OSError as error:
             print(f"stream: off for now: {error}", file=sys.stderr, flush=True)
             return None
+
+
+def frame_sender(
+    stream: Path, peer: str, training: Training, clock: Clock, job: str = ""
+) -> FrameSender | None:
+    """A sender as the settings want it; None, with a word why, where none can be set up: being
+    watched is not worth a job.
+    """
+    fps, direct = training.stream_fps, training.stream_direct
+    try:
+        return FrameSender(stream, peer, job, clock, fps=fps, direct=direct)
+    except OSError as error:
+        print(f"stream: off: {error}", file=sys.stderr, flush=True)
+        return None

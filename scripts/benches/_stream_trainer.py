@@ -49,10 +49,6 @@ class Switch:
         if self._sender:
             self._sender.report(reports)
 
-    def wanted(self) -> frozenset[int]:
-        """Whose pictures are wanted; nobody's while off."""
-        return self._sender.wanted() if self._sender else frozenset()
-
     def offer(self, agent: int, picture: bytes) -> None:
         """Hand on while on."""
         if self._sender:

@@ -6,14 +6,16 @@ Whatever is started is ended when the stage closes, also after Ctrl-C in the mid
 from __future__ import annotations
 
 import os
+import shutil
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from Daddy.core import machine, process
-from Daddy.core.config import CHECKOUT, SITES
+from Daddy.core.config import CHECKOUT, SITES, load, run_paths
 from Daddy.core.errors import SchedulerError
 from Daddy.core.paths import RunPaths
 from scripts.demonstration.login_node import LoginNode, lower_login_node, raise_login_node
@@ -21,6 +23,19 @@ from scripts.demonstration.login_node import LoginNode, lower_login_node, raise_
 _GRACE_S = 5.0
 _CONTROLLER = [sys.executable, "-m", "Daddy.cluster.orchestrator.run_controller"]
 _PULL_EVERY_S = 2
+
+
+@contextmanager
+def fresh_run(keep: Path | None, site: str) -> Iterator[tuple[Path, RunPaths]]:
+    """A folder to leave evidence in (``keep``, or one that is removed), and a new run in it."""
+    with tempfile.TemporaryDirectory(prefix="daddy-soak-") as temporary:
+        folder = keep or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o755)
+        shutil.rmtree(folder / "run", ignore_errors=True)
+        paths = run_paths(load(None, {"run_dir": str(folder / "run")}, {}, site))
+        paths.events.mkdir(parents=True)
+        yield folder, paths
 
 
 @dataclass(slots=True)

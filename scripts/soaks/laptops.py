@@ -11,7 +11,6 @@ import os
 import shutil
 import statistics
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.core import machine, process
-from Daddy.core.config import CHECKOUT, load, run_paths
+from Daddy.core.config import CHECKOUT
 from Daddy.core.errors import SchedulerError
 from Daddy.core.events import read_events
 from Daddy.core.paths import RunPaths
@@ -30,7 +29,7 @@ from Daddy.weights.laptops.local import newest_verified
 from Daddy.weights.laptops.receipts import read_receipts
 from Daddy.weights.records.manifest import Version
 from Daddy.weights.wire.codec import decode
-from scripts.demonstration.stage import Stage
+from scripts.demonstration.stage import Stage, fresh_run
 from scripts.soaks.hostile import SPARSE_BYTES, Attack, Forge
 
 SITE = "demo"
@@ -117,23 +116,19 @@ class Laptop:
 def run(minutes: float, seed: int, keep: Path | None) -> dict[str, Any]:
     """Contribute for so long, then attack; the figures. ``seed`` is not used: chance is real."""
     del seed
-    with tempfile.TemporaryDirectory(prefix="daddy-soak-") as temporary:
-        folder = keep or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o755)
-        shutil.rmtree(folder / "run", ignore_errors=True)
-        paths = run_paths(load(None, {"run_dir": str(folder / "run")}, {}, SITE))
-        paths.events.mkdir(parents=True)
-        with Stage(paths, SITE, slurm=False, headless=True) as stage:
-            stage.raise_login_node()
-            if not stage.node.by_ssh or not stage.node.facts.get("friend"):
-                raise SchedulerError("this soak needs two users of an sshd", "run it as root")
-            laptops = _laptops(stage, folder)
-            try:
-                return _siege(stage, laptops, minutes * 60.0)
-            finally:
-                for one in laptops:
-                    one.end()
+    with (
+        fresh_run(keep, SITE) as (folder, paths),
+        Stage(paths, SITE, slurm=False, headless=True) as stage,
+    ):
+        stage.raise_login_node()
+        if not stage.node.by_ssh or not stage.node.facts.get("friend"):
+            raise SchedulerError("this soak needs two users of an sshd", "run it as root")
+        laptops = _laptops(stage, folder)
+        try:
+            return _siege(stage, laptops, minutes * 60.0)
+        finally:
+            for one in laptops:
+                one.end()
 
 
 def _laptops(stage: Stage, folder: Path) -> list[Laptop]:

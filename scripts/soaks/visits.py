@@ -33,7 +33,16 @@ from Daddy.streaming.outbox import Handed
 from Daddy.streaming.programme import About, Programme
 from Daddy.streaming.protocol import Kind, Message, ProtocolError
 from Daddy.streaming.replays import Replays
-from Daddy.streaming.segment import HEAD, Picture, Writer, pack_segment, read_segment
+from Daddy.streaming.segment import (
+    HEAD,
+    Packer,
+    Picture,
+    Writer,
+    pack_head,
+    pack_piece,
+    read_segment,
+    seal,
+)
 from Daddy.streaming.session import RELAY, VIEWER, Session
 from Daddy.streaming.source import Source, compose
 from Daddy.streaming.spool import read_wishes
@@ -219,7 +228,9 @@ def _segment(number: int, chance: random.Random) -> bytes:
     who = Writer(f"slot-{chance.randrange(4)}", "node1", "17", f"{number:08d}")
     taken = [Picture(n % 2, n, 0, 66 * n, enemy.picture(n)) for n in range(chance.randrange(4))]
     played = [Handed(n % 2, 7, Piece(1, n, b"anything").pack()) for n in range(chance.randrange(4))]
-    whole = pack_segment(number, who, 5, [enemy.report(n) for n in range(4)], taken, played)
+    packer, head = Packer(), pack_head(who, 5, [enemy.report(n) for n in range(4)])
+    frames = [message for one in taken if (message := packer.pack(one)) is not None]
+    whole = seal(number, [*head, *map(pack_piece, played), *frames])
     if chance.random() < 0.2:
         return mutate(whole, chance)
     body = b"".join(_spoilt_some(whole[HEAD.size :], chance))

@@ -8,10 +8,8 @@ the streamers and the viewer: their memory stays where it was.
 from __future__ import annotations
 
 import re
-import shutil
 import statistics
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,11 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.core import machine
-from Daddy.core.config import load, run_paths
 from Daddy.core.events import read_events
 from Daddy.core.fleet import Handover, fold
 from Daddy.core.paths import RunPaths
-from scripts.demonstration.stage import Stage
+from scripts.demonstration.stage import Stage, fresh_run
 
 SITE, PORT = "demo-slurm", 9999
 PINS = ("slot-1/0", "slot-2/1")
@@ -76,15 +73,11 @@ def _processes(run: RunPaths, viewer: int) -> Iterator[tuple[str, int]]:
 def run(minutes: float, seed: int, keep: Path | None) -> dict[str, Any]:
     """Watch for so long; the figures. ``seed`` is not used: chance is real."""
     del seed
-    with tempfile.TemporaryDirectory(prefix="daddy-soak-") as temporary:
-        folder = keep or Path(temporary)
-        folder.mkdir(parents=True, exist_ok=True)
-        folder.chmod(0o755)
-        shutil.rmtree(folder / "run", ignore_errors=True)
-        paths = run_paths(load(None, {"run_dir": str(folder / "run")}, {}, SITE))
-        paths.events.mkdir(parents=True)
-        with Stage(paths, SITE, slurm=True, headless=False) as stage:
-            return _watch(stage, minutes * 60.0)
+    with (
+        fresh_run(keep, SITE) as (_, paths),
+        Stage(paths, SITE, slurm=True, headless=False) as stage,
+    ):
+        return _watch(stage, minutes * 60.0)
 
 
 def _watch(stage: Stage, seconds: float) -> dict[str, Any]:
@@ -122,7 +115,8 @@ def _figures(run: RunPaths, memory: Memory) -> dict[str, Any]:
     broken = [f"{pin} did not come back" for pin, ones in back.items() if None in ones]
     broken += [f"{pin}: no job of its slot ended" for pin, ones in back.items() if not ones]
     broken += [f"{role} grew by {mb} MB" for role, mb in grown.items() if mb > GROWTH_MB]
-    broken += [f"no {role} was seen" for role in ("relay", "viewer") if role not in grown]
+    unseen = {"relay", "streamer", "viewer"} - grown.keys()
+    broken += [f"no {role} was seen" for role in sorted(unseen)]
     return {
         "frames": shown[-1][1]["frames_total"] if shown else 0,
         "transport": shown[-1][1]["transport"] if shown else "",

@@ -33,6 +33,7 @@ class Sinks:
         self.events: list[tuple[str, int, dict[str, object]]] = []
         self.reports: list[AgentReport] = []
         self.pictures: list[tuple[int, bytes]] = []
+        self.pieces: list[tuple[int, bytes]] = []
 
     def write(self, event: str, step: int, data: Mapping[str, object]) -> None:
         self.events.append((event, step, dict(data)))
@@ -45,8 +46,11 @@ class Sinks:
     def report(self, reports: Sequence[AgentReport]) -> None:
         self.reports += reports
 
-    def wanted(self) -> frozenset[int]:
-        return frozenset({1})
+    def taped(self) -> frozenset[int]:
+        return frozenset({2})
+
+    def play(self, agent: int, piece: bytes) -> None:
+        self.pieces.append((agent, piece))
 
     def offer(self, agent: int, picture: bytes) -> None:
         self.pictures.append((agent, picture))
@@ -80,10 +84,13 @@ def test_everything_is_handed_on(commentary: Commentary, sinks: Sinks) -> None:
     commentary.write("metric", 5, {"steps_per_second": 10.0})
     commentary.report([agent(0, 1)])
     commentary.offer(1, bytes(SCREEN_BYTES))
+    commentary.play(2, b"a piece")
     assert sinks.events == [("metric", 5, {"steps_per_second": 10.0})]
     assert sinks.reports == [agent(0, 1)]
     assert sinks.pictures == [(1, bytes(SCREEN_BYTES))]
-    assert commentary.wanted() == {1}
+    assert sinks.pieces == [(2, b"a piece")]
+    assert (commentary.asks, commentary.due()) == (b"\1", (True, {1}))
+    assert commentary.taped() == {2}
 
 
 def test_a_line_comes_at_most_every_ten_seconds(

@@ -549,9 +549,6 @@ class Watcher(NoFrames):
     def report(self, reports):
         self.reports.append(list(reports))
 
-    def wanted(self):
-        return frozenset({1})
-
     def offer(self, agent, picture):
         self.pictures.append((agent, picture))
 

@@ -8,10 +8,13 @@ import random
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
 from Daddy.streaming.auth import Token
+from Daddy.streaming.outbox import Handed
+from Daddy.streaming.segment import Packer, Picture, Writer, pack_head, pack_piece, seal
 from Daddy.streaming.session import RELAY, VIEWER, Session
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -100,3 +103,20 @@ def finish(process: subprocess.Popen[str]) -> str:
     except subprocess.TimeoutExpired:
         process.kill()
         return process.communicate()[0]
+
+
+def pack_segment(
+    sequence: int,
+    writer: Writer,
+    sent_ms: int,
+    reports: Sequence[AgentReport],
+    pictures: Sequence[Picture],
+    pieces: Sequence[Handed] = (),
+) -> bytes:
+    """A segment of at most ``SEGMENT_LIMIT`` bytes: pictures that do not fit are left out.
+
+    ``pieces`` take at most ``PIECES_LIMIT`` bytes.
+    """
+    head, packer = pack_head(writer, sent_ms, reports), Packer()
+    frames = [message for one in pictures if (message := packer.pack(one)) is not None]
+    return seal(sequence, [*head, *map(pack_piece, pieces), *frames])

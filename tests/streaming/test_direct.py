@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.clock import SystemClock
 from Daddy.core.machine import host_name
 from Daddy.streaming import direct
 from Daddy.streaming import relay as relays
@@ -21,13 +20,12 @@ from Daddy.streaming.auth import Token
 from Daddy.streaming.direct import Direct, Sieve
 from Daddy.streaming.fleet import Fleet
 from Daddy.streaming.listener import MAX_STRANGERS, Listener
-from Daddy.streaming.messages import Wish, row_of
+from Daddy.streaming.messages import row_of
 from Daddy.streaming.port import ASK_AGAIN_S, LOOK_AGAIN_S, Lookup, Port
 from Daddy.streaming.protocol import Kind, Message
 from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.segment import Picture, Segment, Writer, pack_head
 from Daddy.streaming.session import RELAY, Session
-from Daddy.streaming.tokens import ensure_token, load_tokens
 from Daddy.streaming.tunnel_client import FrameSender
 from tests.patience import until
 from tests.streaming.helpers import OTHER, report
@@ -35,26 +33,6 @@ from tests.streaming.test_relay_to_viewer import relay
 from tests.streaming.test_stream_faults import play
 
 WHO = Writer("slot-0", "node3", "17", "0" * 8)
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    (tmp_path / "slim_run" / "stream").mkdir(parents=True)
-    return tmp_path / "slim_run"
-
-
-@pytest.fixture
-def token(tmp_path: Path) -> Path:
-    path = tmp_path / "token"
-    ensure_token(path, "test")
-    return path
-
-
-@pytest.fixture
-def viewer(token: Path) -> Iterator[Receiver]:
-    made = Receiver(0, lambda: load_tokens([token]), Wish(2, 60.0), SystemClock())
-    yield made
-    made.close()
 
 
 def frames(viewer: Receiver) -> int:

@@ -27,19 +27,6 @@ from tests.streaming.test_viewer import panel
 VIEWER = "Daddy.streaming.tunnel_server"
 
 
-@pytest.fixture
-def token(tmp_path: Path) -> Path:
-    path = tmp_path / "token"
-    ensure_token(path, "test")
-    return path
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    (tmp_path / "slim_run" / "stream").mkdir(parents=True)
-    return tmp_path / "slim_run"
-
-
 def test_one_json_object_per_agent_and_second(run: Path, token: Path, tmp_path: Path) -> None:
     port = free_port()
     flags = ("--top-k", 1, "--pin", "slot-0/0")  # the best one plays in slot-1

@@ -13,8 +13,8 @@ from Daddy.streaming.messages import Wish, read_wish
 from Daddy.streaming.outbox import MOST_PIECES, TIMES, Handed, Outbox
 from Daddy.streaming.protocol import Kind, Message, ProtocolError
 from Daddy.streaming.replays import Replays, ago
-from Daddy.streaming.segment import Writer, pack_segment, read_segment
-from tests.streaming.helpers import report
+from Daddy.streaming.segment import Writer, read_segment
+from tests.streaming.helpers import pack_segment, report
 
 
 def piece(chain: int, index: int, data: bytes = b"data") -> Handed:

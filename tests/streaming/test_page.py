@@ -19,9 +19,9 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.errors import NetworkError, run_entry
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming import tunnel_server
+from Daddy.streaming.listening import listen
 from Daddy.streaming.messages import Wish
 from Daddy.streaming.receiver import Receiver
-from Daddy.streaming.web import server as web
 from Daddy.streaming.web import visit
 from Daddy.streaming.web.server import Show, WebServer
 from Daddy.streaming.window import Waiting
@@ -320,7 +320,7 @@ def _answers(page: Page) -> bool:
 
 
 def test_both_loopback_addresses_listen_and_no_other(page: Page, receiver) -> None:
-    listeners = web._listen(0)
+    listeners = listen(0, 1, "")
     names = {one.getsockname()[0] for one in listeners}
     for one in listeners:
         one.close()

@@ -88,3 +88,19 @@ def test_a_clock_that_wraps_or_runs_ahead_stops_nothing() -> None:
     assert len(playout.due(wrap + 0.3)) == 2
     playout.add([shot(wrap + 60 + 2 * number) for number in range(20)], now=wrap + 1)
     assert len(playout.due(wrap + 1 + LONGEST_S)) == 20
+
+
+@pytest.mark.parametrize(("direct", "late_s"), [(True, 0.05), (False, 0.55)])
+def test_pictures_that_come_one_by_one_do_not_wait_as_lumps_did(
+    direct: bool, late_s: float
+) -> None:
+    playout, late = Playout(), 0.0
+    lumps(playout, begin=50.0, seconds=5)
+    playout.hurry(direct=direct)
+    for tick in range(10 * 200):
+        now = 57.0 + tick / 200
+        if tick % 10 == 0:  # 20 a second, each as soon as it is taken
+            playout.add([shot(now)], now)
+        for _, one in playout.due(now):
+            late = now - one.captured_ms / 1000
+    assert late_s - 0.06 <= late <= late_s

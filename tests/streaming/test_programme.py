@@ -19,10 +19,10 @@ from Daddy.streaming.programme import About, Programme, note
 from Daddy.streaming.protocol import Kind, Message
 from Daddy.streaming.relay import IDLE_POLL_S, Relay
 from Daddy.streaming.seats import Seat
-from Daddy.streaming.segment import Picture, Segment, Writer, pack_segment
+from Daddy.streaming.segment import Picture, Segment, Writer
 from Daddy.streaming.session import VIEWER, Session
 from Daddy.streaming.spool import SpoolWriter
-from tests.streaming.helpers import TOKEN, picture, report
+from tests.streaming.helpers import TOKEN, pack_segment, picture, report
 
 ABOUT = About("slim_run", "pokemon_red", "login1", "ssh-R")
 

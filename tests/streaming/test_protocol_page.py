@@ -126,12 +126,6 @@ def _rows(tiles: bytes) -> bytes:
     return bytes(rows)
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    (tmp_path / "slim_run" / "stream").mkdir(parents=True)
-    return tmp_path / "slim_run"
-
-
 @pytest.mark.parametrize(("newest", "formats"), [(1, {1}), (9, {1, 2})])
 def test_a_client_written_from_the_page_sees_what_the_learner_sent(
     run: Path, token_file: Path, newest: int, formats: set[int]

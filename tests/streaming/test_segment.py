@@ -10,11 +10,10 @@ from Daddy.streaming.segment import (
     SEGMENT_LIMIT,
     Picture,
     Writer,
-    pack_segment,
     read_segment,
     sequence_of,
 )
-from tests.streaming.helpers import picture, report
+from tests.streaming.helpers import pack_segment, picture, report
 
 WRITER = Writer("slot-1", "node7", "4711", "0123abcd")
 

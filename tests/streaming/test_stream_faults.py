@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from Daddy.core.clock import SystemClock
 from Daddy.core.machine import host_name
 from Daddy.streaming.messages import Wish
@@ -21,33 +19,12 @@ from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.ring import LearnerEnd, Record, StreamerEnd, Tag, nameless_file
 from Daddy.streaming.segment import Writer
 from Daddy.streaming.streamer import Streamer
-from Daddy.streaming.tokens import ensure_token, load_tokens
 from Daddy.streaming.tunnel_client import FrameSender
 from tests.patience import until
 from tests.streaming.helpers import finish, free_port, picture, report, start
 from tests.streaming.test_relay_to_viewer import learners, relay
 
 VIEWER, RELAY = "Daddy.streaming.tunnel_server", "Daddy.streaming.relay"
-
-
-@pytest.fixture
-def run(tmp_path: Path) -> Path:
-    (tmp_path / "slim_run" / "stream").mkdir(parents=True)
-    return tmp_path / "slim_run"
-
-
-@pytest.fixture
-def token(tmp_path: Path) -> Path:
-    path = tmp_path / "token"
-    ensure_token(path, "test")
-    return path
-
-
-@pytest.fixture
-def viewer(token: Path) -> Iterator[Receiver]:
-    made = Receiver(0, lambda: load_tokens([token]), Wish(2, 60.0), SystemClock())
-    yield made
-    made.close()
 
 
 @contextmanager

@@ -19,12 +19,12 @@ from Daddy.core.machine import identify, is_alive
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming import seats, streamer, tunnel_client
 from Daddy.streaming.ring import LearnerEnd, Record, StreamerEnd, Tag, nameless_file
-from Daddy.streaming.segment import Writer, pack_segment
+from Daddy.streaming.segment import Writer
 from Daddy.streaming.spool import SpoolReader, SpoolWriter, Wishes, read_wishes, write_wishes
 from Daddy.streaming.streamer import Streamer
 from Daddy.streaming.tunnel_client import FrameSender
 from tests.patience import until
-from tests.streaming.helpers import CHECKOUT, picture, report
+from tests.streaming.helpers import CHECKOUT, pack_segment, picture, report
 
 WHO = Writer("slot-1", "node3", "17", "0" * 8)
 

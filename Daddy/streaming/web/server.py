@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from Daddy.core.clock import Clock
-from Daddy.core.errors import NetworkError
+from Daddy.streaming.listening import listen
 from Daddy.streaming.scene import Scene
 from Daddy.streaming.web.doorkeeper import Doorkeeper
 from Daddy.streaming.web.message import Had, pack
@@ -147,7 +147,7 @@ class WebServer:
         secret: Callable[[], str] = secrets.token_urlsafe,
     ) -> None:
         """``say`` is told where the page is whenever there is a new link to it."""
-        listeners = _listen(port)
+        listeners = listen(port, MAX_CONNECTIONS, f"--web {port - 1}")
         self.port = int(listeners[0].getsockname()[1])
         self._site = Site(show, clock, Doorkeeper(self.port, secret), say)
         self._listeners = [_Listener(one, self._site) for one in listeners]
@@ -176,29 +176,3 @@ def served(port: int, show: Show, clock: Clock) -> Iterator[None]:
         yield
     finally:
         page.close()
-
-
-def _listen(port: int) -> list[socket.socket]:
-    """Listeners on both loopback addresses; ::1 is left out where there is none."""
-    first = _bind(socket.AF_INET, "127.0.0.1", port)
-    with suppress(NetworkError, OSError):
-        return [first, _bind(socket.AF_INET6, "::1", int(first.getsockname()[1]))]
-    return [first]
-
-
-def _bind(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        if _Listener.allow_reuse_address:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listener.bind((host, port))
-        listener.listen(MAX_CONNECTIONS)
-    except OSError as error:
-        listener.close()
-        raise NetworkError(
-            f"port {port} of {host} cannot be used for the page: {error.strerror}",
-            f"end the program that uses it (another viewer?), or choose another: --web {port - 1}",
-        ) from error
-    return listener

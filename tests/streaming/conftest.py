@@ -1,0 +1,36 @@
+"""What tests of the stream begin with: a run, a token, somebody who watches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from Daddy.core.clock import SystemClock
+from Daddy.streaming.messages import Wish
+from Daddy.streaming.receiver import Receiver
+from Daddy.streaming.tokens import ensure_token, load_tokens
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run's folder with that of its stream."""
+    folder = tmp_path / "slim_run"
+    (folder / "stream").mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> Path:
+    path = tmp_path / "token"
+    ensure_token(path, "test")
+    return path
+
+
+@pytest.fixture
+def viewer(token: Path) -> Iterator[Receiver]:
+    """A viewer of two agents, without a window."""
+    made = Receiver(0, lambda: load_tokens([token]), Wish(2, 60.0), SystemClock())
+    yield made
+    made.close()
