@@ -16,11 +16,11 @@ from scripts.benches._stream_watcher import AGENTS
 
 
 def main(argv: Sequence[str]) -> int:
-    """``STREAM CORPUS SECONDS``: until ended, a job of so many seconds after the other."""
+    """``STREAM SLOT CORPUS SECONDS``: until ended, a job of so many seconds after the other."""
     die_with_parent()
-    stream, pictures, seconds = Path(argv[0]), read_corpus(Path(argv[1])), float(argv[2])
+    stream, pictures, seconds = Path(argv[0]), read_corpus(Path(argv[2])), float(argv[3])
     for job in itertools.count(1):
-        with FrameSender(stream, "slot-0", str(job)) as sender:
+        with FrameSender(stream, argv[1], str(job)) as sender:
             _play(sender, pictures, time.monotonic() + seconds)
     return 0
 

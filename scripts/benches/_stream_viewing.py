@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.machine import cpu_seconds, resident_bytes
+from Daddy.core.machine import cpu_seconds
 from Daddy.streaming.messages import Wish
 from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.relay import make_relay
@@ -24,11 +24,7 @@ from scripts.benches._stream_watcher import AGENTS
 
 JOINS, QUICK_JOINS = 10, 2
 WATCH_S, QUICK_WATCH_S = 20.0, 3.0
-MEMORY_S, QUICK_MEMORY_S = 600.0, 8.0
 SETTLE_S = 3.0
-JOB_S = 10.0
-"""A job's life in the bench of memory: four hours go by in so many seconds."""
-MIB = 1 << 20
 
 
 def first_picture(corpus: bytes, quick: bool) -> dict[str, float]:
@@ -113,35 +109,3 @@ def _share(pid: int, seconds: float) -> float:
     before, began = cpu_seconds(pid), time.monotonic()
     time.sleep(seconds)
     return (cpu_seconds(pid) - before) / (time.monotonic() - began)
-
-
-def memory(pictures: Sequence[bytes], quick: bool) -> dict[str, object]:
-    """Resident MiB of relay, viewer and a job's streamer, and their growth, while jobs change."""
-    seconds = QUICK_MEMORY_S if quick else MEMORY_S
-    with tempfile.TemporaryDirectory(prefix="daddy-memory-") as temporary:
-        folder = Path(temporary)
-        run, token, port = folder / "run", folder / "token", free_port()
-        (run / "stream").mkdir(parents=True)
-        ensure_token(token, "bench")
-        corpus = folder / "corpus"
-        corpus.write_bytes(b"".join(pictures))
-        relay = ("--run-dir", run, "--port", port, "--token", token)
-        show = ("--headless", "--port", port, "--token", token)
-        job = (run / "stream", corpus, JOB_S)
-        with (
-            ours("Daddy.streaming.tunnel_server", *show, home=folder, log=folder / "a") as viewer,
-            ours("Daddy.streaming.relay", *relay, home=folder, log=folder / "b") as sender,
-            ours("scripts.benches._stream_jobs", *job, home=folder, log=folder / "c") as streamer,
-        ):
-            pids = {"viewer": viewer.pid, "relay": sender.pid, "streamer": streamer.pid}
-            return _weigh(pids, seconds)
-
-
-def _weigh(pids: dict[str, int], seconds: float) -> dict[str, object]:
-    """A third of the time is theirs to settle; then the first look, and the last."""
-    time.sleep(seconds / 3)
-    first = {name: resident_bytes(pid) / MIB for name, pid in pids.items()}
-    time.sleep(seconds * 2 / 3)
-    last = {name: resident_bytes(pid) / MIB for name, pid in pids.items()}
-    grown = {name: last[name] - first[name] for name in pids}
-    return {"seconds": seconds, "mib": last, "grown_mib": grown, "job_changes": seconds // JOB_S}

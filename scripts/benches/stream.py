@@ -24,6 +24,7 @@ from Daddy.streaming.spool import Wishes, write_wishes
 from Daddy.streaming.tunnel_client import FrameSender
 from scripts.benches import _stream_codecs as codecs
 from scripts.benches import _stream_links as links
+from scripts.benches import _stream_memory as memory
 from scripts.benches import _stream_replay as replay
 from scripts.benches import _stream_targets as targets
 from scripts.benches import _stream_training as training
@@ -34,8 +35,10 @@ from scripts.benches._stream_picture import draw
 from scripts.benches._stream_selection import simulate
 
 FLAT = True
-PARTS = ("codecs", "selection", "journey", "links", "replay", "targets", "training")
-OPTIONS = {"only": {"choices": PARTS, "help": "this part alone"}}
+PARTS = ("codecs", "selection", "journey", "links", "replay", "targets")
+ALONE = ("training", "memory")
+"""Parts that take hours, an hour: measured only when they are asked for."""
+OPTIONS = {"only": {"choices": (*PARTS, *ALONE), "help": "this part alone"}}
 STEPS, QUICK_STEPS = 1500, 300
 JOURNEY_S, QUICK_JOURNEY_S = 20.0, 5.0
 PICTURE = CHECKOUT / "runs" / "benches" / "stream.png"
@@ -62,6 +65,8 @@ def run(quick: bool, only: str | None = None) -> dict[str, object]:
         found["measured"] = targets.measure(pictures, quick)
     if only == "training":
         found["training"] = training.measure(quick)
+    if only == "memory":
+        found["memory"] = memory.measure(pictures, memory.QUICK_S if quick else memory.SECONDS)
     draw(PICTURE, found)
     return {**found, "targets": targets.table(found), "picture": str(PICTURE)}
 
