@@ -1,9 +1,10 @@
 """What being watched costs training: the stream on and off in turns, on a core of its own.
 
-For each case a learner plays on the first core, 10 s with the stream, twice 10 s without, 10 s
-with; relay, sshd, ssh, the line and the viewer are on the others. A quad gives one ratio; quads are
-added until the mean's 95 % interval is within half a per cent. They are kept as they come, in
-``runs/benches/stream-training.jsonl``: who was interrupted goes on, who begins anew removes it.
+For each case a learner takes the same steps four times on the first core, about 10 s each: with the
+stream, twice without, with it; relay, sshd, ssh, the line and the viewer are on the others. A quad
+gives one ratio; quads are added until the mean's 95 % interval is within half a per cent. They are
+kept as they come, in ``runs/benches/stream-training.jsonl``: who was interrupted goes on, who
+begins anew removes it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,8 @@ BLOCK_S, QUICK_BLOCK_S = 10.0, 1.0
 QUICK_QUADS = 3
 WITHIN, MOST_QUADS, AT_ONCE = 0.005, 60, 4
 LINE, SLOW_LINE = Line(10, 30), Line(0.1, 150)
+Quad = tuple[Sequence[float], Sequence[int]]
+"""Steps per second, and agents shown at the end, of each of its four blocks."""
 KEPT = CHECKOUT / "runs" / "benches" / "stream-training.jsonl"
 
 
@@ -48,35 +51,39 @@ def measure(quick: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="daddy-training-") as folder:
         rows = Path(folder) / "rows"
         _play("watching", rows, QUICK_BLOCK_S, QUICK_QUADS)
-        return {"watching": figures(_ratios(rows, "watching", QUICK_BLOCK_S))}
+        return {"watching": figures(_quads(rows, "watching", QUICK_BLOCK_S))}
 
 
 def _settle(case: str, rows: Path) -> dict[str, float]:
-    while not settled(ratios := _ratios(rows, case, BLOCK_S)) and len(ratios) < MOST_QUADS:
-        print(f"  {case}: {len(ratios)} quads", flush=True)
+    while not settled(told := figures(_quads(rows, case, BLOCK_S))) and told["quads"] < MOST_QUADS:
+        print(f"  {case}: {told['ratio']:.4f} after {told['quads']} quads", flush=True)
         _play(case, rows, BLOCK_S, AT_ONCE)
-    return figures(ratios)
+    return told
 
 
-def settled(ratios: list[float]) -> bool:
+def settled(told: Mapping[str, float]) -> bool:
     """Whether the interval is narrow enough."""
-    one = figures(ratios)
-    return len(ratios) > 2 and one["high"] - one["low"] <= 2 * WITHIN
+    return told["quads"] > 2 and told["high"] - told["low"] <= 2 * WITHIN
 
 
-def figures(ratios: list[float]) -> dict[str, float]:
-    """Mean ratio, its 95 % interval and the quads behind it."""
-    if not ratios:
+def figures(quads: Sequence[Quad]) -> dict[str, float]:
+    """Mean ratio, its 95 % interval, the quads behind it, and how many agents were shown in them"""
+    if not quads:
         return {"ratio": float("nan"), "low": 0.0, "high": 9.0, "quads": 0}
-    one = of_mean(ratios)
-    return {"ratio": one.middle, "low": one.low, "high": one.high, "quads": len(ratios)}
+    one = of_mean([(on + again) / (off + still) for (on, off, still, again), _ in quads])
+    shown = sum(first + last for _, (first, _, _, last) in quads) / 2 / len(quads)
+    told = {"ratio": one.middle, "low": one.low, "high": one.high}
+    return {**told, "quads": len(quads), "agents_shown": shown}
 
 
-def _ratios(rows: Path, case: str, block_s: float) -> list[float]:
+def _quads(rows: Path, case: str, block_s: float) -> list[Quad]:
     lines = rows.read_text().splitlines() if rows.exists() else []
     told = [json.loads(line) for line in lines]
-    quads = [one["rates"] for one in told if (one["case"], one["block_s"]) == (case, block_s)]
-    return [(on + again) / (off + still) for on, off, still, again in quads]
+    return [
+        (one["rates"], one["shown"])
+        for one in told
+        if (one["case"], one["block_s"]) == (case, block_s)
+    ]
 
 
 def _play(case: str, rows: Path, block_s: float, quads: int) -> None:
