@@ -20,6 +20,8 @@ _UNITS_IN_BAND = _UNITS_IN_LINE * _TILE_ROWS
 _BANDS = SCREEN_HEIGHT // _TILE_ROWS
 _LEVEL = 6
 _RAW_DEFLATE = -15
+_SMALL_WINDOW = -14
+"""Reaches over a picture and its base, and takes half of the memory."""
 
 
 class CodecError(ValueError):
@@ -71,9 +73,9 @@ def inflate(data: bytes, base: bytes | None) -> bytes:
     Never allocates more than one picture and a byte, whatever ``data`` claims to hold.
     """
     widen = (
-        zlib.decompressobj(_RAW_DEFLATE)
+        zlib.decompressobj(_SMALL_WINDOW)
         if base is None
-        else zlib.decompressobj(_RAW_DEFLATE, zdict=base)
+        else zlib.decompressobj(_SMALL_WINDOW, zdict=base)
     )
     try:
         tiles = widen.decompress(data, SCREEN_BYTES + 1)

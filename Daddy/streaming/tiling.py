@@ -10,8 +10,9 @@ the table of pictures that both have, so nothing has to be kept in step but thos
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, takewhile
 from typing import NamedTuple
 
 from Daddy.core.vocabulary import SCREEN_BYTES
@@ -26,6 +27,9 @@ MAX_MAPS = 8
 """Of so many bases, the newest, the numbers are in the dictionary."""
 _LEVEL = 9
 _RAW_DEFLATE = -15
+_PIECE = 60
+_SMALL_WINDOW = -14
+"""Reaches over a picture, its numbers and a whole dictionary, and takes half of the memory."""
 
 
 class Tiled(NamedTuple):
@@ -39,22 +43,22 @@ class Tiled(NamedTuple):
 
     def tiles(self) -> bytes:
         """The picture in tile order."""
-        return b"".join(_paint(self.numbers, self.distinct, self.rest))
+        return _joined(_paint(self.numbers, self.distinct, self.rest))
 
 
 def tiled(tiles: bytes) -> Tiled:
     """Take a picture in tile order apart; CodecError unless it has ``SCREEN_BYTES`` bytes."""
     if len(tiles) != SCREEN_BYTES:
         raise CodecError(f"a picture has {SCREEN_BYTES} bytes, not {len(tiles)}")
-    each = _cut(tiles)
-    table = _table([each])
+    each = list(_cut(tiles))
+    table = dict(zip(dict.fromkeys(each), range(NEW), strict=False))
     numbers = bytes([table.get(tile, NEW) for tile in each])
     return Tiled(tuple(table), numbers, _fresh(numbers, each))
 
 
 def deflate(picture: Tiled, bases: Sequence[Tiled]) -> bytes:
     """A delta against ``bases``: one to ``MAX_BASES`` pictures, the oldest first."""
-    table = _table(base.distinct for base in reversed(bases))
+    table = _table(bases)
     numbers = _turned(picture, table)
     fresh = _fresh(numbers, _paint(picture.numbers, picture.distinct, picture.rest))
     squeeze = zlib.compressobj(
@@ -71,10 +75,19 @@ def deflate(picture: Tiled, bases: Sequence[Tiled]) -> bytes:
 def inflate(data: bytes, bases: Sequence[Tiled]) -> bytes:
     """A picture in tile order from :func:`deflate`'s bytes; CodecError for anything else.
 
-    Never allocates more than a picture and its numbers, whatever ``data`` claims to hold.
+    Never allocates more than 64 KiB, whatever ``data`` and ``bases`` hold.
     """
-    table = _table(base.distinct for base in reversed(bases))
-    widen = zlib.decompressobj(_RAW_DEFLATE, zdict=_dictionary(table, bases))
+    table = _table(bases)
+    numbers, fresh = _widened(data, _dictionary(table, bases))
+    try:
+        return _joined(_paint(numbers, tuple(table), fresh))
+    except IndexError:
+        raise CodecError("a tile that is in no base") from None
+
+
+def _widened(data: bytes, dictionary: bytes) -> tuple[bytes, bytes]:
+    """Numbers and fresh tiles; what zlib needs for it is given back before they are used."""
+    widen = zlib.decompressobj(_SMALL_WINDOW, zdict=dictionary)
     try:
         plain = widen.decompress(data, PLACES + SCREEN_BYTES + 1)
     except zlib.error as error:
@@ -83,29 +96,35 @@ def inflate(data: bytes, bases: Sequence[Tiled]) -> bytes:
     whole = len(plain) == PLACES + numbers.count(NEW) * TILE_BYTES
     if not whole or len(numbers) != PLACES or not widen.eof or widen.unused_data:
         raise CodecError(f"{len(plain)} bytes and leftovers where one picture was expected")
-    try:
-        return b"".join(_paint(numbers, tuple(table), fresh))
-    except IndexError:
-        raise CodecError("a tile that is in no base") from None
+    return numbers, fresh
 
 
-def _cut(tiles: bytes) -> list[bytes]:
-    return [tiles[at : at + TILE_BYTES] for at in range(0, len(tiles), TILE_BYTES)]
+def _cut(tiles: bytes) -> Iterator[bytes]:
+    return (tiles[at : at + TILE_BYTES] for at in range(0, len(tiles), TILE_BYTES))
 
 
-def _paint(numbers: bytes, known: Sequence[bytes], fresh: bytes) -> list[bytes]:
+def _joined(tiles: Iterable[bytes]) -> bytes:
+    """One after the other. In pieces: a join of all would take 80 bytes for each meanwhile."""
+    each = list(tiles)
+    return b"".join([b"".join(each[at : at + _PIECE]) for at in range(0, len(each), _PIECE)])
+
+
+def _paint(numbers: bytes, known: Sequence[bytes], fresh: bytes) -> Iterator[bytes]:
     """The tile of each place; IndexError where a number is none of ``known``'s."""
-    rest = iter(_cut(fresh))
-    return [next(rest) if number == NEW else known[number] for number in numbers]
+    rest = _cut(fresh)
+    return (next(rest) if number == NEW else known[number] for number in numbers)
 
 
 def _fresh(numbers: bytes, each: Iterable[bytes]) -> bytes:
-    return b"".join(tile for tile, number in zip(each, numbers, strict=True) if number == NEW)
+    return _joined(tile for tile, number in zip(each, numbers, strict=True) if number == NEW)
 
 
-def _table(pictures: Iterable[Iterable[bytes]]) -> dict[bytes, int]:
-    """Number of each distinct tile, in order of appearance; no more than ``NEW``."""
-    distinct = dict.fromkeys(chain.from_iterable(pictures))
+def _table(bases: Sequence[Tiled]) -> dict[bytes, int]:
+    """Number of each distinct tile, in order of appearance, the newest base first."""
+    distinct: dict[bytes, None] = {}
+    shown = (base.distinct for base in reversed(bases))
+    until_full = chain.from_iterable(takewhile(lambda _: len(distinct) < NEW, shown))
+    deque(map(distinct.setdefault, until_full), maxlen=0)
     return dict(zip(distinct, range(NEW), strict=False))
 
 

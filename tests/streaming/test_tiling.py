@@ -88,6 +88,17 @@ def test_a_bomb_is_refused_without_being_unpacked() -> None:
     assert peak < 128 * 1024
 
 
+def test_pictures_without_two_equal_tiles_take_64_kib_at_most() -> None:
+    noise = [random.Random(seed).randbytes(SCREEN_BYTES) for seed in range(tiling.MAX_BASES + 1)]
+    against = [tiled(one) for one in noise[:-1]]
+    delta = deflate(tiled(noise[-1]), against)
+    tracemalloc.start()
+    assert tiled(inflate(delta, against)).tiles() == noise[-1]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64 * 1024
+
+
 def test_a_remembered_picture_takes_less_than_its_own_bytes() -> None:
     tracemalloc.start()
     kept = [tiled(_drawn(seed)) for seed in range(1, 9)]
@@ -95,4 +106,8 @@ def test_a_remembered_picture_takes_less_than_its_own_bytes() -> None:
     tracemalloc.stop()
     assert taken < 8 * SCREEN_BYTES
     assert len(kept) == 8
-    assert tiling.MAX_MAPS * PLACES + NEW * tiling.TILE_BYTES < 32 * 1024, "deflate's window"
+
+
+def test_a_distance_never_leaves_the_small_window() -> None:
+    dictionary = tiling.MAX_MAPS * PLACES + NEW * tiling.TILE_BYTES
+    assert dictionary + PLACES + SCREEN_BYTES < 16 * 1024
