@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import base64
 import json
+import math
 import os
 import random
 import shutil
@@ -158,6 +159,11 @@ def film(steps: int) -> list[list[bytes]]:
     return films
 
 
+def walk(step: int, agent: int) -> int:
+    """Where on its map an agent that wanders to and fro stands after so many steps, one axis."""
+    return 8 + round(6 * math.sin((step // FPS) / (3 + agent)))
+
+
 @contextmanager
 def play(stream: Path, films: Sequence[Sequence[bytes]], quiet: threading.Event) -> Iterator[None]:
     """Learners that play their films to and fro; they say but show nothing while ``quiet``."""
@@ -171,7 +177,7 @@ def play(stream: Path, films: Sequence[Sequence[bytes]], quiet: threading.Event)
                 AgentReport(agent=agent, badges=max(0, 6 - agent), story_flags=12 - agent,
                             episode_return=120.0 - 9 * agent + step % 300 / 10, episode=1,
                             map_id=agent % 4, map_name=places[agent % 4], level=24 - agent,
-                            step=18_000 + step)
+                            step=18_000 + step, x=walk(step, agent), y=walk(step, agent + 5))
                 for agent in range(AGENTS)
             ])  # fmt: skip
             for agent in sender.wanted():
@@ -221,6 +227,8 @@ def look(out: Path, folder: Path, browser: Browser) -> None:
         each_size(browser, out, "waiting")
         quiet = threading.Event()
         with play(run / "stream", film(STEPS), quiet), relayed(run, receiver.port, token):
+            want(browser, 2)
+            browser.until("world.course.length > 12")
             for top_k in (2, 1, 4, 8):
                 want(browser, top_k)
                 each_size(browser, out, f"k{top_k}")
@@ -265,7 +273,7 @@ def each_size(browser: Browser, out: Path, name: str) -> None:
         wide = browser.value("document.documentElement.scrollWidth")
         if wide > size[0]:
             raise RuntimeError(f"{name} at {label} is {wide} pixels wide")
-        browser.photograph(out / f"{name}-{label}.png")
+        browser.photograph(out / f"{name}-{label}.png", whole=label == "phone")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -80,9 +80,8 @@ class _Grid:
         cells = [(dot.x, dot.y) for dot in place.dots]
         cells += [cell for cell, _ in place.heat]
         cells += [cell for trail in place.trails for cell in trail]
-        self._least = min(x for x, _ in cells), min(y for _, y in cells)
-        across = max(_LEAST_CELLS, max(x for x, _ in cells) - self._least[0] + 1)
-        down = max(_LEAST_CELLS, max(y for _, y in cells) - self._least[1] + 1)
+        self._least_x, across = _extent([x for x, _ in cells])
+        self._least_y, down = _extent([y for _, y in cells])
         self._scale = min(_MOST_CELL, ground.width / across, max(1, ground.height) / down)
         self._x = ground.x + (ground.width - across * self._scale) / 2
         self._y = ground.y + (ground.height - down * self._scale) / 2
@@ -94,10 +93,17 @@ class _Grid:
 
     def rect(self, cell: Cell) -> Rect:
         """The cell in window pixels, at least one."""
-        x = self._x + (cell[0] - self._least[0]) * self._scale
-        y = self._y + (cell[1] - self._least[1]) * self._scale
+        x = self._x + (cell[0] - self._least_x) * self._scale
+        y = self._y + (cell[1] - self._least_y) * self._scale
         wide = max(1, int(x + self._scale) - int(x))
         return Rect(int(x), int(y), wide, max(1, int(y + self._scale) - int(y)))
+
+
+def _extent(known: Sequence[int]) -> tuple[int, int]:
+    """The first of the cells to draw, and how many, the known ones in the middle."""
+    length = max(known) - min(known) + 1
+    shown = max(_LEAST_CELLS, length)
+    return min(known) - (shown - length) // 2, shown
 
 
 def _square(grid: _Grid, cell: Cell, colour: Colour, larger: int = 0) -> Box:

@@ -82,7 +82,7 @@ class Browser:
         self.connection = http.client.HTTPConnection("127.0.0.1", page.port, timeout=30)
         self.headers = {"Host": f"127.0.0.1:{page.port}", **headers}
         self.facts: dict[str, object] = {}
-        self.tag, self.tags = "", list[str]()
+        self.had: dict[str, str] = {}
 
     def ask(self, path: str, method: str = "GET", **headers: str) -> Reply:
         self.connection.request(method, path, headers={**self.headers, **headers})
@@ -98,15 +98,15 @@ class Browser:
 
     def hear(self) -> tuple[dict[str, object], list[bytes]]:
         """The next news as the page reads it: its head, and the pictures that are new."""
-        asked = urlencode({"facts": self.tag, "pictures": ",".join(self.tags)})
-        reply = self.ask(f"/news?{asked}")
+        reply = self.ask(f"/news?{urlencode(self.had)}")
         assert reply.status == 200
         (length,) = struct.unpack_from("<I", reply.body)
         head = json.loads(reply.body[4 : 4 + length])
         rest = reply.body[4 + length :]
         assert len(rest) == len(head["new"]) * SCREEN_BYTES
         self.facts = head.get("facts", self.facts)
-        self.tag, self.tags = head["tag"], [name for name, _, _ in head["live"]]
+        shown = ",".join(name for name, _, _ in head["live"])
+        self.had = {**head["tags"], "pictures": shown}
         pieces = range(0, len(rest), SCREEN_BYTES)
         return head, [rest[one : one + SCREEN_BYTES] for one in pieces]
 

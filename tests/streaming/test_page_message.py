@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming.drawing import THEMES
+from Daddy.streaming.history import Dot, Place, World
 from Daddy.streaming.messages import Row
 from Daddy.streaming.scene import Panel, Scene
 from Daddy.streaming.status import Peer
@@ -36,6 +37,10 @@ def read(message: bytes) -> tuple[dict[str, object], list[bytes]]:
     return json.loads(message[4 : 4 + length]), pieces
 
 
+def has(head: dict[str, object]) -> Had:
+    return Had(head["tags"]["facts"], head["tags"]["world"], head["new"])
+
+
 def test_a_newcomer_gets_everything() -> None:
     message, new = pack(scene(panel(), panel(pixels=picture(2))), 2, WAITING, Had())
     head, pictures = read(message)
@@ -49,9 +54,9 @@ def test_a_newcomer_gets_everything() -> None:
 
 def test_who_has_it_all_gets_the_ages_alone() -> None:
     head, _ = read(pack(scene(panel()), 2, WAITING, Had())[0])
-    message, new = pack(scene(panel(age_s=3.0)), 2, WAITING, Had(head["tag"], head["new"]))
+    message, new = pack(scene(panel(age_s=3.0)), 2, WAITING, has(head))
     again, pictures = read(message)
-    assert (new, pictures, "facts" in again) == (False, [], False)
+    assert (new, pictures, "facts" in again, "world" in again) == (False, [], False, False)
     assert again["live"] == [[tag(picture(1)), 3.0, 0.1]]
 
 
@@ -59,12 +64,26 @@ def test_a_picture_that_has_become_stale_is_news_and_one_that_moves_panels_is_no
     None
 ):
     head, _ = read(pack(scene(panel()), 2, WAITING, Had())[0])
-    had = Had(head["tag"], head["new"])
+    had = has(head)
     stale, told = pack(scene(panel(silent_s=6.0)), 2, WAITING, had)
     assert told
     assert read(stale)[0]["facts"]["panels"][0]["stale"] is True
     moved = scene(panel(pixels=picture(2)), panel())
     assert read(pack(moved, 2, WAITING, had)[0])[1] == [picture(2)]
+
+
+def test_who_moves_on_a_map_is_news_of_the_world_alone() -> None:
+    head, _ = read(pack(scene(panel()), 2, WAITING, Had())[0])
+    moved = World((Place("Fern Hollow", (Dot("slot-0/3", 1, 4, 5),), (((4, 5),),),
+                         (((4, 5), 1.0), ((3, 5), 1 / 3))),), ((12.5, 3.0),))  # fmt: skip
+    message, new = pack(scene(panel(), world=moved), 2, WAITING, has(head))
+    again, pictures = read(message)
+    assert (new, pictures, "facts" in again) == (True, [], False)
+    assert again["world"]["places"][0] == {
+        "name": "Fern Hollow", "dots": [[4, 5, 1]], "trails": [[[4, 5]]],
+        "heat": [[4, 5, 1.0], [3, 5, 0.33]],
+    }  # fmt: skip
+    assert again["world"]["course"] == [[12.5, 3.0]]
 
 
 def test_two_panels_with_the_same_picture_send_it_once_and_none_is_told_as_none() -> None:

@@ -3,7 +3,8 @@
 A message is a u32 (little-endian), so many bytes of JSON, and then pictures of ``SCREEN_BYTES``
 each, as the game has them: row-major, 2 bits a pixel, four a byte. The JSON:
 
-- ``tag`` names the facts; ``facts`` are there only when the browser's differ;
+- ``tags`` name the ``facts`` and the ``world`` (maps, course), each there only when the browser's
+  differs;
 - ``live``: for each panel the tag of its picture (``""`` for none), its age and silence in seconds;
 - ``new``: tags of the pictures that follow, in their order.
 
@@ -17,22 +18,27 @@ import hashlib
 import json
 import struct
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from Daddy.streaming.auth import copy_line
 from Daddy.streaming.drawing import THEMES, Colour, Theme
 from Daddy.streaming.font import BADGES, glyph
+from Daddy.streaming.history import Place, World
 from Daddy.streaming.scene import Panel, Scene
 from Daddy.streaming.window import Waiting
 
 LENGTH = struct.Struct("<I")
 TAG_BYTES = 8
+MAPS = 4
+"""Maps on a page, as many as in the window."""
 
 
 class Had(NamedTuple):
-    """What a browser has: the tag of its facts, and those of its pictures."""
+    """What a browser has: the tags of its facts, of its world, and those of its pictures."""
 
     facts: str = ""
+    world: str = ""
     pictures: Collection[str] = ()
 
 
@@ -43,20 +49,22 @@ def tag(data: bytes) -> str:
 
 def pack(scene: Scene, top_k: int, waiting: Waiting, had: Had) -> tuple[bytes, bool]:
     """The message for a browser that has ``had``, and whether it holds anything but ages."""
-    facts = to_json(_facts(scene, top_k, waiting))
-    facts_tag = tag(facts)
+    facts, world = to_json(_facts(scene, top_k, waiting)), _world(scene.world)
+    tags = {"facts": tag(facts), "world": tag(world)}
     pictures = {tag(one.pixels): one.pixels for one in scene.panels if one.pixels}
     new = [name for name in pictures if name not in had.pictures]
-    known = facts_tag == had.facts
-    head = {
-        "tag": facts_tag,
+    head: dict[str, Any] = {
+        "tags": tags,
         "live": [_live(panel) for panel in scene.panels],
         "new": new,
-        **({} if known else {"facts": json.loads(facts)}),
     }
+    if tags["facts"] != had.facts:
+        head["facts"] = json.loads(facts)
+    if tags["world"] != had.world:
+        head["world"] = json.loads(world)
     body = to_json(head)
     message = LENGTH.pack(len(body)) + body + b"".join(pictures[name] for name in new)
-    return message, bool(new) or not known
+    return message, bool(new) or "facts" in head or "world" in head
 
 
 def to_json(value: object) -> bytes:
@@ -126,6 +134,21 @@ def _panel(panel: Panel) -> dict[str, Any]:
         "replayed": panel.replayed,
         "cut": panel.cut,
         "returns": [round(value, 1) for value in panel.returns],
+    }
+
+
+@lru_cache(maxsize=4)
+def _world(world: World) -> bytes:
+    """Where everybody is and how the run goes. A page asks sixty times between two of them."""
+    return to_json({"places": [_place(one) for one in world.places[:MAPS]], "course": world.course})
+
+
+def _place(place: Place) -> dict[str, Any]:
+    return {
+        "name": place.name,
+        "dots": [(dot.x, dot.y, dot.place) for dot in place.dots],
+        "trails": place.trails,
+        "heat": [(*cell, round(share, 2)) for cell, share in place.heat],
     }
 
 

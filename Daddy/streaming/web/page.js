@@ -3,7 +3,7 @@
 // behind, however slow this browser is. docs/decisions/0194 says why it asks and is not told.
 
 const WIDE = 160, TALL = 144, PICTURE = WIDE * TALL / 4;
-const PATIENCE_MS = 4000, AGAIN_MS = 1000, MOST = 16, PHONE = 560;
+const PATIENCE_MS = 4000, AGAIN_MS = 1000, MOST = 16, PHONE = 560, BAND = 160, NEWS = 3;
 const $ = (id) => document.getElementById(id);
 const pictures = new Map();  // tag -> bytes, of the panels that are shown
 const panels = [];
@@ -12,6 +12,7 @@ let look, theme = 0, facts = null, factsTag = "", live = [], alone = "", lost = 
 const put = (element, text) => { if (element.textContent !== text) element.textContent = text; };
 const count = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 const grouped = (number) => number.toLocaleString("en");
+const css = ([red, green, blue]) => `rgb(${red}, ${green}, ${blue})`;
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 const nextFrame = () => new Promise(requestAnimationFrame);
 
@@ -38,10 +39,11 @@ function unpack(message) {
 }
 
 async function hear() {
-  const asked = new URLSearchParams({ facts: factsTag, pictures: [...pictures.keys()].join(",") });
-  const head = unpack(await (await ask(`/news?${asked}`)).arrayBuffer());
+  const had = { facts: factsTag, world: worldTag, pictures: [...pictures.keys()].join(",") };
+  const head = unpack(await (await ask(`/news?${new URLSearchParams(had)}`)).arrayBuffer());
   if (head.facts) facts = head.facts;
-  factsTag = head.tag;
+  if (head.world) world = head.world;
+  ({ facts: factsTag, world: worldTag } = head.tags);
   live = head.live;
   const shown = new Set(live.map(([tag]) => tag));
   for (const tag of pictures.keys()) if (!shown.has(tag)) pictures.delete(tag);
@@ -86,6 +88,8 @@ function draw() {
   $("waiting").hidden = !waits;
   if (waits) drawWaiting();
   drawPanels();
+  $("band").hidden = waits;
+  if (!waits) drawWorld();
   drawNews();
 }
 
@@ -186,7 +190,7 @@ function drawPanel(panel, one, [tag, age, silent]) {
     : lost ? "not live" : one.stale ? `no new picture for ${silent.toFixed(0)} s` : one.cut);
   part("badges").setAttribute("aria-label", `${one.badges} of ${look.badges.length} badges`);
   [...part("badges").children].forEach((shape, number) => shape.classList.toggle("won", number < one.badges));
-  curve(part("curve"), one.returns);
+  curve(part("curve"), one.returns, Math.min(...one.returns), Math.max(...one.returns));
   paint(panel, tag);
 }
 
@@ -212,8 +216,8 @@ function paint(panel, tag) {
   panel.context.putImageData(image, 0, 0);
 }
 
-function curve(svg, values) {
-  const low = Math.min(...values), span = Math.max(...values) - low || 1;
+function curve(svg, values, low, high) {
+  const span = high - low || 1;
   const points = values.length < 2 ? ""
     : values.map((value, x) => `${x},${(29 - 28 * (value - low) / span).toFixed(1)}`).join(" ");
   if (svg.dataset.points === points) return;
@@ -227,7 +231,7 @@ function curve(svg, values) {
 function drawNews() {
   const lines = facts.next_up.length === 0 ? [] : [
     ["next", "next  " + facts.next_up.map(([name, score]) => `${name} ${score}`).join("   ").replaceAll("-", "\u2011")]];
-  lines.push(...facts.notes.slice(0, 6).map((note) => ["", note]));
+  lines.push(...facts.notes.slice(0, NEWS - lines.length).map((note) => ["", note]));
   const told = JSON.stringify(lines);
   if ($("news").dataset.told === told) return;
   $("news").dataset.told = told;
@@ -247,13 +251,22 @@ const STYLES = {  // what a panel needs beside its picture, in CSS pixels: width
 
 const gapOf = (style) => style === "tight" || style === "flush" ? 0 : 8;
 
-// The largest pictures that need no scrolling; among equals the fuller words. Where those would be
-// tiny, and on a phone, the page scrolls. A pixel of the game is a whole number of the screen's.
+// The largest pictures that need no scrolling; among equals the fuller words. The band is seen, too,
+// where it costs the pictures no more than a third. Where those would be tiny, and on a phone, the
+// page scrolls. A pixel of the game is a whole number of the screen's.
 function arrange(number) {
   const ratio = window.devicePixelRatio || 1;
   const width = document.documentElement.clientWidth;
   const room = window.innerHeight - document.querySelector("header").offsetHeight - 4;
   const whole = (size) => Math.floor(size * ratio) / ratio;
+  let best = largest(number, width, room, whole);
+  const banded = largest(number, width, room - BAND, whole);
+  if (banded.scale >= best.scale * 2 / 3) best = banded;
+  if (best.scale < 1.5 || width < PHONE) best = scrolling(width, whole, number);
+  lay(best, width);
+}
+
+function largest(number, width, room, whole) {
   let best = { scale: 0 };
   for (const [style, [wide, tall]] of Object.entries(STYLES)) {
     for (let columns = 1; columns <= number; columns += 1) {
@@ -265,8 +278,7 @@ function arrange(number) {
       if (scale > best.scale && (style !== "beside" || scale >= 1.5)) best = { scale, style, columns };
     }
   }
-  if (best.scale < 1.5 || width < PHONE) best = scrolling(width, whole, number);
-  lay(best, width);
+  return best;
 }
 
 function scrolling(width, whole, number) {
@@ -296,7 +308,6 @@ function lay({ scale, style, columns }, width) {
 function dress(number) {
   theme = number % look.themes.length;
   const { shades, back, panel, accent, alarm } = look.themes[theme];
-  const css = ([r, g, b]) => `rgb(${r}, ${g}, ${b})`;
   const named = { back, panel, accent, alarm, ink: css(shades[0]), soft: css(shades[1]), faint: css(shades[2]), dark: css(shades[3]) };
   for (const [name, colour] of Object.entries(named))
     document.documentElement.style.setProperty(`--${name}`, colour);

@@ -34,6 +34,7 @@ _PAGE = {
     "/": ("page.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/world.js": ("world.js", "text/javascript; charset=utf-8"),
 }
 _ALWAYS = {
     "Cache-Control": "no-store",
@@ -139,7 +140,8 @@ class Visit(BaseHTTPRequestHandler):
         if path == "/style":
             return Answer(HTTPStatus.OK, style(), "application/json")
         if path == "/news":
-            had = Had(asked.get("facts", ""), asked.get("pictures", "").split(","))
+            tags = asked.get("facts", ""), asked.get("world", "")
+            had = Had(*tags, asked.get("pictures", "").split(","))
             message = self._site.news(had)
             if message:
                 return Answer(HTTPStatus.OK, message)
