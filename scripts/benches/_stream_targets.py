@@ -14,11 +14,13 @@ from scripts.benches import _stream_memory as memory
 from scripts.benches import _stream_spool as spool
 from scripts.benches import _stream_viewing as viewing
 from scripts.benches._stream_links import FRESH_S, IN_FLIGHT, JOB
+from scripts.soaks import stream as spoilt
 
 DELTA, KEY, OF_SEED, OF_FLOOR = 300, 700, 300, 6
 WANTED_US, NOT_WANTED_US, SELECTOR_US = 10.0, 0.5, 1.0
 FIRST_S, IDLE, WATCHING, MEMORY_MIB, SPOOL_S = 1.0, 0.01, 0.15, 5.0, 3.0
 DWELL_S, KEPT, RATE = 25.0, 0.93, 0.99
+SPOILT, QUICK_SPOILT, SEED = 1_000_000, 5_000, 1
 _MISSING = "not in this run"
 
 
@@ -31,6 +33,7 @@ def measure(pictures: Sequence[bytes], quick: bool) -> dict[str, Any]:
         "viewer": viewing.viewer_cpu(pictures, quick),
         "memory": memory.measure(pictures, memory.QUICK_S if quick else memory.TEN_MINUTES_S),
         "spool": spool.measure(corpus, quick),
+        "spoilt": spoilt.run(QUICK_SPOILT if quick else SPOILT, SEED),
     }
 
 
@@ -41,7 +44,7 @@ def table(found: Mapping[str, Any]) -> dict[str, object]:
         **_of_bytes(found),
         **_of_links(found.get("links")),
         **_of_viewing(found.get("measured"), found.get("memory")),
-        "T12": {"what": "10^6 changed messages", "figure": "tests/streaming", "met": None},
+        **_of_enemies(found.get("measured", {}).get("spoilt", {})),
         **_of_choice(found),
     }
 
@@ -89,7 +92,7 @@ def _of_links(links: Mapping[str, Any] | None) -> dict[str, object]:
     }
     frozen = links["frozen"]["line"] if links else {}
     return {
-        **rows,
+        **(rows or {"T6": {"what": "s, age p95 at display", "figure": _MISSING, "met": None}}),
         "T7": _row("bytes in flight, viewer frozen", frozen.get("in_flight_bytes"), IN_FLIGHT),
         "T8": _row("s until fresh after 6 s frozen", frozen.get("fresh_after_s"), FRESH_S),
     }
@@ -108,6 +111,15 @@ def _of_viewing(
         "T10": _row("of a core, 2 x 30 fps", viewer.get("2x30"), WATCHING),
         "T11": _row("MiB grown, most of the four", max(grown.values(), default=None), MEMORY_MIB),
         "T14": _row("s, age p95 by the spool, worst", max(spool_s, default=None), SPOOL_S),
+    }
+
+
+def _of_enemies(thrown: Mapping[str, Any]) -> dict[str, object]:
+    held = thrown.get("held_bytes_most", {})
+    broken = len(thrown["broken"]) if thrown else None
+    return {
+        "T12": _row(f"broken by {thrown.get('messages', 0):,} spoilt messages", broken, 0),
+        "T12 held": _row("bytes a connection", max(held.values(), default=None), spoilt.LIMIT),
     }
 
 
