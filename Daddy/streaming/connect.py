@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from Daddy.core.clock import Clock
 from Daddy.core.errors import NetworkError
 from Daddy.core.process import Conversation, ProgramMissingError, converse
-from Daddy.streaming import calls, ways
+from Daddy.streaming import calls, orders, ways
 from Daddy.streaming.auth import Token, find_opening
 from Daddy.streaming.protocol import READ_BYTES
 from Daddy.streaming.receiver import Receiver
@@ -30,6 +30,7 @@ ASKING_S = 150.0
 """A person may be typing a password."""
 _GRACE_S = 1.0
 _GREETING_BYTES = 64 * 1024
+_ORDERS = {Way.STDIO: orders.by_stdio, Way.PORT: orders.by_port, Way.DYNAMIC: orders.by_dynamic}
 
 
 @dataclass
@@ -143,10 +144,8 @@ class Carrier:
             call.close()
 
     def _words(self, way: Way) -> list[str]:
-        target, local = self._course.target, self._receiver.port
-        if way is Way.STDIO:
-            return calls.by_stdio(target)
-        return (calls.by_port if way is Way.PORT else calls.by_dynamic)(target, local)
+        target = self._course.target
+        return calls.words(target, _ORDERS[way](target), self._receiver.port)
 
     def _attend(self, call: Call) -> End:
         """Look after a call until it has ended, or has to be ended."""

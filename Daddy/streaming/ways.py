@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from Daddy.streaming.calls import Target
+from Daddy.streaming.orders import Target
 from Daddy.streaming.protocol import clean
 
 BACKOFF_S = (0.5, 1.0, 2.0, 5.0)

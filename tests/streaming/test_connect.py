@@ -21,9 +21,9 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.events import read_events
 from Daddy.core.vocabulary import TUNNEL_PORT
 from Daddy.streaming.auth import Token
-from Daddy.streaming.calls import Target
 from Daddy.streaming.connect import Carrier
 from Daddy.streaming.messages import Wish
+from Daddy.streaming.orders import Target
 from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.relay import make_relay
 from Daddy.streaming.script import ATTACH, HOME_ATTACH, leave_script
