@@ -1,7 +1,7 @@
 """Pure: the exact words of each call of ssh, and what it says of a port it was given.
 
 System OpenSSH is the carrier: the person's own config, jump hosts and agent are honoured. Host keys
-are strict and a dead connection is noticed within 15 seconds.
+are strict and a dead connection is noticed within 15 seconds. Where there is none: ``spare_ssh``.
 """
 
 from __future__ import annotations
