@@ -55,11 +55,20 @@ def ours() -> list[str]:
 
 def serving(node: LoginNode) -> list[psutil.Process]:
     """The sshd processes that serve a login, the outermost first."""
+    return children(node, "sshd")
+
+
+def relays(node: LoginNode) -> list[psutil.Process]:
+    """The relays that a login has started."""
+    return children(node, "python")
+
+
+def children(node: LoginNode, name: str) -> list[psutil.Process]:
     sshd = psutil.Process(int((node.login.folder / "sshd.pid").read_text()))
     found = []
     for one in sshd.children(recursive=True):
         with contextlib.suppress(psutil.Error):
-            if one.name().startswith("sshd"):
+            if one.name().startswith(name):
                 found.append(one)
     return found
 
@@ -168,13 +177,12 @@ def test_the_whole_command_comes_back_and_says_once_who_carries(
         try:
             assert until(lambda: serving(node), 30)
             pids = {one.pid for one in serving(node)}
-            assert until(lambda: any(d.name().startswith("python") for s in serving(node)
-                                     for d in s.children(recursive=True)), 30)  # fmt: skip
+            assert until(lambda: relays(node), 30)
             for one in serving(node):
-                one.kill()
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    one.kill()
             assert until(lambda: {one.pid for one in serving(node)} - pids, 30)
-            assert until(lambda: any(d.name().startswith("python") for s in serving(node)
-                                     for d in s.children(recursive=True)), 30)  # fmt: skip
+            assert until(lambda: relays(node), 30)
         finally:
             child.send_signal(signal.SIGINT)
             said = finish(child)
