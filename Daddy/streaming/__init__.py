@@ -8,7 +8,8 @@ inputs, outbox                                       what is played, for who pla
 segment, spool, address, port, listener, direct      streamer to login node: by file, or straight
 fleet, programme, flow, playout, pace, link, relay   login node to laptop: the relay
 seats, script, pipes, bridge                       a relay that a viewer's own ssh has started
-ways, calls, whom, connect                         the laptop's ssh: which way, in which words
+ways, orders, calls, whom, connect                 the laptop's ssh: which way, in which words
+spare_ssh                                          the same by paramiko, where there is no ssh
 receiver, listening, source, scene, tunnel_server  the laptop: what there is to see
 replays, stage                                     the emulator beside it, a process of its own
 lines, headless, recorder                          the same for people, scripts, an event file

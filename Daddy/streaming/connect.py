@@ -13,15 +13,20 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import NetworkError
 from Daddy.core.process import Conversation, ProgramMissingError, converse
-from Daddy.streaming import calls, ways
+from Daddy.streaming import calls, orders, ways
 from Daddy.streaming.auth import Token, find_opening
+from Daddy.streaming.orders import Order
 from Daddy.streaming.protocol import READ_BYTES
 from Daddy.streaming.receiver import Receiver
 from Daddy.streaming.ways import Course, End, Way
+
+if TYPE_CHECKING:
+    from Daddy.streaming.spare_ssh import SpareSsh  # starts light where ssh is installed
 
 LOOK_S = 0.1
 OPENING_S = 30.0
@@ -30,6 +35,8 @@ ASKING_S = 150.0
 """A person may be typing a password."""
 _GRACE_S = 1.0
 _GREETING_BYTES = 64 * 1024
+_SPARE = "no ssh on this computer; paramiko carries the stream, which takes more of a core"
+_ORDERS = {Way.STDIO: orders.by_stdio, Way.PORT: orders.by_port, Way.DYNAMIC: orders.by_dynamic}
 
 
 @dataclass
@@ -39,7 +46,7 @@ class Call:
     """
 
     way: Way
-    ssh: Conversation
+    ssh: Conversation | SpareSsh
     wire: socket.socket
     began: float
     heard: bytearray = field(default_factory=bytearray)
@@ -79,6 +86,7 @@ class Carrier:
         self._hopeless = hopeless
         self._naps = ways.Naps(clock.now(), clock.monotonic())
         self._told: tuple[str, ...] = ()
+        self._spare = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="carrier", daemon=True)
         self._thread.start()
@@ -89,19 +97,15 @@ class Carrier:
         self._thread.join(timeout=4 * _GRACE_S)
 
     def _work(self) -> None:
-        try:
-            while (way := self._course.way) is not None:
-                if self._clock.wait(self._stop, self._course.wait_s * random.uniform(0.8, 1.2)):
-                    return
-                self._tell((f"calling {self._course.target.login} by {self._course.name(way)}",
-                            *self._course.failures()))  # fmt: skip
-                end = self._try(way)
-                if self._stop.is_set():
-                    return
-                self._go_on(self._course.after(end))
-        except ProgramMissingError:
-            fix = "install OpenSSH's client (openssh-client); it is what carries the stream"
-            self._give_up(NetworkError("ssh is not installed on this computer", fix))
+        while (way := self._course.way) is not None:
+            if self._clock.wait(self._stop, self._course.wait_s * random.uniform(0.8, 1.2)):
+                return
+            self._tell((f"calling {self._course.target.login} by {self._course.name(way)}",
+                        *self._course.failures()))  # fmt: skip
+            end = self._try(way)
+            if self._stop.is_set():
+                return
+            self._go_on(self._course.after(end))
 
     def _go_on(self, course: Course) -> None:
         self._course = course
@@ -129,7 +133,7 @@ class Carrier:
     def _call(self, way: Way) -> End:
         ours, theirs = socket.socketpair()
         try:
-            ssh = converse(self._words(way), theirs.fileno())
+            ssh = self._dial(_ORDERS[way](self._course.target), theirs)
         except BaseException:
             ours.close()
             raise
@@ -142,18 +146,28 @@ class Carrier:
         finally:
             call.close()
 
-    def _words(self, way: Way) -> list[str]:
+    def _dial(self, order: Order, theirs: socket.socket) -> Conversation | SpareSsh:
         target, local = self._course.target, self._receiver.port
-        if way is Way.STDIO:
-            return calls.by_stdio(target)
-        return (calls.by_port if way is Way.PORT else calls.by_dynamic)(target, local)
+        if not self._spare:
+            try:
+                return converse(calls.words(target, order, local), theirs.fileno())
+            except ProgramMissingError:
+                self._spare = True
+                self._tell((_SPARE,))
+        from Daddy.streaming.spare_ssh import SpareSsh
+
+        return SpareSsh(target, order, local, theirs.dup(), self._clock)
 
     def _attend(self, call: Call) -> End:
         """Look after a call until it has ended, or has to be ended."""
         while not self._clock.wait(self._stop, LOOK_S):
             if self._naps.slept(self._clock.now(), self._clock.monotonic()):
                 return End(None, worked=call.worked, slept=True)
-            if call.ssh.wait(0):
+            try:
+                over = call.ssh.wait(0)
+            except NetworkError as error:
+                return End(None, call.ssh.said(), worked=call.worked, trouble=error)
+            if over:
                 call.ssh.end(_GRACE_S)
                 return End(call.ssh.exit_code, call.ssh.said(), worked=call.worked)
             why = self._standing(call) if call.way is Way.PORT else self._opening(call)

@@ -10,7 +10,7 @@ from Daddy.core.errors import UsageError
 from Daddy.core.masters import master_socket, opened_socket
 from Daddy.core.remembered import kept_login, remembered, settings_path
 from Daddy.core.vocabulary import TUNNEL_PORT
-from Daddy.streaming.calls import Target, is_login
+from Daddy.streaming.orders import Target, is_login
 from Daddy.streaming.script import ATTACH, HOME_ATTACH
 from Daddy.streaming.ways import Way
 

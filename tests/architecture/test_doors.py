@@ -17,7 +17,7 @@ DOORS = {
         "Daddy/cluster/orchestrator/local_scheduler.py",
         "Daddy/cluster/orchestrator/slurm_templates.py",
     ],
-    "paramiko": ["Daddy/core/ssh.py"],
+    "paramiko": ["Daddy/core/ssh/*.py"],
     "psutil": ["Daddy/core/machine.py"],
     "pygame": ["Daddy/streaming/viewer.py"],
     "PIL": ["Daddy/streaming/film.py", "scripts/*.py"],

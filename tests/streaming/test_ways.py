@@ -12,12 +12,12 @@ import pytest
 
 from Daddy.core.errors import UsageError, run_entry
 from Daddy.core.files import write_json
-from Daddy.streaming import calls, tunnel_server
+from Daddy.streaming import calls, orders, tunnel_server
 from Daddy.streaming.auth import Token, find_opening, opening_line
-from Daddy.streaming.calls import Target
 from Daddy.streaming.drawing import Text
 from Daddy.streaming.font import HEIGHT
 from Daddy.streaming.keys import View
+from Daddy.streaming.orders import Target
 from Daddy.streaming.script import HOME_ATTACH, script_text
 from Daddy.streaming.source import compose
 from Daddy.streaming.ways import (
@@ -45,6 +45,18 @@ AWAY = End(255, ("ssh: connect to host login1.site.edu port 22: Connection timed
 NO_SCRIPT = End(66, ("no relay of yours has left .config/daddy/attach there",))
 DENIED = End(255, ("anna@login1.site.edu: Permission denied (publickey,password).",))
 LOST = End(255, ("Timeout, server login1.site.edu not responding.",), worked=True)
+
+
+def by_stdio(target: Target) -> list[str]:
+    return calls.words(target, orders.by_stdio(target), 7)
+
+
+def by_port(target: Target) -> list[str]:
+    return calls.words(target, orders.by_port(target), 7)
+
+
+def by_dynamic(target: Target) -> list[str]:
+    return calls.words(target, orders.by_dynamic(target), 7)
 
 
 def after(*ends: End, target: Target = TARGET) -> Course:
@@ -175,25 +187,25 @@ def test_a_sleep_is_wall_time_without_monotonic_time() -> None:
 
 
 def test_every_call_has_keep_alives_and_strict_host_keys_and_asks_only_a_person() -> None:
-    for words in (calls.by_stdio(TARGET), calls.by_port(TARGET, 7), calls.by_dynamic(TARGET, 7)):
+    for words in (by_stdio(TARGET), by_port(TARGET), by_dynamic(TARGET)):
         assert {"ServerAliveInterval=5", "ServerAliveCountMax=3", "StrictHostKeyChecking=yes",
                 "BatchMode=yes"} <= set(words)  # fmt: skip
         assert words[words.index("--") + 1] == TARGET.login
-    assert "9999:127.0.0.1:7" in calls.by_port(TARGET, 7)
-    assert "ExitOnForwardFailure=yes" in calls.by_port(TARGET, 7)
-    assert "BatchMode=no" in calls.by_stdio(Target("a@b", (), asks=True))
-    assert "ClearAllForwardings=yes" in calls.by_stdio(TARGET), "a LocalForward of the config's"
+    assert "9999:127.0.0.1:7" in by_port(TARGET)
+    assert "ExitOnForwardFailure=yes" in by_port(TARGET)
+    assert "BatchMode=no" in by_stdio(Target("a@b", (), asks=True))
+    assert "ClearAllForwardings=yes" in by_stdio(TARGET), "a LocalForward of the config's"
 
 
 def test_the_confined_key_runs_nothing_and_offers_no_other_key() -> None:
-    words = calls.by_port(CONFINED, 7)
+    words = by_port(CONFINED)
     assert words[words.index("-i") + 1] == "/keys/tunnel"
     assert {"-N", "IdentitiesOnly=yes", "IdentityAgent=none"} <= set(words)
     assert words[-1] == CONFINED.login
 
 
 def test_the_words_for_a_login_shell_fit_into_one_line_without_an_exclamation_mark() -> None:
-    for words in (calls.by_stdio(TARGET), calls.by_port(TARGET, 7)):
+    for words in (by_stdio(TARGET), by_port(TARGET)):
         assert "!" not in words[-1]
         assert "\n" not in words[-1]
 
@@ -202,7 +214,7 @@ def test_a_script_of_somebody_elses_is_not_run(tmp_path: Path) -> None:
     """A run's folder may be another account's."""
     theirs = tmp_path / "attach"
     theirs.write_text("#!/bin/sh\necho ran\n")
-    words = shlex.split(calls.by_stdio(Target("a@b", (str(theirs),)))[-1])
+    words = shlex.split(by_stdio(Target("a@b", (str(theirs),)))[-1])
     mine = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
     assert mine.stdout == "ran\n"
     words[2] = words[2].replace("-O", "-p")  # what the test of a file that is another's says: no
@@ -219,10 +231,10 @@ def test_a_script_that_others_could_have_put_there_is_not_run(tmp_path: Path, wa
     else:
         ours.rename(there)
         there.chmod(0o770)
-    words = shlex.split(calls.by_stdio(Target("a@b", (str(there),)))[-1])
+    words = shlex.split(by_stdio(Target("a@b", (str(there),)))[-1])
     said = subprocess.run(words, capture_output=True, text=True, check=False, timeout=20)
     assert (said.stdout, said.returncode) == ("", 66)
-    waits = shlex.split(calls.by_port(Target("a@b", (str(there),)), 7)[-1])
+    waits = shlex.split(by_port(Target("a@b", (str(there),)))[-1])
     told = subprocess.run(waits, input="", capture_output=True, text=True, check=True, timeout=20)
     assert "daddy-here" not in told.stderr
 

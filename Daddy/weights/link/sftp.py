@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from Daddy.core.errors import NetworkError
-from Daddy.core.ssh import Host, Sftp, open_sftp
+from Daddy.core.ssh.login import Host
+from Daddy.core.ssh.sftp import Sftp, open_sftp
 from Daddy.weights.link.remote import HostKeyChangedError
 from Daddy.weights.link.sync_settings import Remote
 from Daddy.weights.records.strict import LIMIT
