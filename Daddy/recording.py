@@ -43,7 +43,7 @@ def record(name: str, config: Config, clock: Clock) -> int:
     from Daddy.pokemon.rom import find_rom
     from Daddy.pokemon.starts.boot import start_state
     from Daddy.pokemon.starts.shelf import check_name, shelf_of
-    from Daddy.streaming.viewer import Handheld
+    from Daddy.streaming.show.viewer import Handheld
 
     training = config.training
     shelf_name = check_name(name)

@@ -205,7 +205,7 @@ def show(args: argparse.Namespace, clock: Clock) -> int:
     """`play --recording`: in a window, or as a film of its last seconds, or from --from on."""
     path: Path | None = args.gif or args.mp4
     if path is not None:
-        from Daddy.streaming.film import check
+        from Daddy.streaming.show.film import check
 
         check(path)
     opened = open_recording(args.recording, args)
@@ -220,7 +220,7 @@ def _in_window(args: argparse.Namespace, opened: Opened, clock: Clock) -> int:
     from Daddy.pokemon.recordings.deck import Deck
     from Daddy.pokemon.recordings.scout import Scout
     from Daddy.projector import HELP, Projector
-    from Daddy.streaming.viewer import Handheld
+    from Daddy.streaming.show.viewer import Handheld
 
     first = beginning(opened.tape) if args.first is None else args.first * FRAMES_PER_STEP
     title = f"Daddy: {opened.tape.title or args.recording.name}"
@@ -246,7 +246,7 @@ def _on_film(args: argparse.Namespace, opened: Opened, path: Path) -> int:
     from Daddy.pokemon.emulator import FILM_FRAMES, FRAMES_PER_SECOND, FRAMES_PER_STEP
     from Daddy.pokemon.recordings.deck import Deck, told
     from Daddy.pokemon.recordings.scout import Scout
-    from Daddy.streaming.film import save_film
+    from Daddy.streaming.show.film import save_film
 
     every = 1 if path.suffix.lower() == ".mp4" else FILM_FRAMES
     wanted = round((args.seconds or _SECONDS_OF_FILM) * FRAMES_PER_SECOND)

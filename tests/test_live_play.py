@@ -25,11 +25,11 @@ from Daddy.pokemon.live.lane import Lane, Outlet
 from Daddy.pokemon.live.vigil import Vigil
 from Daddy.pokemon.recordings import feed
 from Daddy.pokemon.starts.boot import start_state
-from Daddy.streaming import stage
-from Daddy.streaming.messages import Wish
-from Daddy.streaming.receiver import Receiver
-from Daddy.streaming.tokens import ensure_token, load_tokens
+from Daddy.streaming.home import stage
+from Daddy.streaming.home.receiver import Receiver
 from Daddy.streaming.tunnel_client import FrameSender
+from Daddy.streaming.wire.messages import Wish
+from Daddy.streaming.wire.tokens import ensure_token, load_tokens
 from tests.patience import until
 from tests.streaming.helpers import finish, report, start
 

@@ -286,7 +286,7 @@ def test_the_window_takes_keys_and_f5_keeps_the_moment(
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     import pygame
 
-    from Daddy.streaming import viewer
+    from Daddy.streaming.show import viewer
 
     really = viewer.Handheld.show
     shown = [0]
@@ -310,7 +310,7 @@ def test_the_window_takes_keys_and_f5_keeps_the_moment(
 def test_leaving_without_having_kept_anything_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from Daddy.streaming import viewer
+    from Daddy.streaming.show import viewer
 
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     monkeypatch.setattr(viewer.Handheld, "show", lambda *_: ["q"])

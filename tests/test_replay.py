@@ -272,7 +272,7 @@ def test_a_real_window_shows_it_and_tells_of_what_is_not_true(
     typed = ["--recording", str(file), "--seconds", "1", "--speed", "16"]
     assert play.main(typed) == 0
     assert "space pauses" in capsys.readouterr().out
-    from Daddy.streaming import viewer
+    from Daddy.streaming.show import viewer
 
     really, shown = viewer.Handheld.show, list[str]()
 

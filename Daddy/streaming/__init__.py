@@ -1,25 +1,23 @@
 """Frames to the viewer: from any job, through the login node, to a window at home.
 
-codec, tiling, protocol, messages, status            the wire, pure (``docs/stream-protocol.md``)
-auth, session                                        who may say it: tokens, proofs, seals
-best_selector, episodes                              who is featured, and why
-tunnel_client, ring, streamer                        learner to its streamer: ``FrameSender``
-inputs, outbox                                       what is played, for who plays it again
-segment, spool, address, port, listener, direct      streamer to login node: by file, or straight
-fleet, programme, flow, playout, pace, link, relay   login node to laptop: the relay
-seats, script, pipes, bridge                       a relay that a viewer's own ssh has started
-ways, orders, calls, whom, connect                 the laptop's ssh: which way, in which words
-spare_ssh                                          the same by paramiko, where there is no ssh
-receiver, listening, source, scene, tunnel_server  the laptop: what there is to see
-replays, stage                                     the emulator beside it, a process of its own
-lines, headless, recorder                          the same for people, scripts, an event file
-history                                            where agents have been, how the run went
-font, layout, drawing, panels, sheets, band, window  the same as a pure list of what to paint
-keys, watcher, viewer                              what keys mean; the window that paints the list
-reel, films, film                                  the last minutes of it; pictures as a GIF or MP4
-web/                                               the same as a page for a browser
-tokens, featured                                   the token files; last pictures for reports
+Rooms, each of which knows only those below it:
+
+web     the viewer in a browser
+show    the viewer in a window, and in lines
+home    a relay brought to the laptop, what it says, what is played from it
+job     what a learner's streamer is made of
+login   what a relay on the login node is made of
+wire    what both ends say to each other
+
+Beside them the processes, and what callers use:
+
+tunnel_client   a learner to its streamer: ``FrameSender``
+streamer        entry: the process beside a learner
+relay           entry: the process beside the controller
+bridge          entry: a relay for one viewer, started by that viewer's ssh
+tunnel_server   entry: the viewer at home
+best_selector   who is featured, and why (pure)
 
 Callers may use ``best_selector.select``, ``tunnel_client.FrameSender``, ``relay.main``,
-``featured.read_featured`` and ``tunnel_server.main``.
+``login.featured.read_featured`` and ``tunnel_server.main``.
 """

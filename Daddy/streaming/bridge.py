@@ -20,14 +20,14 @@ from Daddy.core.errors import UsageError, run_entry
 from Daddy.core.machine import host_name
 from Daddy.core.names import new_token
 from Daddy.core.paths import RunPaths
-from Daddy.streaming.auth import TOKEN_BYTES, Token, opening_line
 from Daddy.streaming.best_selector import Rules
-from Daddy.streaming.link import Link
-from Daddy.streaming.messages import Wish
-from Daddy.streaming.pipes import Pipes
-from Daddy.streaming.programme import Programme
+from Daddy.streaming.login.link import Link
+from Daddy.streaming.login.pipes import Pipes
+from Daddy.streaming.login.programme import Programme
+from Daddy.streaming.login.seats import Seat
 from Daddy.streaming.relay import Relay, about_run
-from Daddy.streaming.seats import Seat
+from Daddy.streaming.wire.auth import TOKEN_BYTES, Token, opening_line
+from Daddy.streaming.wire.messages import Wish
 
 UNTIL_ASKED = Wish(2, 15.0)
 """What the relay beside the controller sends, too; the rate is also the most there is."""

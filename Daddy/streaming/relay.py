@@ -24,20 +24,20 @@ from Daddy.core.events import EventWriter
 from Daddy.core.files import read_json, write_json
 from Daddy.core.machine import die_with_parent, full_host_name, host_name
 from Daddy.core.paths import RunPaths
-from Daddy.streaming.address import jobs_token
-from Daddy.streaming.auth import copy_line
 from Daddy.streaming.best_selector import Rules
-from Daddy.streaming.direct import Direct, Sieve
-from Daddy.streaming.featured import last_pictures, write_featured
-from Daddy.streaming.link import Link
-from Daddy.streaming.messages import Wish, read_wish
-from Daddy.streaming.programme import About, Programme, note
-from Daddy.streaming.protocol import Kind, Message, ProtocolError
-from Daddy.streaming.script import leave_script
-from Daddy.streaming.seats import SEATS, Seat, prepare
-from Daddy.streaming.segment import Segment
-from Daddy.streaming.spool import SpoolReader
-from Daddy.streaming.tokens import ensure_token, home_token, load_tokens, run_token
+from Daddy.streaming.login.address import jobs_token
+from Daddy.streaming.login.direct import Direct, Sieve
+from Daddy.streaming.login.featured import last_pictures, write_featured
+from Daddy.streaming.login.link import Link
+from Daddy.streaming.login.programme import About, Programme, note
+from Daddy.streaming.login.script import leave_script
+from Daddy.streaming.login.seats import SEATS, Seat, prepare
+from Daddy.streaming.login.spool import SpoolReader
+from Daddy.streaming.wire.auth import copy_line
+from Daddy.streaming.wire.messages import Wish, read_wish
+from Daddy.streaming.wire.protocol import Kind, Message, ProtocolError
+from Daddy.streaming.wire.segment import Segment
+from Daddy.streaming.wire.tokens import ensure_token, home_token, load_tokens, run_token
 
 POLL_S, EAGER_POLL_S = 0.2, 0.1
 IDLE_POLL_S = 2.0

@@ -20,13 +20,14 @@ from typing import Any
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.machine import die_with_parent
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
-from Daddy.streaming.listener import OUT_LIMIT, Listener
-from Daddy.streaming.outbox import Handed, Outbox
-from Daddy.streaming.port import Port
-from Daddy.streaming.protocol import Message
-from Daddy.streaming.ring import Record, StreamerEnd, Tag
-from Daddy.streaming.seats import Watchers
-from Daddy.streaming.segment import (
+from Daddy.streaming.job.listener import OUT_LIMIT, Listener
+from Daddy.streaming.job.port import Port
+from Daddy.streaming.job.ring import Record, StreamerEnd, Tag
+from Daddy.streaming.login.seats import Watchers
+from Daddy.streaming.login.spool import SpoolWriter
+from Daddy.streaming.wire.outbox import Handed, Outbox
+from Daddy.streaming.wire.protocol import Message
+from Daddy.streaming.wire.segment import (
     PIECE_HEAD,
     PIECES_LIMIT,
     Packer,
@@ -36,7 +37,6 @@ from Daddy.streaming.segment import (
     pack_piece,
     seal,
 )
-from Daddy.streaming.spool import SpoolWriter
 
 WRITE_EVERY_S = 0.5
 WATCHED_WRITE_EVERY_S = 1.0

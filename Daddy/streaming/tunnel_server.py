@@ -23,23 +23,23 @@ from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, UsageError, run_entry
 from Daddy.core.machine import host_name
 from Daddy.core.remembered import kept_login, remembered, settings_path, tunnel_options
-from Daddy.streaming.auth import Token
-from Daddy.streaming.connect import carrying
-from Daddy.streaming.headless import Form, print_scenes
-from Daddy.streaming.keys import View
-from Daddy.streaming.lines import Patience
-from Daddy.streaming.messages import MAX_FPS, MAX_PINS, MAX_TOP_K, Wish, to_pins
-from Daddy.streaming.receiver import Receiver
-from Daddy.streaming.recorder import Recorder
-from Daddy.streaming.scene import Scene
-from Daddy.streaming.stage import command
-from Daddy.streaming.tokens import ensure_token, home_token, load_tokens
-from Daddy.streaming.ways import Course, Way, first_course
-from Daddy.streaming.whom import add_arguments, find_target
-from Daddy.streaming.window import Waiting
+from Daddy.streaming.home.connect import carrying
+from Daddy.streaming.home.receiver import Receiver
+from Daddy.streaming.home.scene import Scene
+from Daddy.streaming.home.stage import command
+from Daddy.streaming.home.ways import Course, Way, first_course
+from Daddy.streaming.home.whom import add_arguments, find_target
+from Daddy.streaming.show.headless import Form, print_scenes
+from Daddy.streaming.show.keys import View
+from Daddy.streaming.show.lines import Patience
+from Daddy.streaming.show.recorder import Recorder
+from Daddy.streaming.show.window import Waiting
+from Daddy.streaming.wire.auth import Token
+from Daddy.streaming.wire.messages import MAX_FPS, MAX_PINS, MAX_TOP_K, Wish, to_pins
+from Daddy.streaming.wire.tokens import ensure_token, home_token, load_tokens
 
 if TYPE_CHECKING:
-    from Daddy.streaming.viewer import Window
+    from Daddy.streaming.show.viewer import Window
 
 WEB_PORT = 9998
 _MIN_SIZE = (320, 240)
@@ -233,7 +233,7 @@ def _page(
 def _open_window(args: argparse.Namespace, waiting: Waiting, clock: Clock) -> Window | None:
     """The window, or None with a hint when pygame or a display is missing."""
     try:
-        from Daddy.streaming.viewer import open_window
+        from Daddy.streaming.show.viewer import open_window
 
         view = View(args.top_k, pins=tuple(args.pin))
         return open_window((args.width, args.height), view, waiting, clock, args.screenshot)
@@ -246,7 +246,7 @@ def _open_window(args: argparse.Namespace, waiting: Waiting, clock: Clock) -> Wi
 
 def _screenshot_keeper(args: argparse.Namespace, waiting: Waiting) -> Callable[[Scene], None]:
     """Paints the window into a file although none is open, whenever there is play to see."""
-    from Daddy.streaming.viewer import save_picture
+    from Daddy.streaming.show.viewer import save_picture
 
     def keep(scene: Scene) -> None:
         if any(panel.pixels for panel in scene.panels):

@@ -13,10 +13,10 @@ from statistics import mean
 from PIL import Image
 
 from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
-from Daddy.streaming import codec
-from Daddy.streaming.flow import MIN_WINDOW, Receiver, Sender
-from Daddy.streaming.messages import Frame
-from Daddy.streaming.segment import Picture
+from Daddy.streaming.wire import codec
+from Daddy.streaming.wire.flow import MIN_WINDOW, Receiver, Sender
+from Daddy.streaming.wire.messages import Frame
+from Daddy.streaming.wire.segment import Picture
 from scripts.benches import _stream_video as video
 from scripts.benches._stream_corpus import rgb, shades
 from scripts.benches._stream_journey import FPS

@@ -22,7 +22,7 @@ from Daddy.learning import loop
 from Daddy.learning import show as showing
 from Daddy.learning.prepare import prepare
 from Daddy.pokemon.emulator import Emulator
-from Daddy.streaming.spool import Wishes, write_wishes
+from Daddy.streaming.login.spool import Wishes, write_wishes
 from Daddy.streaming.tunnel_client import FrameSender
 from scripts.benches.train import iterate, session_of
 

@@ -27,10 +27,10 @@ from Daddy.pokemon.inputs.live import LiveRecorder
 from Daddy.pokemon.ram_map import RAM_START, WHOLE
 from Daddy.pokemon.recordings import feed
 from Daddy.pokemon.starts.boot import start_state
-from Daddy.streaming.inputs import Inputs, Want
-from Daddy.streaming.outbox import Handed
-from Daddy.streaming.protocol import MAC_BYTES, Kind, Message, pack
-from Daddy.streaming.tokens import ensure_token
+from Daddy.streaming.wire.inputs import Inputs, Want
+from Daddy.streaming.wire.outbox import Handed
+from Daddy.streaming.wire.protocol import MAC_BYTES, Kind, Message, pack
+from Daddy.streaming.wire.tokens import ensure_token
 from scripts.benches._stream_login import Line, free_port, login_node, ours, tunnel
 
 LINE = Line(0.1, 150)

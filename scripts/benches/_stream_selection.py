@@ -8,9 +8,9 @@ from statistics import mean, median
 
 from Daddy.core.vocabulary import AgentReport
 from Daddy.streaming.best_selector import AgentKey, Featured, Rules, score, select
-from Daddy.streaming.fleet import Fleet
-from Daddy.streaming.messages import row_of
-from Daddy.streaming.segment import Segment
+from Daddy.streaming.login.fleet import Fleet
+from Daddy.streaming.wire.messages import row_of
+from Daddy.streaming.wire.segment import Segment
 
 PLACES = 2
 

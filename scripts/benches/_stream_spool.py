@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from Daddy.core.clock import SystemClock
-from Daddy.streaming.messages import Wish
-from Daddy.streaming.receiver import Receiver
+from Daddy.streaming.home.receiver import Receiver
 from Daddy.streaming.relay import make_relay
-from Daddy.streaming.tokens import ensure_token, load_tokens
+from Daddy.streaming.wire.messages import Wish
+from Daddy.streaming.wire.tokens import ensure_token, load_tokens
 from scripts.benches._stream_links import learner
 from scripts.benches._stream_login import wait_for
 from scripts.benches._stream_watcher import AGENTS, LOOK_S, Notes

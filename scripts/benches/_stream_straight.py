@@ -17,12 +17,12 @@ from pathlib import Path
 from Daddy.core.machine import die_with_parent
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
 from Daddy.streaming.best_selector import Rules
-from Daddy.streaming.link import Link
-from Daddy.streaming.messages import Wish, row_of
-from Daddy.streaming.programme import About, Programme
-from Daddy.streaming.protocol import HEADER, MAC_BYTES, Kind, Message
-from Daddy.streaming.segment import Picture, Segment
-from Daddy.streaming.tokens import load_tokens
+from Daddy.streaming.login.link import Link
+from Daddy.streaming.login.programme import About, Programme
+from Daddy.streaming.wire.messages import Wish, row_of
+from Daddy.streaming.wire.protocol import HEADER, MAC_BYTES, Kind, Message
+from Daddy.streaming.wire.segment import Picture, Segment
+from Daddy.streaming.wire.tokens import load_tokens
 from scripts.benches._stream_watcher import AGENTS, stamped
 
 NEWS_EVERY_S = 1.0

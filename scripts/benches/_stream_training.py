@@ -22,7 +22,7 @@ from typing import Any
 from Daddy.core.config import CHECKOUT
 from Daddy.core.errors import SchedulerError
 from Daddy.core.intervals import of_mean
-from Daddy.streaming.tokens import ensure_token
+from Daddy.streaming.wire.tokens import ensure_token
 from scripts.benches._stream_login import (
     Line,
     free_port,

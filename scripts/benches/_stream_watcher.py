@@ -16,11 +16,11 @@ from pathlib import Path
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.machine import die_with_parent
-from Daddy.streaming.messages import Wish
-from Daddy.streaming.protocol import HEADER, MAC_BYTES
-from Daddy.streaming.receiver import Receiver
-from Daddy.streaming.scene import Panel
-from Daddy.streaming.tokens import load_tokens
+from Daddy.streaming.home.receiver import Receiver
+from Daddy.streaming.home.scene import Panel
+from Daddy.streaming.wire.messages import Wish
+from Daddy.streaming.wire.protocol import HEADER, MAC_BYTES
+from Daddy.streaming.wire.tokens import load_tokens
 
 AGENTS = 2
 LOOK_S = 1 / 30

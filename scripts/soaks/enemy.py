@@ -10,10 +10,10 @@ from collections.abc import Callable
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
 from Daddy.pokemon.inputs import stretch
 from Daddy.pokemon.inputs.stretch import Beginning
-from Daddy.streaming import codec, tiling
-from Daddy.streaming.auth import Mac, Token, proof, session_key, transcript
-from Daddy.streaming.inputs import Want
-from Daddy.streaming.messages import (
+from Daddy.streaming.wire import codec, tiling
+from Daddy.streaming.wire.auth import Mac, Token, proof, session_key, transcript
+from Daddy.streaming.wire.inputs import Want
+from Daddy.streaming.wire.messages import (
     FORMAT_TILES,
     FORMAT_TILING,
     Frame,
@@ -23,7 +23,7 @@ from Daddy.streaming.messages import (
     row_of,
     stamps,
 )
-from Daddy.streaming.protocol import (
+from Daddy.streaming.wire.protocol import (
     BODY_LIMIT,
     HEADER,
     MAC_BYTES,
@@ -35,8 +35,8 @@ from Daddy.streaming.protocol import (
     pack,
     to_json,
 )
-from Daddy.streaming.session import RELAY, VIEWER, Session
-from Daddy.streaming.status import Peer, Status
+from Daddy.streaming.wire.session import RELAY, VIEWER, Session
+from Daddy.streaming.wire.status import Peer, Status
 from scripts.soaks.mutate import changed, mutate
 
 TOKEN = Token(bytes(range(32)), "soak")

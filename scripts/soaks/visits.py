@@ -22,18 +22,21 @@ from Daddy.core.piece import Piece
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.pokemon.inputs.stretch import read_beginning
 from Daddy.pokemon.live.chain import Chain
-from Daddy.streaming import codec, flow, messages, protocol, tiling
 from Daddy.streaming.best_selector import Rules
-from Daddy.streaming.featured import read_featured
-from Daddy.streaming.headless import line
-from Daddy.streaming.inputs import read_offer, read_play, read_want
-from Daddy.streaming.keys import View
-from Daddy.streaming.messages import Wish, read_wish
-from Daddy.streaming.outbox import Handed
-from Daddy.streaming.programme import About, Programme
-from Daddy.streaming.protocol import Kind, Message, ProtocolError
-from Daddy.streaming.replays import Replays
-from Daddy.streaming.segment import (
+from Daddy.streaming.home.replays import Replays
+from Daddy.streaming.home.source import Source, compose
+from Daddy.streaming.login.featured import read_featured
+from Daddy.streaming.login.programme import About, Programme
+from Daddy.streaming.login.spool import read_wishes
+from Daddy.streaming.show.headless import line
+from Daddy.streaming.show.keys import View
+from Daddy.streaming.show.window import Waiting, draw
+from Daddy.streaming.wire import codec, flow, messages, protocol, tiling
+from Daddy.streaming.wire.inputs import read_offer, read_play, read_want
+from Daddy.streaming.wire.messages import Wish, read_wish
+from Daddy.streaming.wire.outbox import Handed
+from Daddy.streaming.wire.protocol import Kind, Message, ProtocolError
+from Daddy.streaming.wire.segment import (
     HEAD,
     Packer,
     Picture,
@@ -43,11 +46,8 @@ from Daddy.streaming.segment import (
     read_segment,
     seal,
 )
-from Daddy.streaming.session import RELAY, VIEWER, Session
-from Daddy.streaming.source import Source, compose
-from Daddy.streaming.spool import read_wishes
-from Daddy.streaming.status import read_status
-from Daddy.streaming.window import Waiting, draw
+from Daddy.streaming.wire.session import RELAY, VIEWER, Session
+from Daddy.streaming.wire.status import read_status
 from scripts.soaks import enemy
 from scripts.soaks.mutate import changed, mutate
 

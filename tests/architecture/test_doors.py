@@ -19,8 +19,8 @@ DOORS = {
     ],
     "paramiko": ["Daddy/core/ssh/*.py"],
     "psutil": ["Daddy/core/machine.py"],
-    "pygame": ["Daddy/streaming/viewer.py"],
-    "PIL": ["Daddy/streaming/film.py", "scripts/*.py"],
+    "pygame": ["Daddy/streaming/show/viewer.py"],
+    "PIL": ["Daddy/streaming/show/film.py", "scripts/*.py"],
     "torch": [
         "Daddy/learning/*.py",
         "Daddy/weights/polyak.py",

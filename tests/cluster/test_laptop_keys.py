@@ -14,10 +14,10 @@ import pytest
 
 from Daddy.core.errors import UsageError
 from Daddy.core.paths import STREAM_TOKEN
-from Daddy.streaming.calls import words as ssh_words
-from Daddy.streaming.orders import by_stdio
+from Daddy.streaming.home.calls import words as ssh_words
+from Daddy.streaming.home.orders import by_stdio
+from Daddy.streaming.home.whom import find_target
 from Daddy.streaming.tunnel_server import _waiting
-from Daddy.streaming.whom import find_target
 from Daddy.weights.laptops.contributing import LaptopExchange
 from Daddy.weights.laptops.local import newest_verified
 from tests.components import program

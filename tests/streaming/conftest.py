@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.clock import SystemClock
-from Daddy.streaming.messages import Wish
-from Daddy.streaming.receiver import Receiver
-from Daddy.streaming.tokens import ensure_token, load_tokens
+from Daddy.streaming.home.receiver import Receiver
+from Daddy.streaming.wire.messages import Wish
+from Daddy.streaming.wire.tokens import ensure_token, load_tokens
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
-from Daddy.streaming.auth import Token
-from Daddy.streaming.outbox import Handed
-from Daddy.streaming.segment import Packer, Picture, Writer, pack_head, pack_piece, seal
-from Daddy.streaming.session import RELAY, VIEWER, Session
+from Daddy.streaming.wire.auth import Token
+from Daddy.streaming.wire.outbox import Handed
+from Daddy.streaming.wire.segment import Packer, Picture, Writer, pack_head, pack_piece, seal
+from Daddy.streaming.wire.session import RELAY, VIEWER, Session
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 TOKEN = Token(bytes(range(32)), "test")

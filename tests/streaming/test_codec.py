@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from Daddy.core.vocabulary import SCREEN_BYTES
-from Daddy.streaming import codec
+from Daddy.streaming.wire import codec
 from tests.streaming.helpers import picture
 
 seeds = st.integers(0, 2**32)

@@ -19,17 +19,17 @@ import pytest
 from Daddy.core.clock import SystemClock
 from Daddy.core.events import read_events
 from Daddy.core.vocabulary import TUNNEL_PORT
-from Daddy.streaming.auth import Token
-from Daddy.streaming.connect import Carrier
-from Daddy.streaming.messages import Wish
-from Daddy.streaming.orders import Target
-from Daddy.streaming.receiver import Receiver
+from Daddy.streaming.home.connect import Carrier
+from Daddy.streaming.home.orders import Target
+from Daddy.streaming.home.receiver import Receiver
+from Daddy.streaming.home.ways import Way, first_course
+from Daddy.streaming.login.script import ATTACH, HOME_ATTACH, leave_script
+from Daddy.streaming.login.seats import Watchers
+from Daddy.streaming.login.spool import read_wishes
 from Daddy.streaming.relay import make_relay
-from Daddy.streaming.script import ATTACH, HOME_ATTACH, leave_script
-from Daddy.streaming.seats import Watchers
-from Daddy.streaming.spool import read_wishes
-from Daddy.streaming.tokens import ensure_token, load_tokens
-from Daddy.streaming.ways import Way, first_course
+from Daddy.streaming.wire.auth import Token
+from Daddy.streaming.wire.messages import Wish
+from Daddy.streaming.wire.tokens import ensure_token, load_tokens
 from Daddy.weights.link.authorized_lines import TUNNEL, with_key
 from tests.components import program
 from tests.patience import until

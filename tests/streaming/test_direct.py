@@ -13,20 +13,26 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.machine import host_name
-from Daddy.streaming import direct
 from Daddy.streaming import relay as relays
-from Daddy.streaming.address import Address, jobs_token, own_address, read_addresses, write_address
-from Daddy.streaming.auth import Token
-from Daddy.streaming.direct import Direct, Sieve
-from Daddy.streaming.fleet import Fleet
-from Daddy.streaming.listener import MAX_STRANGERS, Listener
-from Daddy.streaming.messages import row_of
-from Daddy.streaming.port import ASK_AGAIN_S, LOOK_AGAIN_S, Lookup, Port
-from Daddy.streaming.protocol import Kind, Message
-from Daddy.streaming.receiver import Receiver
-from Daddy.streaming.segment import Picture, Segment, Writer, pack_head
-from Daddy.streaming.session import RELAY, Session
+from Daddy.streaming.home.receiver import Receiver
+from Daddy.streaming.job.listener import MAX_STRANGERS, Listener
+from Daddy.streaming.job.port import ASK_AGAIN_S, LOOK_AGAIN_S, Lookup, Port
+from Daddy.streaming.login import direct
+from Daddy.streaming.login.address import (
+    Address,
+    jobs_token,
+    own_address,
+    read_addresses,
+    write_address,
+)
+from Daddy.streaming.login.direct import Direct, Sieve
+from Daddy.streaming.login.fleet import Fleet
 from Daddy.streaming.tunnel_client import FrameSender
+from Daddy.streaming.wire.auth import Token
+from Daddy.streaming.wire.messages import row_of
+from Daddy.streaming.wire.protocol import Kind, Message
+from Daddy.streaming.wire.segment import Picture, Segment, Writer, pack_head
+from Daddy.streaming.wire.session import RELAY, Session
 from tests.patience import until
 from tests.streaming.helpers import OTHER, report
 from tests.streaming.test_relay_to_viewer import relay

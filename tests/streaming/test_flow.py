@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from Daddy.streaming.flow import (
+from Daddy.streaming.wire.flow import (
     KEEP,
     KEY_EVERY_S,
     MAX_WINDOW,
@@ -17,8 +17,8 @@ from Daddy.streaming.flow import (
     Sender,
     window,
 )
-from Daddy.streaming.segment import Picture
-from Daddy.streaming.tiling import MAX_BASES
+from Daddy.streaming.wire.segment import Picture
+from Daddy.streaming.wire.tiling import MAX_BASES
 from tests.streaming.helpers import picture
 
 

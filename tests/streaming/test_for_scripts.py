@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.errors import run_entry
-from Daddy.streaming import link, tunnel_server
-from Daddy.streaming.auth import Token
-from Daddy.streaming.lines import LINE_BYTES, agent_line
-from Daddy.streaming.protocol import Kind, read_bye
-from Daddy.streaming.session import RELAY, Session
-from Daddy.streaming.status import Peer
-from Daddy.streaming.tokens import ensure_token, load_tokens
+from Daddy.streaming import tunnel_server
+from Daddy.streaming.login import link
+from Daddy.streaming.show.lines import LINE_BYTES, agent_line
+from Daddy.streaming.wire.auth import Token
+from Daddy.streaming.wire.protocol import Kind, read_bye
+from Daddy.streaming.wire.session import RELAY, Session
+from Daddy.streaming.wire.status import Peer
+from Daddy.streaming.wire.tokens import ensure_token, load_tokens
 from tests.streaming.helpers import CHECKOUT, finish, free_port, start
 from tests.streaming.test_relay_to_viewer import learners, relay
 from tests.streaming.test_viewer import panel

@@ -14,10 +14,12 @@ import pytest
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import NetworkError
-from Daddy.streaming import codec
-from Daddy.streaming import receiver as module
-from Daddy.streaming.messages import Frame, Wish, pack_rows, row_of, stamps
-from Daddy.streaming.protocol import (
+from Daddy.streaming.home import receiver as module
+from Daddy.streaming.home.receiver import Receiver
+from Daddy.streaming.home.source import MAX_NAMES, Source, compose
+from Daddy.streaming.wire import codec
+from Daddy.streaming.wire.messages import Frame, Wish, pack_rows, row_of, stamps
+from Daddy.streaming.wire.protocol import (
     Kind,
     Message,
     ProtocolError,
@@ -26,10 +28,8 @@ from Daddy.streaming.protocol import (
     read_bye,
     to_json,
 )
-from Daddy.streaming.receiver import Receiver
-from Daddy.streaming.session import RELAY, Session
-from Daddy.streaming.source import MAX_NAMES, Source, compose
-from Daddy.streaming.status import Peer, read_status
+from Daddy.streaming.wire.session import RELAY, Session
+from Daddy.streaming.wire.status import Peer, read_status
 from tests.patience import until
 from tests.streaming.helpers import TOKEN, picture, report
 from tests.streaming.test_messages import status

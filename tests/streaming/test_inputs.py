@@ -8,12 +8,12 @@ from Daddy.core import booth
 from Daddy.core.booth import Shown, Verdict
 from Daddy.core.piece import Piece
 from Daddy.core.vocabulary import SCREEN_BYTES
-from Daddy.streaming.inputs import CHAIN_BYTES, Inputs, Want, read_offer, read_play, read_want
-from Daddy.streaming.messages import Wish, read_wish
-from Daddy.streaming.outbox import MOST_PIECES, TIMES, Handed, Outbox
-from Daddy.streaming.protocol import Kind, Message, ProtocolError
-from Daddy.streaming.replays import Replays, ago
-from Daddy.streaming.segment import Writer, read_segment
+from Daddy.streaming.home.replays import Replays, ago
+from Daddy.streaming.wire.inputs import CHAIN_BYTES, Inputs, Want, read_offer, read_play, read_want
+from Daddy.streaming.wire.messages import Wish, read_wish
+from Daddy.streaming.wire.outbox import MOST_PIECES, TIMES, Handed, Outbox
+from Daddy.streaming.wire.protocol import Kind, Message, ProtocolError
+from Daddy.streaming.wire.segment import Writer, read_segment
 from tests.streaming.helpers import pack_segment, report
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from Daddy.streaming.messages import (
+from Daddy.streaming.wire.messages import (
     MAX_ROWS,
     ROW,
     Frame,
@@ -24,8 +24,8 @@ from Daddy.streaming.messages import (
     stamps,
     to_pins,
 )
-from Daddy.streaming.protocol import BODY_LIMIT, Kind, ProtocolError
-from Daddy.streaming.status import Peer, Status, read_status
+from Daddy.streaming.wire.protocol import BODY_LIMIT, Kind, ProtocolError
+from Daddy.streaming.wire.status import Peer, Status, read_status
 from tests.streaming.helpers import report
 
 u32 = st.integers(0, 2**32 - 1)

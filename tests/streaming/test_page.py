@@ -19,12 +19,12 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.errors import NetworkError, run_entry
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming import tunnel_server
-from Daddy.streaming.listening import listen
-from Daddy.streaming.messages import Wish
-from Daddy.streaming.receiver import Receiver
+from Daddy.streaming.home.listening import listen
+from Daddy.streaming.home.receiver import Receiver
+from Daddy.streaming.show.window import Waiting
 from Daddy.streaming.web import visit
 from Daddy.streaming.web.server import Show, WebServer
-from Daddy.streaming.window import Waiting
+from Daddy.streaming.wire.messages import Wish
 from tests.patience import until
 from tests.streaming.helpers import finish, free_port, picture, start
 from tests.streaming.test_relay_to_viewer import learners, receiver, relay, run, token

@@ -7,13 +7,13 @@ import struct
 from dataclasses import replace
 
 from Daddy.core.vocabulary import SCREEN_BYTES
-from Daddy.streaming.drawing import THEMES
-from Daddy.streaming.history import Dot, Place, World
-from Daddy.streaming.messages import Row
-from Daddy.streaming.scene import Panel, Scene
-from Daddy.streaming.status import Peer
+from Daddy.streaming.home.history import Dot, Place, World
+from Daddy.streaming.home.scene import Panel, Scene
+from Daddy.streaming.show.drawing import THEMES
+from Daddy.streaming.show.window import Waiting
 from Daddy.streaming.web.message import Had, pack, style, tag
-from Daddy.streaming.window import Waiting
+from Daddy.streaming.wire.messages import Row
+from Daddy.streaming.wire.status import Peer
 from tests.streaming.helpers import picture
 
 WAITING = Waiting(9998, "anna@login.example.edu")

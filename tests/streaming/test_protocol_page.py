@@ -19,11 +19,11 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.clock import SystemClock
-from Daddy.streaming.messages import Wish
-from Daddy.streaming.receiver import Receiver
+from Daddy.streaming.home.receiver import Receiver
 from Daddy.streaming.relay import make_relay
-from Daddy.streaming.tokens import ensure_token, load_tokens
 from Daddy.streaming.tunnel_client import FrameSender
+from Daddy.streaming.wire.messages import Wish
+from Daddy.streaming.wire.tokens import ensure_token, load_tokens
 from tests.streaming.helpers import picture, report
 
 HELLO, AUTH, STATUS, TELEM, FRAME, NOTE, ACK, NEED_KEY, SUBSCRIBE, PING, PONG, BYE = range(1, 13)

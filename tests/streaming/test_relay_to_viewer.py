@@ -19,18 +19,18 @@ import pytest
 from Daddy.core.clock import SystemClock
 from Daddy.core.events import read_events
 from Daddy.core.machine import identify, is_alive
-from Daddy.streaming import link
 from Daddy.streaming import relay as relays
 from Daddy.streaming.best_selector import Rules
-from Daddy.streaming.featured import read_featured
-from Daddy.streaming.messages import Wish
-from Daddy.streaming.receiver import Receiver
+from Daddy.streaming.home.receiver import Receiver
+from Daddy.streaming.login import link
+from Daddy.streaming.login.featured import read_featured
+from Daddy.streaming.login.script import ATTACH, HOME_ATTACH
+from Daddy.streaming.login.spool import SpoolReader
 from Daddy.streaming.relay import make_relay
-from Daddy.streaming.script import ATTACH, HOME_ATTACH
-from Daddy.streaming.session import VIEWER, Session
-from Daddy.streaming.spool import SpoolReader
-from Daddy.streaming.tokens import ensure_token, load_tokens
 from Daddy.streaming.tunnel_client import FrameSender
+from Daddy.streaming.wire.messages import Wish
+from Daddy.streaming.wire.session import VIEWER, Session
+from Daddy.streaming.wire.tokens import ensure_token, load_tokens
 from tests.patience import until
 from tests.streaming.helpers import CHECKOUT, finish, free_port, picture, report, start
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from Daddy.streaming import ring
-from Daddy.streaming.ring import LearnerEnd, Record, StreamerEnd, Tag, nameless_file
+from Daddy.streaming.job import ring
+from Daddy.streaming.job.ring import LearnerEnd, Record, StreamerEnd, Tag, nameless_file
 from tests.streaming.helpers import picture, report
 
 Ends = tuple[LearnerEnd, StreamerEnd]

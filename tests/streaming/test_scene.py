@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from Daddy.streaming import codec
-from Daddy.streaming.messages import Frame, Row, pack_rows, row_of, stamps
-from Daddy.streaming.protocol import Kind, Message
-from Daddy.streaming.scene import STALE_S
-from Daddy.streaming.source import Source, compose
+from Daddy.streaming.home.scene import STALE_S
+from Daddy.streaming.home.source import Source, compose
+from Daddy.streaming.wire import codec
+from Daddy.streaming.wire.messages import Frame, Row, pack_rows, row_of, stamps
+from Daddy.streaming.wire.protocol import Kind, Message
 from tests.streaming.helpers import picture, report
 
 

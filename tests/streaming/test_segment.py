@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from Daddy.streaming.messages import row_of
-from Daddy.streaming.segment import (
+from Daddy.streaming.wire.messages import row_of
+from Daddy.streaming.wire.segment import (
     SEGMENT_LIMIT,
     Picture,
     Writer,

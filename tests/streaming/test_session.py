@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from Daddy.streaming.auth import Token, parse_tokens
-from Daddy.streaming.protocol import (
+from Daddy.streaming.wire.auth import Token, parse_tokens
+from Daddy.streaming.wire.protocol import (
     HEADER,
     Kind,
     Message,
@@ -19,7 +19,7 @@ from Daddy.streaming.protocol import (
     pack,
     to_json,
 )
-from Daddy.streaming.session import RELAY, VIEWER, Session
+from Daddy.streaming.wire.session import RELAY, VIEWER, Session
 from tests.streaming.helpers import OTHER, TOKEN, introduced, shake
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.streaming import messages, source
+from Daddy.streaming.home import source
+from Daddy.streaming.wire import messages
 from scripts.soaks import stream
 
 

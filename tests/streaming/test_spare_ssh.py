@@ -15,9 +15,9 @@ import pytest
 
 from Daddy.core.ssh import lines
 from Daddy.core.vocabulary import TUNNEL_PORT
-from Daddy.streaming.spare_ssh import host_of
-from Daddy.streaming.tokens import ensure_token
-from Daddy.streaming.ways import Way
+from Daddy.streaming.home.spare_ssh import host_of
+from Daddy.streaming.home.ways import Way
+from Daddy.streaming.wire.tokens import ensure_token
 from Daddy.weights.link.authorized_lines import TUNNEL, with_key
 from tests.patience import until
 from tests.streaming.helpers import finish, free_port

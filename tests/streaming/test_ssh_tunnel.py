@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.clock import SystemClock
-from Daddy.streaming import link
-from Daddy.streaming import receiver as receiver_door
-from Daddy.streaming.messages import Wish
-from Daddy.streaming.receiver import Receiver
+from Daddy.streaming.home import receiver as receiver_door
+from Daddy.streaming.home.receiver import Receiver
+from Daddy.streaming.login import link
 from Daddy.streaming.relay import make_relay
-from Daddy.streaming.tokens import ensure_token, load_tokens
 from Daddy.streaming.tunnel_client import FrameSender
+from Daddy.streaming.wire.messages import Wish
+from Daddy.streaming.wire.tokens import ensure_token, load_tokens
 from tests.components import program
 from tests.patience import until
 from tests.streaming.helpers import free_port, picture, report

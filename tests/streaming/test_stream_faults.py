@@ -14,12 +14,12 @@ from pathlib import Path
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.machine import host_name
-from Daddy.streaming.messages import Wish
-from Daddy.streaming.receiver import Receiver
-from Daddy.streaming.ring import LearnerEnd, Record, StreamerEnd, Tag, nameless_file
-from Daddy.streaming.segment import Writer
+from Daddy.streaming.home.receiver import Receiver
+from Daddy.streaming.job.ring import LearnerEnd, Record, StreamerEnd, Tag, nameless_file
 from Daddy.streaming.streamer import Streamer
 from Daddy.streaming.tunnel_client import FrameSender
+from Daddy.streaming.wire.messages import Wish
+from Daddy.streaming.wire.segment import Writer
 from tests.patience import until
 from tests.streaming.helpers import finish, free_port, picture, report, start
 from tests.streaming.test_relay_to_viewer import learners, relay

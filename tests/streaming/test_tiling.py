@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from Daddy.core.vocabulary import SCREEN_BYTES
-from Daddy.streaming import codec, tiling
-from Daddy.streaming.tiling import NEW, PLACES, Tiled, deflate, inflate, tiled
+from Daddy.streaming.wire import codec, tiling
+from Daddy.streaming.wire.tiling import NEW, PLACES, Tiled, deflate, inflate, tiled
 from tests.streaming.helpers import picture
 
 

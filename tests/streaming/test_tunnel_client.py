@@ -17,12 +17,13 @@ import pytest
 from Daddy.core.clock import SystemClock
 from Daddy.core.machine import identify, is_alive
 from Daddy.core.vocabulary import SCREEN_BYTES
-from Daddy.streaming import seats, streamer, tunnel_client
-from Daddy.streaming.ring import LearnerEnd, Record, StreamerEnd, Tag, nameless_file
-from Daddy.streaming.segment import Writer
-from Daddy.streaming.spool import SpoolReader, SpoolWriter, Wishes, read_wishes, write_wishes
+from Daddy.streaming import streamer, tunnel_client
+from Daddy.streaming.job.ring import LearnerEnd, Record, StreamerEnd, Tag, nameless_file
+from Daddy.streaming.login import seats
+from Daddy.streaming.login.spool import SpoolReader, SpoolWriter, Wishes, read_wishes, write_wishes
 from Daddy.streaming.streamer import Streamer
 from Daddy.streaming.tunnel_client import FrameSender
+from Daddy.streaming.wire.segment import Writer
 from tests.patience import until
 from tests.streaming.helpers import CHECKOUT, pack_segment, picture, report
 

@@ -18,16 +18,16 @@ import pygame
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.vocabulary import SCREEN_BYTES
-from Daddy.streaming.drawing import THEMES, Box, Curve, Picture, Text
-from Daddy.streaming.font import BADGES, DEPTH, HEIGHT, fit, glyph, measure
-from Daddy.streaming.history import History, World
-from Daddy.streaming.keys import TABLE, Band, Sheet, View
-from Daddy.streaming.layout import Rect, Style, arrange
-from Daddy.streaming.messages import row_of
-from Daddy.streaming.scene import Panel, Scene
-from Daddy.streaming.status import Peer
-from Daddy.streaming.viewer import Window, save_picture
-from Daddy.streaming.window import Waiting, draw, panel_at
+from Daddy.streaming.home.history import History, World
+from Daddy.streaming.home.scene import Panel, Scene
+from Daddy.streaming.show.drawing import THEMES, Box, Curve, Picture, Text
+from Daddy.streaming.show.font import BADGES, DEPTH, HEIGHT, fit, glyph, measure
+from Daddy.streaming.show.keys import TABLE, Band, Sheet, View
+from Daddy.streaming.show.layout import Rect, Style, arrange
+from Daddy.streaming.show.viewer import Window, save_picture
+from Daddy.streaming.show.window import Waiting, draw, panel_at
+from Daddy.streaming.wire.messages import row_of
+from Daddy.streaming.wire.status import Peer
 from tests.components import program
 from tests.patience import until
 from tests.streaming.helpers import finish, free_port, picture, report, start

@@ -12,15 +12,11 @@ import pytest
 
 from Daddy.core.errors import UsageError, run_entry
 from Daddy.core.files import write_json
-from Daddy.streaming import calls, orders, tunnel_server
-from Daddy.streaming.auth import Token, find_opening, opening_line
-from Daddy.streaming.drawing import Text
-from Daddy.streaming.font import HEIGHT
-from Daddy.streaming.keys import View
-from Daddy.streaming.orders import Target
-from Daddy.streaming.script import HOME_ATTACH, script_text
-from Daddy.streaming.source import compose
-from Daddy.streaming.ways import (
+from Daddy.streaming import tunnel_server
+from Daddy.streaming.home import calls, orders
+from Daddy.streaming.home.orders import Target
+from Daddy.streaming.home.source import compose
+from Daddy.streaming.home.ways import (
     BACKOFF_S,
     FIX_NO_WAY,
     ROUND_S,
@@ -35,8 +31,13 @@ from Daddy.streaming.ways import (
     usual_causes,
     wrong_node,
 )
-from Daddy.streaming.whom import find_target
-from Daddy.streaming.window import Waiting, draw
+from Daddy.streaming.home.whom import find_target
+from Daddy.streaming.login.script import HOME_ATTACH, script_text
+from Daddy.streaming.show.drawing import Text
+from Daddy.streaming.show.font import HEIGHT
+from Daddy.streaming.show.keys import View
+from Daddy.streaming.show.window import Waiting, draw
+from Daddy.streaming.wire.auth import Token, find_opening, opening_line
 
 TARGET = Target("anna@login1.site.edu", (HOME_ATTACH,))
 CONFINED = Target("anna@login1.site.edu", (HOME_ATTACH,), tunnel_key="/keys/tunnel")

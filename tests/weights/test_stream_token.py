@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.paths import STREAM_TOKEN
-from Daddy.streaming.tokens import load_tokens
+from Daddy.streaming.wire.tokens import load_tokens
 from Daddy.weights.link.remote import Ssh, connect
 from Daddy.weights.link.stream_token import fetch_stream_token
 from Daddy.weights.link.sync_settings import Remote

@@ -21,12 +21,12 @@ from collections.abc import Collection
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from Daddy.streaming.auth import copy_line
-from Daddy.streaming.drawing import THEMES, Colour, Theme
-from Daddy.streaming.font import BADGES, glyph
-from Daddy.streaming.history import Place, World
-from Daddy.streaming.scene import Panel, Scene
-from Daddy.streaming.window import Waiting
+from Daddy.streaming.home.history import Place, World
+from Daddy.streaming.home.scene import Panel, Scene
+from Daddy.streaming.show.drawing import THEMES, Colour, Theme
+from Daddy.streaming.show.font import BADGES, glyph
+from Daddy.streaming.show.window import Waiting
+from Daddy.streaming.wire.auth import copy_line
 
 LENGTH = struct.Struct("<I")
 TAG_BYTES = 8

@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from Daddy.core.clock import Clock
-from Daddy.streaming.listening import listen
-from Daddy.streaming.scene import Scene
+from Daddy.streaming.home.listening import listen
+from Daddy.streaming.home.scene import Scene
+from Daddy.streaming.show.window import Waiting
 from Daddy.streaming.web.doorkeeper import Doorkeeper
 from Daddy.streaming.web.message import Had, pack
 from Daddy.streaming.web.visit import Visit
-from Daddy.streaming.window import Waiting
 
 MAX_CONNECTIONS = 16
 HOLD_S = 1.0

@@ -19,9 +19,9 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from Daddy.core.clock import Clock
-from Daddy.streaming.messages import MAX_TOP_K
 from Daddy.streaming.web.doorkeeper import Doorkeeper
 from Daddy.streaming.web.message import Had, style
+from Daddy.streaming.wire.messages import MAX_TOP_K
 
 HEAD_LIMIT = 8192
 HEAD_S = 5.0

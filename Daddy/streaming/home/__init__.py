@@ -1,0 +1,9 @@
+"""What a viewer knows: a relay brought here, what it says, and what is played from it.
+
+ways, whom, orders      by which way ssh leads to a relay, whose, and what is asked of it
+calls, spare_ssh        that in ssh's words; by paramiko where there is no ssh
+connect                 the call that keeps on
+listening, receiver     the port that relays come to, and each of them
+source, scene, history  what there is to see at one moment, and what was seen (pure)
+replays, stage          the emulator beside the viewer, a process of its own
+"""

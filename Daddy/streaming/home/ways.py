@@ -1,0 +1,277 @@
+"""Pure: by which way a viewer reaches a relay over ssh, and what comes after one that ended.
+
+Three ways, tried in this order: ssh's own pipes, the port that the relay beside the controller
+knocks at, a port that ssh chooses. What ssh said decides: another way, the same one again, or a
+person who has to do something first. Every decision says why.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from Daddy.core.errors import NetworkError
+from Daddy.core.ssh.troubles import ForwardRefusedError, LoginRefusedError, PersonNeededError
+from Daddy.streaming.home.orders import Target
+from Daddy.streaming.wire.protocol import clean
+
+BACKOFF_S = (0.5, 1.0, 2.0, 5.0)
+ROUND_S = 30.0
+"""Pause before all ways are tried again: each try is a login."""
+SLEPT_S = 5.0
+KNOCK_S = 10.0
+"""After so long without a knock a person is told what usually is wrong."""
+_SSH_FAILED = 255
+
+
+class Way(Enum):
+    """How the stream travels."""
+
+    STDIO = "stdio"
+    PORT = "port"
+    DYNAMIC = "dynamic"
+
+
+TEXT = {
+    Way.STDIO: "stdio (ssh's own pipes)",
+    Way.PORT: "ssh -R {port}",
+    Way.DYNAMIC: "ssh -R 0 (a port of ssh's choice)",
+}
+
+
+class Kind(Enum):
+    """What the end of a way means."""
+
+    LINK = "the network, or the other side, is away: the same again"
+    WAY = "this way does not lead there: the next"
+    PERSON = "a person has to do something first"
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a way ended: ssh's exit status (None: ended by us), what was said on standard error,
+    our own reason to end it, and whether a relay had proved itself before. ``trouble``: what a
+    carrier that knows it as an error could not do.
+    """
+
+    code: int | None
+    said: tuple[str, ...] = ()
+    why: str = ""
+    worked: bool = False
+    slept: bool = False
+    trouble: NetworkError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What an end means, in words, and what a person can do."""
+
+    kind: Kind
+    why: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """Where we are: the way to take now (None: there is none), after how many seconds, and why.
+
+    ``passed``: the ways that did not lead there, with their reasons. ``worked``: some way has.
+    """
+
+    target: Target
+    ways: tuple[Way, ...]
+    way: Way | None
+    wait_s: float = 0.0
+    why: str = ""
+    fix: str = ""
+    passed: tuple[tuple[Way, str], ...] = ()
+    tries: int = 0
+    worked: bool = False
+
+    def after(self, end: End) -> Course:
+        """The course once the present way has ended so."""
+        assert self.way is not None
+        course = replace(self, worked=self.worked or end.worked, fix="")
+        if end.slept:
+            return replace(course, wait_s=0.0, tries=0, why="this computer was asleep")
+        verdict = judge(self.way, end, self.target)
+        if verdict.kind is Kind.PERSON:
+            return replace(course, way=None, why=verdict.why, fix=verdict.fix)
+        if verdict.kind is Kind.LINK or end.worked:
+            tries = 0 if end.worked else self.tries
+            wait_s = BACKOFF_S[min(tries, len(BACKOFF_S) - 1)]
+            return replace(course, wait_s=wait_s, tries=tries + 1, why=verdict.why, fix=verdict.fix)
+        return _next_way(course, verdict)
+
+    def failures(self) -> list[str]:
+        """Why the ways that were passed by did not lead there."""
+        return [f"not by {self.name(way)}: {why}" for way, why in self.passed]
+
+    def name(self, way: Way) -> str:
+        """A way in words."""
+        return TEXT[way].format(port=self.target.port)
+
+
+def _next_way(course: Course, verdict: Verdict) -> Course:
+    """The next way, or all of them again where one has led there once, or none."""
+    assert course.way is not None
+    passed = (*course.passed, (course.way, verdict.why))
+    rest = [one for one in course.ways if one not in {way for way, _ in passed}]
+    on = replace(course, passed=passed, tries=0, why=verdict.why, wait_s=0.0)
+    if rest:
+        return replace(on, way=rest[0])
+    if course.worked:
+        return replace(on, way=course.ways[0], passed=(), wait_s=ROUND_S)
+    why = f"no way leads to a relay at {course.target.login}"
+    return replace(on, way=None, why=why, fix=verdict.fix or FIX_NO_WAY)
+
+
+FIX_NO_WAY = (
+    "see whether the run is started there (`run_controller status`), and by this version; "
+    "--run-dir names another run"
+)
+
+
+def first_course(target: Target, only: Way | None = None) -> Course:
+    """Every way that the target has, or the one that a person asked for.
+
+    The key that ``setup`` made for the tunnel opens one port; one's own login may do more. A port
+    of ssh's choice needs what the pipes need, so it is not tried where that key is the second try.
+    """
+    all_ways = tuple(Way) if not target.tunnel_key else (Way.STDIO, Way.PORT)
+    ways = (only,) if only else all_ways
+    return Course(target, ways, ways[0])
+
+
+def judge(way: Way, end: End, target: Target) -> Verdict:
+    """What this end means."""
+    if end.trouble is not None:
+        return _troubled(way, end.trouble, target)
+    said = "\n".join(end.said)
+    if re.search(r"Permission denied \(|Too many authentication failures", said):
+        return _denied(way, target)
+    if end.why:
+        return Verdict(Kind.LINK if end.worked else Kind.WAY, end.why)
+    if "remote port forwarding failed" in said:
+        return Verdict(Kind.WAY, *_no_forward(way, target))
+    for kind, sign, why, fix in _SIGNS:
+        if sign in said:
+            facts = {"login": target.login, "host": target.host}
+            return Verdict(kind, why.format(**facts), fix.format(**facts))
+    failed = end.code == _SSH_FAILED
+    last = _last_line(end.said) or f"it ended with status {end.code} and gave no reason"
+    return Verdict(Kind.LINK if failed else Kind.WAY, f"ssh ended: {last}" if failed else last)
+
+
+def _troubled(way: Way, trouble: NetworkError, target: Target) -> Verdict:
+    if isinstance(trouble, ForwardRefusedError):
+        return Verdict(Kind.WAY, *_no_forward(way, target))
+    if isinstance(trouble, LoginRefusedError) and target.tunnel_key:
+        return _denied(way, target)
+    kind = Kind.PERSON if isinstance(trouble, PersonNeededError) else Kind.LINK
+    return Verdict(kind, trouble.message, trouble.fix)
+
+
+def _denied(way: Way, target: Target) -> Verdict:
+    if target.tunnel_key and way is not Way.PORT:
+        return Verdict(Kind.WAY, "your own login there takes more than a key")
+    if target.tunnel_key:
+        why = f"{target.login} refuses the key {target.tunnel_key}"
+        return Verdict(Kind.PERSON, why, "run: ./Daddy/cluster/sync_weights.sh setup")
+    return Verdict(
+        Kind.PERSON,
+        f"{target.login} refuses this login",
+        f"try: ssh {target.login} true; install a key: ssh-copy-id {target.login}",
+    )
+
+
+def _no_forward(way: Way, target: Target) -> tuple[str, str]:
+    """One sentence of ssh's stands for a taken port and for forbidden forwarding."""
+    if way is Way.DYNAMIC:
+        return "forwarding is disabled there (AllowTcpForwarding)", ""  # nobody else has port 0
+    why = f"port {target.port} is taken there, or forwarding is disabled (ssh does not say which)"
+    return why, "with a login that may run commands, connect needs no port"
+
+
+def _last_line(said: Sequence[str]) -> str:
+    lines = [clean(line, 200).strip() for line in said if not line.startswith(_MARKS)]
+    return next((line for line in reversed(lines) if line), "")
+
+
+_MARKS = ("daddy-", "Allocated port", "Connection to ", "  what to do", "relay: a viewer has")
+_SIGNS = (
+    (Kind.PERSON, "REMOTE HOST IDENTIFICATION HAS CHANGED",
+     "{login} shows another host key than before",
+     "ask the cluster's people whether it changed; if so: ssh-keygen -R {host}, then ssh {login}"),
+    (Kind.PERSON, "Host key verification failed", "the host key of {login} is not known here yet",
+     "run once: ssh {login}; compare the fingerprint with the cluster's page and answer yes"),
+    (Kind.LINK, "Could not resolve hostname", "the name of {login} cannot be resolved",
+     "is it spelt right, are you online, does it need a VPN?"),
+    (Kind.LINK, "Connection refused", "{login} refuses connections", "is the port right?"),
+    (Kind.LINK, "timed out", "{login} does not answer", "are you online, does it need a VPN?"),
+    (Kind.LINK, "not responding", "{login} has stopped answering", ""),
+    (Kind.LINK, "No route to host", "there is no route to {login}", "are you online?"),
+    (Kind.LINK, "Network is unreachable", "there is no network", ""),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """Where a tunnel ended: this host, and the host of the run's relay as far as it said."""
+
+    here: str = ""
+    relay: str = ""
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the relay beside the controller runs on another host than this."""
+        return bool(self.here and self.relay) and _short(self.here) != _short(self.relay)
+
+
+def landing(said: Sequence[str]) -> Landing:
+    """What a login told of itself on standard error (``calls``)."""
+    told = dict(
+        line.split(maxsplit=1) for line in said if line.startswith("daddy-") and " " in line
+    )
+    return Landing(*(clean(told.get(name, "")) for name in ("daddy-here", "daddy-relay")))
+
+
+def wrong_node(there: Landing, target: Target) -> str:
+    """That a tunnel leads to a node where no relay knocks, with the line that does better."""
+    rest = target.host.partition(".")[2]
+    host = f"{_short(there.relay)}.{rest}" if rest else _short(there.relay)
+    login = f"{target.user}@{host}" if target.user else host
+    return (
+        f"this tunnel ends on {_short(there.here)}, the run's relay is on {_short(there.relay)}; "
+        f"python -m Daddy.streaming.tunnel_server connect {login}"
+    )
+
+
+def _short(host: str) -> str:
+    return host.partition(".")[0]
+
+
+def usual_causes(login: str, port: int) -> tuple[str, ...]:
+    """Why nobody knocks at a tunnel that stands."""
+    return (
+        "nobody has knocked for 10 s. Usually:",
+        "1. no relay runs there (`run_controller status`, training.stream)",
+        "2. it runs on another login node than the one where this tunnel ends",
+        f"3. port {port} was taken there, or forwarding is off: ssh only warns",
+        f"another way: python -m Daddy.streaming.tunnel_server connect {login}",
+    )
+
+
+class Naps:
+    """Whether this computer was asleep: wall time went on and the monotonic clock did not."""
+
+    def __init__(self, wall: float, monotonic: float) -> None:
+        self._ahead = wall - monotonic
+
+    def slept(self, wall: float, monotonic: float) -> bool:
+        """Whether more than ``SLEPT_S`` seconds are missing since the last question."""
+        ahead, before = wall - monotonic, self._ahead
+        self._ahead = ahead
+        return ahead - before > SLEPT_S

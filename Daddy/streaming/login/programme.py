@@ -1,0 +1,255 @@
+"""Pure: what the relay shows: the chosen agents, each with a stream of its own.
+
+Takes segments in, gives messages for the viewer and wishes for the jobs out; the relay around it
+moves bytes and asks the clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from itertools import islice
+
+from Daddy.streaming.best_selector import AgentKey, Featured, Rules, score, select
+from Daddy.streaming.login.fleet import Fleet
+from Daddy.streaming.login.pace import FREE_S, Pace
+from Daddy.streaming.login.playout import Playout, restamp
+from Daddy.streaming.wire.flow import UNACKED_BYTES, Sender, window
+from Daddy.streaming.wire.inputs import Inputs, read_want
+from Daddy.streaming.wire.messages import MAX_TOP_K, Row, Wish, pack_rows, read_ack
+from Daddy.streaming.wire.outbox import Handed
+from Daddy.streaming.wire.protocol import BODY_LIMIT, VERSION, Kind, Message, ProtocolError
+from Daddy.streaming.wire.segment import Picture, Segment
+from Daddy.streaming.wire.status import Status
+
+_DELAY_WEIGHT = 0.1
+_LAST_PICTURES = 2 * MAX_TOP_K
+_OURS = (Kind.HELLO, Kind.AUTH, Kind.STATUS, Kind.TELEM, Kind.FRAME, Kind.OFFER, Kind.PLAY)
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What does not change while a relay runs."""
+
+    run: str
+    workload: str
+    host: str
+    via: str
+
+
+@dataclass
+class Channel:
+    """One featured agent on its way to the viewer."""
+
+    stream: int
+    sender: Sender
+    playout: Playout = field(default_factory=Playout)
+    last: Picture | None = None
+    inputs: Inputs = field(default_factory=Inputs)
+
+
+class Programme:
+    """Chooses and paces; ``rules`` say how restless the choice may be."""
+
+    def __init__(self, about: About, wish: Wish, rules: Rules) -> None:
+        self.about = about
+        self.wish = wish
+        self.fleet = Fleet()
+        self.direct: frozenset[str] = frozenset()
+        """Jobs that the relay is connected to; of the others it reads the spool."""
+        self.channels: dict[AgentKey, Channel] = {}
+        self._rules = rules
+        self._pace = Pace()
+        self._version = VERSION
+        self._places: tuple[Featured, ...] = ()
+        self._streams = 0
+        self._delay_s = 0.0
+        self._best = 0
+        self._lasts: dict[AgentKey, Picture] = {}
+
+    @property
+    def featured(self) -> tuple[AgentKey, ...]:
+        """The featured agents by place."""
+        return tuple(place.key for place in self._places)
+
+    def wanted(self) -> dict[str, frozenset[int]]:
+        """Agents whose pictures are wanted, by peer."""
+        peers = {key.peer for key in self.featured}
+        return {p: frozenset(k.agent for k in self.featured if k.peer == p) for p in peers}
+
+    def absorb(self, segments: Iterable[Segment], now: float) -> None:
+        """Take over new segments: telemetry at once, pictures at their own pace."""
+        segments = list(segments)
+        self.fleet.absorb(segments, now)
+        for segment in segments:
+            for key, channel in self.channels.items():
+                if key.peer == segment.peer:
+                    channel.playout.hurry(direct=key.peer in self.direct)
+                    lump = [one for one in segment.pictures if one.agent == key.agent]
+                    channel.playout.add([self._on_our_clock(key, one) for one in lump], now)
+                    channel.inputs.absorb(self._handed(key, segment), segment.incarnation)
+
+    def _handed(self, key: AgentKey, segment: Segment) -> list[Handed]:
+        """The pieces of this agent's play, their time on our clock."""
+        return [
+            replace(one, captured_ms=self.fleet.captured_ms(key.peer, one.captured_ms))
+            for one in segment.pieces
+            if one.agent == key.agent
+        ]
+
+    def _on_our_clock(self, key: AgentKey, picture: Picture) -> Picture:
+        return restamp(picture, self.fleet.captured_ms(key.peer, picture.captured_ms))
+
+    def choose(self, now: float) -> tuple[str, ...]:
+        """Choose who is featured; returns a sentence for each change."""
+        candidates = self.fleet.candidates(now)
+        self._best = max((score(one.report) for one in candidates), default=0)
+        pins = [AgentKey(*pin) for pin in self.wish.pins]
+        selection = select(candidates, self._places, self.wish.top_k, now, self._rules, pins)
+        self._places = selection.places
+        keys = self.featured
+        self.channels = {key: one for key, one in self.channels.items() if key in keys}
+        for key in keys:
+            if key not in self.channels:
+                self.channels[key] = self._channel(key)
+        return selection.reasons
+
+    def _channel(self, key: AgentKey) -> Channel:
+        """A stream for ``key`` that begins with the last picture known: old is better than none,
+        and the viewer sees by its stamp how old.
+        """
+        self._streams = self._streams % 0xFFFF + 1
+        channel = Channel(self._streams, Sender(self._version), last=self._lasts.get(key))
+        if channel.last:
+            channel.sender.offer(channel.last)
+        return channel
+
+    def _note_last(self, key: AgentKey, picture: Picture) -> None:
+        self.channels[key].last = picture
+        self._lasts.pop(key, None)
+        self._lasts[key] = picture
+        if len(self._lasts) > _LAST_PICTURES:
+            del self._lasts[next(iter(self._lasts))]
+
+    def restart(self, version: int = VERSION) -> None:
+        """A new viewer: it has no picture yet, so every stream begins anew, as it can read it."""
+        self._version, self._pace = version, Pace()
+        for key, before in self.channels.items():
+            before.inputs.restart()
+            self.channels[key] = replace(self._channel(key), inputs=before.inputs)
+
+    def awaits(self) -> bool:
+        """Whether an agent is featured of which no picture is known."""
+        return any(one.last is None for one in self.channels.values())
+
+    def hear(self, message: Message, now: float) -> tuple[str, ...]:
+        """What the viewer said; returns in sentences what that changes for the person.
+
+        ProtocolError when it may not say that.
+        """
+        channel = next((c for c in self.channels.values() if c.stream == message.stream), None)
+        if message.kind == Kind.ACK:
+            seq = read_ack(message.body)
+            rtt_s = channel.sender.acked(seq, now) if channel else None
+            return () if rtt_s is None else self._pace.heard(rtt_s, self.wish.fps, now)
+        if message.kind == Kind.NEED_KEY:
+            if channel:
+                channel.sender.need_key()
+        elif message.kind == Kind.WANT:
+            want = read_want(message.body)
+            if channel:
+                channel.inputs.hear(want)
+        elif message.kind in _OURS:
+            raise ProtocolError(f"a viewer does not send kind {message.kind}")
+        return ()
+
+    def frames(self, now: float) -> list[Message]:
+        """Frames that are due and that the link has room for."""
+        self._play_out(now)
+        allowed = window(self._pace.least_s, self.wish.fps)
+        gap_s = 1 / self._pace.fps if self._pace.fps < self.wish.fps else 0.0
+        messages = []
+        for channel in self._drawn(now):
+            if self._unacked() > UNACKED_BYTES:
+                break
+            frame = channel.sender.next(now, allowed, gap_s)
+            if frame is not None:
+                late = ((round(now * 1000) - frame.captured_ms) % 2**32) / 1000
+                self._delay_s += _DELAY_WEIGHT * (late - self._delay_s)
+                messages.append(Message(Kind.FRAME, frame.pack(), stream=channel.stream))
+        messages += self._plays(allowed)
+        return messages + [note(text) for text in self._pace.sent(self._unacked(), now)]
+
+    def _play_out(self, now: float) -> None:
+        """Offer what is due to whom it is to be sent."""
+        for key in self.featured:
+            channel = self.channels[key]
+            for _, picture in channel.playout.due(now):
+                if not self._plays_itself(channel):
+                    channel.sender.offer(picture)
+                self._note_last(key, picture)
+
+    def _plays_itself(self, channel: Channel) -> bool:
+        return self.wish.inputs and channel.inputs.plays
+
+    def _drawn(self, now: float) -> list[Channel]:
+        """Whose pictures may leave, by place; on a full line the first that has any lately:
+        who is silent, or is played by the viewer itself, keeps nobody out.
+        """
+        channels = [self.channels[key] for key in self.featured]
+        if not self._pace.alone:
+            return channels
+        busy = (c for c in channels if not self._plays_itself(c) and c.sender.busy(now, FREE_S))
+        return list(islice(busy, 1))
+
+    def _plays(self, allowed: int) -> list[Message]:
+        """What is played comes after the pictures of others: it is in no hurry."""
+        messages: list[Message] = []
+        for channel in self.channels.values():
+            if self.wish.inputs and self._unacked() <= UNACKED_BYTES:
+                messages += channel.inputs.messages(channel.stream, allowed)
+        return messages
+
+    def _unacked(self) -> int:
+        channels = self.channels.values()
+        return sum(one.sender.unacked_bytes() + one.inputs.unacked_bytes() for one in channels)
+
+    def next_due(self) -> float | None:
+        """When the next picture is due (monotonic seconds)."""
+        return min(
+            (due for c in self.channels.values() if (due := c.playout.next_due()) is not None),
+            default=None,
+        )
+
+    def rows(self, now: float) -> list[Row]:
+        """Telemetry of all agents, featured ones first."""
+        return self.fleet.rows({key: self.channels[key].stream for key in self.featured}, now)
+
+    def news(self, now: float) -> list[Message]:
+        """STATUS and TELEM of this moment."""
+        return [
+            Message(Kind.STATUS, self.status(now).pack()),
+            Message(Kind.TELEM, pack_rows(self.rows(now))),
+        ]
+
+    def status(self, now: float) -> Status:
+        """The fleet in a few numbers."""
+        return Status(
+            run=self.about.run,
+            workload=self.about.workload,
+            host=self.about.host,
+            via=self.about.via,
+            agents=self.fleet.agents(),
+            steps=self.fleet.steps(),
+            steps_per_s=self.fleet.steps_per_s(now),
+            best=self._best,
+            delay_s=self._delay_s,
+            peers=self.fleet.table(now),
+            maps=self.fleet.maps(self.featured),
+            direct=tuple(sorted(self.direct)),
+        )
+
+
+def note(text: str) -> Message:
+    """A sentence for the person at the viewer."""
+    return Message(Kind.NOTE, text.encode()[: BODY_LIMIT[Kind.NOTE]])

@@ -1,0 +1,290 @@
+"""Door to pygame: paints what ``drawing.py`` lists, in a window or into a PNG file.
+
+The window belongs to the main thread; the network has its own. It is painted only when something
+changed, at most 30 times a second, and 60 where inputs are played.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from Daddy.core.clock import Clock
+from Daddy.core.errors import NetworkError
+from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
+from Daddy.streaming.home.scene import Scene
+from Daddy.streaming.show.drawing import (
+    THEMES,
+    Box,
+    Colour,
+    Curve,
+    Draw,
+    Picture,
+    Text,
+)
+from Daddy.streaming.show.font import GAP, glyph
+from Daddy.streaming.show.keys import Act, View
+from Daddy.streaming.show.layout import Rect
+from Daddy.streaming.show.watcher import Watcher
+from Daddy.streaming.show.window import Waiting, draw
+
+os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+import pygame
+
+FPS, PLAYED_FPS = 30, 60
+"""Of a window that shows pictures, and of one that shows play from inputs."""
+_SEEK_S = 10.0
+_SHOT_EVERY_S = 5.0
+_LETTERS_KEPT = 4096
+_FOUR = [bytes((v >> 6, v >> 4 & 3, v >> 2 & 3, v & 3)) for v in range(256)]
+"""The four pixels of each byte."""
+
+
+class Painter:
+    """Puts drawings onto a surface; remembers letters and pictures that it has painted."""
+
+    def __init__(self) -> None:
+        self._letters: dict[tuple[str, Colour, int], Any] = {}
+
+    def paint(self, surface: Any, things: Sequence[Draw]) -> None:
+        """Paint ``things`` in their order."""
+        for thing in things:
+            if isinstance(thing, Box):
+                pygame.draw.rect(surface, thing.fill, thing.rect)
+                pygame.draw.rect(surface, thing.border, thing.rect, width=1)
+            elif isinstance(thing, Text):
+                self._text(surface, thing)
+            elif isinstance(thing, Picture):
+                surface.blit(_picture(thing), thing.rect[:2])
+            else:
+                self._curve(surface, thing)
+
+    def _text(self, surface: Any, what: Text) -> None:
+        x = what.x
+        for char in what.text:
+            letter = self._letter(char, what.colour, what.scale)
+            surface.blit(letter, (x, what.y))
+            x += letter.get_width() + GAP * what.scale
+
+    def _letter(self, char: str, colour: Colour, scale: int) -> Any:
+        key = (char, colour, scale)
+        if key not in self._letters:
+            if len(self._letters) >= _LETTERS_KEPT:
+                self._letters.clear()
+            self._letters[key] = _letter(char, colour, scale)
+        return self._letters[key]
+
+    @staticmethod
+    def _curve(surface: Any, what: Curve) -> None:
+        (left, _), (right, _) = what.points[0], what.points[-1]
+        area = [*what.points, (right, what.floor), (left, what.floor)]
+        pygame.draw.polygon(surface, what.area, area)
+        pygame.draw.lines(surface, what.colour, closed=False, points=what.points, width=what.width)
+
+
+def _letter(char: str, colour: Colour, scale: int) -> Any:
+    rows = glyph(char)
+    size = (len(rows[0]) * scale, len(rows) * scale)
+    surface = pygame.Surface(size, pygame.SRCALPHA)
+    for y, row in enumerate(rows):
+        for x, ink in enumerate(row):
+            if ink == "#":
+                surface.fill(colour, (x * scale, y * scale, scale, scale))
+    return surface
+
+
+def _picture(what: Picture) -> Any:
+    pixels = b"".join([_FOUR[byte] for byte in what.pixels])
+    surface = pygame.image.frombuffer(pixels, (SCREEN_WIDTH, SCREEN_HEIGHT), "P")
+    surface.set_palette([*what.shades, *[(0, 0, 0)] * (256 - len(what.shades))])
+    return pygame.transform.scale(surface, what.rect[2:])
+
+
+def save_picture(
+    path: Path, scene: Scene, size: tuple[int, int], waiting: Waiting, view: View | None = None
+) -> None:
+    """Paint ``scene`` into a PNG file; needs no display. Replaces the file whole."""
+    surface = pygame.Surface(size)
+    view = view or View(max(1, len(scene.panels)))
+    Painter().paint(surface, draw(scene, size, view, waiting))
+    _save(surface, path)
+
+
+def _save(surface: Any, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temp = path.with_name(f".tmp-{path.stem}.png")
+    pygame.image.save(surface, str(temp))
+    temp.replace(path)
+
+
+class Window:
+    """The viewer's window; :meth:`run` returns when it is closed."""
+
+    def __init__(
+        self,
+        size: tuple[int, int],
+        view: View,
+        waiting: Waiting,
+        clock: Clock,
+        screenshot: Path | None = None,
+    ) -> None:
+        """Open the window; ``pygame.error`` where there is no display."""
+        pygame.display.init()
+        pygame.display.set_caption("Daddy: the best agents, live")
+        self._surface = pygame.display.set_mode(size, pygame.RESIZABLE)
+        self._painter = Painter()
+        self._watcher = Watcher(view, waiting, clock)
+        self._leave = False
+        self._waiting = waiting
+        self._clock = clock
+        self._screenshot = screenshot
+        self._shot_at = 0.0
+        self._shown: list[Draw] = []
+        self._seek: Callable[[str, float], None] = lambda _, __: None
+
+    def run(
+        self,
+        scene_of: Callable[[int], Scene],
+        wish: Callable[[int, tuple[str, ...]], None],
+        each_second: Callable[[Scene], None],
+        stop: threading.Event,
+        seek: Callable[[str, float], None] = lambda _, __: None,
+    ) -> None:
+        """Show ``scene_of(top_k)`` until the window is closed or ``stop`` is set.
+
+        ``wish`` is told when the person wants another number of agents, or certain ones, ``seek``
+        to which agent's seconds (back: less than 0) they want to go.
+        """
+        self._seek = seek
+        next_second, asked, pause = 0.0, self._watcher.wish, 1 / FPS
+        try:
+            while not self._clock.wait(stop, pause) and not self._leave:
+                began = self._clock.monotonic()
+                scene = scene_of(asked[0])
+                self._show(scene)
+                pause = _pause(scene, self._clock.monotonic() - began)
+                self._listen()
+                if self._watcher.wish != asked:
+                    asked = self._watcher.wish
+                    wish(*asked)
+                if self._clock.monotonic() >= next_second:
+                    next_second = self._clock.monotonic() + 1.0
+                    each_second(scene)
+                    self._keep_screenshot(scene)
+        finally:
+            self._watcher.close()
+            if self._screenshot and self._shot_at:
+                _save(self._surface, self._screenshot)
+            pygame.display.quit()
+
+    def _show(self, scene: Scene) -> None:
+        self._watcher.look(scene)
+        things = self._watcher.drawings(self._surface.get_size())
+        if things != self._shown:
+            self._shown = things
+            self._painter.paint(self._surface, things)
+            pygame.display.flip()
+
+    def _keep_screenshot(self, scene: Scene) -> None:
+        now = self._clock.monotonic()
+        playing = any(panel.pixels for panel in scene.panels)
+        if self._screenshot and playing and now - self._shot_at >= _SHOT_EVERY_S:
+            self._shot_at = now
+            _save(self._surface, self._screenshot)
+
+    def _listen(self) -> None:
+        for event in pygame.event.get():
+            if event.type == pygame.QUIT:
+                self._leave = True
+            elif event.type == pygame.KEYDOWN:
+                self._press(_key_name(event))
+            elif event.type == pygame.MOUSEBUTTONDOWN and event.button == 1:
+                self._watcher.click(event.pos, self._surface.get_size())
+            elif event.type in (pygame.VIDEORESIZE, pygame.VIDEOEXPOSE):
+                self._surface = pygame.display.get_surface()
+                self._shown = []
+
+    def _press(self, key: str) -> None:
+        act = self._watcher.press(key)
+        if act is Act.LEAVE:
+            self._leave = True
+        elif act is Act.COPY:
+            self._copy()
+        elif act in (Act.BACK, Act.AHEAD):
+            self._seek(self._watcher.focus, _SEEK_S if act is Act.AHEAD else -_SEEK_S)
+        elif act is Act.SHOT:
+            path = self._watcher.films.next_path("png")
+            _save(self._surface, path)
+            self._watcher.say(f"saved {path}")
+
+    def _copy(self) -> None:
+        with contextlib.suppress(pygame.error):
+            pygame.scrap.init()
+            pygame.scrap.put(pygame.SCRAP_TEXT, self._waiting.ssh_line.encode())
+        print(self._waiting.ssh_line, flush=True)
+        self._watcher.say("copied, and printed to the terminal")
+
+
+def _pause(scene: Scene, spent_s: float) -> float:
+    """Seconds until the next look; what painting took counts where frames come at 60."""
+    if any(panel.replayed for panel in scene.panels):
+        return max(0.001, 1 / PLAYED_FPS - spent_s)
+    return 1 / FPS
+
+
+def _key_name(event: Any) -> str:
+    """What the key writes where that means something, else what is on it: ``+``, ``f12``."""
+    written = str(getattr(event, "unicode", ""))
+    named = str(pygame.key.name(event.key)).strip("[]").replace("enter", "return")
+    return written if written in {"+", "-", "?"} else named
+
+
+def open_window(
+    size: tuple[int, int], view: View, waiting: Waiting, clock: Clock, screenshot: Path | None
+) -> Window:
+    """A window, or DaddyError where there is no display to open it on."""
+    try:
+        return Window(size, view, waiting, clock, screenshot)
+    except pygame.error as error:
+        raise NetworkError(f"no display ({error})", "use --headless") from error
+
+
+class Handheld:
+    """A window with nothing in it but the game, and the keys of the person before it."""
+
+    def __init__(self, caption: str, scale: int = 4) -> None:
+        """Open it; NetworkError where there is no display."""
+        size = (SCREEN_WIDTH * scale, SCREEN_HEIGHT * scale)
+        try:
+            pygame.display.init()
+            self._surface = pygame.display.set_mode(size)
+        except pygame.error as error:
+            raise NetworkError(f"no display ({error})", "play into a file: --gif FILE") from error
+        self.caption, self._rect = caption, Rect(0, 0, *size)
+        self.held: set[str] = set()
+        """Names of the keys that are down, as pygame has them: left, return, z."""
+        self.closed = False
+
+    def show(self, pixels: bytes) -> list[str]:
+        """Show a picture (2 bits a pixel); names of the keys pressed since the last one."""
+        pygame.display.set_caption(self.caption)
+        self._surface.blit(_picture(Picture(self._rect, pixels, THEMES[0].shades)), (0, 0))
+        pygame.display.flip()
+        struck = []
+        for event in pygame.event.get((pygame.QUIT, pygame.KEYDOWN, pygame.KEYUP)):
+            if event.type == pygame.QUIT:
+                self.closed = True
+            elif event.type == pygame.KEYDOWN:
+                struck.append(pygame.key.name(event.key))
+                self.held.add(struck[-1])
+            else:
+                self.held.discard(pygame.key.name(event.key))
+        return struck
+
+    def close(self) -> None:
+        """Close the window."""
+        pygame.display.quit()

@@ -1,0 +1,259 @@
+"""Pure: half a second of a learner's play as messages, and as the bytes of a spool file.
+
+A segment is made of the wire's own messages: HELLO (who writes, names of maps), TELEM (how far each
+agent is), PLAYs (pieces of what an agent plays; ``stream`` is the agent), FRAMEs (the first of each
+agent is whole, the others differ from the one before). To a relay that is connected they go one by
+one, as they come about. A spool file holds them all behind magic, version, a sequence number, the
+body's length and a CRC-32 over both: a reader takes all of it or nothing, so a half-written file is
+merely "not yet".
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from Daddy.core.vocabulary import AgentReport
+from Daddy.streaming.wire import codec
+from Daddy.streaming.wire.messages import Frame, Row, pack_rows, read_frame, read_rows, row_of
+from Daddy.streaming.wire.outbox import Handed
+from Daddy.streaming.wire.protocol import (
+    BODY_LIMIT,
+    HEADER,
+    Kind,
+    Message,
+    ProtocolError,
+    Splitter,
+    clean,
+    from_json,
+    pack,
+    to_json,
+)
+from Daddy.streaming.wire.status import MAX_MAPS, read_maps
+
+MAGIC = b"DSEG"
+VERSION = 1
+HEAD = struct.Struct("<4sHHQII")
+"""magic, version, reserved, sequence, body length, CRC-32 of sequence, length and body."""
+_SUMMED = struct.Struct("<QI")
+SEGMENT_LIMIT = 64 * 1024
+"""Bytes of one file; a busy second of four agents is about 20 kB."""
+PIECES_LIMIT = 16 * 1024
+"""Of those, bytes of pieces of play."""
+_HEAD_LIMIT = 2 * HEADER.size + BODY_LIMIT[Kind.HELLO] + BODY_LIMIT[Kind.TELEM]
+_CAPTURED = struct.Struct("<I")
+PIECE_HEAD = HEADER.size + _CAPTURED.size
+"""Bytes that a piece takes beyond its own."""
+MAX_AGENTS = 512
+DAMAGED = (
+    ProtocolError,
+    codec.CodecError,
+    KeyError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    struct.error,
+)
+"""What reading messages that are no segment's may raise."""
+_NAME_LENGTH = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One picture that was taken: row-major, at ``captured_ms`` of the writer's monotonic clock."""
+
+    agent: int
+    step: int
+    episode: int
+    captured_ms: int
+    pixels: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """What one spool file says, or what a connected job said since the last time.
+
+    Without ``rows`` nothing new was reported; ``direct``: it did not come by the spool.
+    """
+
+    sequence: int
+    peer: str
+    host: str
+    job: str
+    incarnation: str
+    sent_ms: int
+    rows: tuple[Row, ...]
+    maps: Mapping[int, str]
+    pictures: tuple[Picture, ...] = field(repr=False, default=())
+    pieces: tuple[Handed, ...] = field(repr=False, default=())
+    direct: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who writes: peer name, host, job and the eight digits of this process start."""
+
+    peer: str
+    host: str
+    job: str
+    incarnation: str
+
+
+def pack_head(writer: Writer, sent_ms: int, reports: Sequence[AgentReport]) -> list[Message]:
+    """What a segment begins with: who writes, and how far each agent is."""
+    reports = reports[:MAX_AGENTS]
+    return [
+        Message(Kind.HELLO, _identity(writer, sent_ms, reports)),
+        Message(Kind.TELEM, pack_rows(row_of(one) for one in reports)),
+    ]
+
+
+def pack_piece(one: Handed) -> Message:
+    """A piece of play as a PLAY of the spool: its time, and the piece."""
+    body = _CAPTURED.pack(one.captured_ms % 2**32) + one.piece
+    return Message(Kind.PLAY, body, stream=one.agent)
+
+
+def seal(sequence: int, messages: Sequence[Message]) -> bytes:
+    """The bytes of a spool file."""
+    body = b"".join(map(pack, messages))
+    summed = zlib.crc32(_SUMMED.pack(sequence, len(body)) + body)
+    return HEAD.pack(MAGIC, VERSION, 0, sequence, len(body), summed) + body
+
+
+def _identity(writer: Writer, sent_ms: int, reports: Sequence[AgentReport]) -> bytes:
+    identity: dict[str, object] = {
+        "peer": writer.peer,
+        "host": clean(writer.host),
+        "job": clean(writer.job, 32),
+        "incarnation": writer.incarnation,
+        "sent_ms": sent_ms,
+        "maps": {},
+    }
+    maps: dict[str, str] = {}
+    for report in reports:
+        if len(maps) == MAX_MAPS:
+            break
+        named = {**maps, str(report.map_id): clean(report.map_name, _NAME_LENGTH)}
+        if len(to_json({**identity, "maps": named})) <= BODY_LIMIT[Kind.HELLO]:
+            maps = named
+    return to_json({**identity, "maps": maps})
+
+
+class Packer:
+    """Pictures of one segment as FRAMEs, as long as there is room in it."""
+
+    def __init__(self) -> None:
+        self._room = SEGMENT_LIMIT - HEAD.size - _HEAD_LIMIT - PIECES_LIMIT
+        self._last: dict[int, tuple[int, bytes]] = {}
+
+    def pack(self, picture: Picture) -> Message | None:
+        """The picture's FRAME; None when the segment is full."""
+        seq, base = self._last.get(picture.agent, (0, None))
+        tiles = codec.to_tiles(picture.pixels)
+        data = codec.deflate(tiles, base)
+        facts = (picture.step, picture.captured_ms, picture.episode, data)
+        message = Message(Kind.FRAME, Frame(seq + 1, seq, *facts).pack(), stream=picture.agent)
+        room = self._room - HEADER.size - len(message.body)
+        if room < 0:
+            return None
+        self._room = room
+        self._last[picture.agent] = (seq + 1, tiles)
+        return message
+
+
+def sequence_of(data: bytes) -> int | None:
+    """Sequence number of a complete segment; None when it is torn, damaged or another version."""
+    if len(data) < HEAD.size:
+        return None
+    magic, version, _, sequence, length, summed = HEAD.unpack_from(data)
+    body = data[HEAD.size : HEAD.size + length]
+    if magic != MAGIC or version != VERSION or len(body) != length:
+        return None
+    return sequence if zlib.crc32(_SUMMED.pack(sequence, length) + body) == summed else None
+
+
+def read_segment(data: bytes) -> Segment | None:
+    """Everything a segment says, or None when :func:`sequence_of` or any part of it says no."""
+    sequence = sequence_of(data)
+    if sequence is None:
+        return None
+    length = HEAD.unpack_from(data)[4]
+    try:
+        return _read_body(sequence, data[HEAD.size : HEAD.size + length])
+    except DAMAGED:
+        return None
+
+
+def _read_body(sequence: int, body: bytes) -> Segment | None:
+    splitter, listener = Splitter(), Reassembly()
+    splitter.feed(body)
+    while (message := splitter.next()) is not None:
+        listener.hear(message)
+    said = listener.take()
+    return None if said is None else replace(said, sequence=sequence)
+
+
+class Reassembly:
+    """Puts together again what one writer says; any of ``DAMAGED`` means that it is none."""
+
+    def __init__(self) -> None:
+        self._said: Segment | None = None
+        self._rows: list[Row] = []
+        self._pictures: list[Picture] = []
+        self._pieces: list[Handed] = []
+        self._last: dict[int, bytes] = {}
+
+    def hear(self, message: Message) -> None:
+        """One message, in the order in which they were packed; unknown kinds are passed over."""
+        if message.kind == Kind.HELLO:
+            self._said = _read_identity(from_json(message.body))
+            self._last.clear()
+        elif message.kind == Kind.TELEM:
+            self._rows = read_rows(message.body)
+        elif message.kind == Kind.FRAME:
+            self._pictures.append(_read_picture(message, self._last))
+        elif message.kind == Kind.PLAY:
+            captured_ms = _CAPTURED.unpack_from(message.body)[0]
+            piece = message.body[_CAPTURED.size :]
+            self._pieces.append(Handed(message.stream, captured_ms, piece))
+
+    def take(self) -> Segment | None:
+        """What was heard since the last time; None when that is nothing, or nobody's."""
+        if self._said is None or not (self._rows or self._pictures or self._pieces):
+            return None
+        said = replace(
+            self._said,
+            rows=tuple(self._rows),
+            pictures=tuple(self._pictures),
+            pieces=tuple(self._pieces),
+        )
+        self._rows, self._pictures, self._pieces = [], [], []
+        return said
+
+
+def _read_identity(identity: Mapping[str, object]) -> Segment:
+    return Segment(
+        sequence=0,
+        peer=str(identity["peer"]),
+        host=clean(identity["host"]),
+        job=clean(identity["job"], 32),
+        incarnation=clean(identity["incarnation"], 8),
+        sent_ms=int(str(identity["sent_ms"])),
+        rows=(),
+        maps=read_maps(identity["maps"]),
+    )
+
+
+def _read_picture(message: Message, last: dict[int, bytes]) -> Picture:
+    frame = read_frame(message.body)
+    base = last[message.stream] if frame.base else None
+    if len(last) >= MAX_AGENTS and message.stream not in last:
+        raise ProtocolError("pictures of too many agents")
+    tiles = codec.inflate(frame.data, base)
+    last[message.stream] = tiles
+    return Picture(
+        message.stream, frame.step, frame.episode, frame.captured_ms, codec.from_tiles(tiles)
+    )
