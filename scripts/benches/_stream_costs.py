@@ -3,18 +3,19 @@
 One process plays all environments, so that also what a worker does for a picture is seen. The
 learner looks nothing up for the choice of who is shown: files that its thread opens are counted.
 Every other rollout is played with a hook that does nothing, whose time is taken off: after a step
-of the emulator the processor's caches are cold, and taking the time costs more than in a loop.
+of the emulator the processor's caches are cold, and taking the time costs more than in a loop. Of
+what a step took, rollout by rollout, the median counts: in some the processor was another's.
 """
 
 from __future__ import annotations
 
-import itertools
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from Daddy.core.config import load
@@ -34,7 +35,7 @@ _FILES = ("open", "os.listdir", "os.mkdir", "os.remove", "os.rename", "os.scandi
 
 
 class Tally:
-    """Seconds of the thread's processor time in what it wraps, and files it opened there."""
+    """Seconds in what it wraps, and files it opened there."""
 
     def __init__(self) -> None:
         self.seconds = self._own_s = 0.0
@@ -49,11 +50,11 @@ class Tally:
 
         def timed(*args: Any) -> Any:
             self._inside = True
-            began = time.thread_time()
+            began = time.perf_counter()
             try:
                 return function(*args)
             finally:
-                self.seconds += time.thread_time() - began - self._own_s
+                self.seconds += time.perf_counter() - began - self._own_s
                 self._inside = False
 
         return timed
@@ -114,26 +115,44 @@ def _timed(session: Any, steps: int) -> dict[str, float]:
     showing.report = reports.wrap(report)  # told apart; the loop's own, once a rollout, counts too
     loop.report = tally.wrap(reports.wrap(report))  # type: ignore[attr-defined]
     show.walks = None  # where agents walk is looked at without a stream too
-    hooks = itertools.cycle((tally.wrap(show), nothing.wrap(lambda _: None)))
+    hook, idle = tally.wrap(show), nothing.wrap(lambda _: None)
     Emulator.picture = drawn.wrap(picture)  # type: ignore[method-assign]
-    played, began = 0, time.perf_counter()
+    tallies = {"hook": tally, "reports": reports, "drawn": drawn}
+    rows: list[dict[str, float]] = []
+    began = time.perf_counter()
     try:
-        while played < steps:
-            for _ in range(2):
-                session.collector.after_step = next(hooks)
-                iterate(session, 1)
-            played += session.rollout.rewards.size
+        while len(rows) * session.rollout.rewards.size < steps:
+            before = {name: one.seconds for name, one in tallies.items()}
+            session.collector.after_step = hook
+            iterate(session, 1)
+            row = {name: one.seconds - before[name] for name, one in tallies.items()}
+            row["nothing"] = -nothing.seconds
+            session.collector.after_step = idle
+            iterate(session, 1)
+            row["nothing"] += nothing.seconds
+            rows.append(row)
     finally:
         Emulator.picture = picture  # type: ignore[method-assign]
         showing.report = loop.report = report  # type: ignore[attr-defined]
-    tally.seconds -= nothing.seconds
+    played = len(rows) * session.rollout.rewards.size
     return {
-        "hook_us": tally.seconds / played * 1e6,
-        "of_timing_us": nothing.seconds / played * 1e6,
-        "of_it_reports_us": reports.seconds / played * 1e6,
-        "drawing_us": drawn.seconds / played * 1e6,
-        "total_us": (tally.seconds + drawn.seconds) / played * 1e6,
+        **_of_a_step(rows, session.rollout.rewards.size),
         "files_per_step": (tally.files + drawn.files) / played,
         "steps": played,
         "steps_per_s": 2 * played / (time.perf_counter() - began),
+    }
+
+
+def _of_a_step(rows: Sequence[dict[str, float]], steps: int) -> dict[str, float]:
+    """Microseconds of a step: the median over pairs of rollouts of so many steps each."""
+
+    def us(cost: Callable[[dict[str, float]], float]) -> float:
+        return median(map(cost, rows)) / steps * 1e6
+
+    return {
+        "hook_us": us(lambda row: row["hook"] - row["nothing"]),
+        "of_timing_us": us(lambda row: row["nothing"]),
+        "of_it_reports_us": us(lambda row: row["reports"]),
+        "drawing_us": us(lambda row: row["drawn"]),
+        "total_us": us(lambda row: row["hook"] - row["nothing"] + row["drawn"]),
     }

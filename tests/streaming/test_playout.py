@@ -104,3 +104,18 @@ def test_pictures_that_come_one_by_one_do_not_wait_as_lumps_did(
         for _, one in playout.due(now):
             late = now - one.captured_ms / 1000
     assert late_s - 0.06 <= late <= late_s
+
+
+def test_what_comes_straight_after_a_while_is_shown_at_once_and_delays_nothing_after_it() -> None:
+    playout = Playout()
+    playout.hurry(direct=True)
+    playout.add([shot(57.0 - number / 10) for number in (3, 2, 1)], 57.0)
+    assert [one.step for _, one in playout.due(57.0)] == [56_900], "the newest of what had waited"
+    waits = []
+    for tick in range(1, 201):
+        now = 57.0 + tick / 200
+        if tick % 10 == 0:
+            playout.add([shot(now)], now)
+        waits += [now - one.captured_ms / 1000 for _, one in playout.due(now)]
+    assert max(waits) < 0.1
+    assert max(waits[-8:]) < 0.01, "the lump is made up for, not remembered for half a minute"

@@ -161,11 +161,11 @@ def translated(host: str = "the cluster") -> Iterator[None]:
     try:
         yield
     except paramiko.BadHostKeyException as error:
-        fix = f"ask the cluster's people whether it changed; if so: ssh-keygen -R {host}"
+        fix = "ask the cluster's people whether it changed; if so, remove its known_hosts line"
         raise PersonNeededError(f"{host} shows another host key than before", fix) from error
     except (paramiko.SSHException, TimeoutError, EOFError, ConnectionError) as error:
         text = f"{host} cannot be used: {_words(error)}"
-        raise NetworkError(text, f"try: ssh {host} true") from error
+        raise NetworkError(text, "are name and port right, are you online, a VPN?") from error
     except FileNotFoundError:
         raise
     except OSError as error:

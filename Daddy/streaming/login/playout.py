@@ -2,7 +2,8 @@
 
 A spool hands over half a second of play at once. Shown as it comes it would be a slide show; so all
 of an agent is shown by the same amount later than it was taken: as much as the latest of the last
-seconds was late when it arrived. More at once where that is not enough, less bit by bit.
+seconds was late when it arrived. More at once where that is not enough, less bit by bit. What comes
+straight from a job comes one by one, and is shown as soon as it is here.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Playout:
 
     def hurry(self, *, direct: bool) -> None:
         """Pictures come one by one now, or in lumps: how late lumps were is forgotten then."""
-        if direct and not self._direct:
+        if direct:
             self._lateness.clear()
         self._direct = direct
 
@@ -42,15 +43,19 @@ class Playout:
         """Queue what has arrived: oldest first, ``captured_ms`` on the clock of ``now``."""
         if not pictures:
             return
-        self._lateness.append((now, min(LONGEST_S, _late_s(pictures[0], now))))
-        while now - self._lateness[0][0] > MEMORY_S:
-            self._lateness.popleft()
-        delay_s = max(late for _, late in self._lateness)
+        delay_s = 0.0 if self._direct else self._needed_s(pictures[0], now)
         for picture in pictures:
             due = now + delay_s - _late_s(picture, now)
             if due < now and picture is not pictures[-1]:
                 continue  # taken so long before that it would only flash by
             self._put(picture, now, max(now, due))
+
+    def _needed_s(self, oldest: Picture, now: float) -> float:
+        """As much as the oldest picture of the latest lump was late."""
+        self._lateness.append((now, min(LONGEST_S, _late_s(oldest, now))))
+        while now - self._lateness[0][0] > MEMORY_S:
+            self._lateness.popleft()
+        return max(late for _, late in self._lateness)
 
     def _put(self, picture: Picture, now: float, due: float) -> None:
         """Not before its time, nor nearer to the one before than catching up allows."""

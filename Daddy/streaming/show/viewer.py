@@ -37,6 +37,8 @@ import pygame
 
 FPS, PLAYED_FPS = 30, 60
 """Of a window that shows pictures, and of one that shows play from inputs."""
+_WAITING_S = 0.1
+"""Between two looks while there is nobody to see: a hundredth of a core is enough to wait with."""
 _SEEK_S = 10.0
 _SHOT_EVERY_S = 5.0
 _LETTERS_KEPT = 4096
@@ -231,6 +233,8 @@ class Window:
 
 def _pause(scene: Scene, spent_s: float) -> float:
     """Seconds until the next look; what painting took counts where frames come at 60."""
+    if not scene.panels:
+        return _WAITING_S
     if any(panel.replayed for panel in scene.panels):
         return max(0.001, 1 / PLAYED_FPS - spent_s)
     return 1 / FPS
