@@ -20,11 +20,11 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming.home.history import History, World
 from Daddy.streaming.home.scene import Panel, Scene
-from Daddy.streaming.show.drawing import THEMES, Box, Curve, Picture, Text
+from Daddy.streaming.show.drawing import THEMES, Box, Curve, Draw, Picture, Text, extent
 from Daddy.streaming.show.font import BADGES, DEPTH, HEIGHT, fit, glyph, measure
 from Daddy.streaming.show.keys import TABLE, Band, Sheet, View
 from Daddy.streaming.show.layout import Rect, Style, arrange
-from Daddy.streaming.show.viewer import Window, save_picture
+from Daddy.streaming.show.viewer import Painter, Window, save_picture
 from Daddy.streaming.show.window import Waiting, draw, panel_at
 from Daddy.streaming.wire.messages import row_of
 from Daddy.streaming.wire.status import Peer
@@ -299,6 +299,44 @@ def test_nothing_new_is_not_painted_again(monkeypatch) -> None:
     window._show(scene(panel(level=6)))
     pygame.display.quit()
     assert len(painted) == 2
+
+
+def test_only_what_changed_is_carried_to_the_display_and_nothing_of_it_is_missing(
+    monkeypatch,
+) -> None:
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    window = Window((800, 600), View(2), WAITING, SystemClock())
+    carried: list[list[Rect]] = []
+    monkeypatch.setattr(pygame.display, "update", carried.append)
+    window._show(scene(panel()))
+    before = pygame.surfarray.array2d(window._surface)
+    window._show(scene(panel(level=6, pixels=picture(2))))
+    changed = before != pygame.surfarray.array2d(window._surface)
+    pygame.display.quit()
+    assert any(one[2:] == (800, 600) for one in carried[0])
+    assert changed.any()
+    for x, y, wide, tall in carried[1]:
+        changed[x : x + wide, y : y + tall] = False
+    assert not changed.any()
+    assert 2 * sum(wide * tall for _, _, wide, tall in carried[1]) < 800 * 600
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [
+        Text(20, 20, "gjpqy_|@,;", (255, 255, 255), 3),
+        Curve(((30, 50), (60, 20), (90, 70)), (255, 255, 255), (9, 9, 9), 80, 3),
+        Box(Rect(10, 10, 30, 20), (9, 9, 9), (255, 255, 255)),
+    ],
+)
+def test_nothing_is_painted_beyond_its_extent(thing: Draw) -> None:
+    surface = pygame.Surface((300, 120))
+    Painter().paint(surface, [thing])
+    painted = pygame.mask.from_threshold(surface, (0, 0, 0), (1, 1, 1, 255))
+    painted.invert()
+    where = pygame.Rect(extent(thing))
+    assert painted.count()
+    assert all(where.contains(one) for one in painted.get_bounding_rects())
 
 
 def played(keys: list[int], here: Scene) -> tuple[Window, list]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from Daddy.streaming.show.font import HEIGHT, fit, measure
+from Daddy.streaming.show.font import DEPTH, HEIGHT, fit, measure
 from Daddy.streaming.show.layout import Rect
 
 Colour = tuple[int, int, int]
@@ -53,6 +53,19 @@ class Curve(NamedTuple):
 
 
 Draw = Box | Text | Picture | Curve
+
+
+def extent(thing: Draw) -> Rect:
+    """A rectangle with all of it inside."""
+    if isinstance(thing, Text):
+        tall = (HEIGHT + DEPTH) * thing.scale
+        return Rect(thing.x, thing.y, measure(thing.text, thing.scale), tall)
+    if isinstance(thing, Curve):
+        xs, ys = [x for x, _ in thing.points], [y for _, y in thing.points]
+        left, top = min(xs) - thing.width, min(*ys, thing.floor) - thing.width
+        right, bottom = max(xs) + thing.width + 1, max(*ys, thing.floor) + thing.width + 1
+        return Rect(left, top, right - left, bottom - top)
+    return thing.rect
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from Daddy.streaming.show.drawing import (
     Draw,
     Picture,
     Text,
+    extent,
 )
 from Daddy.streaming.show.font import GAP, glyph
 from Daddy.streaming.show.keys import Act, View
@@ -187,9 +188,10 @@ class Window:
         self._watcher.look(scene)
         things = self._watcher.drawings(self._surface.get_size())
         if things != self._shown:
-            self._shown = things
+            changed, self._shown = set(things) ^ set(self._shown), things
             self._painter.paint(self._surface, things)
-            pygame.display.flip()
+            # Most of a window stays as it is, and carrying it to the display costs most.
+            pygame.display.update(list({extent(one) for one in changed}) or None)
 
     def _keep_screenshot(self, scene: Scene) -> None:
         now = self._clock.monotonic()
