@@ -43,7 +43,8 @@ WATCHED_WRITE_EVERY_S = 1.0
 IDLE_WRITE_EVERY_S = 5.0
 """While pictures are wanted; while somebody watches others; while nobody watches, so that a viewer
 finds somebody to choose from."""
-LOOK_EVERY_S = 0.25
+LOOK_EVERY_S, LOOK_AGAIN_S = 0.25, 0.5
+"""For wishes: while nobody wants pictures from here, and while somebody does."""
 REPORT_EVERY_S = 1.0
 RETRY_S = 10.0
 _NICEST = 19
@@ -106,7 +107,7 @@ class Streamer:
         now = self._clock.monotonic()
         self._take()
         try:
-            if self._is_due("look", now, LOOK_EVERY_S):
+            if self._is_due("look", now, LOOK_AGAIN_S if self._wanted else LOOK_EVERY_S):
                 self._look(now)
             if self._is_due("write", now, self._write_every_s()):
                 self._write()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import socket
 import threading
 import time
@@ -184,8 +186,13 @@ def test_strangers_get_not_a_byte_and_the_port_back_in_three_seconds(job: Listen
 
 def test_a_port_that_lets_nobody_in_is_not_listened_to_until_the_next_look(job: Listener) -> None:
     assert job in job.ears
-    job._socket.close()
-    job.step(0.0)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.create_connection((job.address, job.port)), Path(os.devnull).open() as next_free:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (next_free.fileno() + 1, hard))
+        try:
+            job.step(0.0)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert job.ears == []
 
 

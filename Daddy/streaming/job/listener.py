@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import select
 import socket
 from collections.abc import Callable, Sequence
 
@@ -108,10 +109,12 @@ class Listener:
 
     def step(self, now: float) -> None:
         """Let in, listen, send, and drop whom there is no use in waiting for."""
-        self._let_in(now)
+        ready = select.select(self.ears, [], [], 0)[0]
+        if self in ready:
+            self._let_in(now)
         for one in list(self._callers):
             try:
-                self._serve(one, now)
+                self._serve(one, now, speaks=one in ready)
             except ProtocolError as error:
                 self._drop(one, bye(error.reason, str(error)))
             except OSError:
@@ -125,7 +128,7 @@ class Listener:
 
     def _let_in(self, now: float) -> None:
         try:
-            for _ in range(0 if self.rest else MAX_STRANGERS):
+            for _ in range(MAX_STRANGERS):
                 sock, _ = self._socket.accept()
                 self._greet(sock, now)
         except BlockingIOError:
@@ -150,8 +153,8 @@ class Listener:
             return self._tokens()
         return ()
 
-    def _serve(self, one: _Caller, now: float) -> None:
-        with contextlib.suppress(BlockingIOError):
+    def _serve(self, one: _Caller, now: float, *, speaks: bool) -> None:
+        if speaks:
             data = one.socket.recv(READ_BYTES)
             if not data:
                 raise ConnectionResetError

@@ -18,6 +18,17 @@ _UNITS_IN_LINE = SCREEN_WIDTH // 8
 """A unit is 2 bytes: the 8 pixels that one tile has in one line."""
 _UNITS_IN_BAND = _UNITS_IN_LINE * _TILE_ROWS
 _BANDS = SCREEN_HEIGHT // _TILE_ROWS
+_SAME = tuple(
+    (
+        slice(band + row, band + _UNITS_IN_BAND, _TILE_ROWS),
+        slice(band + row * _UNITS_IN_LINE, band + (row + 1) * _UNITS_IN_LINE),
+    )
+    for band in range(0, _BANDS * _UNITS_IN_BAND, _UNITS_IN_BAND)
+    for row in range(_TILE_ROWS)
+)
+"""Where the units of a line stand among the tiles, and in the picture; made once, it is half of the
+time that the turning round takes.
+"""
 _LEVEL = 6
 _RAW_DEFLATE = -15
 _SMALL_WINDOW = -14
@@ -32,21 +43,17 @@ def to_tiles(picture: bytes) -> bytes:
     """Row-major picture to tile order; ValueError unless it has ``SCREEN_BYTES`` bytes."""
     lines = _units(picture)
     tiles = array("H", bytes(SCREEN_BYTES))
-    for band in range(0, _BANDS * _UNITS_IN_BAND, _UNITS_IN_BAND):
-        for row in range(_TILE_ROWS):
-            start = band + row * _UNITS_IN_LINE
-            end = band + _UNITS_IN_BAND
-            tiles[band + row : end : _TILE_ROWS] = lines[start : start + _UNITS_IN_LINE]
+    for in_tiles, in_lines in _SAME:
+        tiles[in_tiles] = lines[in_lines]
     return tiles.tobytes()
 
 
 def from_tiles(tiles: bytes) -> bytes:
     """Tile order back to row-major; the inverse of :func:`to_tiles`."""
     units = _units(tiles)
-    lines = array("H")
-    for band in range(0, _BANDS * _UNITS_IN_BAND, _UNITS_IN_BAND):
-        for row in range(_TILE_ROWS):
-            lines.extend(units[band + row : band + _UNITS_IN_BAND : _TILE_ROWS])
+    lines = array("H", bytes(SCREEN_BYTES))
+    for in_tiles, in_lines in _SAME:
+        lines[in_lines] = units[in_tiles]
     return lines.tobytes()
 
 

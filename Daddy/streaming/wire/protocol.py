@@ -59,6 +59,7 @@ BODY_LIMIT = {
     Kind.WANT: 64,
     Kind.PLAY: 3072,
 }
+_LIMITS = {int(kind): limit for kind, limit in BODY_LIMIT.items()}
 UNKNOWN_LIMIT = 32768
 """Bytes of a message of a kind that a newer version may add: skipped, not an error."""
 
@@ -101,10 +102,7 @@ def pack(message: Message) -> bytes:
 
 
 def _limit(kind: int) -> int:
-    try:
-        return BODY_LIMIT[Kind(kind)]
-    except ValueError:
-        return UNKNOWN_LIMIT
+    return _LIMITS.get(kind, UNKNOWN_LIMIT)
 
 
 class Splitter:
