@@ -20,6 +20,7 @@ from Daddy.core.ssh.lines import Line
 from Daddy.core.ssh.login import Host, log_in
 from Daddy.core.ssh.troubles import LoginRefusedError, PersonNeededError
 from tests.components import program
+from tests.patience import until
 
 BANNER = b"SSH-2.0-OpenSSH_9.6\r\n"
 
@@ -261,6 +262,40 @@ def test_a_key_that_is_named_and_missing_is_named(site: Site, tmp_path: Path) ->
     error = trouble(alone)
     assert f"{missing} does not exist" in error.message
     assert not isinstance(error, LoginRefusedError)
+
+
+@pytest.fixture
+def agent(tmp_path: Path, monkeypatch) -> Iterator[list[Path]]:
+    """An ssh-agent that has two keys: the second is the one that is named."""
+    words = [program("ssh-agent", "openssh-client"), "-D", "-a", str(tmp_path / "agent")]
+    keys = [keygen(tmp_path / name, "ed25519") for name in ("other", "named")]
+    child = subprocess.Popen(words, stdout=subprocess.DEVNULL)
+    try:
+        assert until((tmp_path / "agent").exists)
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "agent"))
+        for key in keys:
+            subprocess.run(["ssh-add", "-q", str(key)], check=True, timeout=20)
+            key.unlink()
+        yield keys
+    finally:
+        child.terminate()
+        child.wait(10)
+
+
+@pytest.mark.parametrize("how", ["config", "told", "free"])
+def test_with_identities_only_the_agent_offers_what_is_named(
+    site: Site, agent: list[Path], how: str
+) -> None:
+    only = ["IdentitiesOnly yes"] if how == "config" else []
+    site.write(f"IdentityFile {agent[1]}", *only)
+    assert isinstance(
+        trouble(Host("cluster", config=str(site.config), named_only=how == "told")),
+        LoginRefusedError,
+    )
+    offered = 2 if how == "free" else 1
+    assert len(site.doorman.offered) == offered
+    named = paramiko.PublicBlob.from_file(f"{agent[1]}.pub").key_blob
+    assert named in site.doorman.offered
 
 
 def test_a_command_that_is_refused_closes_our_connection(site: Site, tmp_path: Path) -> None:

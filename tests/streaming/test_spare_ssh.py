@@ -318,5 +318,7 @@ def test_what_ssh_is_told_besides_the_login_counts(node: LoginNode) -> None:
     host = host_of(node.target(login="anna@login1", whom=whom), "")
     assert (host.name, host.user, host.port, host.key, host.config, host.agent) == (
         "login1", "anna", "22", "/k", "/c", True)  # fmt: skip
+    assert host.named_only
+    assert not host_of(node.target(whom=whom[:-2]), "").named_only
     confined = host_of(node.target(whom=whom), "/keys/tunnel")
     assert (confined.key, confined.agent) == ("/keys/tunnel", False)

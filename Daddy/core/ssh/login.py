@@ -7,9 +7,10 @@ do.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -26,6 +27,7 @@ CONNECT_S = 10.0
 _ADD = f"add your key there (.pub line to ~/.ssh/authorized_keys), or {INSTALL}"
 _PORTS = range(1, 65536)
 _QUIET = logging.NullHandler()
+_USUAL = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 _KINDS = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
 
 
@@ -33,7 +35,8 @@ _KINDS = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
 class Host:
     """Whom to reach; empty fields are looked up in ``config`` (default ``~/.ssh/config``).
 
-    Without ``agent`` only the key that is named is offered.
+    Without ``agent`` only the key that is named is offered; with ``named_only`` (or IdentitiesOnly
+    in the config) the agent offers only keys whose ``.pub`` file is that of a key that is named.
     """
 
     name: str
@@ -42,14 +45,17 @@ class Host:
     key: str = ""
     config: str = ""
     agent: bool = True
+    named_only: bool = False
 
 
 class _Silent(paramiko.Transport):  # type: ignore[misc]
     """Asks nobody at our terminal where a key is not all that is wanted.
 
-    ``shown``: the server has said who it is; ``late``: an answer to a key did not come in time.
+    ``shown``: the server has said who it is; ``late``: an answer to a key did not come in time;
+    ``only``: the public keys that an agent may offer (None: any).
     """
 
+    only: frozenset[bytes] | None = None
     shown = False
     late = False
 
@@ -61,11 +67,17 @@ class _Silent(paramiko.Transport):  # type: ignore[misc]
     def auth_publickey(self, username: str, key: Any, event: Any = None) -> Any:
         if self.late:
             raise paramiko.AuthenticationException("Authentication timeout.")
+        if not self._may_be_offered(key):
+            raise paramiko.AuthenticationException("this key of the agent's is not named")
         try:
             return super().auth_publickey(username, key, event)
         except paramiko.AuthenticationException as error:
             self.late = "timeout" in str(error).lower()
             raise
+
+    def _may_be_offered(self, key: Any) -> bool:
+        agents = isinstance(key, paramiko.AgentKey)
+        return not agents or self.only is None or key.asbytes() in self.only
 
     def auth_interactive_dumb(self, *_: object, **__: object) -> NoReturn:
         raise paramiko.AuthenticationException("more than a key is wanted there")
@@ -116,7 +128,7 @@ def _connect(
             timeout=CONNECT_S,
             banner_timeout=CONNECT_S,
             auth_timeout=CONNECT_S,
-            transport_factory=_Silent,
+            transport_factory=_factory(_only(host, facts, named)),
         )
     except paramiko.BadHostKeyException:
         raise
@@ -130,6 +142,30 @@ def _connect(
             raise
         text = f"{error.filename} cannot be read: {error.strerror}"
         raise PersonNeededError(text, "make it a file that you may read") from error
+
+
+def _factory(only: frozenset[bytes] | None) -> Callable[..., _Silent]:
+    def made(sock: object, **more: object) -> _Silent:
+        transport = _Silent(sock, **more)
+        transport.only = only
+        return transport
+
+    return made
+
+
+def _only(
+    host: Host, facts: paramiko.SSHConfigDict, named: Sequence[str]
+) -> frozenset[bytes] | None:
+    """The public keys that an agent may offer; None: any."""
+    if not host.named_only and str(facts.get("identitiesonly", "no")).lower() != "yes":
+        return None
+    found = set()
+    for name in named or _USUAL:
+        for path in (name, f"{name}.pub"):
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                words = Path(path).expanduser().read_text(encoding="utf-8").split()
+                found.add(base64.b64decode(words[1], validate=True))
+    return frozenset(found)
 
 
 def _failed(

@@ -115,6 +115,7 @@ def host_of(target: Target, only_key: str) -> Host:
         only_key or words.get("-i", ""),
         words.get("-F", ""),
         agent=not only_key,
+        named_only="identitiesonly=yes" in {word.lower() for word in target.whom},
     )
 
 
