@@ -157,7 +157,7 @@ def test_a_key_that_is_refused_in_time_is_refused(site: Site, tmp_path: Path) ->
 def test_a_name_that_cannot_be_one_needs_a_person(name: str) -> None:
     error = trouble(Host(name, config="/none"))
     assert isinstance(error, PersonNeededError)
-    assert "is the name right" in error.fix
+    assert "host's name" in error.fix
 
 
 @pytest.mark.parametrize("port", ["²", "0", "65536", "-1", "x"])
@@ -245,12 +245,27 @@ def test_files_that_cannot_be_read_need_a_person(site: Site, tmp_path: Path) -> 
     error = trouble(site.write("what"))
     assert isinstance(error, PersonNeededError)
     assert str(site.config) in error.message
+    error = trouble(site.write("IdentityFile ~nobody-of-this-name/key"))
+    assert isinstance(error, PersonNeededError)
     host = site.write()
     site.known.unlink()
     site.known.mkdir()
     error = trouble(host)
     assert isinstance(error, PersonNeededError)
     assert f"{site.known} cannot be read" in error.message
+
+
+def test_a_key_that_we_may_not_read_is_named(site: Site, tmp_path: Path, monkeypatch) -> None:
+    key = keygen(tmp_path / "mine", "ed25519")
+    host = site.write(f"IdentityFile {key}")
+
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(key))  # who is root may read all
+
+    monkeypatch.setattr(paramiko.SSHClient, "_key_from_filepath", refused)
+    error = trouble(host)
+    assert isinstance(error, PersonNeededError)
+    assert error.message == f"{key} cannot be read: Permission denied"
 
 
 def test_a_key_that_is_named_and_missing_is_named(site: Site, tmp_path: Path) -> None:

@@ -255,7 +255,7 @@ def spoil(node: LoginNode, how: str) -> None:
         ("include", "includes other files (Include), which only OpenSSH can do", "install OpenSSH"),
         ("folder", "ssh_config cannot be used: Is a directory", "mend it"),
         ("port", "'²' is no port", "look for Port"),
-        ("name", "cluster cannot be used: ", "is the name right"),
+        ("name", "cluster cannot be used: ", "host's name"),
         ("jump", "(proxyjump gate.site.edu), which only OpenSSH can do", "install OpenSSH"),
     ],
 )

@@ -86,7 +86,7 @@ class _Silent(paramiko.Transport):  # type: ignore[misc]
 def log_in(host: Host) -> paramiko.SSHClient:
     """Log in with a key; NetworkError when that fails, for whatever reason."""
     logging.getLogger("paramiko").addHandler(_QUIET)  # else what we translate is printed, too
-    with translated(host.name):
+    with translated(host.name), _odd_words(host.name):
         facts = read_config(host.name, host.config)
         if not host.agent and host.key and not Path(host.key).expanduser().exists():
             fix = "make it anew (setup), or name another"
@@ -134,14 +134,6 @@ def _connect(
         raise
     except paramiko.SSHException as error:
         raise _failed(host.name, client.get_transport(), named, error) from error
-    except ValueError as error:
-        text = f"{host.name} cannot be used: {error}"
-        raise PersonNeededError(text, "is the name right, and are the key files whole?") from error
-    except OSError as error:
-        if error.filename is None:
-            raise
-        text = f"{error.filename} cannot be read: {error.strerror}"
-        raise PersonNeededError(text, "make it a file that you may read") from error
 
 
 def _factory(only: frozenset[bytes] | None) -> Callable[..., _Silent]:
@@ -205,6 +197,22 @@ def _is_locked(key: str) -> bool:
             continue
         return False
     return False
+
+
+@contextlib.contextmanager
+def _odd_words(name: str) -> Iterator[None]:
+    """Names that cannot be any and files that cannot be read, for a person to mend."""
+    try:
+        yield
+    except (ValueError, RuntimeError) as error:  # Runtime: ~ of an account that does not exist
+        text = f"{name} cannot be used: {error}"
+        fix = "are the host's name and the files in the ssh config right?"
+        raise PersonNeededError(text, fix) from error
+    except OSError as error:
+        if error.filename is None:
+            raise
+        text = f"{error.filename} cannot be read: {error.strerror}"
+        raise PersonNeededError(text, "make it a file that you may read") from error
 
 
 def _port(text: str) -> int:
