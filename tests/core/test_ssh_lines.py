@@ -7,9 +7,11 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import paramiko
 import psutil
 import pytest
 
@@ -71,6 +73,43 @@ def test_a_command_that_a_signal_ended_has_ended_as_ssh_has_it(line: Line) -> No
     run = Run(line, "kill -KILL $$")
     assert until(lambda: run.code() == 255)
     line.check()
+
+
+def test_a_status_is_told_when_all_output_is_delivered(login: Login) -> None:
+    line = Line(Host("cluster", config=str(login.config)), SystemClock())
+    wire, theirs = socket.socketpair()
+    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    code = line.run("head -c 200000 /dev/zero; exit 7", theirs, print)
+    count = 0
+    try:
+        wire.settimeout(20)
+        assert not until(lambda: code() is not None, 0.5), "nobody has read it yet"
+        while code() is None and (data := wire.recv(16384)):
+            count += len(data)
+        assert until(lambda: code() == 7)
+    finally:
+        line.close()
+    while data := wire.recv(65536):
+        count += len(data)
+    assert count == 200_000
+
+
+def test_a_lost_connection_is_no_status(login: Login, monkeypatch) -> None:
+    ended = paramiko.Channel._unlink
+
+    def slowly(channel: paramiko.Channel) -> None:
+        ended(channel)
+        time.sleep(0.5)  # before paramiko knows that the connection is lost
+
+    monkeypatch.setattr(paramiko.Channel, "_unlink", slowly)
+    line = Line(Host("cluster", config=str(login.config)), SystemClock())
+    run = Run(line, "echo up; sleep 20")
+    assert run.wire.recv(10) == b"up\n"
+    line._transport.sock.shutdown(socket.SHUT_RDWR)
+    assert run.read() == b""
+    assert until(lambda: run.code() is not None or not line._transport.is_active())
+    line.close()
+    assert run.code() is None
 
 
 def test_what_nobody_reads_stays_at_the_other_side(line: Line) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -13,8 +14,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from Daddy.core.clock import SystemClock
 from Daddy.core.ssh import lines
+from Daddy.core.ssh.troubles import PersonNeededError
 from Daddy.core.vocabulary import TUNNEL_PORT
+from Daddy.streaming.home import spare_ssh
+from Daddy.streaming.home.orders import Order
 from Daddy.streaming.home.spare_ssh import host_of
 from Daddy.streaming.home.ways import Way
 from Daddy.streaming.wire.tokens import ensure_token
@@ -150,6 +155,7 @@ def test_a_killed_login_is_made_anew_and_nothing_is_left_of_the_old_one(node: Lo
 
 
 def test_a_frozen_login_is_noticed_and_made_anew(node: LoginNode, monkeypatch) -> None:
+    assert lines.ASK_S + lines.SILENT_S <= 15, "as ssh is told, see calls"
     monkeypatch.setattr(lines, "ASK_S", 0.5)
     monkeypatch.setattr(lines, "SILENT_S", 1.5)
     node.begin_run()
@@ -225,6 +231,15 @@ def spoil(node: LoginNode, how: str) -> None:
         subprocess.run(words, check=True)
     elif how == "jump":
         config.write_text(config.read_text() + "  ProxyJump gate.site.edu\n")
+    elif how == "include":
+        config.write_text(f"Include more\n{config.read_text()}")
+    elif how == "folder":
+        config.unlink()
+        config.mkdir()
+    elif how == "port":
+        config.write_text(config.read_text().replace(f"Port {node.login.port}", "Port ²"))
+    elif how == "name":
+        config.write_text(config.read_text().replace("127.0.0.1", "login..site.edu"))
     elif how == "missing":
         key.unlink()
 
@@ -233,10 +248,14 @@ def spoil(node: LoginNode, how: str) -> None:
     ("how", "why", "fix"),
     [
         ("stranger", "cluster refuses our key", "install OpenSSH's client"),
-        ("missing", "cluster refuses our key", "add a key there"),
-        ("unknown", "its host key is not known here yet", "append this line to ~/.ssh/known_hosts"),
+        ("missing", "/client does not exist", "name a key that exists"),
+        ("unknown", "its host key is not known here yet", "/known_hosts: [127.0.0.1]:"),
         ("changed", "cluster shows another host key than before", "ask the cluster's people"),
-        ("locked", "client has a passphrase, and no agent has it", "ssh-add"),
+        ("locked", "client has a passphrase, and no agent has it", "an agent that runs here"),
+        ("include", "includes other files (Include), which only OpenSSH can do", "install OpenSSH"),
+        ("folder", "ssh_config cannot be used: Is a directory", "mend it"),
+        ("port", "'²' is no port", "look for Port"),
+        ("name", "cluster cannot be used: ", "host's name"),
         ("jump", "(proxyjump gate.site.edu), which only OpenSSH can do", "install OpenSSH"),
     ],
 )
@@ -250,6 +269,20 @@ def test_what_only_a_person_can_mend_is_told_and_not_tried_again(
     assert fix in said
     assert said.count("connect: calling") == 1
     assert "Traceback" not in said
+    assert not [word for word in ("ssh-keygen", "ssh-copy-id", "ssh-add") if word in said]
+
+
+def test_what_nobody_expected_is_an_outcome_too(node: LoginNode, monkeypatch) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("odd")
+
+    monkeypatch.setattr(spare_ssh, "Line", fails)
+    ours, theirs = socket.socketpair()
+    with ours:
+        call = spare_ssh.SpareSsh(node.target(), Order("true"), 1, theirs, SystemClock())
+        with pytest.raises(PersonNeededError, match="RuntimeError: odd"):
+            until(lambda: call.wait(0))
+        call.end(1)
 
 
 def test_the_line_that_is_told_for_an_unknown_host_is_the_one_to_append(
@@ -285,5 +318,7 @@ def test_what_ssh_is_told_besides_the_login_counts(node: LoginNode) -> None:
     host = host_of(node.target(login="anna@login1", whom=whom), "")
     assert (host.name, host.user, host.port, host.key, host.config, host.agent) == (
         "login1", "anna", "22", "/k", "/c", True)  # fmt: skip
+    assert host.named_only
+    assert not host_of(node.target(whom=whom[:-2]), "").named_only
     confined = host_of(node.target(whom=whom), "/keys/tunnel")
     assert (confined.key, confined.agent) == ("/keys/tunnel", False)

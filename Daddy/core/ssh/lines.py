@@ -27,6 +27,8 @@ _READ_BYTES = 32 * 1024
 _CHANNELS = 16
 _LINE_BYTES = 2000
 _JOIN_S = 1.0
+_LOOK_S = 0.5
+_ALIVE = "keepalive@openssh.com"
 _NO_STATUS = 255
 """As ssh has it of a command that a signal ended."""
 
@@ -76,27 +78,47 @@ class Line:
     ) -> Callable[[], int | None]:
         """Run ``command`` there with ``connection`` (which is ours from now on) as its pipes.
 
-        ``said`` is given each line of its standard error. What is returned tells the exit status,
-        and None as long as there is none.
+        ``said`` is given each line of its standard error. What is returned tells the exit status
+        once all output is delivered, and None as long as there is none.
         """
-        with translated(self._name):
-            channel = self._transport.open_session(timeout=SILENT_S)
-            channel.settimeout(SILENT_S)
-            channel.exec_command(command)
-            channel.settimeout(None)
-        self._pump(channel, connection)
-        listener = threading.Thread(target=_listen, args=(channel, said), daemon=True)
+        channel = None
+        try:
+            with translated(self._name):
+                channel = self._transport.open_session(timeout=SILENT_S)
+                channel.exec_command(command)  # ends with the connection; ``check`` tells
+        except BaseException:
+            connection.close()
+            if channel is not None:
+                channel.close()
+            raise
+        pump = self._pump(channel, connection)
+        codes: list[int] = []
+
+        def attend() -> None:
+            with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+                if (code := self._ended(channel, pump, said)) is not None:
+                    codes.append(code)
+
+        threading.Thread(target=attend, name="ssh-end", daemon=True).start()
+        return lambda: codes[0] if codes else None
+
+    def _ended(
+        self, channel: paramiko.Channel, pump: _Pump, said: Callable[[str], None]
+    ) -> int | None:
+        """Wait for a command's status, and until its output is delivered; None: it was lost."""
+        listener = threading.Thread(
+            target=_listen, args=(channel, said), name="ssh-said", daemon=True
+        )
         listener.start()
-
-        def code() -> int | None:
-            if not channel.exit_status_ready():
-                return None
-            listener.join(_JOIN_S)
-            if channel.exit_status >= 0:
-                return int(channel.exit_status)
-            return _NO_STATUS if self._transport.is_active() else None
-
-        return code
+        status = int(channel.recv_exit_status())
+        while not pump.delivered(_LOOK_S) and self._transport.is_active():
+            pass
+        listener.join(_JOIN_S)
+        if status >= 0:
+            return status
+        with self._awaiting():  # paramiko closes channels before it knows the connection as lost
+            self._transport.global_request(_ALIVE, wait=True)
+        return _NO_STATUS if self._transport.is_active() else None
 
     def check(self) -> None:
         """NetworkError once the connection is lost, or nobody answers."""
@@ -146,7 +168,7 @@ class Line:
         """Ask for a sign of life again and again; ``check`` sees one that does not come."""
         while not self._clock.wait(self._stop, ASK_S):
             with contextlib.suppress(OSError, EOFError, paramiko.SSHException), self._awaiting():
-                self._transport.global_request("keepalive@openssh.com", wait=True)
+                self._transport.global_request(_ALIVE, wait=True)
 
     @contextlib.contextmanager
     def _awaiting(self) -> Iterator[None]:
@@ -177,6 +199,11 @@ class _Pump:
     def alive(self) -> bool:
         """Whether anything may still pass."""
         return self._left > 0
+
+    def delivered(self, seconds: float) -> bool:
+        """Whether all that comes has been handed over, or is within ``seconds``."""
+        self._threads[0].join(seconds)
+        return not self._threads[0].is_alive()
 
     def end(self) -> None:
         """End both ways, whatever they wait for."""

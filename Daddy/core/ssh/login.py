@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import hashlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,12 +19,15 @@ import paramiko
 from paramiko.ssh_exception import NoValidConnectionsError
 
 from Daddy.core.errors import ConfigError, NetworkError
-from Daddy.core.ssh.troubles import LoginRefusedError, PersonNeededError
+from Daddy.core.ssh.config import read_config
+from Daddy.core.ssh.known import Known
+from Daddy.core.ssh.troubles import INSTALL, LoginRefusedError, PersonNeededError
 
 CONNECT_S = 10.0
-_INSTALL = "install OpenSSH's client (openssh-client)"
-_ADD = f"add a key there (.pub line to ~/.ssh/authorized_keys, ssh-copy-id), or {_INSTALL}"
+_ADD = f"add your key there (.pub line to ~/.ssh/authorized_keys), or {INSTALL}"
+_PORTS = range(1, 65536)
 _QUIET = logging.NullHandler()
+_USUAL = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
 _KINDS = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
 
 
@@ -33,7 +35,8 @@ _KINDS = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
 class Host:
     """Whom to reach; empty fields are looked up in ``config`` (default ``~/.ssh/config``).
 
-    Without ``agent`` only the key that is named is offered.
+    Without ``agent`` only the key that is named is offered; with ``named_only`` (or IdentitiesOnly
+    in the config) the agent offers only keys whose ``.pub`` file is that of a key that is named.
     """
 
     name: str
@@ -42,23 +45,39 @@ class Host:
     key: str = ""
     config: str = ""
     agent: bool = True
-
-
-class _Strict(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]
-    """Nobody who is not known is talked to."""
-
-    def missing_host_key(self, _client: object, hostname: str, key: Any) -> NoReturn:
-        digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
-        line = f"{hostname} {key.get_name()} {key.get_base64()}"
-        raise PersonNeededError(
-            f"{hostname} cannot be used: its host key is not known here yet",
-            f"compare SHA256:{digest} with the cluster's page, and if it is the same "
-            f"append this line to ~/.ssh/known_hosts: {line}",
-        )
+    named_only: bool = False
 
 
 class _Silent(paramiko.Transport):  # type: ignore[misc]
-    """Asks nobody at our terminal where a key is not all that is wanted."""
+    """Asks nobody at our terminal where a key is not all that is wanted.
+
+    ``shown``: the server has said who it is; ``late``: an answer to a key did not come in time;
+    ``only``: the public keys that an agent may offer (None: any).
+    """
+
+    only: frozenset[bytes] | None = None
+    shown = False
+    late = False
+
+    def get_remote_server_key(self) -> Any:
+        key = super().get_remote_server_key()
+        self.shown = True
+        return key
+
+    def auth_publickey(self, username: str, key: Any, event: Any = None) -> Any:
+        if self.late:
+            raise paramiko.AuthenticationException("Authentication timeout.")
+        if not self._may_be_offered(key):
+            raise paramiko.AuthenticationException("this key of the agent's is not named")
+        try:
+            return super().auth_publickey(username, key, event)
+        except paramiko.AuthenticationException as error:
+            self.late = "timeout" in str(error).lower()
+            raise
+
+    def _may_be_offered(self, key: Any) -> bool:
+        agents = isinstance(key, paramiko.AgentKey)
+        return not agents or self.only is None or key.asbytes() in self.only
 
     def auth_interactive_dumb(self, *_: object, **__: object) -> NoReturn:
         raise paramiko.AuthenticationException("more than a key is wanted there")
@@ -67,29 +86,41 @@ class _Silent(paramiko.Transport):  # type: ignore[misc]
 def log_in(host: Host) -> paramiko.SSHClient:
     """Log in with a key; NetworkError when that fails, for whatever reason."""
     logging.getLogger("paramiko").addHandler(_QUIET)  # else what we translate is printed, too
-    with translated(host.name):
-        facts = _facts(host)
-        _refuse_jumps(host.name, facts)
+    with translated(host.name), _odd_words(host.name):
+        facts = read_config(host.name, host.config)
+        if not host.agent and host.key and not Path(host.key).expanduser().exists():
+            fix = "make it anew (setup), or name another"
+            raise PersonNeededError(f"the key {host.key} does not exist", fix)
+        address = str(facts.get("hostname", host.name))
+        port = _port(host.port or str(facts.get("port", 22)))
+        files = str(facts.get("userknownhostsfile", "")).split() or ["~/.ssh/known_hosts"]
+        known = Known(files, address, port)
         client = paramiko.SSHClient()
-        client.set_missing_host_key_policy(_Strict())
-        for known in str(facts.get("userknownhostsfile") or "~/.ssh/known_hosts").split():
-            with contextlib.suppress(FileNotFoundError):
-                client.load_host_keys(str(Path(known).expanduser()))
+        known.teach(client.get_host_keys())
+        client.set_missing_host_key_policy(known)
         try:
-            _connect(client, host, facts)
-        except BaseException:
+            _connect(client, host, facts, address, port)
+        except BaseException as error:
             client.close()
+            if isinstance(error, paramiko.BadHostKeyException):
+                known.refuse_changed(host.name, error.key)
             raise
         return client
 
 
-def _connect(client: paramiko.SSHClient, host: Host, facts: paramiko.SSHConfigDict) -> None:
+def _connect(
+    client: paramiko.SSHClient,
+    host: Host,
+    facts: paramiko.SSHConfigDict,
+    address: str,
+    port: int,
+) -> None:
     named = [host.key] if host.key else list(facts.get("identityfile", []))
     keys = [str(path) for key in named if (path := Path(key).expanduser()).is_file()]
     try:
         client.connect(
-            facts.get("hostname", host.name),
-            port=_port(host.port or str(facts.get("port", 22))),
+            address,
+            port=port,
             username=host.user or facts.get("user"),
             key_filename=keys or None,
             look_for_keys=not named,
@@ -97,36 +128,69 @@ def _connect(client: paramiko.SSHClient, host: Host, facts: paramiko.SSHConfigDi
             timeout=CONNECT_S,
             banner_timeout=CONNECT_S,
             auth_timeout=CONNECT_S,
-            transport_factory=_Silent,
+            transport_factory=_factory(_only(host, facts, named)),
         )
     except paramiko.BadHostKeyException:
         raise
     except paramiko.SSHException as error:
-        transport = client.get_transport()
-        if transport is not None and transport.is_active() and "timeout" not in str(error).lower():
-            raise _refused(host.name, keys, str(error)) from error
-        raise NetworkError(
-            f"{host.name} cannot be used: it ended the login ({error})",
-            "is the network well? An agent with many keys may have offered too many",
-        ) from error
+        raise _failed(host.name, client.get_transport(), named, error) from error
 
 
-def _refused(name: str, keys: Sequence[str], said: str) -> LoginRefusedError:
+def _factory(only: frozenset[bytes] | None) -> Callable[..., _Silent]:
+    def made(sock: object, **more: object) -> _Silent:
+        transport = _Silent(sock, **more)
+        transport.only = only
+        return transport
+
+    return made
+
+
+def _only(
+    host: Host, facts: paramiko.SSHConfigDict, named: Sequence[str]
+) -> frozenset[bytes] | None:
+    """The public keys that an agent may offer; None: any."""
+    if not host.named_only and str(facts.get("identitiesonly", "no")).lower() != "yes":
+        return None
+    found = set()
+    for name in named or _USUAL:
+        for path in (name, f"{name}.pub"):
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                words = Path(path).expanduser().read_text(encoding="utf-8").split()
+                found.add(base64.b64decode(words[1], validate=True))
+    return frozenset(found)
+
+
+def _failed(
+    name: str, transport: _Silent | None, named: Sequence[str], error: paramiko.SSHException
+) -> NetworkError:
+    """A refusal only if the server showed itself and answered every key; else the network."""
+    if transport is not None and transport.is_active():
+        if transport.shown and not transport.late:
+            return _refused(name, named, str(error))
+        said = "it does not answer in time"
+    else:
+        said = f"it ended the login ({error})"
+    fix = "is the network well? An agent with many keys may have offered too many"
+    return NetworkError(f"{name} cannot be used: {said}", fix)
+
+
+def _refused(name: str, named: Sequence[str], said: str) -> LoginRefusedError:
     """The server is there and is who it should be; what it said last may be of any key."""
-    if locked := [key for key in keys if _is_locked(key)]:
-        fix = f"give it to your agent (ssh-add), or {_ADD}"
+    if locked := [key for key in named if _is_locked(key)]:
+        fix = f"give it to an agent that runs here, or {_ADD}"
         return LoginRefusedError(f"{name}: {locked[0]} has a passphrase, and no agent has it", fix)
     if "more than a key" in said:
-        return LoginRefusedError(
-            f"{name} refuses our key alone: {said}", f"{_INSTALL}, to be asked"
-        )
+        return LoginRefusedError(f"{name} refuses our key alone: {said}", f"{INSTALL}, to be asked")
+    if named and not any(Path(key).expanduser().exists() for key in named):
+        text = f"{name} refuses our login, and {' and '.join(named)} does not exist"
+        return LoginRefusedError(text, f"name a key that exists (IdentityFile), or {_ADD}")
     return LoginRefusedError(f"{name} refuses our key", _ADD)
 
 
-def _is_locked(path: str) -> bool:
+def _is_locked(key: str) -> bool:
     for kind in _KINDS:
         try:
-            kind.from_private_key_file(path)
+            kind.from_private_key_file(str(Path(key).expanduser()))
         except paramiko.PasswordRequiredException:
             return True
         except (paramiko.SSHException, OSError, ValueError):
@@ -135,24 +199,26 @@ def _is_locked(path: str) -> bool:
     return False
 
 
-def _refuse_jumps(name: str, facts: paramiko.SSHConfigDict) -> None:
-    for word in ("proxyjump", "proxycommand"):
-        if (by := facts.get(word, "none")) and by != "none":
-            text = f"{name} is reached by another host ({word} {by}), which only OpenSSH can do"
-            raise PersonNeededError(text, _INSTALL)
+@contextlib.contextmanager
+def _odd_words(name: str) -> Iterator[None]:
+    """Names that cannot be any and files that cannot be read, for a person to mend."""
+    try:
+        yield
+    except (ValueError, RuntimeError) as error:  # Runtime: ~ of an account that does not exist
+        text = f"{name} cannot be used: {error}"
+        fix = "are the host's name and the files in the ssh config right?"
+        raise PersonNeededError(text, fix) from error
+    except OSError as error:
+        if error.filename is None:
+            raise
+        text = f"{error.filename} cannot be read: {error.strerror}"
+        raise PersonNeededError(text, "make it a file that you may read") from error
 
 
 def _port(text: str) -> int:
-    if not text.isdigit():
+    if not (text.isascii() and text.isdigit() and int(text) in _PORTS):
         raise ConfigError(f"{text!r} is no port", "look for Port in the ssh config")
     return int(text)
-
-
-def _facts(host: Host) -> paramiko.SSHConfigDict:
-    path = Path(host.config or "~/.ssh/config").expanduser()
-    if not path.exists():
-        return paramiko.SSHConfigDict()
-    return paramiko.SSHConfig.from_path(str(path)).lookup(host.name)
 
 
 @contextlib.contextmanager
@@ -160,9 +226,6 @@ def translated(host: str = "the cluster") -> Iterator[None]:
     """Paramiko's errors in our words."""
     try:
         yield
-    except paramiko.BadHostKeyException as error:
-        fix = "ask the cluster's people whether it changed; if so, remove its known_hosts line"
-        raise PersonNeededError(f"{host} shows another host key than before", fix) from error
     except (paramiko.SSHException, TimeoutError, EOFError, ConnectionError) as error:
         text = f"{host} cannot be used: {_words(error)}"
         raise NetworkError(text, "are name and port right, are you online, a VPN?") from error

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from Daddy.core.errors import NetworkError
 
+INSTALL = "install OpenSSH's client (openssh-client; for files rsync, too)"
+
 
 class PersonNeededError(NetworkError):
     """A person has to do something first; trying again is of no use."""

@@ -15,7 +15,7 @@ from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, NetworkError
 from Daddy.core.ssh.lines import Line
 from Daddy.core.ssh.login import Host
-from Daddy.core.ssh.troubles import PersonNeededError
+from Daddy.core.ssh.troubles import INSTALL, PersonNeededError
 from Daddy.streaming.home.calls import allocated
 from Daddy.streaming.home.orders import Order, Target
 
@@ -89,6 +89,9 @@ class SpareSsh:
             self._trouble = PersonNeededError(error.message, error.fix)
         except OSError as error:
             self._trouble = NetworkError(f"this computer: {error.strerror or error}")
+        except Exception as error:  # noqa: BLE001  # nobody else sees how this thread ends
+            text = f"paramiko cannot make this login ({type(error).__name__}: {error})"
+            self._trouble = PersonNeededError(text, INSTALL)
         finally:
             self._connection.close()
 
@@ -112,6 +115,7 @@ def host_of(target: Target, only_key: str) -> Host:
         only_key or words.get("-i", ""),
         words.get("-F", ""),
         agent=not only_key,
+        named_only="identitiesonly=yes" in {word.lower() for word in target.whom},
     )
 
 
