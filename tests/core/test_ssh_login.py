@@ -7,7 +7,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import paramiko
@@ -221,12 +221,20 @@ def test_an_unknown_and_a_changed_host_name_the_file_that_was_read(site: Site) -
     assert f"remove the lines of [127.0.0.1]:{site.port} from {site.known}" in error.fix
 
 
-@pytest.mark.parametrize("line", ["Include more", "  iNCLUDE=more", "Include\t~/.ssh/*"])
-def test_a_config_that_includes_others_is_for_openssh(site: Site, line: str) -> None:
-    error = trouble(site.write(line))
+@pytest.mark.parametrize("line", ["Include more", "  iNCLUDE=more", "Include\t{folder}/mor?"])
+def test_what_a_config_includes_counts_where_it_stands(site: Site, line: str) -> None:
+    host = site.write(line.format(folder=site.config.parent))
+    (site.config.parent / "more").write_text("Host gated\nProxyJump gate\n")
+    assert "another host (proxyjump gate)" in trouble(replace(host, name="gated")).message
+    assert "another host" not in trouble(host).message, "what follows is of the block before"
+
+
+def test_configs_that_include_each_other_end_in_a_sentence(site: Site) -> None:
+    host = site.write("Include more")
+    (site.config.parent / "more").write_text("Include more\n")
+    error = trouble(host)
     assert isinstance(error, PersonNeededError)
-    assert "(Include), which only OpenSSH can do" in error.message
-    assert str(site.config) in error.message
+    assert "more than 16 files include each other" in error.message
 
 
 def test_a_config_with_a_byte_of_another_alphabet_is_read(site: Site, tmp_path: Path) -> None:

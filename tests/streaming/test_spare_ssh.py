@@ -232,6 +232,7 @@ def spoil(node: LoginNode, how: str) -> None:
     elif how == "jump":
         config.write_text(config.read_text() + "  ProxyJump gate.site.edu\n")
     elif how == "include":
+        (config.parent / "more").write_text("ProxyJump gate.site.edu\n")
         config.write_text(f"Include more\n{config.read_text()}")
     elif how == "folder":
         config.unlink()
@@ -252,7 +253,7 @@ def spoil(node: LoginNode, how: str) -> None:
         ("unknown", "its host key is not known here yet", "/known_hosts: [127.0.0.1]:"),
         ("changed", "cluster shows another host key than before", "ask the cluster's people"),
         ("locked", "client has a passphrase, and no agent has it", "an agent that runs here"),
-        ("include", "includes other files (Include), which only OpenSSH can do", "install OpenSSH"),
+        ("include", "(proxyjump gate.site.edu), which only OpenSSH can do", "install OpenSSH"),
         ("folder", "ssh_config cannot be used: Is a directory", "mend it"),
         ("port", "'²' is no port", "look for Port"),
         ("name", "cluster cannot be used: ", "host's name"),

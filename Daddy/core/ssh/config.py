@@ -1,18 +1,20 @@
 """Door to paramiko's reading of OpenSSH's config file, as far as it goes.
 
-What paramiko would pass over in silence, and OpenSSH would not, is refused by name.
+What paramiko would pass over in silence, and OpenSSH would not, is done here or refused by name.
 """
 
 from __future__ import annotations
 
-import re
+import shlex
+from glob import glob
 from pathlib import Path
 
 import paramiko
 
 from Daddy.core.ssh.troubles import INSTALL, PersonNeededError
 
-_INCLUDE = re.compile(r"^\s*include[\s=]", re.IGNORECASE | re.MULTILINE)
+_DEEPEST = 16
+"""As OpenSSH has it."""
 
 
 def read_config(name: str, file: str) -> paramiko.SSHConfigDict:
@@ -22,9 +24,8 @@ def read_config(name: str, file: str) -> paramiko.SSHConfigDict:
     """
     path = Path(file or "~/.ssh/config").expanduser()
     try:
-        text = path.read_text(encoding="utf-8", errors="surrogateescape")
-        _refuse_includes(path, text)
-        facts = paramiko.SSHConfig.from_text(text).lookup(name)
+        lines = _whole(path, path.parent)
+        facts = paramiko.SSHConfig.from_text("\n".join(lines)).lookup(name)
     except (FileNotFoundError, NotADirectoryError):
         return paramiko.SSHConfigDict()
     except (OSError, ValueError, LookupError, ImportError, paramiko.ConfigParseError) as error:
@@ -36,10 +37,27 @@ def read_config(name: str, file: str) -> paramiko.SSHConfigDict:
     return facts
 
 
-def _refuse_includes(path: Path, text: str) -> None:
-    if _INCLUDE.search(text):
-        said = f"{path} includes other files (Include), which only OpenSSH can do"
-        raise PersonNeededError(said, INSTALL)
+def _whole(path: Path, folder: Path, deep: int = 0) -> list[str]:
+    """The lines of a config with those that it includes in their place: paramiko knows no Include.
+
+    Relative names are looked for in ``folder``; what follows an Include belongs to the block that
+    it stood in. ValueError when files include each other.
+    """
+    if deep > _DEEPEST:
+        raise ValueError(f"more than {_DEEPEST} files include each other")
+    lines, block = [], "Host *"
+    for line in path.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+        word, _, rest = line.strip().replace("=", " ", 1).replace("\t", " ").partition(" ")
+        if word.lower() == "include":
+            for pattern in shlex.split(rest):
+                where = str(folder / Path(pattern).expanduser())
+                for file in sorted(glob(where)):  # noqa: PTH207 - it may be absolute
+                    lines += _whole(Path(file), folder, deep + 1)
+            lines.append(block)
+        else:
+            block = line if word.lower() in ("host", "match") else block
+            lines.append(line)
+    return lines
 
 
 def _refuse_jumps(name: str, facts: paramiko.SSHConfigDict) -> None:
