@@ -248,24 +248,25 @@ def test_headless_prints_a_line_per_agent_and_second_and_records_frames(
         "Daddy.streaming.tunnel_server", "--port", port, "--headless", "--token", token,
         "--record-events", events, home=tmp_path,
     )  # fmt: skip
-    server = start(
-        "Daddy.streaming.relay", "--run-dir", run, "--port", port, "--token", token,
-        home=tmp_path,
-    )  # fmt: skip
-    try:
-        with learners(run / "stream"):
+    with learners(run / "stream"):  # both, before anybody chooses: who is chosen stays for a while
+        server = start(
+            "Daddy.streaming.relay", "--run-dir", run, "--port", port, "--token", token,
+            home=tmp_path,
+        )  # fmt: skip
+        try:
             counted = lambda: sum(  # noqa: E731
                 sum(e["data"]["frames"].values()) for e in read_events(events, "viewer-*.jsonl")
             )
             assert until(lambda: events.exists() and counted() > 40, 25)
-    finally:
-        viewer.send_signal(signal.SIGINT)
-        printed, served = finish(viewer), finish(server)
+        finally:
+            viewer.send_signal(signal.SIGINT)
+            printed, served = finish(viewer), finish(server)
     assert viewer.returncode == 0
     assert server.returncode == 0, served
     assert "ssh -R 9999:localhost:" in printed
     lines = [line for line in printed.splitlines() if line.startswith("slot-1/0")]
-    assert any("frames" in line and "6 badges" in line and "Fern Hollow" in line for line in lines)
+    told = ("frames", "6 badges", "Fern Hollow")
+    assert any(all(word in line for word in told) for line in lines), printed
     last = list(read_events(events))[-1]
     assert last["source"]["kind"] == "viewer"
     assert last["run"] == "slim_run"
