@@ -229,6 +229,12 @@ def test_what_a_config_includes_counts_where_it_stands(site: Site, line: str) ->
     assert "another host" not in trouble(host).message, "what follows is of the block before"
 
 
+def test_an_include_that_leads_nowhere_does_not_make_the_rest_unread(site: Site) -> None:
+    host = site.write("Include more\nProxyJump gate")
+    (site.config.parent / "more").symlink_to("nowhere")
+    assert "another host (proxyjump gate)" in trouble(host).message
+
+
 def test_configs_that_include_each_other_end_in_a_sentence(site: Site) -> None:
     host = site.write("Include more")
     (site.config.parent / "more").write_text("Include more\n")

@@ -51,8 +51,9 @@ def _whole(path: Path, folder: Path, deep: int = 0) -> list[str]:
         if word.lower() == "include":
             for pattern in shlex.split(rest):
                 where = str(folder / Path(pattern).expanduser())
-                for file in sorted(glob(where)):  # noqa: PTH207 - it may be absolute
-                    lines += _whole(Path(file), folder, deep + 1)
+                found = sorted(map(Path, glob(where)))  # noqa: PTH207 - it may be absolute
+                for file in filter(Path.is_file, found):  # a link to nothing includes nothing
+                    lines += _whole(file, folder, deep + 1)
             lines.append(block)
         else:
             block = line if word.lower() in ("host", "match") else block
