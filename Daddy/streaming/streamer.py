@@ -19,7 +19,7 @@ from typing import Any
 
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.machine import die_with_parent
-from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
+from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming.job.listener import OUT_LIMIT, Listener
 from Daddy.streaming.job.port import Port
 from Daddy.streaming.job.ring import Record, StreamerEnd, Tag
@@ -32,9 +32,11 @@ from Daddy.streaming.wire.segment import (
     PIECES_LIMIT,
     Packer,
     Picture,
+    Told,
     Writer,
     pack_head,
     pack_piece,
+    pack_reports,
     seal,
 )
 
@@ -43,8 +45,8 @@ WATCHED_WRITE_EVERY_S = 1.0
 IDLE_WRITE_EVERY_S = 5.0
 """While pictures are wanted; while somebody watches others; while nobody watches, so that a viewer
 finds somebody to choose from."""
-LOOK_EVERY_S, LOOK_AGAIN_S = 0.25, 0.5
-"""For wishes: while nobody wants pictures from here, and while somebody does."""
+LOOK_EVERY_S = 0.25
+"""For wishes, while nobody wants pictures from here; while somebody does, with every write."""
 REPORT_EVERY_S = 1.0
 RETRY_S = 10.0
 _NICEST = 19
@@ -71,7 +73,7 @@ class Streamer:
         self._direct = direct
         self._watchers = Watchers(stream)
         self._spool = SpoolWriter(stream, who.peer)
-        self._reports: list[AgentReport] = []
+        self._told: Told | None = None
         self._head: list[Message] = []
         self._frames: list[Message] = []
         self._outbox = Outbox()
@@ -107,13 +109,15 @@ class Streamer:
         now = self._clock.monotonic()
         self._take()
         try:
-            if self._is_due("look", now, LOOK_AGAIN_S if self._wanted else LOOK_EVERY_S):
+            if self._is_due("look", now, LOOK_EVERY_S):
                 self._look(now)
             if self._is_due("write", now, self._write_every_s()):
                 self._write()
+            if self._wanted:  # both with one waking
+                self._due["look"] = self._due["write"]
         except OSError:
             self._give_way(now)
-        asks = self._watched or not self._reports
+        asks = self._watched or self._told is None
         if asks and self._is_due("report", now, REPORT_EVERY_S):
             self._memory.ask_report()
         if self._wanted and self._is_due("picture", now, self._interval_s):
@@ -131,7 +135,7 @@ class Streamer:
 
     def _pause(self, now: float) -> float:
         idle = set() if self._wanted else {"picture"}
-        idle |= {"report"} if self._reports and not self._watched else set()
+        idle |= {"report"} if self._told and not self._watched else set()
         return max(0.0, min(at for what, at in self._due.items() if what not in idle) - now)
 
     def _write_every_s(self) -> float:
@@ -141,10 +145,9 @@ class Streamer:
 
     def _take(self) -> None:
         """What the learner has said since the last time."""
-        first = not self._reports
-        self._reports = self._memory.reports() or self._reports
-        if first and self._reports:
-            self._due["write"] = 0.0
+        if reports := self._memory.reports():
+            self._due["write"] = self._due["write"] if self._told else 0.0
+            self._told = pack_reports(self._who, reports)
         for record in self._memory.records():
             if record.tag == Tag.PICTURE and len(record.payload) == SCREEN_BYTES:
                 self._add(_picture(record))
@@ -183,10 +186,9 @@ class Streamer:
 
     def _write(self) -> None:
         """The segment that is over into the spool, and the next one's head to who is connected."""
-        if not self._reports:
+        if self._told is None:
             return
-        sent_ms = round(self._clock.monotonic() * 1000)
-        self._head = pack_head(self._who, sent_ms, self._reports)
+        self._head = pack_head(self._told, round(self._clock.monotonic() * 1000))
         over, self._frames, self._packer = self._frames, [], Packer()
         if self.listener:
             self.listener.tell(self._head)

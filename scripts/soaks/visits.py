@@ -43,6 +43,7 @@ from Daddy.streaming.wire.segment import (
     Writer,
     pack_head,
     pack_piece,
+    pack_reports,
     read_segment,
     seal,
 )
@@ -228,7 +229,7 @@ def _segment(number: int, chance: random.Random) -> bytes:
     who = Writer(f"slot-{chance.randrange(4)}", "node1", "17", f"{number:08d}")
     taken = [Picture(n % 2, n, 0, 66 * n, enemy.picture(n)) for n in range(chance.randrange(4))]
     played = [Handed(n % 2, 7, Piece(1, n, b"anything").pack()) for n in range(chance.randrange(4))]
-    packer, head = Packer(), pack_head(who, 5, [enemy.report(n) for n in range(4)])
+    packer, head = Packer(), pack_head(pack_reports(who, [enemy.report(n) for n in range(4)]), 5)
     frames = [message for one in taken if (message := packer.pack(one)) is not None]
     whole = seal(number, [*head, *map(pack_piece, played), *frames])
     if chance.random() < 0.2:

@@ -14,7 +14,15 @@ from pathlib import Path
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
 from Daddy.streaming.wire.auth import Token
 from Daddy.streaming.wire.outbox import Handed
-from Daddy.streaming.wire.segment import Packer, Picture, Writer, pack_head, pack_piece, seal
+from Daddy.streaming.wire.segment import (
+    Packer,
+    Picture,
+    Writer,
+    pack_head,
+    pack_piece,
+    pack_reports,
+    seal,
+)
 from Daddy.streaming.wire.session import RELAY, VIEWER, Session
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -117,6 +125,6 @@ def pack_segment(
 
     ``pieces`` take at most ``PIECES_LIMIT`` bytes.
     """
-    head, packer = pack_head(writer, sent_ms, reports), Packer()
+    head, packer = pack_head(pack_reports(writer, reports), sent_ms), Packer()
     frames = [message for one in pictures if (message := packer.pack(one)) is not None]
     return seal(sequence, [*head, *map(pack_piece, pieces), *frames])

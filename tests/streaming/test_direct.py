@@ -33,7 +33,7 @@ from Daddy.streaming.tunnel_client import FrameSender
 from Daddy.streaming.wire.auth import Token
 from Daddy.streaming.wire.messages import row_of
 from Daddy.streaming.wire.protocol import Kind, Message
-from Daddy.streaming.wire.segment import Picture, Segment, Writer, pack_head
+from Daddy.streaming.wire.segment import Picture, Segment, Writer, pack_head, pack_reports
 from Daddy.streaming.wire.session import RELAY, Session
 from tests.patience import until
 from tests.streaming.helpers import OTHER, report
@@ -116,7 +116,7 @@ def served(listener: Listener, dial: Direct, reached, seconds: float = 5.0) -> b
 
 @pytest.fixture
 def job(tmp_path: Path) -> Iterator[Listener]:
-    head = pack_head(WHO, 5, [report(3, step=9)])
+    head = pack_head(pack_reports(WHO, [report(3, step=9)]), 5)
     made = Listener("127.0.0.1", lambda: jobs_token(tmp_path), lambda: head)
     write_address(tmp_path, "slot-0", Address("127.0.0.1", made.port, "0" * 8, "node3"))
     yield made

@@ -6,10 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from Daddy.streaming.wire.messages import row_of
+from Daddy.streaming.wire.protocol import BODY_LIMIT, Kind
 from Daddy.streaming.wire.segment import (
     SEGMENT_LIMIT,
     Picture,
     Writer,
+    pack_head,
+    pack_reports,
     read_segment,
     sequence_of,
 )
@@ -69,6 +72,15 @@ def test_hundreds_of_agents_and_pictures_stay_within_the_bound() -> None:
     assert segment is not None
     assert len(segment.rows) == 512
     assert len(segment.pictures) > 20
+
+
+def test_of_many_maps_as_many_names_as_a_greeting_holds_are_told() -> None:
+    reports = [report(one, map_id=one, map_name="the \u00e9lder's house") for one in range(200)]
+    told = pack_reports(WRITER, reports)
+    hello = pack_head(told, 2**63)[0]
+    assert BODY_LIMIT[Kind.HELLO] - 40 < len(hello.body) <= BODY_LIMIT[Kind.HELLO]
+    few = pack_reports(WRITER, [report(one, map_id=one % 2) for one in range(200)])
+    assert set(few.who["maps"]) == {"0", "1"}
 
 
 @given(st.binary(max_size=400))

@@ -13,10 +13,11 @@ import contextlib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from Daddy.core.errors import FileError
-from Daddy.core.files import read_bounded, read_json, write_json
+from Daddy.core.files import JSON_LIMIT, parse_json, read_bounded, write_json
 from Daddy.core.names import PEER
 from Daddy.streaming.wire.protocol import clean
 from Daddy.streaming.wire.segment import SEGMENT_LIMIT, Segment, read_segment, sequence_of
@@ -131,10 +132,17 @@ def write_wishes(stream: Path, wishes: Wishes, number: int = 0) -> None:
 
 def read_wishes(stream: Path, number: int = 0) -> Wishes | None:
     """The wish list of this number, or None when there is none or it is damaged."""
+    with contextlib.suppress(OSError, FileError):
+        return _wishes_of(read_bounded(_wishes_path(stream, number), JSON_LIMIT))
+    return None
+
+
+@lru_cache(maxsize=8)  # most lists are as they were at the last look, four times a second
+def _wishes_of(data: bytes) -> Wishes | None:
     with contextlib.suppress(
-        OSError, FileError, KeyError, TypeError, ValueError, AttributeError, OverflowError
+        FileError, KeyError, TypeError, ValueError, AttributeError, OverflowError
     ):
-        raw = read_json(_wishes_path(stream, number))
+        raw = parse_json(data, "a wish list")
         wanted, taped = _agents(raw["wanted"]), _agents(raw.get("taped", {}))
         fps, holder = max(0.2, min(60.0, float(raw["fps"]))), str(raw.get("holder", ""))
         host = clean(raw.get("host", ""))

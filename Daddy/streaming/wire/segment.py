@@ -14,6 +14,7 @@ import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from Daddy.core.vocabulary import AgentReport
 from Daddy.streaming.wire import codec
@@ -101,13 +102,24 @@ class Writer:
     incarnation: str
 
 
-def pack_head(writer: Writer, sent_ms: int, reports: Sequence[AgentReport]) -> list[Message]:
-    """What a segment begins with: who writes, and how far each agent is."""
+class Told(NamedTuple):
+    """Reports of one writer as the heads of its segments have them."""
+
+    who: Mapping[str, object]
+    rows: Message
+
+
+def pack_reports(writer: Writer, reports: Sequence[AgentReport]) -> Told:
+    """Once for every head that says them: who writes and on which maps, how far each agent is."""
     reports = reports[:MAX_AGENTS]
-    return [
-        Message(Kind.HELLO, _identity(writer, sent_ms, reports)),
-        Message(Kind.TELEM, pack_rows(row_of(one) for one in reports)),
-    ]
+    return Told(
+        _identity(writer, reports), Message(Kind.TELEM, pack_rows(row_of(one) for one in reports))
+    )
+
+
+def pack_head(told: Told, sent_ms: int) -> list[Message]:
+    """What a segment begins with, at ``sent_ms`` of the writer's monotonic clock."""
+    return [Message(Kind.HELLO, to_json({**told.who, "sent_ms": sent_ms})), told.rows]
 
 
 def pack_piece(one: Handed) -> Message:
@@ -123,23 +135,27 @@ def seal(sequence: int, messages: Sequence[Message]) -> bytes:
     return HEAD.pack(MAGIC, VERSION, 0, sequence, len(body), summed) + body
 
 
-def _identity(writer: Writer, sent_ms: int, reports: Sequence[AgentReport]) -> bytes:
+def _identity(writer: Writer, reports: Sequence[AgentReport]) -> dict[str, object]:
     identity: dict[str, object] = {
         "peer": writer.peer,
         "host": clean(writer.host),
         "job": clean(writer.job, 32),
         "incarnation": writer.incarnation,
-        "sent_ms": sent_ms,
+        "sent_ms": 2**63,
         "maps": {},
     }
+    named = {str(one.map_id): clean(one.map_name, _NAME_LENGTH) for one in reports}
+    return {**identity, "maps": _fitting(named, BODY_LIMIT[Kind.HELLO] - len(to_json(identity)))}
+
+
+def _fitting(named: Mapping[str, str], room: int) -> dict[str, str]:
+    """Those that fit into so many bytes of JSON, ``MAX_MAPS`` at most."""
     maps: dict[str, str] = {}
-    for report in reports:
-        if len(maps) == MAX_MAPS:
-            break
-        named = {**maps, str(report.map_id): clean(report.map_name, _NAME_LENGTH)}
-        if len(to_json({**identity, "maps": named})) <= BODY_LIMIT[Kind.HELLO]:
-            maps = named
-    return to_json({**identity, "maps": maps})
+    for number, name in list(named.items())[:MAX_MAPS]:
+        size = len(to_json({number: name})) - 1  # two braces less, a comma more
+        if size <= room:
+            maps[number], room = name, room - size
+    return maps
 
 
 class Packer:
