@@ -2,8 +2,9 @@
 
 They take the same steps, so what the game does costs both the same; turns of a second are shorter
 than the machine's moods. The streamer is a child on the same core and stands still while the other
-has its turn, so what it puts off then counts against the stream. Each quad is a line of ROWS as
-soon as it is over, so that whoever was interrupted goes on.
+has its turn, so what it puts off then counts against the stream; it sends as many pictures a second
+as that of a job which is not told otherwise. Each quad is a line of ROWS as soon as it is over, so
+that whoever was interrupted goes on.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def main(argv: Sequence[str]) -> int:
     prepare()
     config = load(None, {**FLAGS, "training.seed": _number(rows)})
     with (
-        FrameSender(stream, "slot-0") as sender,
+        FrameSender(stream, "slot-0", fps=config.training.stream_fps) as sender,
         session_of(config, frames=sender) as watched,
         session_of(config) as alone,
     ):
