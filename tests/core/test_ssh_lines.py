@@ -69,6 +69,14 @@ def test_the_end_of_our_input_is_the_end_of_the_commands(line: Line) -> None:
     assert until(lambda: run.code() == 3)
 
 
+def test_a_command_that_ends_after_its_output_has_its_own_status(line: Line) -> None:
+    run = Run(line, "exec >&- 2>&-; sleep 1; exit 3")
+    run.wire.shutdown(socket.SHUT_WR)
+    assert run.read() == b""
+    assert until(lambda: run.code() is not None)
+    assert run.code() == 3
+
+
 def test_a_command_that_a_signal_ended_has_ended_as_ssh_has_it(line: Line) -> None:
     run = Run(line, "kill -KILL $$")
     assert until(lambda: run.code() == 255)

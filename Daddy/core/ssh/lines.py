@@ -95,7 +95,7 @@ class Line:
         codes: list[int] = []
 
         def attend() -> None:
-            with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+            with contextlib.suppress(OSError, EOFError, paramiko.SSHException), channel:
                 if (code := self._ended(channel, pump, said)) is not None:
                     codes.append(code)
 
@@ -226,11 +226,8 @@ class _Pump:
             self.end()
         with self._lock:
             self._left -= 1
-            over = not self._left
-            if over:
+            if not self._left:  # not the channel: a command's status may be still to come
                 self._sock.close()
-        if over:
-            self.end()
 
     def _inwards(self) -> None:
         while data := self._channel.recv(_READ_BYTES):
