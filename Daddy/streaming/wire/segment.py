@@ -141,7 +141,7 @@ def _identity(writer: Writer, reports: Sequence[AgentReport]) -> dict[str, objec
         "host": clean(writer.host),
         "job": clean(writer.job, 32),
         "incarnation": writer.incarnation,
-        "sent_ms": 2**63,
+        "sent_ms": 2**63,  # as long as it may be: each head has its own
         "maps": {},
     }
     named = {str(one.map_id): clean(one.map_name, _NAME_LENGTH) for one in reports}
