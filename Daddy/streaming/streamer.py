@@ -13,7 +13,7 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,11 +92,13 @@ class Streamer:
 
     def run(self, bell: int) -> None:
         """Work until the learner says goodbye; ``bell`` can be read when there is something new."""
+        heard: list[Any] = []
         while not self._memory.closing:
-            pause = self.step()
+            pause = self.step(heard)
             mouths = self.listener.speaking if self.listener else []
             ears: list[Any] = [bell, *(self.listener.ears if self.listener else ())]
-            if bell in select.select(ears, mouths, [], pause)[0]:
+            heard = select.select(ears, mouths, [], pause)[0]
+            if bell in heard:
                 with contextlib.suppress(BlockingIOError):
                     os.read(bell, 65536)
         self._take()
@@ -104,8 +106,8 @@ class Streamer:
             self._write()
         self.port.close()
 
-    def step(self) -> float:
-        """One pass; returns the seconds until the next is needed."""
+    def step(self, heard: Collection[Any] | None = None) -> float:
+        """One pass; returns the seconds until the next is needed. ``heard``: as a listener's."""
         now = self._clock.monotonic()
         self._take()
         try:
@@ -123,7 +125,7 @@ class Streamer:
         if self._wanted and self._is_due("picture", now, self._interval_s):
             self._memory.ask_pictures()
         if self.listener:
-            self.listener.step(now)
+            self.listener.step(now, heard)
         return self._pause(now)
 
     def _is_due(self, what: str, now: float, every_s: float) -> bool:

@@ -12,7 +12,8 @@ import contextlib
 import secrets
 import select
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from Daddy.core.errors import DaddyError
 from Daddy.streaming.wire.auth import NONCE_BYTES, Token
@@ -107,14 +108,18 @@ class Listener:
                 for message in messages:
                     one.session.send(message)
 
-    def step(self, now: float) -> None:
-        """Let in, listen, send, and drop whom there is no use in waiting for."""
-        ready = select.select(self.ears, [], [], 0)[0]
-        if self in ready:
+    def step(self, now: float, heard: Collection[Any] | None = None) -> None:
+        """Let in, listen, send, and drop whom there is no use in waiting for.
+
+        ``heard`` are those of ``ears`` that ``select`` has just told of; None: it is asked here.
+        """
+        if heard is None:
+            heard = select.select(self.ears, [], [], 0)[0]
+        if self in heard:
             self._let_in(now)
         for one in list(self._callers):
             try:
-                self._serve(one, now, speaks=one in ready)
+                self._serve(one, now, speaks=one in heard)
             except ProtocolError as error:
                 self._drop(one, bye(error.reason, str(error)))
             except OSError:
