@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,6 +25,8 @@ from Daddy.streaming.tunnel_client import FrameSender
 from scripts.benches.train import iterate, session_of
 
 ORDER = (True, False, False, True)
+_SCHED = 2
+"""CPUCLOCK_SCHED of the kernel's clock numbers."""
 WARM = 8
 """Iterations until whoever watches has asked for pictures."""
 FLAGS = {"training.device": "cpu", "training.tensorboard": False, "training.num_envs": 8,
@@ -50,8 +53,8 @@ def main(argv: Sequence[str]) -> int:
         block = max(1, round(block_s * rate / alone.rollout.rewards.size))
         for _ in range(quads):
             turns = [_turn(watched if on else alone, sender, block, on=on) for on in ORDER]
-            rates, shown = zip(*turns, strict=True)
-            row = {"case": case, "block_s": block_s, "rates": rates, "shown": shown}
+            rates, shown, share = zip(*turns, strict=True)
+            row = {"case": case, "block_s": block_s, "rates": rates, "shown": shown, "share": share}
             with rows.open("a") as file:
                 file.write(json.dumps(row) + "\n")
         sender.streamer.signal(signal.SIGCONT)
@@ -63,11 +66,23 @@ def _number(rows: Path) -> int:
     return len(rows.read_text().splitlines()) if rows.exists() else 0
 
 
-def _turn(session: Session, sender: FrameSender, block: int, *, on: bool) -> tuple[float, int]:
-    """Steps per second, and how many agents are shown at the end."""
+def _turn(
+    session: Session, sender: FrameSender, block: int, *, on: bool
+) -> tuple[float, int, float]:
+    """Steps per second, agents shown at the end, and the streamer's share of the core."""
     assert sender.streamer is not None
     sender.streamer.signal(signal.SIGCONT if on else signal.SIGSTOP)
-    return iterate(session, block), len(sender.wanted()) if on else 0
+    began, used = time.perf_counter(), _processor_s(sender.streamer.pid)
+    rate = iterate(session, block)
+    share = (_processor_s(sender.streamer.pid) - used) / (time.perf_counter() - began)
+    return rate, len(sender.wanted()) if on else 0, share
+
+
+def _processor_s(pid: int) -> float:
+    """Processor time of another process so far, by the clock that Linux keeps of each (to 1 ns;
+    what /proc tells is counted in hundredths of a second).
+    """
+    return time.clock_gettime((~pid << 3) | _SCHED)
 
 
 if __name__ == "__main__":

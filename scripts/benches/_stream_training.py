@@ -3,9 +3,11 @@
 For each case two learners of one seed take the same steps in turns of about a second on the first
 core: with the stream, twice without, with it; relay, sshd, ssh, the line and the viewer are on the
 others. (In turns of ten seconds the machine's own moods, 4 % of a quad, hid half a per cent for
-hours.) A quad gives one ratio; quads are added until the mean's 95 % interval is within half a per
-cent. They are kept as they come, in ``runs/benches/stream-training.jsonl``: who was interrupted
-goes on, who begins anew removes it.
+hours.) A quad gives one ratio; quads are added until the 95 % interval of their centre is within
+half a per cent. The centre, since a mood that changes within a quad moves it by 7 % one way or the
+other, and all that a stream does comes at least once in each quad; the mean stands beside it.
+Quads are kept as they come, in ``runs/benches/stream-training.jsonl``: who was interrupted goes on,
+who begins anew removes it.
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from Daddy.core.config import CHECKOUT
 from Daddy.core.errors import SchedulerError
-from Daddy.core.intervals import of_mean
+from Daddy.core.intervals import of_centre, of_mean
 from Daddy.streaming.wire.tokens import ensure_token
 from scripts.benches._stream_login import (
     Line,
@@ -35,12 +38,15 @@ from scripts.benches._stream_login import (
 )
 
 CASES = ("nobody", "watching", "frozen", "killed", "slow")
+ON = (0, 3)
+"""The turns of a quad with the stream."""
 BLOCK_S, QUICK_BLOCK_S = 1.0, 0.5
 QUICK_QUADS = 3
 WITHIN, MOST_QUADS, AT_ONCE = 0.005, 600, 20
 LINE, SLOW_LINE = Line(10, 30), Line(0.1, 150)
-Quad = tuple[Sequence[float], Sequence[int]]
-"""Steps per second, and agents shown at the end, of each of its four blocks."""
+Quad = tuple[Sequence[float], Sequence[int], Sequence[float]]
+"""Steps per second, agents shown at the end, and the streamer's share of the core, of each of its
+four blocks."""
 KEPT = CHECKOUT / "runs" / "benches" / "stream-training.jsonl"
 
 
@@ -66,7 +72,8 @@ def _settle(rows: Path) -> dict[str, dict[str, float]]:
             _play(case, rows, BLOCK_S, AT_ONCE)
             now = figures(_quads(rows, case, BLOCK_S))
             print(f"  {case}: {now['ratio']:.4f} [{now['low']:.4f}, {now['high']:.4f}], "
-                  f"{now['quads']} quads", flush=True)  # fmt: skip
+                  f"{now['quads']} quads, mean {now['mean']:.4f}, "
+                  f"streamer {now['streamer_share']:.3%} of the core", flush=True)  # fmt: skip
 
 
 def settled(told: Mapping[str, float]) -> bool:
@@ -75,20 +82,31 @@ def settled(told: Mapping[str, float]) -> bool:
 
 
 def figures(quads: Sequence[Quad]) -> dict[str, float]:
-    """Mean ratio, its 95 % interval, the quads behind it, and how many agents were shown in them"""
+    """The ratio's centre, its 95 % interval, the quads behind it; their mean ratio, the agents that
+    were shown in them and the streamer's share of the core.
+    """
     if not quads:
         return {"ratio": float("nan"), "low": 0.0, "high": 9.0, "quads": 0}
-    one = of_mean([(on + again) / (off + still) for (on, off, still, again), _ in quads])
-    shown = sum(first + last for _, (first, _, _, last) in quads) / 2 / len(quads)
-    told = {"ratio": one.middle, "low": one.low, "high": one.high}
-    return {**told, "quads": len(quads), "agents_shown": shown}
+    ratios = [(on + again) / (off + still) for (on, off, still, again), *_ in quads]
+    one, mean = of_centre(ratios), of_mean(ratios)
+    return {
+        "ratio": one.middle,
+        "low": one.low,
+        "high": one.high,
+        "quads": len(quads),
+        "mean": mean.middle,
+        "mean_low": mean.low,
+        "mean_high": mean.high,
+        "agents_shown": fmean(shown[turn] for _, shown, _ in quads for turn in ON),
+        "streamer_share": fmean(share[turn] for *_, share in quads for turn in ON),
+    }
 
 
 def _quads(rows: Path, case: str, block_s: float) -> list[Quad]:
     lines = rows.read_text().splitlines() if rows.exists() else []
     told = [json.loads(line) for line in lines]
     return [
-        (one["rates"], one["shown"])
+        (one["rates"], one["shown"], one["share"])
         for one in told
         if (one["case"], one["block_s"]) == (case, block_s)
     ]
