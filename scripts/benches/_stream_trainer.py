@@ -1,10 +1,12 @@
 """Two learners of one seed on a core of their own, one streaming and one not, in turns: A B B A.
 
 They take the same steps, so what the game does costs both the same; turns of a second are shorter
-than the machine's moods. The streamer is a child on the same core and stands still while the other
-has its turn, so what it puts off then counts against the stream; it sends as many pictures a second
-as that of a job which is not told otherwise. Each quad is a line of ROWS as soon as it is over, so
-that whoever was interrupted goes on.
+than the machine's moods. After each quad they change places: where a learner's arrays happen to lie
+makes it faster or slower than the other by a per cent for as long as it lives. The streamer is a
+child on the same core and stands still while the other has its turn, so what it puts off then
+counts against the stream; it sends as many pictures a second as that of a job which is not told
+otherwise. Each quad is a line of ROWS as soon as it is over, so that whoever was interrupted goes
+on.
 """
 
 from __future__ import annotations
@@ -15,12 +17,16 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from Daddy.core.config import load
 from Daddy.core.machine import die_with_parent
+from Daddy.learning.ports import FrameSink
 from Daddy.learning.prepare import prepare
 from Daddy.learning.session import Session
+from Daddy.learning.show import Show
+from Daddy.learning.solo import NoFrames
 from Daddy.streaming.tunnel_client import FrameSender
 from scripts.benches.train import iterate, session_of
 
@@ -44,14 +50,15 @@ def main(argv: Sequence[str]) -> int:
     config = load(None, {**FLAGS, "training.seed": _number(rows)})
     with (
         FrameSender(stream, "slot-0", fps=config.training.stream_fps) as sender,
-        session_of(config, frames=sender) as watched,
-        session_of(config) as alone,
+        session_of(config) as one,
+        session_of(config) as other,
     ):
         assert sender.streamer is not None
-        iterate(alone, WARM)
-        rate = iterate(watched, WARM)
-        block = max(1, round(block_s * rate / alone.rollout.rewards.size))
-        for _ in range(quads):
+        iterate(one, WARM)
+        rate = _turn(other, sender, WARM, on=True)[0]
+        block = max(1, round(block_s * rate / one.rollout.rewards.size))
+        for quad in range(quads):
+            alone, watched = (one, other) if quad % 2 else (other, one)
             turns = [_turn(watched if on else alone, sender, block, on=on) for on in ORDER]
             rates, shown, share = zip(*turns, strict=True)
             row = {"case": case, "block_s": block_s, "rates": rates, "shown": shown, "share": share}
@@ -71,11 +78,19 @@ def _turn(
 ) -> tuple[float, int, float]:
     """Steps per second, agents shown at the end, and the streamer's share of the core."""
     assert sender.streamer is not None
+    _send(session, sender if on else NoFrames())
     sender.streamer.signal(signal.SIGCONT if on else signal.SIGSTOP)
     began, used = time.perf_counter(), _processor_s(sender.streamer.pid)
     rate = iterate(session, block)
     share = (_processor_s(sender.streamer.pid) - used) / (time.perf_counter() - began)
     return rate, len(sender.wanted()) if on else 0, share
+
+
+def _send(session: Session, sink: FrameSink) -> None:
+    """Whom the learner's pictures and reports go to from now on."""
+    session.parts.vector.watch(frozenset())
+    session.parts = replace(session.parts, frames=sink)
+    session.collector.after_step = Show(session)
 
 
 def _processor_s(pid: int) -> float:
