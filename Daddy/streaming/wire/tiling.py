@@ -9,10 +9,10 @@ the table of pictures that both have, so nothing has to be kept in step but thos
 
 from __future__ import annotations
 
+import struct
 import zlib
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, takewhile
+from collections.abc import Iterable, Sequence
+from itertools import compress, repeat
 from typing import NamedTuple
 
 from Daddy.core.vocabulary import SCREEN_BYTES
@@ -20,6 +20,8 @@ from Daddy.streaming.wire.codec import CodecError
 
 TILE_BYTES = 16
 PLACES = SCREEN_BYTES // TILE_BYTES
+_TILE = struct.Struct(f"{TILE_BYTES}s")
+_PICTURE = struct.Struct(f"{TILE_BYTES}s" * PLACES)
 NEW = 255
 """The number of a tile that no base shows; so the table has as many tiles at most."""
 MAX_BASES = 32
@@ -28,6 +30,7 @@ MAX_MAPS = 8
 _LEVEL = 9
 _RAW_DEFLATE = -15
 _PIECE = 60
+_NEW_IS_NONE = bytes(range(NEW)) + bytes(1)
 _SMALL_WINDOW = -14
 """Reaches over a picture, its numbers and a whole dictionary, and takes half of the memory."""
 
@@ -50,9 +53,9 @@ def tiled(tiles: bytes) -> Tiled:
     """Take a picture in tile order apart; CodecError unless it has ``SCREEN_BYTES`` bytes."""
     if len(tiles) != SCREEN_BYTES:
         raise CodecError(f"a picture has {SCREEN_BYTES} bytes, not {len(tiles)}")
-    each = list(_cut(tiles))
-    table = dict(zip(dict.fromkeys(each), range(NEW), strict=False))
-    numbers = bytes([table.get(tile, NEW) for tile in each])
+    each = _PICTURE.unpack(tiles)
+    table = _numbered(dict.fromkeys(each))
+    numbers = _looked_up(each, table)
     return Tiled(tuple(table), numbers, _fresh(numbers, each))
 
 
@@ -99,38 +102,50 @@ def _widened(data: bytes, dictionary: bytes) -> tuple[bytes, bytes]:
     return numbers, fresh
 
 
-def _cut(tiles: bytes) -> Iterator[bytes]:
-    return (tiles[at : at + TILE_BYTES] for at in range(0, len(tiles), TILE_BYTES))
-
-
-def _joined(tiles: Iterable[bytes]) -> bytes:
+def _joined(each: Sequence[bytes]) -> bytes:
     """One after the other. In pieces: a join of all would take 80 bytes for each meanwhile."""
-    each = list(tiles)
     return b"".join([b"".join(each[at : at + _PIECE]) for at in range(0, len(each), _PIECE)])
 
 
-def _paint(numbers: bytes, known: Sequence[bytes], fresh: bytes) -> Iterator[bytes]:
+def _paint(numbers: bytes, known: Sequence[bytes], fresh: bytes) -> list[bytes]:
     """The tile of each place; IndexError where a number is none of ``known``'s."""
-    rest = _cut(fresh)
-    return (next(rest) if number == NEW else known[number] for number in numbers)
+    painted = list(map(known.__getitem__, numbers.translate(_NEW_IS_NONE)))
+    place = -1
+    for (tile,) in _TILE.iter_unpack(fresh):
+        place = numbers.index(NEW, place + 1)
+        painted[place] = tile
+    return painted
 
 
-def _fresh(numbers: bytes, each: Iterable[bytes]) -> bytes:
-    return _joined(tile for tile, number in zip(each, numbers, strict=True) if number == NEW)
+def _fresh(numbers: bytes, each: Sequence[bytes]) -> bytes:
+    new = (number == NEW for number in numbers) if NEW in numbers else ()
+    return _joined(list(compress(each, new)))
+
+
+def _numbered(distinct: Iterable[bytes]) -> dict[bytes, int]:
+    """The first tiles and their numbers: as many as have one."""
+    return dict(zip(distinct, range(NEW), strict=False))
+
+
+def _looked_up(each: Sequence[bytes], table: dict[bytes, int]) -> bytes:
+    return bytes(map(table.get, each, repeat(NEW)))
 
 
 def _table(bases: Sequence[Tiled]) -> dict[bytes, int]:
     """Number of each distinct tile, in order of appearance, the newest base first."""
     distinct: dict[bytes, None] = {}
-    shown = (base.distinct for base in reversed(bases))
-    until_full = chain.from_iterable(takewhile(lambda _: len(distinct) < NEW, shown))
-    deque(map(distinct.setdefault, until_full), maxlen=0)
-    return dict(zip(distinct, range(NEW), strict=False))
+    keep = distinct.setdefault
+    for base in reversed(bases):
+        for tile in base.distinct:
+            keep(tile)
+        if len(distinct) >= NEW:
+            break
+    return _numbered(distinct)
 
 
 def _turned(picture: Tiled, table: dict[bytes, int]) -> bytes:
     """A number a place into ``table`` instead of into the picture's own tiles."""
-    into = bytes([table.get(tile, NEW) for tile in picture.distinct])
+    into = _looked_up(picture.distinct, table)
     return picture.numbers.translate(into.ljust(NEW + 1, bytes([NEW])))
 
 
