@@ -76,3 +76,17 @@ def test_a_picture_that_was_old_when_it_came_is_not_shown_as_live() -> None:
     (panel,) = compose([source], 2, 100.1, (), "", {}).panels
     assert panel.stale
     assert round(panel.silent_s) == 100
+
+
+def test_pictures_a_second_are_those_of_the_last_five() -> None:
+    source = Source("ssh")
+    told(source, featured(agent=3, stream=1))
+
+    def rate(now: float) -> float:
+        return compose([source], 1, now, (), "", {}).panels[0].per_second
+
+    for number in range(40):
+        send(source, 1, picture(number), now=100 + number / 8)
+    assert rate(105.0) == 8.0
+    assert rate(107.5) == 4.0
+    assert rate(200.0) == 0.0

@@ -5,5 +5,6 @@ calls, spare_ssh        that in ssh's words; by paramiko where there is no ssh
 connect                 the call that keeps on
 listening, receiver     the port that relays come to, and each of them
 source, scene, history  what there is to see at one moment, and what was seen (pure)
+rate                    how many a second, of late (pure)
 replays, stage          the emulator beside the viewer, a process of its own
 """

@@ -42,9 +42,12 @@ class Place:
     heat: tuple[tuple[Cell, float], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class World:
-    """The maps, those of shown agents first, and the best and mean return since we watch."""
+    """The maps, those of shown agents first, and the best and mean return since we watch.
+
+    Equal to itself alone: thousands of cells, made anew once a second and drawn thirty times.
+    """
 
     places: tuple[Place, ...] = ()
     course: tuple[tuple[float, float], ...] = ()

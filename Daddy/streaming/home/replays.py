@@ -6,7 +6,6 @@ What a verdict asks for becomes a WANT; while a stream is played its own picture
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count
@@ -14,11 +13,11 @@ from itertools import count
 from Daddy.core import booth
 from Daddy.core.booth import Verdict, Word
 from Daddy.core.piece import Piece
+from Daddy.streaming.home.rate import Rate
 from Daddy.streaming.home.scene import Panel
 from Daddy.streaming.wire.inputs import Want, read_offer, read_play
 from Daddy.streaming.wire.protocol import Kind, Message, ProtocolError, clean
 
-_ARRIVALS, _RATE_S = 360, 5.0
 _SPARE = 2
 """Streams more than are wished for: who is featured next is offered before the last one leaves."""
 _SAID = 160
@@ -44,11 +43,7 @@ class Replay:
     showing: bool = False
     said: str = ""
     said_at: float = 0.0
-    arrivals: deque[float] = field(default_factory=lambda: deque(maxlen=_ARRIVALS))
-
-    def per_second(self, now: float) -> float:
-        """Frames shown a second, over the last seconds."""
-        return sum(now - one <= _RATE_S for one in self.arrivals) / _RATE_S
+    rate: Rate = field(default_factory=Rate)
 
     def over(self, panel: Panel, now: float) -> Panel:
         """The stream's panel as it is played here; of these frames none has travelled."""
@@ -59,7 +54,7 @@ class Replay:
             bytes_per_frame=0.0,
             age_s=max(0.0, now - self.captured_s),
             silent_s=now - self.received,
-            per_second=self.per_second(now),
+            per_second=self.rate.per_second(now),
             replayed=True,
             cut=self.said if now - self.said_at < _CUT_S else "",
         )
@@ -160,7 +155,7 @@ class Replays:
 def _take(one: Replay, frame: booth.Shown, now: float) -> None:
     one.pixels, one.received = frame.pixels, now
     one.chain, one.frames, one.captured_s = frame.chain, frame.frames, frame.captured_s
-    one.arrivals.append(now)
+    one.rate.add(now)
 
 
 def ago(seconds: float) -> str:

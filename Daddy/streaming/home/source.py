@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from Daddy.core.booth import Word
 from Daddy.streaming.home.history import NOWHERE, History
+from Daddy.streaming.home.rate import Rate
 from Daddy.streaming.home.replays import Replays
 from Daddy.streaming.home.scene import STALE_S, Panel, Scene
 from Daddy.streaming.wire.flow import Receiver as Decoder
@@ -29,8 +30,6 @@ MAX_STREAMS = 32
 MAX_NAMES = 512
 """Agents whose pictures are counted by name: as many as a TELEM has rows."""
 _NEXT_UP = 6
-_ARRIVALS, _RATE_S = 300, 5.0
-"""Pictures a second are counted over so long."""
 _RETURNS = 120
 _NEED_KEYS, _NEED_KEYS_S = 3, 10.0
 _OURS = (Kind.HELLO, Kind.AUTH, Kind.ACK, Kind.NEED_KEY, Kind.SUBSCRIBE, Kind.WANT)
@@ -45,7 +44,7 @@ class Stream:
     frames: int = 0
     size: int = 0
     received: float = 0.0
-    arrivals: deque[float] = field(default_factory=lambda: deque(maxlen=_ARRIVALS))
+    rate: Rate = field(default_factory=Rate)
     captured_ms: int = 0
     returns: deque[float] = field(default_factory=lambda: deque(maxlen=_RETURNS))
 
@@ -137,7 +136,7 @@ class Source:
         if pixels is None:
             return [self._ask_key(message.stream, now)]
         stream.pixels, stream.received = pixels, now
-        stream.arrivals.append(now)
+        stream.rate.add(now)
         stream.captured_ms = frame.captured_ms
         stream.frames += 1
         stream.size += len(message.body)
@@ -226,7 +225,7 @@ class Source:
             age_s=age,
             silent_s=max(silent, age) if age > STALE_S else silent,
             returns=tuple(stream.returns),
-            per_second=sum(now - one <= _RATE_S for one in stream.arrivals) / _RATE_S,
+            per_second=stream.rate.per_second(now),
         )
         replay = self.replays.of(row.stream)
         return panel if replay is None else replay.over(panel, now)
