@@ -19,7 +19,7 @@ DOORS = {
     ],
     "paramiko": ["Daddy/core/ssh/*.py"],
     "psutil": ["Daddy/core/machine.py"],
-    "pygame": ["Daddy/streaming/show/viewer.py"],
+    "pygame": ["Daddy/streaming/show/painter.py", "Daddy/streaming/show/viewer.py"],
     "PIL": ["Daddy/streaming/show/film.py", "scripts/*.py"],
     "torch": [
         "Daddy/learning/*.py",

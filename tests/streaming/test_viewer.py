@@ -20,11 +20,13 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming.home.history import History, World
 from Daddy.streaming.home.scene import Panel, Scene
-from Daddy.streaming.show.drawing import THEMES, Box, Curve, Draw, Picture, Text, extent
+from Daddy.streaming.show import painter as painting
+from Daddy.streaming.show.drawing import THEMES, Box, Curve, Draw, Picture, Text, extent, unpacked
 from Daddy.streaming.show.font import BADGES, DEPTH, HEIGHT, fit, glyph, measure
 from Daddy.streaming.show.keys import TABLE, Band, Sheet, View
 from Daddy.streaming.show.layout import Rect, Style, arrange
-from Daddy.streaming.show.viewer import Painter, Window, save_picture
+from Daddy.streaming.show.painter import Painter, paint
+from Daddy.streaming.show.viewer import Window, save_picture
 from Daddy.streaming.show.window import Waiting, draw, panel_at
 from Daddy.streaming.wire.messages import row_of
 from Daddy.streaming.wire.status import Peer
@@ -293,7 +295,7 @@ def test_nothing_new_is_not_painted_again(monkeypatch) -> None:
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     window = Window((800, 600), View(2), WAITING, SystemClock())
     painted: list[int] = []
-    monkeypatch.setattr(window._painter, "paint", lambda *_: painted.append(1))
+    monkeypatch.setattr(painting, "paint", lambda *_: painted.append(1))
     for _ in range(5):
         window._show(scene(panel()))
     window._show(scene(panel(level=6)))
@@ -321,6 +323,33 @@ def test_only_what_changed_is_carried_to_the_display_and_nothing_of_it_is_missin
     assert 2 * sum(wide * tall for _, _, wide, tall in carried[1]) < 800 * 600
 
 
+def test_a_window_that_was_painted_bit_by_bit_is_as_one_painted_at_once(no_display) -> None:
+    seconds = [replace(scene(panel(), panel(1)), world=world(2, 8, second)) for second in (9, 20)]
+    later = replace(seconds[1], notes=("slot-1/3 won badge 2",))
+    scenes = [
+        *seconds,
+        replace(seconds[1], panels=(panel(pixels=picture(4)), panel(1, silent_s=9.0))),
+        replace(later, panels=(panel(badges=3, level=30), panel(1, silent_s=9.0))),
+        replace(later, panels=(panel(2), panel(5, pixels=picture(6)))),
+        replace(later, panels=(panel(2),), world=world(3, 30, 40)),
+        scene(),
+        seconds[0],
+    ]
+    painter, surface, whole = Painter(), *(pygame.Surface((800, 600)) for _ in range(2))
+    for number, one in enumerate(scenes):
+        view = View(2, pins=("slot-1/3",) if number > 1 else ())
+        things = draw(one, (800, 600), view, WAITING)
+        assert painter.update(surface, things)
+        paint(whole, things)
+        assert pygame.image.tobytes(surface, "RGB") == pygame.image.tobytes(whole, "RGB")
+        assert painter.update(surface, draw(one, (800, 600), view, WAITING)) == []
+
+
+def test_a_pixel_in_each_shade_at_every_place_of_a_byte() -> None:
+    assert unpacked(bytes([0b00_01_10_11, 0b11_00_00_10])) == bytes([0, 1, 2, 3, 3, 0, 0, 2])
+    assert unpacked(bytes([0b00_01_10_11]), (9, 8, 7, 200)) == bytes([9, 8, 7, 200])
+
+
 @pytest.mark.parametrize(
     "thing",
     [
@@ -331,7 +360,7 @@ def test_only_what_changed_is_carried_to_the_display_and_nothing_of_it_is_missin
 )
 def test_nothing_is_painted_beyond_its_extent(thing: Draw) -> None:
     surface = pygame.Surface((300, 120))
-    Painter().paint(surface, [thing])
+    paint(surface, [thing])
     painted = pygame.mask.from_threshold(surface, (0, 0, 0), (1, 1, 1, 255))
     painted.invert()
     where = pygame.Rect(extent(thing))
@@ -405,6 +434,7 @@ def test_real_key_presses_reach_a_window_on_a_real_display(display, tmp_path) ->
     try:
         assert until(lambda: key("F12") and shots(), 30, 0.3), "the window is there"
         assert not _has_a_sheet(shots()[0])
+        assert not any("llvmpipe" in one for one in _threads(viewer.pid)), "pixels as they are"
         assert key("h")
         newest = lambda: max(shots(), key=_number)  # noqa: E731
         assert until(lambda: key("F12") and _has_a_sheet(newest()), 20, 0.3)
@@ -412,6 +442,11 @@ def test_real_key_presses_reach_a_window_on_a_real_display(display, tmp_path) ->
         assert viewer.wait(30) == 0
     finally:
         finish(viewer)
+
+
+def _threads(pid: int) -> list[str]:
+    """Names of a process's threads, as far as the system says them."""
+    return [name.read_text() for name in Path(f"/proc/{pid}/task").glob("*/comm")]
 
 
 def _has_a_sheet(shot: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from Daddy.streaming.home.history import Cell, Place, World
 from Daddy.streaming.show.drawing import Box, Colour, Curve, Draw, Text, Theme, between, mix
@@ -15,12 +16,24 @@ _PAD = 4
 _LEAST_CELLS = 6
 """A map is drawn as if at least so many cells wide and high were known of it."""
 _MOST_CELL = 16
+_KEPT = 4
+"""Bands that were drawn last: few, as each holds its world."""
 
 
+@lru_cache(_KEPT)
 def draw_band(
+    world: World, room: Rect, text: int, theme: Theme, *, heat: bool, news: tuple[str, ...]
+) -> tuple[Draw, ...]:
+    """Maps on the left three fifths; on the right the course, and below it the news.
+
+    What was drawn last is kept: a large map takes longer than all the rest of the window.
+    """
+    return tuple(_band(world, room, text, theme, heat=heat, news=news))
+
+
+def _band(
     world: World, room: Rect, text: int, theme: Theme, *, heat: bool, news: Sequence[str]
 ) -> Iterator[Draw]:
-    """Maps on the left three fifths; on the right the course, and below it the news."""
     pad = _PAD * text
     left = Rect(room.x, room.y, room.width * 3 // 5 - pad, room.height)
     right = Rect(left.right + pad, room.y, room.right - left.right - pad, room.height)

@@ -1,13 +1,14 @@
 """Pure: what can be drawn, and in which colours.
 
-The window is a list of these; whoever draws (``viewer.py``) needs no idea of agents, and equal
+The window is a list of these; whoever draws (``painter.py``) needs no idea of agents, and equal
 lists need no drawing at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from Daddy.streaming.show.font import DEPTH, HEIGHT, fit, measure
@@ -55,6 +56,20 @@ class Curve(NamedTuple):
 Draw = Box | Text | Picture | Curve
 
 
+def unpacked(pixels: bytes, shades: tuple[int, ...] = (0, 1, 2, 3)) -> bytes:
+    """A game picture at a byte a pixel: which of ``shades`` it has, lightest first."""
+    apart = bytearray(4 * len(pixels))
+    for place, of_byte in enumerate(_of_bytes(shades)):
+        apart[place::4] = pixels.translate(of_byte)
+    return bytes(apart)
+
+
+@lru_cache
+def _of_bytes(shades: tuple[int, ...]) -> list[bytes]:
+    """For each of the four pixels of a byte: its shade by the byte."""
+    return [bytes(shades[byte >> bits & 3] for byte in range(256)) for bits in (6, 4, 2, 0)]
+
+
 def extent(thing: Draw) -> Rect:
     """A rectangle with all of it inside."""
     if isinstance(thing, Text):
@@ -66,6 +81,18 @@ def extent(thing: Draw) -> Rect:
         right, bottom = max(xs) + thing.width + 1, max(*ys, thing.floor) + thing.width + 1
         return Rect(left, top, right - left, bottom - top)
     return thing.rect
+
+
+def changed(before: Sequence[Draw], after: Sequence[Draw]) -> set[Rect]:
+    """Where painting ``after`` (its first thing is the whole window) gives other pixels.
+
+    What is not in its old place in the list counts as changed, as order is what hides what.
+    """
+    if len(before) != len(after):
+        return {extent(one) for one in after[:1]}
+    both = zip(before, after, strict=True)
+    apart = [pair for pair in both if pair[0] is not pair[1] and pair[0] != pair[1]]
+    return {extent(one) for pair in apart for one in pair}
 
 
 @dataclass(frozen=True, slots=True)

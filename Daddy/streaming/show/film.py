@@ -15,10 +15,8 @@ from Daddy.core.errors import FileError, UsageError
 from Daddy.core.files import write_atomic
 from Daddy.core.process import run
 from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
-from Daddy.streaming.show.drawing import THEMES, Theme
+from Daddy.streaming.show.drawing import THEMES, Theme, unpacked
 
-_FOUR = [bytes((v >> 6, v >> 4 & 3, v >> 2 & 3, v & 3)) for v in range(256)]
-"""The four pixels of each byte."""
 _ENCODE_S = 300.0
 
 
@@ -76,8 +74,7 @@ def _gif(
 
 def _image(picture: bytes, scale: int, theme: Theme) -> Any:
     pillow = _pillow()
-    pixels = b"".join([_FOUR[byte] for byte in picture])
-    image = pillow.frombytes("P", (SCREEN_WIDTH, SCREEN_HEIGHT), pixels)
+    image = pillow.frombytes("P", (SCREEN_WIDTH, SCREEN_HEIGHT), unpacked(picture))
     image.putpalette([part for shade in theme.shades for part in shade])
     return image.resize((SCREEN_WIDTH * scale, SCREEN_HEIGHT * scale), pillow.Resampling.NEAREST)
 
@@ -94,12 +91,11 @@ def _mp4(
     path: Path, pictures: Sequence[bytes], per_second: float, scale: int, theme: Theme
 ) -> None:
     """Raw grey pixels, once, into ffmpeg."""
-    greys = [sum(shade) // 3 for shade in theme.shades]
-    four = [bytes(greys[pixel] for pixel in pixels) for pixels in _FOUR]
+    greys = tuple(sum(shade) // 3 for shade in theme.shades)
     with tempfile.TemporaryDirectory(prefix="daddy-film-") as scratch:
         raw, made = Path(scratch) / "film.raw", Path(scratch) / "film.mp4"
         with raw.open("wb") as stream:
-            stream.writelines(b"".join([four[byte] for byte in picture]) for picture in pictures)
+            stream.writelines(unpacked(picture, greys) for picture in pictures)
         size, wide = (
             f"{SCREEN_WIDTH}x{SCREEN_HEIGHT}",
             f"scale=iw*{scale}:ih*{scale}:flags=neighbor",

@@ -5,11 +5,16 @@ The same crisp letters on every machine, at every whole scale, without a font fi
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 HEIGHT = 7
 DEPTH = 2
 GAP = 1
 SPACE = 3
 ELLIPSIS = "…"
+_KNOWN = 4096
+"""Texts whose widths are remembered: a window is laid out thirty times a second, and says the same.
+"""
 BADGES = "".join(chr(0xE000 + number) for number in range(8))
 """Eight icons, one a badge: told apart by shape, not by colour."""
 
@@ -146,12 +151,14 @@ def glyph(char: str) -> Rows:
     return GLYPHS.get(char, GLYPHS["?"])
 
 
+@lru_cache(_KNOWN)
 def measure(text: str, scale: int) -> int:
     """Width of ``text`` in pixels, without the gap after its last letter."""
     widths = [len(glyph(char)[0]) + GAP for char in text]
     return (sum(widths) - GAP) * scale if widths else 0
 
 
+@lru_cache(_KNOWN)
 def fit(text: str, width: int, scale: int) -> str:
     """``text``, shortened with an ellipsis until it is at most ``width`` pixels wide."""
     if measure(text, scale) <= width:

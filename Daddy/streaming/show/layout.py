@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple
 
 from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
@@ -88,6 +89,7 @@ def text_scale(width: int, height: int) -> int:
     return max(1, min(width // 400, height // 300))
 
 
+@lru_cache
 def arrange(
     width: int, height: int, count: int, *, bare: bool = False, band: bool = False
 ) -> Layout:

@@ -1,4 +1,4 @@
-"""Door to pygame: paints what ``drawing.py`` lists, in a window or into a PNG file.
+"""Door to pygame's windows: what is shown in them, and what the person before them presses.
 
 The window belongs to the main thread; the network has its own. It is painted only when something
 changed, at most 30 times a second, and 60 where inputs are played.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +17,10 @@ from Daddy.core.clock import Clock
 from Daddy.core.errors import NetworkError
 from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
 from Daddy.streaming.home.scene import Scene
-from Daddy.streaming.show.drawing import (
-    THEMES,
-    Box,
-    Colour,
-    Curve,
-    Draw,
-    Picture,
-    Text,
-    extent,
-)
-from Daddy.streaming.show.font import GAP, glyph
+from Daddy.streaming.show.drawing import THEMES, Picture
 from Daddy.streaming.show.keys import Act, View
 from Daddy.streaming.show.layout import Rect
+from Daddy.streaming.show.painter import Painter, paint, save
 from Daddy.streaming.show.watcher import Watcher
 from Daddy.streaming.show.window import Waiting, draw
 
@@ -42,69 +33,6 @@ _WAITING_S = 0.1
 """Between two looks while there is nobody to see: a hundredth of a core is enough to wait with."""
 _SEEK_S = 10.0
 _SHOT_EVERY_S = 5.0
-_LETTERS_KEPT = 4096
-_FOUR = [bytes((v >> 6, v >> 4 & 3, v >> 2 & 3, v & 3)) for v in range(256)]
-"""The four pixels of each byte."""
-
-
-class Painter:
-    """Puts drawings onto a surface; remembers letters and pictures that it has painted."""
-
-    def __init__(self) -> None:
-        self._letters: dict[tuple[str, Colour, int], Any] = {}
-
-    def paint(self, surface: Any, things: Sequence[Draw]) -> None:
-        """Paint ``things`` in their order."""
-        for thing in things:
-            if isinstance(thing, Box):
-                pygame.draw.rect(surface, thing.fill, thing.rect)
-                pygame.draw.rect(surface, thing.border, thing.rect, width=1)
-            elif isinstance(thing, Text):
-                self._text(surface, thing)
-            elif isinstance(thing, Picture):
-                surface.blit(_picture(thing), thing.rect[:2])
-            else:
-                self._curve(surface, thing)
-
-    def _text(self, surface: Any, what: Text) -> None:
-        x = what.x
-        for char in what.text:
-            letter = self._letter(char, what.colour, what.scale)
-            surface.blit(letter, (x, what.y))
-            x += letter.get_width() + GAP * what.scale
-
-    def _letter(self, char: str, colour: Colour, scale: int) -> Any:
-        key = (char, colour, scale)
-        if key not in self._letters:
-            if len(self._letters) >= _LETTERS_KEPT:
-                self._letters.clear()
-            self._letters[key] = _letter(char, colour, scale)
-        return self._letters[key]
-
-    @staticmethod
-    def _curve(surface: Any, what: Curve) -> None:
-        (left, _), (right, _) = what.points[0], what.points[-1]
-        area = [*what.points, (right, what.floor), (left, what.floor)]
-        pygame.draw.polygon(surface, what.area, area)
-        pygame.draw.lines(surface, what.colour, closed=False, points=what.points, width=what.width)
-
-
-def _letter(char: str, colour: Colour, scale: int) -> Any:
-    rows = glyph(char)
-    size = (len(rows[0]) * scale, len(rows) * scale)
-    surface = pygame.Surface(size, pygame.SRCALPHA)
-    for y, row in enumerate(rows):
-        for x, ink in enumerate(row):
-            if ink == "#":
-                surface.fill(colour, (x * scale, y * scale, scale, scale))
-    return surface
-
-
-def _picture(what: Picture) -> Any:
-    pixels = b"".join([_FOUR[byte] for byte in what.pixels])
-    surface = pygame.image.frombuffer(pixels, (SCREEN_WIDTH, SCREEN_HEIGHT), "P")
-    surface.set_palette([*what.shades, *[(0, 0, 0)] * (256 - len(what.shades))])
-    return pygame.transform.scale(surface, what.rect[2:])
 
 
 def save_picture(
@@ -113,15 +41,8 @@ def save_picture(
     """Paint ``scene`` into a PNG file; needs no display. Replaces the file whole."""
     surface = pygame.Surface(size)
     view = view or View(max(1, len(scene.panels)))
-    Painter().paint(surface, draw(scene, size, view, waiting))
-    _save(surface, path)
-
-
-def _save(surface: Any, path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temp = path.with_name(f".tmp-{path.stem}.png")
-    pygame.image.save(surface, str(temp))
-    temp.replace(path)
+    paint(surface, draw(scene, size, view, waiting))
+    save(surface, path)
 
 
 class Window:
@@ -136,9 +57,8 @@ class Window:
         screenshot: Path | None = None,
     ) -> None:
         """Open the window; ``pygame.error`` where there is no display."""
-        pygame.display.init()
+        self._surface = _on_display(size, pygame.RESIZABLE)
         pygame.display.set_caption("Daddy: the best agents, live")
-        self._surface = pygame.display.set_mode(size, pygame.RESIZABLE)
         self._painter = Painter()
         self._watcher = Watcher(view, waiting, clock)
         self._leave = False
@@ -146,7 +66,6 @@ class Window:
         self._clock = clock
         self._screenshot = screenshot
         self._shot_at = 0.0
-        self._shown: list[Draw] = []
         self._seek: Callable[[str, float], None] = lambda _, __: None
 
     def run(
@@ -181,24 +100,21 @@ class Window:
         finally:
             self._watcher.close()
             if self._screenshot and self._shot_at:
-                _save(self._surface, self._screenshot)
+                save(self._surface, self._screenshot)
             pygame.display.quit()
 
     def _show(self, scene: Scene) -> None:
         self._watcher.look(scene)
         things = self._watcher.drawings(self._surface.get_size())
-        if things != self._shown:
-            changed, self._shown = set(things) ^ set(self._shown), things
-            self._painter.paint(self._surface, things)
-            # Most of a window stays as it is, and carrying it to the display costs most.
-            pygame.display.update(list({extent(one) for one in changed}) or None)
+        if places := self._painter.update(self._surface, things):
+            pygame.display.update(places)
 
     def _keep_screenshot(self, scene: Scene) -> None:
         now = self._clock.monotonic()
         playing = any(panel.pixels for panel in scene.panels)
         if self._screenshot and playing and now - self._shot_at >= _SHOT_EVERY_S:
             self._shot_at = now
-            _save(self._surface, self._screenshot)
+            save(self._surface, self._screenshot)
 
     def _listen(self) -> None:
         for event in pygame.event.get():
@@ -210,7 +126,7 @@ class Window:
                 self._watcher.click(event.pos, self._surface.get_size())
             elif event.type in (pygame.VIDEORESIZE, pygame.VIDEOEXPOSE):
                 self._surface = pygame.display.get_surface()
-                self._shown = []
+                self._painter.forget()
 
     def _press(self, key: str) -> None:
         act = self._watcher.press(key)
@@ -222,7 +138,7 @@ class Window:
             self._seek(self._watcher.focus, _SEEK_S if act is Act.AHEAD else -_SEEK_S)
         elif act is Act.SHOT:
             path = self._watcher.films.next_path("png")
-            _save(self._surface, path)
+            save(self._surface, path)
             self._watcher.say(f"saved {path}")
 
     def _copy(self) -> None:
@@ -231,6 +147,18 @@ class Window:
             pygame.scrap.put(pygame.SCRAP_TEXT, self._waiting.ssh_line.encode())
         print(self._waiting.ssh_line, flush=True)
         self._watcher.say("copied, and printed to the terminal")
+
+
+def _on_display(size: tuple[int, int], flags: int = 0) -> Any:
+    """The surface of a window; ``pygame.error`` where there is no display.
+
+    X11 takes pixels as they are. SDL would go through OpenGL, which without a GPU is a software's
+    painting of every picture once more: half of what watching costs.
+    """
+    pygame.display.init()
+    if pygame.display.get_driver() == "x11":
+        os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
+    return pygame.display.set_mode(size, flags)
 
 
 def _pause(scene: Scene, spent_s: float) -> float:
@@ -266,8 +194,7 @@ class Handheld:
         """Open it; NetworkError where there is no display."""
         size = (SCREEN_WIDTH * scale, SCREEN_HEIGHT * scale)
         try:
-            pygame.display.init()
-            self._surface = pygame.display.set_mode(size)
+            self._surface = _on_display(size)
         except pygame.error as error:
             raise NetworkError(f"no display ({error})", "play into a file: --gif FILE") from error
         self.caption, self._rect = caption, Rect(0, 0, *size)
@@ -278,7 +205,7 @@ class Handheld:
     def show(self, pixels: bytes) -> list[str]:
         """Show a picture (2 bits a pixel); names of the keys pressed since the last one."""
         pygame.display.set_caption(self.caption)
-        self._surface.blit(_picture(Picture(self._rect, pixels, THEMES[0].shades)), (0, 0))
+        paint(self._surface, [Picture(self._rect, pixels, THEMES[0].shades)])
         pygame.display.flip()
         struck = []
         for event in pygame.event.get((pygame.QUIT, pygame.KEYDOWN, pygame.KEYUP)):

@@ -73,7 +73,7 @@ def _below(scene: Scene, layout: Layout, theme: Theme, view: View) -> Iterator[D
         yield from _news(scene, layout, theme)
         return
     room = Rect(rect.x, rect.y, rect.width, rect.height)
-    news = [*_next(scene, rect.width // 3, text), *reversed(scene.notes)]
+    news = (*_next(scene, rect.width // 3, text), *reversed(scene.notes))
     heat = view.band is Band.HEAT
     yield from draw_band(scene.world, room, text, theme, heat=heat, news=news)
 
