@@ -56,8 +56,14 @@ class Books:
 
 
 def segment(pictures: Sequence[bytes], number: int, now: float) -> Segment:
-    """What a job would have written at this moment: a picture of each agent."""
-    reports = [AgentReport(one, 0, 0, 0.0, 0, 0, "nowhere", 5, number) for one in range(AGENTS)]
+    """What a job would have written at this moment: a picture of each agent. They walk up and down
+    a map, so that there is one to draw.
+    """
+    y, x = divmod(number // 10 % 400, 20)
+    reports = [
+        AgentReport(one, 0, 0, 0.0, 0, 0, "nowhere", 5, number, x, (y + one) % 20)
+        for one in range(AGENTS)
+    ]
     shown = [pictures[(number + _APART * one) % len(pictures)] for one in range(AGENTS)]
     stamp = round(now * 1000)
     made = tuple(
