@@ -61,7 +61,7 @@ def begin(parts: Parts) -> Session:
     if found is not None and any(not own[n].equal(one) for n, one in adoption.weights.items()):
         session.learner.cool()
     session.walks.begin(parts.vector.telemetry())
-    session.collector.after_step = Show(session)
+    session.collector.after_step = Show(session).after_step
     assert_complete(session)
     if found is not None:
         step, refused = found.checkpoint.step, list(found.refused)

@@ -13,7 +13,7 @@ from Daddy.learning.session import Session
 
 
 class Show:
-    """Called after every step of some environments."""
+    """What :meth:`after_step` needs to know between two steps."""
 
     __slots__ = ("_asked", "_asks", "_drawing", "_session", "_taped", "_telemetry", "walks")
 
@@ -25,7 +25,8 @@ class Show:
         self._drawing = self._taped = frozenset[int]()
         self.walks = session.walks if session.walks.watching else None
 
-    def __call__(self, members: slice) -> None:
+    def after_step(self, members: slice) -> None:
+        """Some environments have made a step."""
         if self.walks is not None:
             self.walks.look(self._telemetry()[members], members.start)
         if self._taped:

@@ -90,7 +90,7 @@ def _send(session: Session, sink: FrameSink) -> None:
     """Whom the learner's pictures and reports go to from now on."""
     session.parts.vector.watch(frozenset())
     session.parts = replace(session.parts, frames=sink)
-    session.collector.after_step = Show(session)
+    session.collector.after_step = Show(session).after_step
 
 
 def _processor_s(pid: int) -> float:
