@@ -10,6 +10,7 @@ import argparse
 import importlib
 import json
 import platform
+import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from textwrap import wrap
@@ -49,6 +50,16 @@ def _show(figures: Mapping[str, object], indent: str = "  ") -> None:
                 print(f"{indent}{'':<38} {line}")
 
 
+def heed_signals() -> None:
+    """TERM ends the program as Ctrl-C does, and so with everything that it started."""
+    for number in (signal.SIGTERM, signal.SIGINT):  # who is started in the background hears no INT
+        signal.signal(number, _interrupt)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the named bench; its figures go to the terminal and, if asked, to a JSON file."""
     parser = argparse.ArgumentParser(prog="scripts/bench", description=__doc__)
@@ -62,6 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         folder = {"type": Path, "metavar": "DIR", "help": how}
         parser.add_argument(f"--{option}", **(folder if isinstance(how, str) else how))
     args = parser.parse_args(argv)
+    heed_signals()
     result = {"bench": args.name, "quick": args.quick, "machine": _machine()}
     figures = bench.run(args.quick, **{name: getattr(args, name) for name in own})
     result |= figures if getattr(bench, "FLAT", False) else {"figures": figures}

@@ -10,16 +10,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 
 from Daddy.core.errors import run_entry
-from scripts.benches.__main__ import _machine, _show
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+from scripts.benches.__main__ import _machine, _show, heed_signals
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,8 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep all evidence there")
     args = parser.parse_args(argv)
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGINT, _interrupt)
+    heed_signals()
     soak = importlib.import_module(f"scripts.soaks.{args.name}")
     result = {"soak": args.name, "seed": args.seed, "machine": _machine()}
     if args.name == "weights":
