@@ -54,6 +54,8 @@ class Curve(NamedTuple):
 
 
 Draw = Box | Text | Picture | Curve
+MOST_PLACES = 32
+"""All things are gone through for each place: so many take less than painting the window does."""
 
 
 def unpacked(pixels: bytes, shades: tuple[int, ...] = (0, 1, 2, 3)) -> bytes:
@@ -84,15 +86,18 @@ def extent(thing: Draw) -> Rect:
 
 
 def changed(before: Sequence[Draw], after: Sequence[Draw]) -> set[Rect]:
-    """Where painting ``after`` (its first thing is the whole window) gives other pixels.
+    """Where painting ``after`` (its first thing is the whole window) gives other pixels: at most
+    ``MOST_PLACES`` places, and the whole window where there would be more, as when a map changes.
 
     What is not in its old place in the list counts as changed, as order is what hides what.
     """
+    whole = {extent(one) for one in after[:1]}
     if len(before) != len(after):
-        return {extent(one) for one in after[:1]}
+        return whole
     both = zip(before, after, strict=True)
     apart = [pair for pair in both if pair[0] is not pair[1] and pair[0] != pair[1]]
-    return {extent(one) for pair in apart for one in pair}
+    places = {extent(one) for pair in apart for one in pair}
+    return places if len(places) <= MOST_PLACES else whole
 
 
 @dataclass(frozen=True, slots=True)

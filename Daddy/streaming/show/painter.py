@@ -34,7 +34,7 @@ class Painter:
 
     def __init__(self) -> None:
         self._shown: Sequence[Draw] = ()
-        self._extents: list[Rect] = []
+        self._extents: list[pygame.Rect] = []
 
     def update(self, surface: Any, things: Sequence[Draw]) -> list[Rect]:
         """Bring ``surface`` from what it was brought to last to ``things``, back to front; returns
@@ -55,16 +55,19 @@ class Painter:
         """The next surface has nothing on it."""
         self._shown, self._extents = (), []
 
-    def _extents_of(self, things: Sequence[Draw]) -> list[Rect]:
-        """Of those that have stayed they are known."""
+    def _extents_of(self, things: Sequence[Draw]) -> list[pygame.Rect]:
+        """The extents of ``things``; those of things that stayed are taken over.
+
+        As pygame has them: tuples are made into these anew at every look.
+        """
         if len(things) != len(self._extents):
-            return [extent(one) for one in things]
+            return [pygame.Rect(extent(one)) for one in things]
         before = zip(things, self._shown, self._extents, strict=True)
-        return [place if one is same else extent(one) for one, same, place in before]
+        return [at if one is same else pygame.Rect(extent(one)) for one, same, at in before]
 
 
 def paint(surface: Any, things: Iterable[Draw]) -> None:
-    """Paint ``things`` in their order. A clip cuts what is seen of them, and changes nothing."""
+    """Paint ``things`` in their order. What a clip leaves of them is as without it."""
     for thing in things:
         if isinstance(thing, Box):
             _box(surface, thing)

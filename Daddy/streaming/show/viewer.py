@@ -57,8 +57,7 @@ class Window:
         screenshot: Path | None = None,
     ) -> None:
         """Open the window; ``pygame.error`` where there is no display."""
-        self._surface = _on_display(size, pygame.RESIZABLE)
-        pygame.display.set_caption("Daddy: the best agents, live")
+        self._surface = _on_display("Daddy: the best agents, live", size, pygame.RESIZABLE)
         self._painter = Painter()
         self._watcher = Watcher(view, waiting, clock)
         self._leave = False
@@ -149,13 +148,14 @@ class Window:
         self._watcher.say("copied, and printed to the terminal")
 
 
-def _on_display(size: tuple[int, int], flags: int = 0) -> Any:
+def _on_display(caption: str, size: tuple[int, int], flags: int = 0) -> Any:
     """The surface of a window; ``pygame.error`` where there is no display.
 
-    X11 takes pixels as they are. SDL would go through OpenGL, which without a GPU is a software's
-    painting of every picture once more: half of what watching costs.
+    X11 takes pixels as they are. SDL would go through OpenGL, and without a GPU a program then
+    paints every picture once more: half of what watching costs.
     """
     pygame.display.init()
+    pygame.display.set_caption(caption)
     if pygame.display.get_driver() == "x11":
         os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
     return pygame.display.set_mode(size, flags)
@@ -194,7 +194,7 @@ class Handheld:
         """Open it; NetworkError where there is no display."""
         size = (SCREEN_WIDTH * scale, SCREEN_HEIGHT * scale)
         try:
-            self._surface = _on_display(size)
+            self._surface = _on_display(caption, size)
         except pygame.error as error:
             raise NetworkError(f"no display ({error})", "play into a file: --gif FILE") from error
         self.caption, self._rect = caption, Rect(0, 0, *size)
