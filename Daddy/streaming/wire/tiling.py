@@ -30,7 +30,8 @@ MAX_MAPS = 8
 _LEVEL = 9
 _RAW_DEFLATE = -15
 _PIECE = 60
-_NEW_IS_NONE = bytes(range(NEW)) + bytes(1)
+_ANY_FOR_NEW = bytes(range(NEW)) + bytes(1)
+"""Numbers as they are, but the first tile where a new one is to come."""
 _SMALL_WINDOW = -14
 """Reaches over a picture, its numbers and a whole dictionary, and takes half of the memory."""
 
@@ -76,7 +77,8 @@ def deflate(picture: Tiled, bases: Sequence[Tiled]) -> bytes:
 
 
 def inflate(data: bytes, bases: Sequence[Tiled]) -> bytes:
-    """A picture in tile order from :func:`deflate`'s bytes; CodecError for anything else.
+    """A picture in tile order from :func:`deflate`'s bytes and the same bases; CodecError for
+    anything else.
 
     Never allocates more than 64 KiB, whatever ``data`` and ``bases`` hold.
     """
@@ -108,8 +110,10 @@ def _joined(each: Sequence[bytes]) -> bytes:
 
 
 def _paint(numbers: bytes, known: Sequence[bytes], fresh: bytes) -> list[bytes]:
-    """The tile of each place; IndexError where a number is none of ``known``'s."""
-    painted = list(map(known.__getitem__, numbers.translate(_NEW_IS_NONE)))
+    """The tile of each place; IndexError where a number is none of ``known``'s, of which there is
+    at least one.
+    """
+    painted = list(map(known.__getitem__, numbers.translate(_ANY_FOR_NEW)))
     place = -1
     for (tile,) in _TILE.iter_unpack(fresh):
         place = numbers.index(NEW, place + 1)
