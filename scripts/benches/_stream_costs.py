@@ -2,10 +2,10 @@
 
 One process plays all environments, so that also what a worker does for a picture is seen. The
 learner looks nothing up for the choice of who is shown: files that its thread opens are counted.
-Two of three rollouts are played with a hook that does nothing, whose time is taken off, and with
-one that looks at the byte and does no more, which no hook can be cheaper than: after a step of the
-emulator the processor's caches are cold, and either takes longer than in a loop. Of what a step
-took, rollout by rollout, the median counts: in some the processor was another's.
+Of every three rollouts one is played with the hook, one with a hook that does nothing, whose time
+is taken off, and one with a hook that looks at the byte and does no more, which none can be cheaper
+than: after a step of the emulator the processor's caches are cold, and all of it takes longer than
+in a loop. Of what a step took, the median counts: in some rollouts the processor was another's.
 """
 
 from __future__ import annotations
@@ -130,10 +130,10 @@ def _timed(session: Any, steps: int) -> dict[str, float]:
             session.collector.after_step = hook
             iterate(session, 1)
             row = {name: one.seconds - before[name] for name, one in tallies.items()}
-            for name, (one, session.collector.after_step) in beside.items():
-                began_at = one.seconds
+            for name, (one, other) in beside.items():
+                so_far, session.collector.after_step = one.seconds, other
                 iterate(session, 1)
-                row[name] = one.seconds - began_at
+                row[name] = one.seconds - so_far
             rows.append(row)
     finally:
         Emulator.picture = picture  # type: ignore[method-assign]
@@ -148,7 +148,7 @@ def _timed(session: Any, steps: int) -> dict[str, float]:
 
 
 def _of_a_step(rows: Sequence[dict[str, float]], steps: int) -> dict[str, float]:
-    """Microseconds of a step: the median over pairs of rollouts of so many steps each."""
+    """Microseconds of a step: the median over rollouts of so many steps each."""
 
     def usual(cost: Callable[[dict[str, float]], float]) -> float:
         return median(map(cost, rows)) / steps * 1e6

@@ -27,6 +27,12 @@ from scripts.benches._stream_watcher import AGENTS, stamped
 
 NEWS_EVERY_S = 1.0
 WAIT_S = 0.005
+_MAPS = ("Fern Hollow", "Slate Town", "Long Road North")
+_SIDE = 20
+_BETWEEN = 13
+"""Cells from one agent to the next; those on the same map are three times as far apart."""
+KNOWN_AFTER, HASTE_S = 60, 0.07
+"""So many cells each, and a crowd of 32 has been everywhere; seconds from one to the next."""
 _APART = 40
 """How far the second agent is behind the first in the corpus."""
 
@@ -55,28 +61,37 @@ class Books:
         self.blocked_s += passed_s if waiting else 0.0
 
 
-def segment(pictures: Sequence[bytes], number: int, now: float) -> Segment:
-    """What a job would have written at this moment: a picture of each agent. They walk up and down
-    a map, so that there is one to draw.
+def segment(
+    pictures: Sequence[bytes], number: int, now: float, crowd: int = AGENTS, walked: int = 0
+) -> Segment:
+    """What a job of ``crowd`` agents would have written at this moment: where all of them are, who
+    have ``walked`` so many cells of three maps, and a picture of each of the first.
     """
-    y, x = divmod(number // 10 % 400, 20)
-    reports = [
-        AgentReport(one, 0, 0, 0.0, 0, 0, "nowhere", 5, number, x, (y + one) % 20)
-        for one in range(AGENTS)
-    ]
+    reports = [_report(one, number, walked) for one in range(crowd)]
     shown = [pictures[(number + _APART * one) % len(pictures)] for one in range(AGENTS)]
     stamp = round(now * 1000)
     made = tuple(
         Picture(agent, number, 0, stamp, stamped(one, now)) for agent, one in enumerate(shown)
     )
     rows = tuple(row_of(one) for one in reports)
-    return Segment(number, "slot-0", "bench", "", "0", stamp, rows, {0: "nowhere"}, made)
+    maps = dict(enumerate(_MAPS))
+    return Segment(number, "slot-0", "bench", "", "0", stamp, rows, maps, made)
+
+
+def _report(agent: int, step: int, walked: int) -> AgentReport:
+    """Of one who goes through all cells of its map, row by row, as the others on it do before."""
+    number = agent % len(_MAPS)
+    y, x = divmod((_BETWEEN * agent + walked) % _SIDE**2, _SIDE)
+    return AgentReport(agent, 0, 0, 0.0, 0, number, _MAPS[number], 5, step, x, y)
 
 
 def serve(link: Link, programme: Programme, pictures: Sequence[bytes], fps: float,
-          stop: threading.Event) -> Books:  # fmt: skip
-    """Until ``stop``: a picture of each agent every ``1 / fps`` s, news once a second."""
-    books, served, number = Books(), 0, 0
+          stop: threading.Event, crowd: int = AGENTS) -> Books:  # fmt: skip
+    """Until ``stop``: a picture of each agent every ``1 / fps`` s, news once a second. A larger
+    ``crowd`` than those on screen first tells quickly where it has been, until the maps are full.
+    """
+    books, served, number, walked = Books(), 0, 0, 0
+    in_haste = KNOWN_AFTER if crowd > AGENTS else 0
     before = due = news_at = time.monotonic()
     while not stop.is_set():
         now = time.monotonic()
@@ -89,12 +104,14 @@ def serve(link: Link, programme: Programme, pictures: Sequence[bytes], fps: floa
             programme.restart(link.version)
         if now >= due:
             due, number = max(due + 1 / fps, now), number + 1
-            programme.absorb([segment(pictures, number, now)], now)
+            programme.absorb([segment(pictures, number, now, crowd, walked)], now)
             programme.choose(now)
         if link.established:
             books.look(programme, link.waiting_bytes, now - before)
             tell = now >= news_at
-            news_at = now + NEWS_EVERY_S if tell else news_at
+            if tell:
+                walked += 1
+                news_at = now + (NEWS_EVERY_S if walked > in_haste else HASTE_S)
             messages = [*(programme.news(now) if tell else ()), *programme.frames(now)]
             for one in messages:
                 link.send(one)
@@ -107,7 +124,7 @@ def serve(link: Link, programme: Programme, pictures: Sequence[bytes], fps: floa
 
 
 def main(argv: Sequence[str]) -> int:
-    """``OUT PORT TOKEN CORPUS FPS``."""
+    """``OUT PORT TOKEN CORPUS FPS [CROWD]``."""
     die_with_parent()
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
@@ -116,7 +133,8 @@ def main(argv: Sequence[str]) -> int:
     link = Link("127.0.0.1", port, lambda: load_tokens([token]))
     about = About("bench", "pokemon_red", "bench", "ssh-R")
     programme = Programme(about, Wish(AGENTS, fps), Rules())
-    books = serve(link, programme, read_corpus(corpus), fps, stop)
+    crowd = int(argv[5]) if len(argv) > 5 else AGENTS
+    books = serve(link, programme, read_corpus(corpus), fps, stop, crowd)
     told = {"bytes": books.bytes, "in_flight": books.in_flight,
             "blocked": books.blocked_s / max(1e-9, books.seconds)}  # fmt: skip
     out.write_text(json.dumps(told))

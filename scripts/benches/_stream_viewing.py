@@ -24,7 +24,8 @@ from scripts.benches._stream_watcher import AGENTS
 
 JOINS, QUICK_JOINS = 10, 2
 WATCH_S, QUICK_WATCH_S = 20.0, 3.0
-SETTLE_S = 3.0
+SETTLE_S = 5.0
+CROWD = 32
 
 
 def first_picture(corpus: bytes, quick: bool) -> dict[str, float]:
@@ -56,7 +57,9 @@ def _join(run: Path, token: Path) -> float:
 
 
 def viewer_cpu(pictures: Sequence[bytes], quick: bool) -> dict[str, object]:
-    """Share of a core that the window takes: waiting, and with two agents at 15 and at 30 fps."""
+    """Share of a core that the window takes: waiting, and with two agents at 15 and at 30 fps while
+    a fleet walks over maps that are known, as they are after the first minutes.
+    """
     seconds = QUICK_WATCH_S if quick else WATCH_S
     with tempfile.TemporaryDirectory(prefix="daddy-cpu-") as temporary:
         folder = Path(temporary)
@@ -67,7 +70,7 @@ def viewer_cpu(pictures: Sequence[bytes], quick: bool) -> dict[str, object]:
             found: dict[str, object] = {"where": where, "idle": _share(pid, seconds)}
             for fps in (15.0, 30.0):
                 straight = "scripts.benches._stream_straight"
-                facts = (folder / "books", port, token, corpus, fps)
+                facts = (folder / "books", port, token, corpus, fps, CROWD)
                 with ours(straight, *facts, home=folder, log=folder / "sender.log"):
                     time.sleep(SETTLE_S)
                     found[f"{AGENTS}x{fps:.0f}"] = _share(pid, seconds)
