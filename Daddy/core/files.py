@@ -17,7 +17,7 @@ import stat
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from Daddy.core.errors import FileError
 
@@ -128,9 +128,9 @@ def append_line(path: Path, text: str, *, durable: bool = False) -> None:
         os.close(descriptor)
 
 
-def _pieces(stream: BinaryIO, most: int) -> Iterator[bytes]:
-    """The bytes of a stream up to so many, in pieces."""
-    while most and (piece := stream.read(min(most, _PIECE))):
+def _pieces(descriptor: int, most: int) -> Iterator[bytes]:
+    """The bytes of a file up to so many, in pieces: a limit is no size to allocate."""
+    while most and (piece := os.read(descriptor, min(most, _PIECE))):
         most -= len(piece)
         yield piece
 
@@ -154,8 +154,7 @@ def read_bounded(path: Path, limit: int, owner: int | None = None) -> bytes:
             raise FileError(f"{path} is not a regular file", "remove it")
         if owner is not None and facts.st_uid != owner:
             raise FileError(f"{path} belongs to uid {facts.st_uid}, not {owner}", "remove it")
-        with os.fdopen(descriptor, "rb", closefd=False) as stream:
-            data = b"".join(_pieces(stream, limit + 1))  # a limit is no size to allocate
+        data = b"".join(_pieces(descriptor, limit + 1))
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror}", "look at the disk") from error
     finally:

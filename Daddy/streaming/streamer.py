@@ -107,8 +107,24 @@ class Streamer:
         self.port.close()
 
     def step(self, heard: Collection[Any] | None = None) -> float:
-        """One pass; returns the seconds until the next is needed. ``heard``: as a listener's."""
+        """One pass; returns the seconds until the next is needed. ``heard``: as a listener's.
+
+        Half of them while somebody watches only ask for pictures.
+        """
         now = self._clock.monotonic()
+        if heard is None or heard or self._waits(now):
+            self._attend(now, heard)
+        if self._wanted and self._is_due("picture", now, self._interval_s):
+            self._memory.ask_pictures()
+        return self._pause(now)
+
+    def _waits(self, now: float) -> bool:
+        """Whether anything but a picture is due, or a relay has room again for what waits."""
+        due = min(at for what, at in self._due.items() if what != "picture")
+        return due <= now or bool(self.listener and self.listener.speaking)
+
+    def _attend(self, now: float, heard: Collection[Any] | None) -> None:
+        """To the learner, the folder and the relays."""
         self._take()
         try:
             if self._is_due("look", now, LOOK_EVERY_S):
@@ -122,11 +138,8 @@ class Streamer:
         asks = self._watched or self._told is None
         if asks and self._is_due("report", now, REPORT_EVERY_S):
             self._memory.ask_report()
-        if self._wanted and self._is_due("picture", now, self._interval_s):
-            self._memory.ask_pictures()
         if self.listener:
             self.listener.step(now, heard)
-        return self._pause(now)
 
     def _is_due(self, what: str, now: float, every_s: float) -> bool:
         due = self._due[what]

@@ -21,25 +21,17 @@ _FIRST = 1 << 24
 
 @dataclass
 class Stream:
-    """What ``os.fdopen`` gives: bytes are read as they were when the file was opened."""
+    """What ``os.fdopen`` gives to whoever writes."""
 
     door: Door
     number: int
     inode: Inode
     closes: bool
-    at: int = 0
 
     def write(self, data: bytes) -> int:
         self.door.files.moment.step("write")
         self.inode.data += data
         return len(data)
-
-    def read(self, size: int = -1) -> bytes:
-        self.door.files.moment.step("read")
-        end = len(self.inode.data) if size < 0 else self.at + size
-        data = bytes(self.inode.data[self.at : end])
-        self.at += len(data)
-        return data
 
     def flush(self) -> None:
         """Nothing is held back."""
@@ -82,6 +74,7 @@ class Door:
     def __init__(self, files: LaggingFiles) -> None:
         self.files = files
         self._open: dict[int, Inode] = {}
+        self._at: dict[int, int] = {}
         self._next = _FIRST
 
     def mine(self, path: Any) -> str:
@@ -96,8 +89,16 @@ class Door:
         new = flags & os.O_CREAT
         inode = self.files.open_new(path) if new else self.files.open_old(path)
         self._next += 1
-        self._open[self._next] = inode
+        self._open[self._next], self._at[self._next] = inode, 0
         return self._next
+
+    def read(self, number: int, size: int) -> bytes:
+        """Of the bytes as they were when the file was opened."""
+        self.files.moment.step("read")
+        at = self._at[number]
+        data = bytes(self._open[number].data[at : at + size])
+        self._at[number] += len(data)
+        return data
 
     def fdopen(self, number: int, *_: Any, closefd: bool = True) -> Stream:
         return Stream(self, number, self._open[number], closefd)
@@ -112,6 +113,7 @@ class Door:
         """All may read everything here."""
 
     def close(self, number: int) -> None:
+        self._at.pop(number, None)
         if self._open.pop(number, None) is None:
             raise failure(errno.EBADF, str(number))
 
@@ -146,8 +148,8 @@ def mounted(files: LaggingFiles) -> Iterator[Door]:
         "chmod": door.chmod,
     }  # fmt: skip
     by_number: dict[str, Callable[..., Any]] = {
-        "fdopen": door.fdopen, "fsync": door.fsync, "fstat": door.fstat, "close": door.close,
-        "fchmod": door.chmod,
+        "fdopen": door.fdopen, "read": door.read, "fsync": door.fsync, "fstat": door.fstat,
+        "close": door.close, "fchmod": door.chmod,
     }  # fmt: skip
     kept = {name: getattr(os, name) for name in (*ours, *by_number)}
     try:

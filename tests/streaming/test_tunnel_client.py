@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psutil
@@ -18,6 +20,8 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.machine import identify, is_alive
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming import streamer, tunnel_client
+from Daddy.streaming.job import listener
+from Daddy.streaming.job.listener import Listener
 from Daddy.streaming.job.ring import LearnerEnd, Record, StreamerEnd, Tag, nameless_file
 from Daddy.streaming.login import seats
 from Daddy.streaming.login.spool import SpoolReader, SpoolWriter, Wishes, read_wishes, write_wishes
@@ -196,6 +200,55 @@ def test_pictures_are_asked_for_at_the_pace_wanted(desk: Desk, tmp_path: Path) -
     before, began = desk.learner.picture_ask, time.monotonic()
     desk.until(lambda: time.monotonic() - began > 1.0)
     assert 3 <= desk.learner.picture_ask - before <= 6
+
+
+def wanted_and_put(desk: Desk, stream: Path) -> None:
+    """A picture is wanted and lies there; nothing is due for a long time."""
+    ask(stream)
+    assert desk.until(desk.learner.wanted)
+    desk.streamer._due = dict.fromkeys(desk.streamer._due, float("inf"))
+    desk.learner.put(Record(Tag.PICTURE, 3, 1, 0, 1, picture(1)))
+
+
+def test_a_pass_in_which_only_a_picture_is_due_asks_for_it_and_no_more(
+    desk: Desk, tmp_path: Path
+) -> None:
+    wanted_and_put(desk, tmp_path)
+    desk.streamer._due["picture"], asked = 0.0, desk.learner.picture_ask
+    desk.streamer.step([])
+    assert (desk.learner.picture_ask - asked, desk.streamer._frames) == (1, [])
+    desk.streamer.step(["the bell"])
+    assert len(desk.streamer._frames) == 1
+
+
+@pytest.mark.parametrize("what", ["look", "report", "write"])
+def test_a_pass_in_which_anything_else_is_due_attends_to_everything(
+    desk: Desk, tmp_path: Path, what: str
+) -> None:
+    wanted_and_put(desk, tmp_path)
+    desk.streamer._due[what] = 0.0
+    desk.streamer.step([])
+    assert desk.end.records() == [], "it has been taken"
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_stranger_is_let_go_by_a_streamer_that_hears_nothing(
+    desk: Desk, tmp_path: Path, monkeypatch, refuses: bool
+) -> None:
+    monkeypatch.setattr(listener, "GREETING_S", 0.2)
+    monkeypatch.setattr(streamer, "REPORT_EVERY_S", 0.05)
+    monkeypatch.setattr(streamer, "RETRY_S", 60.0)
+    ask(tmp_path)
+    desk.learner.report([report(3)])
+    if refuses:
+        (tmp_path / "spool").write_text("in the way")
+    assert desk.until(lambda: desk.streamer.failures if refuses else desk.streamer.written)
+    desk.streamer.port.look = lambda *_: None  # type: ignore[method-assign]
+    ours = desk.streamer.port.listener = Listener("127.0.0.1", lambda: (), lambda: ())
+    with closing(ours), socket.create_connection((ours.address, ours.port)):
+        assert desk.until(lambda: ours.callers)
+        silent = lambda: desk.streamer.step([]) and not ours.callers  # noqa: E731
+        assert until(silent, 5)
 
 
 @pytest.mark.parametrize("obstacle", ["a file", "full disk", "a link"])

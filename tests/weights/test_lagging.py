@@ -100,9 +100,11 @@ def make(path: Path) -> None:
 
 
 def look(path: Path) -> object:
-    facts = path.stat()
-    with os.fdopen(os.open(path, os.O_RDONLY), "rb") as stream:
-        return facts.st_nlink, stream.read()
+    facts, descriptor = path.stat(), os.open(path, os.O_RDONLY)
+    try:
+        return facts.st_nlink, b"".join(iter(lambda: os.read(descriptor, 3), b""))
+    finally:
+        os.close(descriptor)
 
 
 def names_in(path: Path) -> object:

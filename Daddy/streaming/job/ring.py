@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from enum import IntEnum
+from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -112,8 +113,7 @@ class LearnerEnd:
         return self._those(_PIECES)
 
     def _those(self, what: int) -> frozenset[int]:
-        row = self._bytes[_WANTED : _WANTED + MAX_AGENTS]
-        return frozenset(agent for agent, one in enumerate(row) if one & what)
+        return _agents(bytes(self._bytes[_WANTED : _WANTED + MAX_AGENTS]), what)
 
     def want_nothing(self) -> None:
         """To be called only while no streamer lives: the bytes are its own."""
@@ -152,6 +152,11 @@ class LearnerEnd:
         self.asks.release()
         self._bytes.release()
         self._map.close()
+
+
+@lru_cache(maxsize=8)  # asked for with every picture, and the same for seconds
+def _agents(row: bytes, what: int) -> frozenset[int]:
+    return frozenset(agent for agent, one in enumerate(row) if one & what)
 
 
 class StreamerEnd:

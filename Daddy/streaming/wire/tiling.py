@@ -77,9 +77,9 @@ def deflate(picture: Tiled, bases: Sequence[Tiled]) -> bytes:
 
 
 def inflate(data: bytes, bases: Sequence[Tiled]) -> bytes:
-    """A picture in tile order from :func:`deflate`'s bytes and the same bases; CodecError for
-    anything else.
+    """A picture in tile order from :func:`deflate`'s bytes; CodecError where they make none.
 
+    With other bases than :func:`deflate` had, it is another picture or none.
     Never allocates more than 64 KiB, whatever ``data`` and ``bases`` hold.
     """
     table = _table(bases)
