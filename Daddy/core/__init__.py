@@ -6,6 +6,6 @@ Settings: ``config``, ``paths``, ``release`` (made by ``freezing``, packed by ``
 laptop's cluster and keys), ``copies`` (settings of a run's copy).
 Doors: ``clock`` (time), ``files`` (disk), ``process`` (children), ``machine`` (psutil), ``ssh/``.
 Living together: ``lease`` (who holds what), ``seat`` (filling a slot), ``events`` (what happened),
-``boot`` (how long a start took), ``wall`` (when to stop).
+``boot`` (how long a start took), ``wall`` (when to stop), ``signals`` (an event they set).
 Trouble: ``errors`` (one exit code and one "what to do next" each).
 """

@@ -11,7 +11,6 @@ import argparse
 import secrets
 import signal
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from Daddy.core.errors import UsageError, run_entry
 from Daddy.core.machine import host_name
 from Daddy.core.names import new_token
 from Daddy.core.paths import RunPaths
+from Daddy.core.signals import set_by
 from Daddy.streaming.best_selector import Rules
 from Daddy.streaming.login.link import Link
 from Daddy.streaming.login.pipes import Pipes
@@ -45,9 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     if not args.run_dir.is_dir():
         raise UsageError(f"there is no run in {args.run_dir}", "give the folder of a started run")
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: stop.set())
+    stop = set_by(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     pipes = Pipes(stop)
     token = Token(secrets.token_bytes(TOKEN_BYTES), "connect")
     port = pipes.told_port() if args.told_port else None

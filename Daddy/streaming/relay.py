@@ -24,6 +24,7 @@ from Daddy.core.events import EventWriter
 from Daddy.core.files import read_json, write_json
 from Daddy.core.machine import die_with_parent, full_host_name, host_name
 from Daddy.core.paths import RunPaths
+from Daddy.core.signals import set_by
 from Daddy.streaming.best_selector import Rules
 from Daddy.streaming.login.address import jobs_token
 from Daddy.streaming.login.direct import Direct, Sieve
@@ -263,9 +264,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise UsageError(f"there is no run in {args.run_dir}", "give the folder of a started run")
     if args.die_with_parent is not None:
         die_with_parent(args.die_with_parent)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = set_by(signal.SIGTERM, signal.SIGINT)
     files = _token_files(args.token, RunPaths(args.run_dir).stream)
     wish = Wish(max(1, args.top_k), max(1.0, args.fps))
     if args.via != "spool":

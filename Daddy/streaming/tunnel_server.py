@@ -23,6 +23,7 @@ from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, UsageError, run_entry
 from Daddy.core.machine import host_name
 from Daddy.core.remembered import kept_login, remembered, settings_path, tunnel_options
+from Daddy.core.signals import set_by
 from Daddy.streaming.home.connect import carrying
 from Daddy.streaming.home.receiver import Receiver
 from Daddy.streaming.home.scene import Scene
@@ -143,9 +144,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     connecting = words[:1] == ["connect"]
     args = _checked(_parser(connecting=connecting).parse_args(words[connecting:]))
     course = _course(args) if connecting else None
-    stop, hopeless = threading.Event(), threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop, hopeless = set_by(signal.SIGTERM, signal.SIGINT), threading.Event()
     if args.seconds:
         timer = threading.Timer(args.seconds, stop.set)
         timer.daemon = True

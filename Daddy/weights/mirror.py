@@ -12,7 +12,6 @@ import contextlib
 import os
 import signal
 import sys
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from Daddy.core.errors import DaddyError, ExitCode, FileError, run_entry
 from Daddy.core.files import write_json
 from Daddy.core.machine import die_with_parent
 from Daddy.core.paths import mirrors_folder
+from Daddy.core.signals import set_by
 from Daddy.weights.durable import Hook, no_hook
 from Daddy.weights.recovery.holes import find_holes
 from Daddy.weights.recovery.mirroring import MirrorCard, Original, mirror
@@ -133,9 +133,7 @@ def _go_on(keeper: Keeper, args: argparse.Namespace, clock: Clock) -> None:
     """Until a signal, or until the parent ends."""
     if args.die_with_parent is not None:
         die_with_parent(args.die_with_parent)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = set_by(signal.SIGTERM, signal.SIGINT)
     while not stop.is_set():
         keeper.once()
         clock.wait(stop, args.every)

@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from Daddy.core.machine import die_with_parent
+from Daddy.core.signals import set_by
 from scripts.benches._stream_codecs import seed_message
 from scripts.benches._stream_corpus import rgb
 from scripts.benches._stream_straight import read_corpus
@@ -30,8 +31,8 @@ FPS = 10.0
 
 def send(out: Path, port: int, corpus: Path) -> int:
     """Until SIGTERM; how long ``sendall`` held it, and what it got rid of by when, go into OUT."""
-    stop, pictures = threading.Event(), [rgb(one).tobytes() for one in read_corpus(corpus)[:200]]
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    stop = set_by(signal.SIGTERM)
+    pictures = [rgb(one).tobytes() for one in read_corpus(corpus)[:200]]
     blocked, gone, total = 0.0, list[tuple[float, int]](), 0
     began = time.monotonic()
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 30) as wire:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from Daddy.core.machine import die_with_parent
+from Daddy.core.signals import set_by
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
 from Daddy.streaming.best_selector import Rules
 from Daddy.streaming.login.link import Link
@@ -65,7 +66,7 @@ def segment(
     pictures: Sequence[bytes], number: int, now: float, crowd: int = AGENTS, walked: int = 0
 ) -> Segment:
     """What a job of ``crowd`` agents would have written at this moment: where all of them are, who
-    have ``walked`` so many cells of three maps, and a picture of each of the first.
+    have ``walked`` so many cells of three maps, and a picture of the first few.
     """
     reports = [_report(one, number, walked) for one in range(crowd)]
     shown = [pictures[(number + _APART * one) % len(pictures)] for one in range(AGENTS)]
@@ -79,7 +80,7 @@ def segment(
 
 
 def _report(agent: int, step: int, walked: int) -> AgentReport:
-    """Of one who goes through all cells of its map, row by row, as the others on it do before."""
+    """Of one who goes through all cells of its map, row by row, as those before it there do."""
     number = agent % len(_MAPS)
     y, x = divmod((_BETWEEN * agent + walked) % _SIDE**2, _SIDE)
     return AgentReport(agent, 0, 0, 0.0, 0, number, _MAPS[number], 5, step, x, y)
@@ -126,8 +127,7 @@ def serve(link: Link, programme: Programme, pictures: Sequence[bytes], fps: floa
 def main(argv: Sequence[str]) -> int:
     """``OUT PORT TOKEN CORPUS FPS [CROWD]``."""
     die_with_parent()
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    stop = set_by(signal.SIGTERM)
     out, port, token, corpus = Path(argv[0]), int(argv[1]), Path(argv[2]), Path(argv[3])
     fps = float(argv[4])
     link = Link("127.0.0.1", port, lambda: load_tokens([token]))

@@ -1,4 +1,4 @@
-"""Nothing shared is unpickled, no shell is asked, no listener faces the network."""
+"""Nothing shared is unpickled, no shell asked, no handler waits, no listener faces the network."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ def dangerous_call(node: ast.Call) -> Iterator[str]:
     called = ast.unparse(node.func)
     if called in CALLS:
         yield f"calls {called}"
+    if called == "signal.signal" and ".set()" in ast.unparse(node):
+        yield "sets an event in a handler, which may wait for itself (core/signals)"
     for keyword in node.keywords:
         is_true = isinstance(keyword.value, ast.Constant) and keyword.value.value is True
         if keyword.arg in {"shell", "allow_pickle"} and is_true:
@@ -53,6 +55,7 @@ def test_no_module_unpickles_asks_a_shell_or_listens_to_the_network(sources: lis
         "np.load(path, allow_pickle=True)",
         "listen('0.0.0.0')",
         "os.system('ls')",
+        "signal.signal(number, lambda *_: stop.set())",
     ],
 )
 def test_each_danger_is_noticed(line: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -262,6 +263,61 @@ def test_a_job_whose_keeper_was_killed_still_runs_and_can_be_cancelled(queue: Qu
     queue.scheduler.cancel([job])
     row = queue.wait(job, JobState.ENDED)
     assert row.word == "LOST"
+
+
+def test_a_job_behind_another_that_waits_can_be_cancelled(queue: Queue) -> None:
+    busy = [queue.submit(POLITE) for _ in range(2)]
+    for job in busy:
+        queue.ready(job)
+    first, second = queue.submit(POLITE), queue.submit(POLITE)
+    until(lambda: queue.files(second).process("process") is not None)
+    queue.scheduler.cancel([second])
+    assert queue.wait(second, JobState.ENDED).word == "CANCELLED"
+    assert queue.row(first).state is JobState.PENDING
+
+
+KEEPER = """
+import os, signal, subprocess, sys
+from Daddy.cluster.orchestrator import local_job
+
+class Lock:
+    \"\"\"The library's own lock; the signal comes as soon as it has been taken.\"\"\"
+    told = False
+    def __init__(self, real): self.real = real
+    def acquire(self, *how):
+        taken = self.real.acquire(*how)
+        if not Lock.told:
+            Lock.told = True
+            os.kill(os.getpid(), signal.SIGTERM)
+        return taken
+    def release(self): self.real.release()
+    def __enter__(self): self.real.acquire()
+    def __exit__(self, *_): self.real.release()
+
+spawn = local_job.spawn
+def spawned(*argv, **options):
+    child = spawn(*argv, **options)
+    child._popen._waitpid_lock = Lock(child._popen._waitpid_lock)
+    return child
+local_job.spawn = spawned
+local_job.main(sys.argv[1:])
+"""
+
+
+def test_a_cancel_in_the_midst_of_a_look_at_the_program_ends_it(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A handler that raised there left the library's lock taken: such a job stayed for ever."""
+    monkeypatch.setattr(queue.scheduler, "_launch", lambda *_: None)
+    job = queue.submit(POLITE)
+    argv = [sys.executable, "-c", KEEPER, str(queue.files(job).folder)]
+    keeper = subprocess.Popen(argv)
+    try:
+        assert queue.wait(job, JobState.ENDED).word == "CANCELLED"
+        assert keeper.wait(30) == 0
+    finally:
+        keeper.kill()
+        keeper.wait()
 
 
 def test_jobs_do_not_hear_the_terminal(queue: Queue) -> None:

@@ -30,9 +30,10 @@ from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.job import JOB_END_TIME, JOB_ID
 from Daddy.core.machine import identify, myself
 from Daddy.core.process import Child, spawn
+from Daddy.core.signals import set_by
 
 _LOOK_S = 0.05
-"""Seconds between two looks for a free place: what a hand-over may wait at most."""
+"""Seconds between two looks for a free place or at the job: what a hand-over may wait at most."""
 
 
 class DismissedError(Exception):
@@ -42,17 +43,21 @@ class DismissedError(Exception):
 class LocalJob:
     """One job from its place in the queue to its end."""
 
-    def __init__(self, files: LocalJobFiles, spec: Mapping[str, Any], clock: Clock) -> None:
+    def __init__(
+        self,
+        files: LocalJobFiles,
+        spec: Mapping[str, Any],
+        clock: Clock,
+        dismissed: threading.Event,
+    ) -> None:
         self._files = files
         self._spec = spec
         self._clock = clock
+        self._dismissed = dismissed
         self._child: Child | None = None
-        self._starting = self._dismissed = False
-        self._never = threading.Event()
 
     def run(self) -> None:
         """Wait, run, and write how it ended, whatever happens."""
-        signal.signal(signal.SIGTERM, self._dismiss)
         for number in (signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, self._warn)
         who = myself()
@@ -61,7 +66,7 @@ class LocalJob:
         code: int | None = None
         try:
             with self._place() as descriptor:
-                self._refuse_if_cancelled()
+                self._leave_if_cancelled()
                 word, code = self._run_child(descriptor)
         except DismissedError:
             code = self._end_child()
@@ -82,20 +87,25 @@ class LocalJob:
         finally:
             os.close(descriptor)
 
-    def _refuse_if_cancelled(self) -> None:
-        if self._files.read("cancel") is not None:
+    def _leave_if_cancelled(self) -> None:
+        if self._dismissed.is_set() or self._files.read("cancel") is not None:
+            raise DismissedError
+
+    def _rest(self, seconds: float = _LOOK_S) -> None:
+        """Wait; DismissedError as soon as the job is."""
+        if self._clock.wait(self._dismissed, seconds):
             raise DismissedError
 
     def _queue_up(self, queue: Path) -> int:
         """Only the first in line looks for a place; the others look whether they are first."""
         while True:
-            self._refuse_if_cancelled()
-            with _locked(turn_lock(queue)):
-                if not is_job_ahead(queue, self._files.job_id, self._clock.now()):
+            self._leave_if_cancelled()
+            with _locked(turn_lock(queue)) as mine:
+                if mine and not is_job_ahead(queue, self._files.job_id, self._clock.now()):
                     descriptor = self._take_place(queue)
                     if descriptor is not None:
                         return descriptor
-            self._clock.wait(self._never, _LOOK_S)
+            self._rest()
 
     def _take_place(self, queue: Path) -> int | None:
         """A place as soon as one is free; None once the job is held."""
@@ -104,7 +114,7 @@ class LocalJob:
                 descriptor = _try_lock(place_lock(queue, number))
                 if descriptor is not None:
                     return descriptor
-            self._clock.wait(self._never, _LOOK_S)
+            self._rest()
         return None
 
     def _run_child(self, place: int) -> tuple[str, int | None]:
@@ -113,17 +123,25 @@ class LocalJob:
         warn_s = float(self._spec["warn_s"])
         began = self._clock.monotonic()
         child = self._start_child(place, self._clock.now() + limit_s)
-        if not child.wait(began + limit_s - warn_s - self._clock.monotonic()):
+        if not self._sees_the_end(child, began + limit_s - warn_s):
             child.signal(signal.SIGUSR1)
-        if child.wait(began + limit_s - self._clock.monotonic()):
+        if self._sees_the_end(child, began + limit_s):
             child.signal_all(signal.SIGKILL)  # what it left behind
             return ("COMPLETED" if child.exit_code == 0 else "FAILED"), child.exit_code
         return "TIMEOUT", self._end_child()
 
+    def _sees_the_end(self, child: Child, until: float) -> bool:
+        """Whether the child ends before ``until``, on our clock; DismissedError."""
+        while not child.wait(0):
+            rest = until - self._clock.monotonic()
+            if rest <= 0:
+                return False
+            self._rest(min(_LOOK_S, rest))
+        return True
+
     def _start_child(self, place: int, ends: float) -> Child:
         logs, job_id = Path(self._spec["logs"]), self._files.job_id
         own = {JOB_ID: str(job_id), JOB_END_TIME: f"{ends:.3f}"}
-        self._starting = True
         child = self._child = spawn(
             self._spec["argv"],
             stdout=logs / f"slurm-{job_id}.out",
@@ -132,9 +150,6 @@ class LocalJob:
             cwd=Path(self._spec["work_dir"]),
             keep=(place,),
         )
-        self._starting = False
-        if self._dismissed:
-            raise DismissedError
         who = identify(child.pid)
         start = {
             "pid": child.pid,
@@ -147,7 +162,6 @@ class LocalJob:
 
     def _end_child(self) -> int | None:
         """SIGTERM to all of the job, and SIGKILL after its grace; the program's exit code."""
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if self._child is None:
             return None
         self._child.signal_all(signal.SIGTERM)
@@ -155,12 +169,6 @@ class LocalJob:
         self._child.signal_all(signal.SIGKILL)
         self._child.wait(None)
         return self._child.exit_code
-
-    def _dismiss(self, _number: int, _frame: FrameType | None) -> None:
-        """A child that is being born is waited for: one that nobody knows could not be ended."""
-        self._dismissed = True
-        if not self._starting:
-            raise DismissedError
 
     def _warn(self, _number: int, _frame: FrameType | None) -> None:
         if self._child is not None:
@@ -177,13 +185,14 @@ def _environment(spec: Mapping[str, Any]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+def _locked(path: Path) -> Iterator[bool]:
+    """Whether nobody else had it: who waited for a lock would not see that it is dismissed."""
+    descriptor = _try_lock(path)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+        yield descriptor is not None
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def _try_lock(path: Path) -> int | None:
@@ -203,7 +212,7 @@ def main(argv: list[str]) -> int:
     if spec is None:
         print(f"error: there is no job in {files.folder}", file=sys.stderr)
         return 1
-    LocalJob(files, spec, SystemClock()).run()
+    LocalJob(files, spec, SystemClock(), set_by(signal.SIGTERM)).run()
     return 0
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import threading
 from collections.abc import Iterator
 from types import FrameType
+
+from Daddy.core.signals import Alarm
 
 
 class StopNow(BaseException):
@@ -21,7 +22,7 @@ class Stopping:
     """Set by SIGTERM, SIGINT or SIGHUP."""
 
     def __init__(self) -> None:
-        self.event = threading.Event()
+        self.event = Alarm()
         self.reason = ""
         self._inside = False
 
@@ -33,7 +34,7 @@ class Stopping:
 
     def is_set(self) -> bool:
         """Whether it is time to end."""
-        return self.event.is_set()
+        return bool(self.reason)
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[None]:
@@ -48,7 +49,7 @@ class Stopping:
 
     def _remember(self, number: int, _frame: FrameType | None) -> None:
         self.reason = self.reason or signal.Signals(number).name
-        self.event.set()
+        self.event.ring()
         if self._inside:
             self._inside = False
             raise StopNow

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 from pathlib import Path
 
 from Daddy.cluster.orchestrator import daemon, tenure
@@ -19,6 +18,7 @@ from Daddy.core.lease import Lease
 from Daddy.core.paths import RunPaths
 from Daddy.core.release import Release
 from Daddy.core.settings import Config
+from Daddy.core.signals import set_by
 
 _READY_TIMEOUT_S = 150.0
 """More than a contender waits for another host's heartbeat."""
@@ -72,9 +72,7 @@ def see_through(run: RunPaths, release: Release, config: Config, clock: Clock) -
 
 def tend(controller: Controller, lease: Lease) -> int:
     """Run until the end or a signal; jobs outlive a controller that is only signalled."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = set_by(signal.SIGTERM, signal.SIGINT)
     final = controller.run(stop)
     said = "signalled: the jobs go on" if final is None else f"the run is {final.value}"
     lease.release(said)
