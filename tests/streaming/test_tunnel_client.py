@@ -251,6 +251,22 @@ def test_a_stranger_is_let_go_by_a_streamer_that_hears_nothing(
         assert until(silent, 5)
 
 
+def test_a_relay_that_has_room_again_is_served_by_a_streamer_that_hears_nothing(
+    desk: Desk, tmp_path: Path
+) -> None:
+    wanted_and_put(desk, tmp_path)
+    ours = desk.streamer.port.listener = Listener("127.0.0.1", lambda: (), lambda: ())
+    with closing(ours), socket.create_connection((ours.address, ours.port)) as relay:
+        assert until(lambda: ours.step(time.monotonic()) or ours.callers, 5)
+        much = ours.callers[0].out = bytearray(os.urandom(listener.OUT_LIMIT - 100))
+        expected, arrived = bytes(much), bytearray()
+        relay.settimeout(5)
+        while len(arrived) < len(expected):
+            desk.streamer.step([])
+            arrived += relay.recv(4096)
+    assert arrived == expected
+
+
 @pytest.mark.parametrize("obstacle", ["a file", "full disk", "a link"])
 def test_a_folder_that_refuses_is_counted_and_tried_again(
     desk: Desk, tmp_path: Path, obstacle: str, monkeypatch

@@ -116,7 +116,7 @@ class Wishes:
     taped: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
 
-@lru_cache(maxsize=64)  # a path is looked at twice a second
+@lru_cache(maxsize=64)  # asked for at every look
 def _wishes_path(stream: Path, number: int) -> Path:
     return stream / (f"wanted-{number}.json" if number else "wanted.json")
 

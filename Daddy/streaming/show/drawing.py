@@ -55,7 +55,7 @@ class Curve(NamedTuple):
 
 Draw = Box | Text | Picture | Curve
 MOST_PLACES = 32
-"""All things are gone through for each place: so many take less than painting the window does."""
+"""All things are gone through for each place; of more, the whole window is painted instead."""
 
 
 def unpacked(pixels: bytes, shades: tuple[int, ...] = (0, 1, 2, 3)) -> bytes:
