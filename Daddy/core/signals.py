@@ -1,4 +1,4 @@
-"""An event that signals set, whatever the process does just then.
+"""An event that signals set without harm to what they interrupt.
 
 A handler runs in the middle of the main thread's work. One that sets the event being waited for may
 wait for a lock which that very wait holds; one that raises may leave a lock of the library taken
@@ -14,7 +14,10 @@ import threading
 
 
 class Alarm(threading.Event):
-    """An event that a handler may :meth:`ring`; it is set a moment later."""
+    """An event that a handler may :meth:`ring`; it is set a moment later.
+
+    Keeps a thread until then, and two descriptors for good: meant for one or two in a process.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,6 +31,7 @@ class Alarm(threading.Event):
             os.write(self._bell, b"!")
 
     def _listen(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # the main thread's
         os.read(self._ear, 1)
         self.set()
 

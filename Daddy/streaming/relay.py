@@ -2,7 +2,7 @@
 
 Reads what every job writes, chooses whom to show, asks those jobs for pictures, and sends them to
 ``127.0.0.1:PORT``, where the viewer's ``ssh -R PORT:localhost:PORT`` ends. Looks around once in two
-seconds while nobody watches. One process, one thread, nothing blocks. Further viewers bring relays
+seconds while nobody watches. One process, nothing blocks. Further viewers bring relays
 of their own (``bridge``), by the script that this one leaves behind (``script``).
 """
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from Daddy.cluster.orchestrator.actions import Amend
-from Daddy.cluster.orchestrator.local_queue import LocalJobFiles
+from Daddy.cluster.orchestrator.local_job import LocalJob
+from Daddy.cluster.orchestrator.local_queue import LocalJobFiles, new_job, turn_lock
 from Daddy.cluster.orchestrator.local_scheduler import LocalScheduler
 from Daddy.cluster.orchestrator.records import JobState, QueueJob, Snapshot, Unknown
 from Daddy.cluster.orchestrator.scheduler import JobRef, JobSpec, Submitted
@@ -271,9 +274,42 @@ def test_a_job_behind_another_that_waits_can_be_cancelled(queue: Queue) -> None:
         queue.ready(job)
     first, second = queue.submit(POLITE), queue.submit(POLITE)
     until(lambda: queue.files(second).process("process") is not None)
+    until(lambda: is_locked(turn_lock(queue.folder / "queue")))
     queue.scheduler.cancel([second])
     assert queue.wait(second, JobState.ENDED).word == "CANCELLED"
     assert queue.row(first).state is JobState.PENDING
+    keeper = queue.files(first).process("process")
+    assert keeper is not None
+    os.kill(keeper.pid, signal.SIGTERM)  # a full disk has nothing but the signal
+    assert queue.wait(first, JobState.ENDED).word == "CANCELLED"
+
+
+def is_locked(path: Path) -> bool:
+    """Seen to be twice: whoever only looks has it for a moment."""
+    for _ in range(2):
+        with path.open("a") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(0.02)
+            else:
+                return False
+    return True
+
+
+def test_a_place_that_cannot_be_locked_fails_the_job(tmp_path: Path, monkeypatch) -> None:
+    """Some file systems have no locks: waiting for one there would be for ever."""
+
+    def none(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    files = new_job(tmp_path)
+    spec = {"cap": 1, "submitted_ts": 0.0}
+    LocalJob(files, spec, SystemClock(), threading.Event()).run()
+    end = files.read("end")
+    assert end is not None
+    assert (end["word"], end["exit_code"]) == ("FAILED", 127)
 
 
 KEEPER = """

@@ -33,7 +33,7 @@ from Daddy.core.process import Child, spawn
 from Daddy.core.signals import set_by
 
 _LOOK_S = 0.05
-"""Seconds between two looks for a free place or at the job: what a hand-over may wait at most."""
+"""Seconds between two looks, at the job and for a free place: a hand-over waits for two of them."""
 
 
 class DismissedError(Exception):
@@ -196,12 +196,15 @@ def _locked(path: Path) -> Iterator[bool]:
 
 
 def _try_lock(path: Path) -> int | None:
+    """None while another has it; OSError where the file system has no such locks."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except OSError as error:
         os.close(descriptor)
-        return None
+        if isinstance(error, BlockingIOError):
+            return None
+        raise
     return descriptor
 
 

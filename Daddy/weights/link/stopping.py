@@ -1,7 +1,8 @@
 """A signal that asks a waiting loop to end: an event to wait on, and the reason afterwards.
 
 Work inside :meth:`Stopping.interruptible` is broken off at once, so that a stop never waits for a
-slow line: every transfer may be interrupted anywhere.
+slow line: every transfer may be interrupted anywhere, and whoever waits for a child there does so
+for a bounded time once it was (``core.process.run``).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Stopping:
 
     def is_set(self) -> bool:
         """Whether it is time to end."""
-        return bool(self.reason)
+        return bool(self.reason) or self.event.is_set()
 
     @contextlib.contextmanager
     def interruptible(self) -> Iterator[None]:
