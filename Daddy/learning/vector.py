@@ -69,8 +69,8 @@ def _automatic(num_envs: int) -> Backend:
 def _puffer(env_fn: EnvFactory, num_envs: int, cores: int, groups: int) -> VectorEnv:
     if not puffer_installed():
         raise UsageError(
-            "pufferlib is not installed here (it has wheels for Linux on x86-64 only)",
-            "use the backend threads, which plays the same",
+            "pufferlib is not installed here (its wheels: Linux on x86-64, Python 3.10 and 3.11)",
+            "use the backend threads, which plays the same, on few cores",
         )
     from Daddy.learning.vector_puffer import PufferVector
 
