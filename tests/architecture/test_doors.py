@@ -1,4 +1,4 @@
-"""Each third-party library is imported in exactly the modules that are its doors."""
+"""Each third-party library has one adapter, and a pure module reaches nothing that acts."""
 
 from __future__ import annotations
 
@@ -51,6 +51,13 @@ DOORS = {
 }
 
 
+IMPURE = {
+    "os", "io", "subprocess", "socket", "shutil", "time",
+    "signal", "threading", "random", "logging", "tempfile", "pathlib",
+}  # fmt: skip
+"""Modules of the standard library that read a clock, draw a number or do input and output."""
+
+
 def opened_elsewhere(library: str, sources: list[Source]) -> list[str]:
     return [
         f"{source.path}:{line} imports {name}"
@@ -65,6 +72,37 @@ def test_a_library_is_imported_only_in_its_doors(sources: list[Source]) -> None:
     assert [line for library in DOORS for line in opened_elsewhere(library, sources)] == []
 
 
+def is_pure(source: Source) -> bool:
+    return source.docstring.startswith(("Pure:", "Pure."))
+
+
+def impure_path(start: str, imports: dict[str, set[str]]) -> list[str]:
+    """The shortest chain of imports from ``start`` to a module in IMPURE; empty: there is none."""
+    chains, seen = [[start]], {start}
+    for chain in chains:
+        for name in sorted(imports[chain[-1]] - seen):
+            if name.split(".")[0] in IMPURE:
+                return [*chain, name]
+            if name in imports:
+                seen.add(name)
+                chains.append([*chain, name])
+    return []
+
+
+def test_a_pure_module_reaches_no_clock_and_no_file(package: list[Source]) -> None:
+    """Purity is told by the docstring alone; it holds through everything the module imports."""
+    imports = {source.name: {name for name, _ in imports_of(source.tree)} for source in package}
+    pure = [source.name for source in package if is_pure(source)]
+    assert pure
+    assert [path for name in pure if (path := impure_path(name, imports))] == []
+
+
+def test_an_import_two_steps_away_is_found() -> None:
+    imports = {"a": {"b"}, "b": {"c", "json"}, "c": {"pathlib.Path"}}
+    assert impure_path("a", imports) == ["a", "b", "c", "pathlib.Path"]
+    assert impure_path("a", {"a": {"json"}}) == []
+
+
 def test_every_dependency_is_used_by_its_door(
     sources: list[Source], pyproject: dict[str, Any]
 ) -> None:
@@ -72,6 +110,18 @@ def test_every_dependency_is_used_by_its_door(
     declared = {name_of(one) for one in pyproject["project"]["dependencies"]}
     used = {name.split(".")[0] for source in sources for name, _ in imports_of(source.tree)}
     assert sorted(declared - used) == []
+
+
+def test_the_importers_of_a_library_call_themselves_its_adapter(package: list[Source]) -> None:
+    """Libraries with one or two adapters; torch and subprocess are tools of whole packages."""
+    told = ("pyboy", "paramiko", "psutil", "pygame", "matplotlib")
+    silent = [
+        source.path
+        for source in package
+        if {name.split(".")[0] for name, _ in imports_of(source.tree)} & set(told)
+        and not source.docstring.startswith(("Door to", "Adapter for"))
+    ]
+    assert silent == []
 
 
 def name_of(requirement: str) -> str:

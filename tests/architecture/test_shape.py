@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 from tests.architecture.tree import Source
 
-FILE_LINES = 300
+FILE_LINES = 500
 FUNCTION_LINES = 45
-PURE_CONTRACT = "Pure"
-ONE_DOOR_LIBRARIES = {"matplotlib", "pyboy", "paramiko", "psutil", "pygame"}
 
 
-def contracts(pyproject: dict[str, Any]) -> list[dict[str, Any]]:
-    return pyproject["tool"]["importlinter"]["contracts"]
-
-
-def pure_modules(pyproject: dict[str, Any]) -> set[str]:
-    return {
-        module
-        for contract in contracts(pyproject)
-        if contract["name"].startswith(PURE_CONTRACT)
-        for module in contract["source_modules"]
-    }
-
-
-def test_no_file_is_longer_than_three_hundred_lines(sources: list[Source]) -> None:
+def test_no_file_is_longer_than_five_hundred_lines(sources: list[Source]) -> None:
     lengths = {source.path: len(source.text.splitlines()) for source in sources}
     assert {path: n for path, n in lengths.items() if n > FILE_LINES} == {}
 
@@ -60,24 +44,3 @@ def test_every_folder_with_modules_is_a_package_with_a_map(package: list[Source]
 
 def test_every_module_says_what_it_owns(sources: list[Source]) -> None:
     assert [source.path for source in sources if len(source.docstring) < 30] == []
-
-
-def test_pure_in_the_docstring_and_in_the_contract_are_the_same(
-    package: list[Source], pyproject: dict[str, Any]
-) -> None:
-    said = {source.name for source in package if source.docstring.startswith("Pure:")}
-    assert said == pure_modules(pyproject)
-
-
-def test_the_only_importer_of_a_library_calls_itself_its_door(
-    package: list[Source], pyproject: dict[str, Any]
-) -> None:
-    edges = [
-        edge.split(" -> ")
-        for contract in contracts(pyproject)
-        for edge in contract.get("ignore_imports", [])
-    ]
-    doors = {module for module, library in edges if library in ONE_DOOR_LIBRARIES}
-    docstrings = {source.name: source.docstring for source in package}
-    assert doors
-    assert [door for door in doors if not docstrings[door].startswith("Door to")] == []
