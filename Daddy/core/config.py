@@ -25,6 +25,8 @@ from Daddy.core.shared_paths import SharedPaths, joined
 CHECKOUT = Path(__file__).resolve().parents[2]
 DEFAULT_CONFIG = CHECKOUT / "Daddy" / "cluster" / "cluster_config.json"
 SITES = CHECKOUT / "cluster" / "sites"
+RENAMED_SITES = {"sandbox": "testbed"}
+"""Names of the release before, for one release."""
 _PREFIX = "DADDY_"
 _PLACES = ("DADDY_RUN_DIR", "DADDY_RUN_NAME")
 
@@ -47,6 +49,7 @@ def load(
     layers = [(str(file), _read(file, "config file"))]
     name = site or environ.get("DADDY_SITE")
     if name:
+        name = RENAMED_SITES.get(name, name)
         layers.append((f"site {name}", _read(SITES / f"{name}.json", "site profile")))
     layers.append(("environment", _from_environment(environ)))
     given = {key: value for key, value in (overrides or {}).items() if value is not None}

@@ -40,7 +40,7 @@ def add_place(parser: argparse.ArgumentParser) -> None:
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """The flags that say which run is meant."""
     parser.add_argument("--config", type=Path, help="config file (the shipped one by default)")
-    parser.add_argument("--site", help="site profile in cluster/sites, such as sandbox")
+    parser.add_argument("--site", help="site profile in cluster/sites, such as testbed")
     parser.add_argument(
         "--run-dir", metavar="DIR", help="the run's folder, in place of the config's"
     )

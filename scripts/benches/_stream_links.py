@@ -1,6 +1,6 @@
 """How old a picture is at home over poor lines, and what a viewer does who froze: ours, the seed's.
 
-A real ``ssh -R`` into a real sshd runs over the sandbox's shaped line; sender and viewer are
+A real ``ssh -R`` into a real sshd runs over the test cluster's shaped line; sender and viewer are
 processes of their own. Four senders take turns on each line: ``line`` (the relay's parts with the
 pictures taken in them, so that the line alone is timed), ``direct`` and ``spool`` (a job, its
 streamer and the relay as they are shipped, where the relay reaches the job and where it does not)

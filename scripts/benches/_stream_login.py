@@ -1,4 +1,4 @@
-"""A real sshd and a real ``ssh -R`` into it through the sandbox's shaped line, for the benches."""
+"""A real sshd and a real ``ssh -R`` into it over the test cluster's shaped link."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Login:
 
 def _proxy(line: Line) -> str:
     how = f"--delay-ms {line.rtt_ms / 2} --kilobytes {line.mbit_s * 125}"
-    return f"{shlex.quote(str(CHECKOUT / 'cluster' / 'sandbox' / 'door'))} shape {how}"
+    return f"{shlex.quote(str(CHECKOUT / 'cluster' / 'testbed' / 'door'))} shape {how}"
 
 
 @contextmanager

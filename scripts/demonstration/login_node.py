@@ -19,7 +19,7 @@ from Daddy.core.config import CHECKOUT
 from Daddy.core.errors import SchedulerError
 from Daddy.core.process import Completed, run
 
-SANDBOX = CHECKOUT / "cluster" / "sandbox"
+TESTBED = CHECKOUT / "cluster" / "testbed"
 _START_S = 600.0
 """Fetching and unpacking Slurm's packages the first time is the slow part."""
 
@@ -45,7 +45,7 @@ class LoginNode:
 
     @property
     def path(self) -> str:
-        """PATH with the programs that were unpacked for the sandbox, where there are any."""
+        """PATH with the programs that were unpacked for the test cluster, where there are any."""
         return f"{self.facts.get('path', '')}:{os.environ['PATH']}".strip(":")
 
     def ssh(self, *options: str) -> list[str]:
@@ -65,20 +65,20 @@ class LoginNode:
 
 
 def raise_login_node(folder: Path, *, slurm: bool) -> LoginNode:
-    """Start the sandbox's login node (and its cluster); this machine itself where that fails.
+    """Start the test cluster's login node (and its cluster); this machine itself where that fails.
 
     Raises SchedulerError when Slurm was asked for and cannot be had.
     """
     options = ["--dir", str(folder), "--json", *([] if slurm else ["--login-only"])]
-    done = run([str(SANDBOX / "up"), *options], _START_S, show_progress=True)
+    done = run([str(TESTBED / "up"), *options], _START_S, show_progress=True)
     if done.returncode == 0:
         return LoginNode(folder, json.loads(done.stdout))
     if slurm:
-        raise SchedulerError("the sandbox cluster did not start", "see the message above")
+        raise SchedulerError("the test cluster did not start", "see the message above")
     print("no login node here, as told above: everything runs directly", file=sys.stderr)
     return LoginNode(folder)
 
 
 def lower_login_node(node: LoginNode) -> None:
-    """Take the sandbox away again; logs stay."""
-    run([str(SANDBOX / "down"), "--dir", str(node.folder)], 120.0)
+    """Take the test cluster away again; logs stay."""
+    run([str(TESTBED / "down"), "--dir", str(node.folder)], 120.0)

@@ -1,6 +1,6 @@
 """Breaks things at random times, one after the other, and remembers what it did and for how long.
 
-Only processes that the sandbox or the run itself recorded are touched, each by pid and start time.
+Only processes that the test cluster or the run recorded are touched, each by pid and start time.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Injector:
     """One cluster's and one run's misfortune."""
 
     base: Path
-    """The sandbox's folder."""
+    """The test cluster's folder."""
     run: RunPaths
     mend: Callable[[], None]
-    """Start dead daemons of the sandbox again."""
+    """Start dead daemons of the test cluster again."""
     ensure: Callable[[], None]
     """Start a dead controller again."""
     rng: random.Random
@@ -125,7 +125,7 @@ class Injector:
         return ProcessId(int(view.holder["pid"]), float(view.holder["created"]))
 
     def _daemon(self, name: str) -> ProcessId | None:
-        """By the sandbox's own record of pid and start time (clock ticks since boot)."""
+        """By the test cluster's own record of pid and start time (clock ticks since boot)."""
         try:
             pid, ticks = json.loads((self.base / "run" / "daemons.json").read_text())[name]
             started = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[19]

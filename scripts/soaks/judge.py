@@ -24,7 +24,7 @@ AFTERMATH_S = {
     "kill job": 20.0,
     "kill controller": 20.0,
 }
-"""How long a fault can still be the reason of something: Slurm's time-outs of the sandbox."""
+"""How long a fault can still be the reason of something: Slurm's time-outs of the testbed."""
 EPILOG_S = 1.5
 """Between a learner's last word and slurmctld's that the job is over."""
 ENOUGH = 20

@@ -40,7 +40,7 @@ KEPT_RETURN = 0.8
 
 @dataclass
 class Laptop:
-    """One person's machine: a name, a home, a login of the sandbox's."""
+    """One person's machine: a name, a home, a login of the test cluster's."""
 
     name: str
     login: str

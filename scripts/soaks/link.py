@@ -2,7 +2,7 @@
 
 340 kbit/s, 300 ms there and back, cut every two minutes on average; one version a minute of a
 policy of three million numbers. The exchange, sshd, ssh, rsync and ``sync_weights.sh`` are the real
-ones; the line is the sandbox's own, as ssh's ProxyCommand.
+ones; the line is the test cluster's own, as ssh's ProxyCommand.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from cluster.sandbox.login_texts import HOME_LINK
+from cluster.testbed.login_texts import HOME_LINK
 from Daddy.core.clock import SystemClock
 from Daddy.core.config import CHECKOUT
 from Daddy.core.errors import SchedulerError
@@ -124,9 +124,9 @@ def run(minutes: float, seed: int, keep: Path | None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="daddy-soak-") as temporary:
         folder = keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        node = raise_login_node(folder / "sandbox", slurm=False)
+        node = raise_login_node(folder / "testbed", slurm=False)
         if not node.by_ssh:
-            raise SchedulerError("this soak needs sshd", "cluster/sandbox/install says what lacks")
+            raise SchedulerError("this soak needs sshd", "cluster/testbed/install says what lacks")
         try:
             return _follow(node, folder, minutes * 60.0, random.Random(seed), seed)
         finally:
@@ -202,7 +202,7 @@ def _laptop(node: LoginNode, folder: Path, cut: Path, local: Path) -> Iterator[N
 
 
 def _ssh_config(node: LoginNode, folder: Path, cut: Path) -> Path:
-    """The sandbox's alias ``slow``, over a line that is thinner and breaks."""
+    """The test cluster's alias ``slow``, over a line that is thinner and breaks."""
     shape = f"--delay-ms {DELAY_MS} --kilobytes {KBIT_S / 8} --cut-file {cut}"
     config = Path(node.ssh_config).read_text()
     path = folder / "ssh_config"

@@ -1,6 +1,6 @@
 """The controller and a real Slurm of its own, broken again and again; judged by Slurm's own log.
 
-A sandbox cluster, jobs of one minute, four slots. The learner is the soak's own (``learner.py``
+A test cluster, jobs of one minute, four slots. The learner is the soak's own (``learner.py``
 says why); launcher, leases, releases, controller and Slurm are the product's and the real ones.
 """
 
@@ -25,7 +25,7 @@ from Daddy.core.paths import RunPaths
 from Daddy.core.process import Completed
 from Daddy.core.process import run as run_child
 from Daddy.core.settings import Config
-from scripts.benches.sandbox import DOORS, Cluster, cluster
+from scripts.benches.testbed import DOORS, Cluster, cluster
 from scripts.soaks.injector import Injector
 from scripts.soaks.judge import Evidence, judge
 from scripts.soaks.records import read_completions, read_diaries
@@ -40,7 +40,7 @@ _FOREIGN = ("SLURM_", "SBATCH_", "SQUEUE_", "DADDY_")
 class Stage:
     """One run on one cluster, with the person who types the commands."""
 
-    sandbox: Cluster
+    testbed: Cluster
     folder: Path
     usage: Usage = field(init=False)
     begun: float = 0.0
@@ -52,8 +52,8 @@ class Stage:
         self.checkout = _small_checkout(self.folder)
         self.config = self.folder / "soak.json"
         self.config.write_text(json.dumps(_settings(self.run.root)))
-        kept = {k: v for k, v in self.sandbox.env.items() if not k.startswith(_FOREIGN)}
-        kept["SLURM_CONF"] = self.sandbox.env["SLURM_CONF"]
+        kept = {k: v for k, v in self.testbed.env.items() if not k.startswith(_FOREIGN)}
+        kept["SLURM_CONF"] = self.testbed.env["SLURM_CONF"]
         self.env = {**kept, "PYTHONPATH": str(self.checkout)}
 
     def say(self, *argv: str, timeout_s: float = 120.0) -> Completed:
@@ -69,10 +69,12 @@ class Stage:
             raise SchedulerError(f"ensure failed: {done.stderr.strip()[-400:]}")
 
     def mend(self) -> None:
-        """Start dead daemons of the sandbox again."""
-        done = run_child([str(DOORS / "up"), "--dir", str(self.sandbox.folder), "--json"], 120.0)
+        """Start dead daemons of the test cluster again."""
+        done = run_child([str(DOORS / "up"), "--dir", str(self.testbed.folder), "--json"], 120.0)
         if done.returncode:
-            raise SchedulerError(f"the sandbox does not come back: {done.stderr.strip()[-400:]}")
+            raise SchedulerError(
+                f"the test cluster does not come back: {done.stderr.strip()[-400:]}"
+            )
 
     def wait(self, seconds: float) -> None:
         """Let time pass; watch the controller meanwhile, and say how it goes."""
@@ -96,7 +98,7 @@ class Stage:
 
     def completions(self) -> str:
         """The job completion log that slurmctld writes."""
-        path = self.sandbox.folder / "log" / "jobcomp.txt"
+        path = self.testbed.folder / "log" / "jobcomp.txt"
         return path.read_text() if path.exists() else ""
 
 
@@ -128,8 +130,8 @@ def run(minutes: float, seed: int, keep: Path | None) -> dict[str, object]:
     """The whole soak; whatever happens, nothing of it is left running."""
     folder = Path(tempfile.mkdtemp(prefix="daddy-soak-", dir="/tmp"))
     try:
-        with cluster() as sandbox:
-            stage = Stage(sandbox, folder)
+        with cluster() as testbed:
+            stage = Stage(testbed, folder)
             try:
                 return _soak(stage, 60.0 * minutes, seed)
             finally:
@@ -142,7 +144,7 @@ def run(minutes: float, seed: int, keep: Path | None) -> dict[str, object]:
 
 def _soak(stage: Stage, seconds: float, seed: int) -> dict[str, object]:
     injector = Injector(
-        stage.sandbox.folder, stage.run, stage.mend, stage.ensure, random.Random(seed)
+        stage.testbed.folder, stage.run, stage.mend, stage.ensure, random.Random(seed)
     )
     said = stage.say("start")
     if said.returncode:
@@ -177,7 +179,7 @@ def _stop(stage: Stage) -> None:
 
 
 def _verdict(stage: Stage, injector: Injector, begun: float, ended: float) -> dict[str, object]:
-    log = (stage.sandbox.folder / "log" / "slurmctld.log").read_text(errors="replace")
+    log = (stage.testbed.folder / "log" / "slurmctld.log").read_text(errors="replace")
     evidence = Evidence(
         begun=begun,
         ended=ended,
@@ -201,7 +203,7 @@ def _verdict(stage: Stage, injector: Injector, begun: float, ended: float) -> di
 def _left_over(stage: Stage) -> list[str]:
     """Our jobs that Slurm still has, and learners that still live, after ``stop``."""
     time.sleep(3.0)  # KillWait of jobs that were just cancelled
-    rows = stage.sandbox.out("squeue", "--noheader", "--format=%j %T").splitlines()
+    rows = stage.testbed.out("squeue", "--noheader", "--format=%j %T").splitlines()
     found = [f"job {row} is still there" for row in rows if row.startswith("daddy-soak-")]
     for diary in read_diaries(stage.run.root / "diaries"):
         command = Path(f"/proc/{diary.pid}/cmdline")
@@ -211,7 +213,7 @@ def _left_over(stage: Stage) -> list[str]:
 
 
 def _end(stage: Stage) -> None:
-    """End the run whatever state it is in; the sandbox's ``down`` takes what is left."""
+    """End the run whatever state it is in; the test cluster's ``down`` takes what is left."""
     if stage.run.intent.exists():
         stage.say("stop", "--now", timeout_s=120.0)
 
@@ -223,7 +225,7 @@ def _keep(stage: Stage, folder: Path) -> None:
         if path.exists():
             shutil.copy(path, folder)
     for name in ("jobcomp.txt", "slurmctld.log"):
-        shutil.copy(stage.sandbox.folder / "log" / name, folder)
+        shutil.copy(stage.testbed.folder / "log" / name, folder)
     for name in ("diaries", "events", "logs", "controller"):
         if (stage.run.root / name).is_dir():
             shutil.copytree(stage.run.root / name, folder / name, dirs_exist_ok=True)

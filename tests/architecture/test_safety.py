@@ -20,7 +20,7 @@ HANDLERS = {
     "Daddy/core/signals.py",
     "Daddy/core/wall.py",
     "Daddy/weights/link/stopping.py",
-    "cluster/sandbox/supervisor.py",
+    "cluster/testbed/supervisor.py",
     "scripts/benches/__main__.py",
     "scripts/demonstration/__main__.py",
 }

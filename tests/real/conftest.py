@@ -20,13 +20,13 @@ from tests.cluster.conftest import Person, copied_checkout, small_config
 from tests.components import absent
 
 CHECKOUT = Path(__file__).resolve().parents[2]
-DOORS = CHECKOUT / "cluster" / "sandbox"
+DOORS = CHECKOUT / "cluster" / "testbed"
 _OF_OTHERS = ("SLURM_", "SBATCH_", "SQUEUE_", "SINFO_", "DADDY_", "LD_LIBRARY_PATH")
 """Not passed on to jobs; the last is set by opencv, once a test has imported pufferlib."""
 
 
 def door(command: str, *arguments: str, timeout_s: float = 300) -> subprocess.CompletedProcess[str]:
-    """Run cluster/sandbox/COMMAND as a person would."""
+    """Run cluster/testbed/COMMAND as a person would."""
     return subprocess.run(
         [str(DOORS / command), *arguments],
         capture_output=True,
@@ -38,8 +38,8 @@ def door(command: str, *arguments: str, timeout_s: float = 300) -> subprocess.Co
 
 
 @dataclass
-class Sandbox:
-    """A running sandbox and what its user needs."""
+class Cluster:
+    """A running cluster and what its user needs."""
 
     dir: Path
     facts: Mapping[str, object]
@@ -53,7 +53,7 @@ class Sandbox:
         }
         path = ":".join(filter(None, (str(self.facts["path"]), kept["PATH"])))
         conf = str(self.facts["slurm_conf"])
-        return {**kept, "PATH": path, "SLURM_CONF": conf, "DADDY_SITE": "sandbox"}
+        return {**kept, "PATH": path, "SLURM_CONF": conf, "DADDY_SITE": "testbed"}
 
     @property
     def ssh_config(self) -> Path:
@@ -86,7 +86,7 @@ class Sandbox:
         return self.facts["mode"] == "namespace"
 
     def run(self, *argv: str, timeout_s: float = 30) -> subprocess.CompletedProcess[str]:
-        """A command in the sandbox's environment on this host."""
+        """A command in the test cluster's environment on this host."""
         return subprocess.run(
             argv, env=self.env, capture_output=True, text=True, timeout=timeout_s, check=False
         )
@@ -113,7 +113,7 @@ class Sandbox:
         return {row.split()[0]: row.split(maxsplit=1)[1] for row in rows}
 
     def daemon(self, name: str) -> int:
-        """The pid of one of this sandbox's daemons, as its supervisor wrote it down."""
+        """The pid of one of this test cluster's daemons, as its supervisor wrote it down."""
         return int(json.loads((self.dir / "run" / "daemons.json").read_text())[name][0])
 
     @contextmanager
@@ -134,7 +134,7 @@ class Sandbox:
         self.jobs.clear()
 
 
-def start(folder: Path, *options: str) -> Sandbox:
+def start(folder: Path, *options: str) -> Cluster:
     """``up`` in this folder, or a skip that names what is missing; never a skip in CI."""
     folder.chmod(0o755)
     done = door("up", "--dir", str(folder), "--json", *options)
@@ -142,14 +142,14 @@ def start(folder: Path, *options: str) -> Sandbox:
         lines: Sequence[str] = done.stderr.strip().splitlines()
         why = next((line for line in lines if line.startswith("error:")), "no message")
         if "missing here" not in why:
-            pytest.fail(f"cluster/sandbox/up: {done.stderr}")
+            pytest.fail(f"cluster/testbed/up: {done.stderr}")
         absent(f"Slurm: {why}")
-    return Sandbox(folder, json.loads(done.stdout))
+    return Cluster(folder, json.loads(done.stdout))
 
 
 @pytest.fixture(scope="session")
-def shared_sandbox() -> Iterator[Sandbox]:
-    """The one cluster; ask for ``sandbox`` instead."""
+def shared_cluster() -> Iterator[Cluster]:
+    """The one cluster; ask for ``cluster`` instead."""
     folder = Path(tempfile.mkdtemp(prefix="daddy-test-", dir="/tmp"))
     try:
         yield start(folder)
@@ -159,17 +159,17 @@ def shared_sandbox() -> Iterator[Sandbox]:
 
 
 @pytest.fixture
-def sandbox(shared_sandbox: Sandbox) -> Iterator[Sandbox]:
+def cluster(shared_cluster: Cluster) -> Iterator[Cluster]:
     """The one cluster; jobs that a test submitted through it are gone after the test."""
     try:
-        yield shared_sandbox
+        yield shared_cluster
     finally:
-        shared_sandbox.cancel()
+        shared_cluster.cancel()
 
 
 @pytest.fixture
 def own_folder() -> Iterator[Path]:
-    """A short folder for a sandbox of the test's own, taken down afterwards."""
+    """A short folder for a test cluster of the test's own, taken down afterwards."""
     folder = Path(tempfile.mkdtemp(prefix="daddy-own-", dir="/tmp"))
     folder.chmod(0o755)
     try:
@@ -202,10 +202,10 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def student(sandbox: Sandbox, checkout: Path, tmp_path: Path) -> Iterator[Student]:
+def student(cluster: Cluster, checkout: Path, tmp_path: Path) -> Iterator[Student]:
     """Somebody whose jobs are gone after the test."""
     run = RunPaths(tmp_path / "runs" / "tiny")
-    env = {name: text for name, text in sandbox.env.items() if name != "DADDY_SITE"}
+    env = {name: text for name, text in cluster.env.items() if name != "DADDY_SITE"}
     env["PYTHONPATH"] = str(checkout)
     someone = Student(checkout, tmp_path / "run.json", run, env)
     someone.wants()

@@ -8,7 +8,7 @@ import time
 
 from tests.cluster.conftest import Person
 from tests.patience import until
-from tests.real.conftest import Sandbox, Student
+from tests.real.conftest import Cluster, Student
 
 WAITED_S = 5.0
 """squeue alone would wait for twenty seconds; how quick a status is, a bench tells."""
@@ -37,14 +37,14 @@ def test_partition_and_limit_are_judged_by_what_slurm_says_of_itself(student: St
     assert not student.run.intent.exists()
 
 
-def test_status_does_not_wait_for_a_frozen_slurmctld(sandbox: Sandbox, student: Student) -> None:
+def test_status_does_not_wait_for_a_frozen_slurmctld(cluster: Cluster, student: Student) -> None:
     """Also a run under /tmp is taken here: the nodes are this very host, by their boot time."""
     said = student.says("start")
     assert said.returncode == 0, said.stderr
     assert until(lambda: student.sees()["exit_code"] == 0, 60)
     healthy = quickest(student, 0)
     os.kill(student.controller, signal.SIGKILL)
-    with sandbox.frozen("slurmctld"):
+    with cluster.frozen("slurmctld"):
         student.run.status.unlink()
         frozen = quickest(student, 22)
         text = student.says("status").stdout

@@ -15,19 +15,19 @@ from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.core.clock import SystemClock
 from Daddy.core.names import new_token
 from tests.patience import until
-from tests.real.conftest import Sandbox, Student
+from tests.real.conftest import Cluster, Student
 
 
-def squeue(sandbox: Sandbox, *options: str) -> list[str]:
-    return sandbox.out("squeue", "--noheader", "--format=%i %T %k", *options).splitlines()
+def squeue(cluster: Cluster, *options: str) -> list[str]:
+    return cluster.out("squeue", "--noheader", "--format=%i %T %k", *options).splitlines()
 
 
-def ours(sandbox: Sandbox) -> list[str]:
-    return [line for line in squeue(sandbox) if "daddy/tiny-" in line]
+def ours(cluster: Cluster) -> list[str]:
+    return [line for line in squeue(cluster) if "daddy/tiny-" in line]
 
 
 def test_four_slots_are_filled_adopted_handed_over_and_drained(
-    sandbox: Sandbox, student: Student
+    cluster: Cluster, student: Student
 ) -> None:
     """One run through its life; squeue and our own status must agree at every station."""
     student.wants(max_running=4, time_limit="0:01:00")
@@ -36,10 +36,10 @@ def test_four_slots_are_filled_adopted_handed_over_and_drained(
     assert "4 slots on slurm" in said.stdout
     assert until(lambda: student.training == 4 and len(student.sees()["waiting"]) == 4, 40)
     seen = student.sees()
-    assert len(ours(sandbox)) == 8
-    running = {line.split()[0] for line in ours(sandbox) if "RUNNING" in line}
+    assert len(ours(cluster)) == 8
+    running = {line.split()[0] for line in ours(cluster) if "RUNNING" in line}
     assert running == {str(slot["job_id"]) for slot in seen["slots"]}
-    tokens = [line.rsplit("/", 1)[1] for line in ours(sandbox)]
+    tokens = [line.rsplit("/", 1)[1] for line in ours(cluster)]
     assert len(set(tokens)) == 8
     (learnt,) = student.ledger("learnt")  # the cap was read: no pool is merely hoped for
     assert learnt["site"] == {"max_running": 4, "enforced": True}
@@ -49,7 +49,7 @@ def test_four_slots_are_filled_adopted_handed_over_and_drained(
     time.sleep(4)  # several passes in which a doubled job would show
     same = {slot["job_id"] for slot in seen["slots"]}
     assert until(lambda: {slot["job_id"] for slot in student.sees()["slots"]} == same, 20)
-    assert len(ours(sandbox)) == 8
+    assert len(ours(cluster)) == 8
 
     assert until(lambda: len(student.fleet.handovers()) >= 4, 90), "the wall time is a minute"
     fleet = student.fleet
@@ -60,18 +60,18 @@ def test_four_slots_are_filled_adopted_handed_over_and_drained(
 
     stopped = student.says("stop")
     assert stopped.returncode == 0, stopped.stderr
-    assert ours(sandbox) == []
+    assert ours(cluster) == []
     assert student.sees()["said"] == "the run is stopped, as asked"
 
 
 def test_a_frozen_slurmctld_changes_nothing_and_status_says_what_was_last_known(
-    sandbox: Sandbox, student: Student
+    cluster: Cluster, student: Student
 ) -> None:
     student.wants(max_running=4)
     assert student.says("start").returncode == 0
     assert until(lambda: student.training == 4, 40)
     before = student.sees()
-    with sandbox.frozen("slurmctld"):
+    with cluster.frozen("slurmctld"):
         os.kill(student.controller, signal.SIGKILL)
         begun = time.monotonic()
         student.says("status", "--json")
@@ -87,28 +87,28 @@ def test_a_frozen_slurmctld_changes_nothing_and_status_says_what_was_last_known(
 
 
 def test_where_waiting_jobs_are_counted_successors_come_late_and_without_a_storm(
-    sandbox: Sandbox, student: Student
+    cluster: Cluster, student: Student
 ) -> None:
     """MaxSubmit = 4: the slots are filled, nothing waits, and Slurm is not asked in vain."""
     change = ("sacctmgr", "-i", "modify", "qos", "students", "set")
     student.wants(max_running=4)
     try:
-        sandbox.out(*change, "MaxSubmitJobsPerUser=4")
+        cluster.out(*change, "MaxSubmitJobsPerUser=4")
         assert student.says("start").returncode == 0
         assert until(lambda: student.training == 4, 40)
         time.sleep(4)
-        assert len(ours(sandbox)) == 4
+        assert len(ours(cluster)) == 4
         first = student.sees()["slots"][0]["job_id"]
-        sandbox.out("scancel", str(first))
+        cluster.out("scancel", str(first))
         assert until(lambda: len(student.ledger("intent")) == 5, 20)
         assert until(lambda: student.training == 4, 40)
         assert len(student.ledger("intent")) <= 6
     finally:
-        sandbox.out(*change, "MaxSubmitJobsPerUser=-1")
+        cluster.out(*change, "MaxSubmitJobsPerUser=-1")
 
 
 def test_an_answer_of_sbatch_that_is_lost_makes_one_job_and_not_two(
-    sandbox: Sandbox, student: Student
+    cluster: Cluster, student: Student
 ) -> None:
     """sbatch fails with a time-out, the job exists all the same, and its token brings it home."""
     student.wants(max_running=4)
@@ -128,15 +128,15 @@ def test_an_answer_of_sbatch_that_is_lost_makes_one_job_and_not_two(
     student.env["PATH"] = f"{shim}:{env['PATH']}"
     assert student.says("start").returncode == 0
     assert until(lambda: student.training == 4 and len(student.sees()["waiting"]) == 4, 40)
-    assert len(ours(sandbox)) == 8
+    assert len(ours(cluster)) == 8
     (lost,) = student.ledger("unanswered")
     adopted = [one for one in student.ledger("submitted") if one["token"] == lost["token"]]
     assert [one.get("adopted") for one in adopted] == [True]
 
 
-def test_variables_of_the_person_do_not_bend_what_is_seen(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_variables_of_the_person_do_not_bend_what_is_seen(cluster: Cluster, tmp_path: Path) -> None:
     """SQUEUE_STATES=R hides waiting jobs with exit code 0; SBATCH_* would rename ours."""
-    poisoned = {**sandbox.env, "SQUEUE_STATES": "R", "SBATCH_JOB_NAME": "mine", "SQUEUE_USERS": "x"}
+    poisoned = {**cluster.env, "SQUEUE_STATES": "R", "SBATCH_JOB_NAME": "mine", "SQUEUE_USERS": "x"}
     path = os.environ["PATH"]
     os.environ["PATH"] = poisoned["PATH"]
     try:
@@ -186,7 +186,7 @@ def test_a_partition_that_does_not_exist_is_refused_at_start(student: Student) -
 
 
 def test_the_dry_run_names_the_game_and_the_script_passes_sbatch(
-    sandbox: Sandbox, student: Student, tmp_path: Path
+    cluster: Cluster, student: Student, tmp_path: Path
 ) -> None:
     said = student.says("start", "--dry-run")
     assert said.returncode == 0
@@ -195,7 +195,7 @@ def test_the_dry_run_names_the_game_and_the_script_passes_sbatch(
     student.run.logs.mkdir(parents=True)
     done = subprocess.run(
         ["sbatch", "--test-only", str(script)],
-        env=sandbox.env,
+        env=cluster.env,
         capture_output=True,
         text=True,
         timeout=30,

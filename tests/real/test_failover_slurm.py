@@ -14,12 +14,12 @@ import pytest
 from Daddy.cluster.orchestrator.failover import read_probe
 from Daddy.core.lease import read_lease
 from tests.patience import until
-from tests.real.conftest import Sandbox, Student
+from tests.real.conftest import Cluster, Student
 
 
 @pytest.mark.timeout(900)
 def test_where_no_controller_is_left_jobs_submit_and_hand_over_by_themselves(
-    sandbox: Sandbox, student: Student
+    cluster: Cluster, student: Student
 ) -> None:
     controller = {"spares": 1, "extra": 0}
     student.wants(max_runtime_s=25, controller=controller, time_limit="0:01:00", max_running=2)
@@ -35,7 +35,7 @@ def test_where_no_controller_is_left_jobs_submit_and_hand_over_by_themselves(
     assert probe is not None
     assert probe.may_submit
     assert "test-only" in probe.why
-    tokens = sandbox.out("squeue", "--noheader", "--states=all", "--format=%k").splitlines()
+    tokens = cluster.out("squeue", "--noheader", "--states=all", "--format=%k").splitlines()
     ours = [one for one in tokens if "daddy/tiny-" in one]
     assert len(ours) == len(set(ours))
     handovers = len(student.fleet.handovers())

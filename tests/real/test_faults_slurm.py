@@ -26,7 +26,7 @@ from Daddy.core.lease import LeaseView, holder_alive, read_lease
 from Daddy.core.paths import RunPaths
 from tests.cluster.conftest import Person, copied_checkout, small_config
 from tests.patience import until
-from tests.real.conftest import Sandbox, door
+from tests.real.conftest import Cluster, door
 
 PATIENCE = {
     "policy.py": [
@@ -68,7 +68,7 @@ def impatient_checkout(folder: Path) -> Path:
 class Fleet:
     """One run of four slots on the cluster, and what is done to it."""
 
-    sandbox: Sandbox
+    cluster: Cluster
     person: Person
     shim: Path
     short: int = 0
@@ -97,7 +97,7 @@ class Fleet:
 
     def queue(self) -> dict[int, tuple[str, str]]:
         """Our jobs in the queue: id → (state, reason)."""
-        rows = self.sandbox.out("squeue", "-h", "--format=%i|%T|%r|%j").splitlines()
+        rows = self.cluster.out("squeue", "-h", "--format=%i|%T|%r|%j").splitlines()
         cells = [row.split("|") for row in rows]
         return {int(c[0]): (c[1], c[2]) for c in cells if c[3].startswith("daddy-tiny-")}
 
@@ -119,7 +119,7 @@ class Fleet:
         return next((slot, job) for slot, job in held.items() if self.node(job) != spared)
 
     def node(self, job: int) -> str:
-        return self.sandbox.out("squeue", "-h", "-j", str(job), "--format=%N")
+        return self.cluster.out("squeue", "-h", "-j", str(job), "--format=%N")
 
     def pid(self, slot: int) -> int:
         view = self.view(slot)
@@ -152,21 +152,21 @@ class Fleet:
 
     def resume(self, node: str) -> None:
         """The node is back: by our word, or because it registered again by itself."""
-        self.sandbox.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
+        self.cluster.run("scontrol", "update", f"NodeName={node}", "State=RESUME")
         show = ("sinfo", "-h", "-n", node, "--format=%T")
-        assert until(lambda: "down" not in self.sandbox.out(*show), 20)
+        assert until(lambda: "down" not in self.cluster.out(*show), 20)
 
     def doubles(self) -> list[str]:
-        names = self.sandbox.out("squeue", "-h", "-t", "all", "--format=%j").splitlines()
+        names = self.cluster.out("squeue", "-h", "-t", "all", "--format=%j").splitlines()
         ours = [name for name in names if name.startswith("daddy-tiny-")]
         return [name for name in set(ours) if ours.count(name) > 1]
 
 
 @pytest.fixture(scope="module")
-def fleet(shared_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+def fleet(shared_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """Started once; the first job is granted one minute although ten were asked for."""
     folder = tmp_path_factory.mktemp("faults")
-    env = {name: text for name, text in shared_sandbox.env.items() if name != "DADDY_SITE"}
+    env = {name: text for name, text in shared_cluster.env.items() if name != "DADDY_SITE"}
     checkout = impatient_checkout(folder / "checkout")
     run = RunPaths(folder / "runs" / "tiny")
     slurm = {"time_limit": "0:10:00", "max_running": 4, "partition": "gpu-linuxlab"}
@@ -180,14 +180,14 @@ def fleet(shared_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> 
     shim = folder / "shim"
     shim.mkdir()
     real = shutil.which("sbatch", path=env["PATH"])
-    words = {"here": shim, "real": real, "slurmctld": shared_sandbox.daemon("slurmctld")}
+    words = {"here": shim, "real": real, "slurmctld": shared_cluster.daemon("slurmctld")}
     text = SHIM
     for name, value in words.items():
         text = text.replace("{" + name + "}", str(value))
     (shim / "sbatch").write_text(text)
     (shim / "sbatch").chmod(0o755)
     env.update(PYTHONPATH=str(checkout), PATH=f"{shim}:{env['PATH']}")
-    made = Fleet(shared_sandbox, Person(checkout, folder / "run.json", run, env), shim)
+    made = Fleet(shared_cluster, Person(checkout, folder / "run.json", run, env), shim)
     try:
         made.wrong("short")
         said = made.person.says("start")
@@ -196,8 +196,8 @@ def fleet(shared_sandbox: Sandbox, tmp_path_factory: pytest.TempPathFactory) -> 
         made.short = made.person.ledger("submitted")[0]["job_id"]  # it may have left by now
         yield made
     finally:
-        shared_sandbox.run("scontrol", "delete", "ReservationName=maint")
-        shared_sandbox.run("scontrol", "update", "NodeName=n[1-4]", "State=RESUME")
+        shared_cluster.run("scontrol", "delete", "ReservationName=maint")
+        shared_cluster.run("scontrol", "update", "NodeName=n[1-4]", "State=RESUME")
         if run.intent.exists():
             assert made.person.says("stop", "--now", timeout_s=120).returncode == 0
 
@@ -214,7 +214,7 @@ def whole(fleet: Fleet) -> Iterator[None]:
 
 def test_fault_29_the_person_cancels_one_job_by_hand(fleet: Fleet) -> None:
     _, job = fleet.victim()
-    fleet.sandbox.out("scancel", str(job))
+    fleet.cluster.out("scancel", str(job))
     assert until(lambda: fleet.full() and job not in fleet.held().values(), 30)
     assert json.loads(fleet.run.intent.read_text())["mode"] == "run"
 
@@ -237,7 +237,7 @@ def test_fault_19_a_node_dies_and_its_job_is_not_requeued(fleet: Fleet) -> None:
     _, job = fleet.victim()
     node = fleet.node(job)
     others = {one for one in fleet.held().values() if fleet.node(one) != node}
-    fleet.sandbox.out("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
+    fleet.cluster.out("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
     assert until(lambda: fleet.full() and job not in fleet.held().values(), 40)
     assert until(lambda: fleet.ledger_of("ended", job), 20)  # a pass later than the claim
     (ended,) = fleet.ledger_of("ended", job)
@@ -249,9 +249,9 @@ def test_fault_19_a_node_dies_and_its_job_is_not_requeued(fleet: Fleet) -> None:
 def test_fault_18_a_node_dies_where_the_site_requeues(fleet: Fleet) -> None:
     """We ask for no requeueing; a site that does it all the same gets no second job for it."""
     _, job = fleet.victim()
-    fleet.sandbox.out("scontrol", "update", f"JobId={job}", "Requeue=1")
+    fleet.cluster.out("scontrol", "update", f"JobId={job}", "Requeue=1")
     node, before = fleet.node(job), fleet.intents()
-    fleet.sandbox.out("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
+    fleet.cluster.out("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test")
     assert until(lambda: fleet.queue().get(job, ("",))[0] == "PENDING", 20)
     assert until(fleet.full, 40), "a successor took the slot meanwhile"
     assert until(lambda: fleet.ledger_of("requeued", job), 20)
@@ -268,7 +268,7 @@ def test_fault_34_a_shorter_limit_was_granted(fleet: Fleet) -> None:
     Slurm warns up to a minute early: who hears it while it boots gives its slot back (11).
     """
     left = {"10:0": "drained", "11:0": "not needed"}
-    log = fleet.sandbox.dir / "log" / "jobcomp.txt"
+    log = fleet.cluster.dir / "log" / "jobcomp.txt"
     mark = f"JobId={fleet.short} "
     assert until(lambda: mark in log.read_text(), 75)
     (row,) = [line for line in log.read_text().splitlines() if line.startswith(mark)]
@@ -330,7 +330,7 @@ def test_fault_13_controller_killed_between_sbatch_and_commit(fleet: Fleet) -> N
 def test_fault_06_slurmctld_frozen(fleet: Fleet) -> None:
     """Twenty minutes of it are tried with the shims; here it really is frozen."""
     before, held = fleet.intents(), fleet.held()
-    with fleet.sandbox.frozen("slurmctld"):
+    with fleet.cluster.frozen("slurmctld"):
         assert until(lambda: fleet.status()["queue"]["known"] is False, 40)
         known = [one["job_id"] for one in fleet.status()["slots"]]
         assert sorted(known) == sorted(held.values()), "the last known is shown"
@@ -351,7 +351,7 @@ def test_fault_36_two_jobs_claim_one_slot(fleet: Fleet) -> None:
         os.kill(fleet.pid(slot), signal.SIGUSR1)
     assert until(lambda: fleet.held().get(slots[0]) in rivals, 30)
     winner = fleet.held()[slots[0]]
-    log = fleet.sandbox.dir / "log" / "jobcomp.txt"
+    log = fleet.cluster.dir / "log" / "jobcomp.txt"
     losers = [f"JobId={job} " for job in rivals if job != winner]
 
     def sent_away() -> list[str]:
@@ -366,7 +366,7 @@ def test_fault_36_two_jobs_claim_one_slot(fleet: Fleet) -> None:
 
 def test_fault_35_a_maintenance_reservation(fleet: Fleet) -> None:
     """What would run into it waits and is neither cancelled nor doubled; afterwards it starts."""
-    fleet.sandbox.out(
+    fleet.cluster.out(
         "scontrol", "create", "reservation", "ReservationName=maint", "Users=root",
         "StartTime=now+5minutes", "Duration=10", "Nodes=ALL", "Flags=MAINT,IGNORE_JOBS",
     )  # fmt: skip
@@ -378,20 +378,20 @@ def test_fault_35_a_maintenance_reservation(fleet: Fleet) -> None:
     assert set(queued) <= set(fleet.queue()), "nothing that waits was cancelled"
     assert fleet.intents() - before <= 1
     assert [one["outcome"] for one in fleet.ledger_of("ended", killed)] == ["crashed"]
-    fleet.sandbox.out("scontrol", "delete", "ReservationName=maint")
+    fleet.cluster.out("scontrol", "delete", "ReservationName=maint")
     assert until(fleet.full, 30)
 
 
 def test_fault_07_slurmctld_down_across_a_handover(fleet: Fleet) -> None:
     """All four leave while nobody can start anything; the queued ones start when it is back."""
     queued = set(fleet.waiting())
-    pid = fleet.sandbox.daemon("slurmctld")
+    pid = fleet.cluster.daemon("slurmctld")
     os.kill(pid, signal.SIGTERM)
     assert until(lambda: not Path(f"/proc/{pid}").exists(), 15)
     for slot in range(4):
         os.kill(fleet.pid(slot), signal.SIGUSR1)
     assert until(lambda: fleet.held() == {}, 10)
-    done = door("up", "--dir", str(fleet.sandbox.dir), "--json")
+    done = door("up", "--dir", str(fleet.cluster.dir), "--json")
     assert done.returncode == 0, done.stderr
     assert until(fleet.full, 40)
     assert set(fleet.held().values()) <= queued, "those that were queued; none was lost"

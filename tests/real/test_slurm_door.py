@@ -20,17 +20,17 @@ from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.core.clock import SystemClock
 from Daddy.core.names import new_token
 from tests.patience import until
-from tests.real.conftest import CHECKOUT, Sandbox
+from tests.real.conftest import CHECKOUT, Cluster
 
 RUN = "door-000000"
 REQUEST = {"partition": "gpu-linuxlab", "gres": "gpu:1", "account": "engr-class-any"}
 
 
 class Door:
-    """A scheduler on the sandbox, and shorthand for its jobs."""
+    """A scheduler on the test cluster, and shorthand for its jobs."""
 
-    def __init__(self, sandbox: Sandbox, folder: Path) -> None:
-        self.sandbox = sandbox
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self.cluster = cluster
         self.folder = folder
         self.jobs: list[JobRef] = []
         self.scheduler = self.another()
@@ -39,7 +39,7 @@ class Door:
         return SlurmScheduler(
             RUN,
             SystemClock(),
-            {**self.sandbox.env, **poison},
+            {**self.cluster.env, **poison},
             calls=self.folder / "calls",
             request=REQUEST,
             user_id=user_id,
@@ -80,16 +80,16 @@ class Door:
         self.scheduler.amend(job, Amend(job.token, job.job_id, "a test", **change))
 
     def fact(self, job: JobRef, name: str) -> str:
-        text = self.sandbox.out("scontrol", "--oneliner", "show", "job", str(job.job_id))
+        text = self.cluster.out("scontrol", "--oneliner", "show", "job", str(job.job_id))
         match = re.search(rf"\b{name}=(\S*)", text)
         assert match, text
         return match[1]
 
 
 @pytest.fixture
-def door(sandbox: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Door]:
-    monkeypatch.setenv("PATH", sandbox.env["PATH"])
-    made = Door(sandbox, tmp_path)
+def door(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Door]:
+    monkeypatch.setenv("PATH", cluster.env["PATH"])
+    made = Door(cluster, tmp_path)
     try:
         yield made
     finally:
@@ -143,7 +143,7 @@ def test_the_cap_is_read_and_seen_and_a_waiting_job_is_changed_without_losing_it
 
 def test_a_job_that_the_site_renamed_is_known_by_its_comment_and_obeys(door: Door) -> None:
     job = door.submit(limit_s=300)
-    door.sandbox.out("scontrol", "update", f"JobId={job.job_id}", "JobName=called by the site")
+    door.cluster.out("scontrol", "update", f"JobId={job.job_id}", "JobName=called by the site")
     assert until(lambda: door.row(job).state is JobState.RUNNING)
     door.amend(job, limit_s=120)
     assert door.row(job).limit_s == 120
@@ -156,7 +156,7 @@ def test_a_job_that_the_site_renamed_is_known_by_its_comment_and_obeys(door: Doo
 def test_a_submit_limit_is_read_and_met(door: Door) -> None:
     change = ("sacctmgr", "-i", "modify", "qos", "students", "set")
     try:
-        door.sandbox.out(*change, "MaxSubmitJobsPerUser=2")
+        door.cluster.out(*change, "MaxSubmitJobsPerUser=2")
         assert door.scheduler.site()[0].max_submitted == 2
         for _ in range(2):
             door.submit()
@@ -165,13 +165,13 @@ def test_a_submit_limit_is_read_and_met(door: Door) -> None:
         assert refused.limit
         assert not refused.for_good
     finally:
-        door.sandbox.out(*change, "MaxSubmitJobsPerUser=-1")
+        door.cluster.out(*change, "MaxSubmitJobsPerUser=-1")
 
 
 def test_who_cancelled_a_job_is_told_by_accounting_and_not_where_it_was_oneself(door: Door) -> None:
     runs, waits = door.submit(), door.submit("true", limit_s=60)
     assert until(lambda: door.row(runs).state is JobState.RUNNING)
-    door.sandbox.out("scancel", str(runs.job_id))
+    door.cluster.out("scancel", str(runs.job_id))
     assert until(lambda: door.row(runs).state is JobState.ENDED)
     assert until(lambda: door.row(waits).state is JobState.ENDED)
     student = door.another(user_id=os.getuid() + 1)  # to whom we are an administrator
@@ -187,9 +187,9 @@ def test_a_job_that_ends_before_a_maintenance_starts_at_once_when_made_shorter(d
     name = "door-maintenance"
     begins = int(time.time()) + 1200
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(begins))
-    door.sandbox.out(
+    door.cluster.out(
         "scontrol", "create", "reservation", f"reservationname={name}", f"starttime={stamp}",
-        "duration=30", "flags=maint,ignore_jobs", "nodes=ALL", f"user={door.sandbox.user}",
+        "duration=30", "flags=maint,ignore_jobs", "nodes=ALL", f"user={door.cluster.user}",
     )  # fmt: skip
     try:
         job = door.submit(limit_s=7200)
@@ -198,7 +198,7 @@ def test_a_job_that_ends_before_a_maintenance_starts_at_once_when_made_shorter(d
         door.amend(job, limit_s=600)
         assert until(lambda: door.row(job).state is JobState.RUNNING)
     finally:
-        door.sandbox.run("scontrol", "delete", f"reservationname={name}")
+        door.cluster.run("scontrol", "delete", f"reservationname={name}")
 
 
 def test_a_poisoned_shell_bends_neither_the_job_nor_what_is_seen_of_it(door: Door) -> None:
@@ -257,9 +257,9 @@ def said(read: Callable[[], bytes], otherwise: bytes) -> bytes:
 def test_an_sbatch_at_a_frozen_slurmctld_dies_with_its_controller(door: Door) -> None:
     """What slurmctld then makes of the half-sent request carries our token, or does not exist."""
     token = new_token()
-    env = {**door.sandbox.env, "PYTHONPATH": str(CHECKOUT)}
+    env = {**door.cluster.env, "PYTHONPATH": str(CHECKOUT)}
     argv = [sys.executable, "-c", PARENT, str(door.folder), token]
-    with door.sandbox.frozen("slurmctld"):
+    with door.cluster.frozen("slurmctld"):
         parent = subprocess.Popen(argv, env=env)
         try:
             assert until(lambda: sbatches(door.folder), 20)

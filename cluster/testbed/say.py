@@ -9,7 +9,7 @@ from collections.abc import Callable
 TICK_S = 2.0
 
 
-class SandboxError(Exception):
+class ClusterError(Exception):
     """Something a person can act on: what happened, what to do, and the exit code."""
 
     def __init__(self, what: str, advice: str, code: int = 4) -> None:
@@ -19,7 +19,7 @@ class SandboxError(Exception):
 
 def say(text: str) -> None:
     """Print one progress line."""
-    print(f"sandbox: {text}", file=sys.stderr, flush=True)
+    print(f"testbed: {text}", file=sys.stderr, flush=True)
 
 
 def wait_until(

@@ -1,4 +1,4 @@
-"""Pure: settings of a sandbox → the text of every file Slurm reads.
+"""Pure: settings of a test cluster → the text of every file Slurm reads.
 
 No key stands here without a reason; the reasons that are not obvious are beside it.
 """
@@ -13,7 +13,7 @@ MEMORY_MB = 40_000
 PARTITION = "gpu-linuxlab"
 ACCOUNT = "engr-class-any"
 QOS = "students"
-_CLUSTER, _DATABASE = "sandbox", "slurm_acct"
+_CLUSTER, _DATABASE = "testbed", "slurm_acct"
 MAX_TIME = "4:00:00"
 QUICK = "sched_interval=1,batch_sched_delay=0,sched_min_interval=0,bf_interval=1,bf_continue"
 
@@ -50,7 +50,7 @@ class Plan:
 
 
 _SAME_EVERYWHERE = f"""\
-ClusterName=sandbox
+ClusterName=testbed
 AuthType=auth/munge
 CredType=cred/munge
 ProctrackType=proctrack/linuxproc
@@ -173,7 +173,7 @@ def accounting_commands(plan: Plan) -> str:
         f"add cluster {_CLUSTER}",
         f"add qos {QOS}",
         f"modify qos {QOS} set MaxJobsPerUser={plan.max_jobs}",
-        f"add account {ACCOUNT} Cluster={_CLUSTER} Description=sandbox Organization=sandbox",
+        f"add account {ACCOUNT} Cluster={_CLUSTER} Description=testbed Organization=testbed",
     ]
     for user in plan.users:
         # root is there from the start, with an account of its own that knows no cap.

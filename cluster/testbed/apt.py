@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .commands import run, run_watched
 from .layout import write_text
-from .say import SandboxError, say
+from .say import ClusterError, say
 
 DOWNLOAD_S = 300
 STAMP = "unpacked-at"
@@ -30,7 +30,7 @@ def fetch(folder: Path, names: Iterable[str]) -> None:
     apt = _apt(folder)
     try:
         lacking = _lacking(apt, names)
-    except SandboxError:
+    except ClusterError:
         lacking = _refresh_then_lacking(folder, apt, names, log)
     say(f"fetching {len(lacking)} Debian packages into {folder} (nothing else is changed): "
         f"{' '.join(lacking)}")  # fmt: skip
@@ -40,7 +40,7 @@ def fetch(folder: Path, names: Iterable[str]) -> None:
     if not _download(apt, lacking, archives, log):
         _refresh_then_lacking(folder, apt, names, log)
         if not _download(_private(apt, folder), lacking, archives, log):
-            raise SandboxError("the packages could not be downloaded", f"see {log}", 8)
+            raise ClusterError("the packages could not be downloaded", f"see {log}", 8)
     _unpack(folder, archives)
     shutil.rmtree(archives)
     shutil.rmtree(folder / "lists", ignore_errors=True)
@@ -78,7 +78,7 @@ def _lacking(apt: list[str], names: Iterable[str]) -> list[str]:
 def _first_known(install: list[str], names: list[str]) -> str:
     """Of several names for one thing the one that this release uses."""
     for name in names[:-1]:
-        with contextlib.suppress(SandboxError):
+        with contextlib.suppress(ClusterError):
             run([*install, name], 60, _quiet())
             return name
     return names[-1]
@@ -92,7 +92,7 @@ def _refresh_then_lacking(
     (folder / "lists" / "partial").mkdir(parents=True, exist_ok=True)
     private = _private(apt, folder)
     if run_watched("package lists", [*private, "update"], DOWNLOAD_S, folder, log, _quiet()):
-        raise SandboxError("no package mirror answered", f"see {log}", 8)
+        raise ClusterError("no package mirror answered", f"see {log}", 8)
     apt[:] = private
     return _lacking(private, names)
 

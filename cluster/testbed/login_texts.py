@@ -1,11 +1,11 @@
-"""Pure: settings of a sandbox → the text of every file that sshd, ssh and shells read."""
+"""Pure: settings of a test cluster → the text of every file that sshd, ssh and shells read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 SSH_PORT = 22
-SITE = "sandbox"
+SITE = "testbed"
 """The profile in ``cluster/sites`` that fits."""
 HOME_LINK = "--delay-ms 40 --kilobytes 1000"
 """A home's uplink: 80 ms there and back, 8 Mbit/s."""
@@ -31,7 +31,7 @@ class LoginPlan:
 def sshd_config(plan: LoginPlan) -> str:
     """The login node's sshd: keys only, loopback or its own address only, forwarding allowed."""
     folder = f"{plan.root}/ssh"
-    settings = [f"DADDY_SANDBOX_NODE={plan.root}", f"PATH={plan.path}"]
+    settings = [f"DADDY_TESTBED_NODE={plan.root}", f"PATH={plan.path}"]
     if plan.slurm:
         settings += [f"SLURM_CONF={plan.root}/etc/slurm.conf", f"DADDY_SITE={SITE}"]
     return f"""Port {plan.port}
@@ -123,8 +123,8 @@ _FORGET_OTHERS = "unset $(env | sed -nE 's/^((SLURM|SBATCH|SQUEUE|SINFO)_[A-Z_0-
 
 
 def env_sh(plan: LoginPlan, own_bin: str) -> str:
-    """For ``source``: makes this shell a user of the sandbox."""
-    lines = ["# source this file to use the sandbox from a shell"]
+    """For ``source``: makes this shell a user of the testbed."""
+    lines = ["# source this file to use the test cluster from a shell"]
     if plan.slurm:
         lines += [
             _FORGET_OTHERS,
@@ -133,7 +133,7 @@ def env_sh(plan: LoginPlan, own_bin: str) -> str:
         ]
     if own_bin:
         lines.append(f"export PATH='{own_bin}':\"$PATH\"")
-    lines.append(f"export DADDY_SANDBOX='{plan.base}'")
+    lines.append(f"export DADDY_TESTBED='{plan.base}'")
     return "\n".join(lines) + "\n"
 
 
@@ -154,6 +154,6 @@ def shadow(passwd_text: str) -> str:
 
 
 def hosts(lines: str, machines: dict[str, str]) -> str:
-    """The host's own names and one line for every machine of the sandbox."""
+    """The host's own names and one line for every machine of the testbed."""
     extra = "".join(f"{address} {name}\n" for name, address in machines.items())
     return lines.rstrip("\n") + "\n" + extra

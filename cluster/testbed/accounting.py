@@ -1,6 +1,6 @@
 """Slurm's accounting: a private MariaDB, slurmdbd in front of it, the account and the cap in it.
 
-The database is a folder of the sandbox: no network, no user but its owner gets at its socket.
+The database is a folder of the test cluster: no network, no user but its owner gets at its socket.
 Nothing in it is worth a disk's patience, so nothing is flushed. Making one takes seconds, so
 ``down`` keeps a copy beside the packages, and the next ``up``, wherever, starts from that: limits
 as they were at first, no job in it, for their ids come again.
@@ -18,7 +18,7 @@ from .commands import run_watched
 from .layout import Layout, State, write_text
 from .machines import LOGIN
 from .packages import Programs
-from .say import SandboxError
+from .say import ClusterError
 from .supervisor import Daemon
 
 BOOTSTRAP_S = 60
@@ -47,7 +47,7 @@ def prepare(layout: Layout, plan: slurm_texts.Plan, programs: Programs) -> None:
 
 
 def _make(layout: Layout, plan: slurm_texts.Plan, programs: Programs) -> None:
-    """A copy of an earlier sandbox's database, or an empty one."""
+    """A copy of an earlier test cluster's database, or an empty one."""
     shutil.rmtree(layout.db, ignore_errors=True)
     copy = _copy(programs.folder, plan)
     if copy.is_dir():
@@ -57,7 +57,7 @@ def _make(layout: Layout, plan: slurm_texts.Plan, programs: Programs) -> None:
 
 
 def keep(layout: Layout, plan: slurm_texts.Plan, packages: Path) -> None:
-    """After the end of a sandbox: its database for the next ones."""
+    """After the end of a test cluster: its database for the next ones."""
     copy = _copy(packages, plan)
     part = copy.with_name(f".{copy.name}.{os.getpid()}")
     if copy.exists() or not _settled(layout, plan).exists():
@@ -82,12 +82,12 @@ def _bootstrap(layout: Layout, programs: Programs) -> None:
     try:
         script.write_text(f"create database mysql;\nuse mysql;\n{tables.read_text()}")
     except OSError as error:
-        raise SandboxError(f"missing here: {tables}", "install mariadb-server-core") from error
+        raise ClusterError(f"missing here: {tables}", "install mariadb-server-core") from error
     shell = 'exec "$@" < "$0"'  # its only way to be told
     argv = ["sh", "-c", shell, str(script), *_mariadbd(layout, programs), "--bootstrap"]
     environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", **programs.environment()}
     if run_watched("the database", argv, BOOTSTRAP_S, layout.base, log, environment):
-        raise SandboxError("the accounting database could not be made", f"see {log}")
+        raise ClusterError("the accounting database could not be made", f"see {log}")
 
 
 def _mariadbd(layout: Layout, programs: Programs) -> list[str]:

@@ -21,7 +21,7 @@ _MASK = 24
 
 @dataclass(frozen=True)
 class Network:
-    """The addresses of one sandbox."""
+    """The addresses of one testbed."""
 
     number: int
 
@@ -93,7 +93,7 @@ def free_network() -> Network | None:
 
 
 def private_users(users: Path) -> None:
-    """Mounts of our own from here on, with the sandbox's users and host names in them."""
+    """Mounts of our own from here on, with the test cluster's users and host names in them."""
     syscalls.unshare(syscalls.NEWNS)
     syscalls.keep_mounts_private()
     for name in ("passwd", "shadow", "group", "hosts"):

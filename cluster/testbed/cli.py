@@ -1,4 +1,4 @@
-"""The four commands of the sandbox and what they print.
+"""The four commands of the test cluster and what they print.
 
 Exit codes: 0 done · 2 usage · 4 the cluster did not start or a program is missing · 8 network ·
 9 files. ``status``: 0 up · 20 a part does not answer · 21 down.
@@ -18,7 +18,7 @@ from typing import Any
 from . import launch, packages, probe, shaper
 from .decide import Wishes
 from .layout import State, load_state, open_layout
-from .say import SandboxError, say
+from .say import ClusterError, say
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 UP, DEGRADED, DOWN = 0, 20, 21
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser().parse_args(arguments)
     try:
         return int(options.work(options))
-    except SandboxError as error:
+    except ClusterError as error:
         print(f"error: {error.what}\n  what to do: {error.advice}", file=sys.stderr)
         return error.code
     except PermissionError as error:
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """What can be asked."""
-    whole = argparse.ArgumentParser(prog="cluster/sandbox", description=__doc__)
+    whole = argparse.ArgumentParser(prog="cluster/testbed", description=__doc__)
     commands = whole.add_subparsers(required=True, metavar="COMMAND")
     up = commands.add_parser("up", help="start a Slurm cluster and its login node on this host")
     up.set_defaults(work=do_up)
@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
     install.add_argument("--login-only", action="store_true", help="ssh and rsync, no Slurm")
     for one in (up, down, status):
         one.add_argument(
-            "--dir", type=Path, default=CHECKOUT / "runs" / "sandbox", help="its folder"
+            "--dir", type=Path, default=CHECKOUT / "runs" / "testbed", help="its folder"
         )
     for one in (up, status):
         one.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -70,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
         one.add_argument(
             "--packages",
             type=Path,
-            default=Path(os.environ.get("DADDY_SANDBOX_PACKAGES", CHECKOUT / "runs" / "packages")),
+            default=Path(os.environ.get("DADDY_TESTBED_PACKAGES", CHECKOUT / "runs" / "packages")),
             help="where missing programs are unpacked",
         )
     _add_shape(commands)
@@ -149,7 +149,7 @@ def do_shape(options: argparse.Namespace) -> int:
 
 
 def describe(base: Path, state: State, nodes: list[str]) -> dict[str, Any]:
-    """Everything a user of the sandbox needs."""
+    """Everything a user of the test cluster needs."""
     layout = open_layout(base)
     return {
         "state": "up",
@@ -183,7 +183,7 @@ def show(found: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(found, indent=2))
         return
-    print(f"sandbox {found['state']}: {found['dir']}")
+    print(f"testbed {found['state']}: {found['dir']}")
     if "host" not in found:
         return
     for name, value in lines(found):

@@ -1,4 +1,4 @@
-"""Writes every file of a sandbox's folder: keys, users, sshd, ssh, Slurm."""
+"""Writes every file of a test cluster's folder: keys, users, sshd, ssh, Slurm."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def slurm_plan(state: State, plugins: str = "") -> slurm_texts.Plan:
 
 
 def network_of(state: State) -> Network | None:
-    """The sandbox's network, where it has one of its own."""
+    """The test cluster's network, where it has one of its own."""
     return Network(state.network) if state.network else None
 
 
@@ -126,5 +126,5 @@ def make_key(programs: Programs, path: Path) -> str:
         path.unlink(missing_ok=True)
         wrapper = Path(programs.bin or "/nonexistent") / "ssh-keygen"
         tool = str(wrapper) if wrapper.exists() else programs.tools["ssh-keygen"]
-        run([tool, "-q", "-t", "ed25519", "-N", "", "-C", "sandbox", "-f", str(path)], 20)
+        run([tool, "-q", "-t", "ed25519", "-N", "", "-C", "testbed", "-f", str(path)], 20)
     return public.read_text()

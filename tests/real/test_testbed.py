@@ -1,4 +1,4 @@
-"""The sandbox is a real cluster: its limits, signals, login node, and that it leaves nothing."""
+"""The test cluster is a real one: its limits, signals, login node, and it leaves nothing."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster.sandbox import layout, login_texts
+from cluster.testbed import layout, login_texts
+from Daddy.core.config import load
 from tests.patience import until
-from tests.real.conftest import CHECKOUT, DOORS, Sandbox, door, start
+from tests.real.conftest import CHECKOUT, DOORS, Cluster, door, start
 
 LIMIT_JOB = """
 trap 'echo warned $(($(date +%s) - begun))' USR1
@@ -31,45 +32,45 @@ while :; do sleep 0.2; done
 
 
 @pytest.fixture(scope="module")
-def job_over_its_limit(shared_sandbox: Sandbox) -> Iterator[tuple[str, Path]]:
+def job_over_its_limit(shared_cluster: Cluster) -> Iterator[tuple[str, Path]]:
     """Submitted first and looked at last: a wall time is the slowest thing Slurm has."""
-    output = shared_sandbox.dir / "limit.out"
-    script = shared_sandbox.dir / "limit.sh"
+    output = shared_cluster.dir / "limit.out"
+    script = shared_cluster.dir / "limit.sh"
     script.write_text(f"#!/bin/bash\n{LIMIT_JOB}")
-    job = shared_sandbox.out(
+    job = shared_cluster.out(
         "sbatch", "--parsable", "--time=1", "--signal=B:USR1@30", "--comment", "token 7/a",
         "--job-name", "slim_run-slot0", "-o", str(output), str(script),
     )  # fmt: skip
     started = ("squeue", "-h", "-t", "running", "-o", "%i")
-    assert until(lambda: job in shared_sandbox.out(*started).split())
+    assert until(lambda: job in shared_cluster.out(*started).split())
     # Slurm looks at limits every 30 s: an end shortly before the second look saves the third.
-    shared_sandbox.out("scontrol", "update", f"jobid={job}", "EndTime=now+45")
+    shared_cluster.out("scontrol", "update", f"jobid={job}", "EndTime=now+45")
     yield job, output
-    shared_sandbox.run("scancel", job)
+    shared_cluster.run("scancel", job)
 
 
 @pytest.mark.usefixtures("job_over_its_limit")
-def test_up_again_changes_nothing_and_says_the_same(sandbox: Sandbox) -> None:
-    again = door("up", "--dir", str(sandbox.dir), "--json")
+def test_up_again_changes_nothing_and_says_the_same(cluster: Cluster) -> None:
+    again = door("up", "--dir", str(cluster.dir), "--json")
     assert again.returncode == 0, again.stderr
-    assert json.loads(again.stdout)["supervisor_pid"] == sandbox.facts["supervisor_pid"]
+    assert json.loads(again.stdout)["supervisor_pid"] == cluster.facts["supervisor_pid"]
 
 
-def test_the_partition_is_the_one_of_the_guide(sandbox: Sandbox) -> None:
-    assert sandbox.out("sinfo", "-h", "-o", "%P %l %D %c %G") == "gpu-linuxlab* 4:00:00 4 8 gpu:1"
-    status = door("status", "--dir", str(sandbox.dir), "--json")
+def test_the_partition_is_the_one_of_the_guide(cluster: Cluster) -> None:
+    assert cluster.out("sinfo", "-h", "-o", "%P %l %D %c %G") == "gpu-linuxlab* 4:00:00 4 8 gpu:1"
+    status = door("status", "--dir", str(cluster.dir), "--json")
     assert status.returncode == 0
     facts = json.loads(status.stdout)
     assert facts["state"] == "up"
     assert len(facts["nodes"]) == 4
 
 
-def test_sourcing_the_env_file_is_enough_even_after_another_cluster(sandbox: Sandbox) -> None:
+def test_sourcing_the_env_file_is_enough_even_after_another_cluster(cluster: Cluster) -> None:
     done = subprocess.run(
         [
             "bash",
             "-c",
-            f"source {sandbox.facts['env_file']}; squeue -h -t all -o %j; echo $DADDY_SITE",
+            f"source {cluster.facts['env_file']}; squeue -h -t all -o %j; echo $DADDY_SITE",
         ],
         env={**os.environ, "SQUEUE_STATES": "nonsense", "SLURM_CONF": "/nowhere"},
         capture_output=True,
@@ -77,23 +78,23 @@ def test_sourcing_the_env_file_is_enough_even_after_another_cluster(sandbox: San
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split()[-1] == "sandbox"
+    assert done.stdout.split()[-1] == "testbed"
     assert "slim_run-slot0" in done.stdout
 
 
-def test_a_fifth_job_waits_for_a_slot_and_gets_the_first_that_is_free(sandbox: Sandbox) -> None:
-    jobs = [sandbox.submit("sleep 60", "-o", "/dev/null") for _ in range(5)]
+def test_a_fifth_job_waits_for_a_slot_and_gets_the_first_that_is_free(cluster: Cluster) -> None:
+    jobs = [cluster.submit("sleep 60", "-o", "/dev/null") for _ in range(5)]
 
     def running() -> list[str]:
-        return [job for job, state in sandbox.states().items() if state.startswith("RUNNING")]
+        return [job for job, state in cluster.states().items() if state.startswith("RUNNING")]
 
     assert until(lambda: len(running()) == 4)
     time.sleep(1.5)
     assert len(running()) == 4
-    waiting = [job for job in jobs if sandbox.states()[job].startswith("PENDING")]
+    waiting = [job for job in jobs if cluster.states()[job].startswith("PENDING")]
     capped = "PENDING QOSMaxJobsPerUserLimit"
-    assert until(lambda: {sandbox.states()[job] for job in waiting} == {capped})
-    sandbox.out("scancel", jobs[0])
+    assert until(lambda: {cluster.states()[job] for job in waiting} == {capped})
+    cluster.out("scancel", jobs[0])
     assert until(lambda: waiting[0] in running(), 30)
     assert len(running()) == 4
 
@@ -108,21 +109,21 @@ def test_a_fifth_job_waits_for_a_slot_and_gets_the_first_that_is_free(sandbox: S
     ],
 )
 def test_what_the_site_does_not_have_is_refused_at_submission(
-    sandbox: Sandbox, options: tuple[str, ...], message: str
+    cluster: Cluster, options: tuple[str, ...], message: str
 ) -> None:
-    refused = sandbox.run("sbatch", *options, "--wrap", "true")
+    refused = cluster.run("sbatch", *options, "--wrap", "true")
     assert refused.returncode == 1
     assert re.search(message, refused.stderr), refused.stderr
 
 
-def test_the_real_sites_account_exists_and_no_other(sandbox: Sandbox) -> None:
+def test_the_real_sites_account_exists_and_no_other(cluster: Cluster) -> None:
     account = json.loads((CHECKOUT / "cluster/sites/engr.json").read_text())["slurm"]["account"]
-    job = sandbox.submit("true", "-A", account, "-o", "/dev/null")
-    refused = sandbox.run("sbatch", "-A", "nobodys", "--wrap", "true")
+    job = cluster.submit("true", "-A", account, "-o", "/dev/null")
+    refused = cluster.run("sbatch", "-A", "nobodys", "--wrap", "true")
     assert refused.returncode == 1
     assert "Invalid account" in refused.stderr
     told = ("sacct", "-n", "-P", "-X", "-j", job, "-o", "State,Account")
-    assert until(lambda: sandbox.out(*told) == f"COMPLETED|{account}", 15)
+    assert until(lambda: cluster.out(*told) == f"COMPLETED|{account}", 15)
 
 
 def test_a_kept_database_forgets_jobs_and_limits(own_folder: Path) -> None:
@@ -139,70 +140,70 @@ def test_a_kept_database_forgets_jobs_and_limits(own_folder: Path) -> None:
     assert again.out(*limits) == "2|"
 
 
-def test_a_signal_reaches_the_batch_process(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_a_signal_reaches_the_batch_process(cluster: Cluster, tmp_path: Path) -> None:
     output = tmp_path / "out"
-    job = sandbox.submit(
+    job = cluster.submit(
         "trap 'echo warned; exit 0' USR1; echo begun; while :; do sleep 0.1; done",
         "-o",
         str(output),
     )
     assert until(lambda: output.exists() and "begun" in output.read_text())
-    sandbox.out("scancel", "--signal=USR1", "--batch", job)
+    cluster.out("scancel", "--signal=USR1", "--batch", job)
     assert until(lambda: "warned" in output.read_text(), 5)
-    assert until(lambda: sandbox.states()[job].startswith("COMPLETED"), 5)
+    assert until(lambda: cluster.states()[job].startswith("COMPLETED"), 5)
 
 
-def test_a_job_sees_its_gpu_and_no_variable_of_ours(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_a_job_sees_its_gpu_and_no_variable_of_ours(cluster: Cluster, tmp_path: Path) -> None:
     output = tmp_path / "out"
-    sandbox.submit("hostname; env", "--gres=gpu:1", "-c", "8", "-o", str(output))
+    cluster.submit("hostname; env", "--gres=gpu:1", "-c", "8", "-o", str(output))
     assert until(lambda: output.exists() and "SLURM_JOB_ID" in output.read_text())
     lines = output.read_text().splitlines()
     assert "CUDA_VISIBLE_DEVICES=0" in lines
     assert not [line for line in lines if line.startswith(("LD_LIBRARY_PATH=", "SSH_ORIGINAL"))]
-    if sandbox.alone:
+    if cluster.alone:
         assert lines[0] in {"n1", "n2", "n3", "n4"}
 
 
-def test_the_login_node_knows_slurm_and_takes_rsync(sandbox: Sandbox, tmp_path: Path) -> None:
-    answer = sandbox.ssh("hostname; squeue -h -t all -o %i; sinfo -h -o %D; echo $DADDY_SITE")
+def test_the_login_node_knows_slurm_and_takes_rsync(cluster: Cluster, tmp_path: Path) -> None:
+    answer = cluster.ssh("hostname; squeue -h -t all -o %i; sinfo -h -o %D; echo $DADDY_SITE")
     assert answer.returncode == 0, answer.stderr
     host, *ids, nodes, site = answer.stdout.split()
-    assert (nodes, site) == ("4", "sandbox")
-    assert sorted(ids) == sorted(sandbox.out("squeue", "-h", "-t", "all", "-o", "%i").split())
-    assert (host == "login") == sandbox.alone
+    assert (nodes, site) == ("4", "testbed")
+    assert sorted(ids) == sorted(cluster.out("squeue", "-h", "-t", "all", "-o", "%i").split())
+    assert (host == "login") == cluster.alone
     (tmp_path / "weights").write_bytes(os.urandom(100_000))
-    remote_shell = f"ssh -F {sandbox.ssh_config}"
+    remote_shell = f"ssh -F {cluster.ssh_config}"
     for source, target in (
-        (tmp_path / "weights", f"login:{sandbox.dir}/weights"),
-        (f"login:{sandbox.dir}/weights", tmp_path / "back"),
+        (tmp_path / "weights", f"login:{cluster.dir}/weights"),
+        (f"login:{cluster.dir}/weights", tmp_path / "back"),
     ):
-        copied = sandbox.run("rsync", "-a", "-e", remote_shell, str(source), str(target))
+        copied = cluster.run("rsync", "-a", "-e", remote_shell, str(source), str(target))
         assert copied.returncode == 0, copied.stderr
     assert (tmp_path / "back").read_bytes() == (tmp_path / "weights").read_bytes()
 
 
-def test_the_slow_alias_is_slow_and_whole(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_the_slow_alias_is_slow_and_whole(cluster: Cluster, tmp_path: Path) -> None:
     (tmp_path / "blob").write_bytes(os.urandom(1_500_000))
     begun = time.monotonic()
-    copied = sandbox.run(
+    copied = cluster.run(
         "rsync",
         "-e",
-        f"ssh -F {sandbox.ssh_config}",
+        f"ssh -F {cluster.ssh_config}",
         f"{tmp_path}/blob",
-        f"slow:{sandbox.dir}/blob",
+        f"slow:{cluster.dir}/blob",
     )
     assert copied.returncode == 0, copied.stderr
     assert time.monotonic() - begun > 1.5
-    assert (sandbox.dir / "blob").read_bytes() == (tmp_path / "blob").read_bytes()
+    assert (cluster.dir / "blob").read_bytes() == (tmp_path / "blob").read_bytes()
 
 
-def test_a_link_can_be_stalled_and_cut(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_a_link_can_be_stalled_and_cut(cluster: Cluster, tmp_path: Path) -> None:
     stall, cut = tmp_path / "stall", tmp_path / "cut"
     shape = f"ProxyCommand={DOORS}/door shape --stall-file {stall} --cut-file {cut} %h %p"
-    login = ["ssh", "-F", str(sandbox.ssh_config), "-o", shape, "login"]
+    login = ["ssh", "-F", str(cluster.ssh_config), "-o", shape, "login"]
     with subprocess.Popen(
         [*login, "echo on; read x; echo $x; cat"],
-        env=sandbox.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env=cluster.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
     ) as link:  # fmt: skip
         assert link.stdin
         assert link.stdout
@@ -218,21 +219,21 @@ def test_a_link_can_be_stalled_and_cut(sandbox: Sandbox, tmp_path: Path) -> None
         assert link.wait(10) == 255
 
 
-def test_an_interactive_login_has_slurm_on_its_path(sandbox: Sandbox) -> None:
+def test_an_interactive_login_has_slurm_on_its_path(cluster: Cluster) -> None:
     shell = subprocess.run(
-        ["ssh", "-F", str(sandbox.ssh_config), "-tt", "login"],
-        env=sandbox.env, input="sinfo -h -o nodes=%D\nexit\n", capture_output=True, text=True,
+        ["ssh", "-F", str(cluster.ssh_config), "-tt", "login"],
+        env=cluster.env, input="sinfo -h -o nodes=%D\nexit\n", capture_output=True, text=True,
         timeout=30, check=False,
     )  # fmt: skip
     assert "nodes=4" in shell.stdout, shell.stdout + shell.stderr
 
 
-def test_a_host_that_shows_another_key_is_not_talked_to(sandbox: Sandbox, tmp_path: Path) -> None:
+def test_a_host_that_shows_another_key_is_not_talked_to(cluster: Cluster, tmp_path: Path) -> None:
     wrong = tmp_path / "known_hosts"
-    own = (sandbox.dir / "ssh" / f"key_{sandbox.user}.pub").read_text().split()
-    right = (sandbox.dir / "ssh" / "known_hosts").read_text().split()
+    own = (cluster.dir / "ssh" / f"key_{cluster.user}.pub").read_text().split()
+    right = (cluster.dir / "ssh" / "known_hosts").read_text().split()
     wrong.write_text(f"{right[0]} {own[0]} {own[1]}\n")
-    refused = sandbox.ssh("true", "-o", f"UserKnownHostsFile={wrong}")
+    refused = cluster.ssh("true", "-o", f"UserKnownHostsFile={wrong}")
     assert refused.returncode == 255
     assert "REMOTE HOST IDENTIFICATION HAS CHANGED" in refused.stderr
 
@@ -242,16 +243,16 @@ def open_to_all(folder: Path) -> bool:
     return all(place.stat().st_mode & stat.S_IXOTH for place in (folder, *folder.parents))
 
 
-def test_a_second_person_logs_in_and_has_own_slots(sandbox: Sandbox) -> None:
-    if not sandbox.facts["friend"]:
-        assert not (sandbox.alone and open_to_all(CHECKOUT))
+def test_a_second_person_logs_in_and_has_own_slots(cluster: Cluster) -> None:
+    if not cluster.facts["friend"]:
+        assert not (cluster.alone and open_to_all(CHECKOUT))
         return
-    friend = ("ssh", "-F", str(sandbox.ssh_config), "friend")
-    assert sandbox.out(*friend, "id -un; pwd; srun id -un").split() == [
-        "friend", f"{sandbox.dir}/home/friend", "friend",
+    friend = ("ssh", "-F", str(cluster.ssh_config), "friend")
+    assert cluster.out(*friend, "id -un; pwd; srun id -un").split() == [
+        "friend", f"{cluster.dir}/home/friend", "friend",
     ]  # fmt: skip
     assert "friend:" not in Path("/etc/passwd").read_text()
-    assert sandbox.run(*friend, f"cat {sandbox.dir}/munge/key").returncode != 0
+    assert cluster.run(*friend, f"cat {cluster.dir}/munge/key").returncode != 0
 
 
 class Echo(threading.Thread):
@@ -272,19 +273,19 @@ class Echo(threading.Thread):
                 link.sendall(b"echo " + link.recv(100))
 
 
-def test_a_reverse_tunnel_ends_on_the_login_node_only(sandbox: Sandbox, tmp_path: Path) -> None:
-    viewer = Echo(free_or_any(sandbox.remote_port) if sandbox.alone else 0)
+def test_a_reverse_tunnel_ends_on_the_login_node_only(cluster: Cluster, tmp_path: Path) -> None:
+    viewer = Echo(free_or_any(cluster.remote_port) if cluster.alone else 0)
     viewer.start()
-    forward = f"{sandbox.remote_port}:localhost:{viewer.port}"
+    forward = f"{cluster.remote_port}:localhost:{viewer.port}"
     tunnel = subprocess.Popen(
-        ["ssh", "-F", str(sandbox.ssh_config), "-N", "-R", forward, "login"], env=sandbox.env
+        ["ssh", "-F", str(cluster.ssh_config), "-N", "-R", forward, "login"], env=cluster.env
     )
-    ask = f"exec 3<>/dev/tcp/localhost/{sandbox.remote_port}; echo frame >&3; cat <&3"
+    ask = f"exec 3<>/dev/tcp/localhost/{cluster.remote_port}; echo frame >&3; cat <&3"
     try:
-        assert until(lambda: "echo frame" in sandbox.ssh(f"bash -c '{ask}'").stdout, 10, 0.2)
-        if sandbox.alone:
+        assert until(lambda: "echo frame" in cluster.ssh(f"bash -c '{ask}'").stdout, 10, 0.2)
+        if cluster.alone:
             output = tmp_path / "out"
-            sandbox.submit(f"bash -c '{ask}'; echo done", "-o", str(output))
+            cluster.submit(f"bash -c '{ask}'; echo done", "-o", str(output))
             assert until(lambda: output.exists() and "done" in output.read_text())
             assert "Connection refused" in output.read_text()
     finally:
@@ -303,23 +304,23 @@ def free_or_any(port: int) -> int:
         return port
 
 
-def test_a_daemon_that_died_is_seen_and_up_starts_it_again(sandbox: Sandbox) -> None:
-    os.kill(sandbox.daemon("sshd"), signal.SIGKILL)
-    assert until(lambda: door("status", "--dir", str(sandbox.dir)).returncode == 20, 5)
-    repaired = door("up", "--dir", str(sandbox.dir))
+def test_a_daemon_that_died_is_seen_and_up_starts_it_again(cluster: Cluster) -> None:
+    os.kill(cluster.daemon("sshd"), signal.SIGKILL)
+    assert until(lambda: door("status", "--dir", str(cluster.dir)).returncode == 20, 5)
+    repaired = door("up", "--dir", str(cluster.dir))
     assert repaired.returncode == 0, repaired.stderr
     assert "starting again: sshd" in repaired.stderr
-    assert sandbox.ssh("true").returncode == 0
+    assert cluster.ssh("true").returncode == 0
 
 
-def test_a_node_that_slurm_drained_is_resumed_by_up(sandbox: Sandbox) -> None:
-    sandbox.out("scontrol", "update", "NodeName=n3", "State=DRAIN", "Reason=batch job failure")
-    assert door("up", "--dir", str(sandbox.dir)).returncode == 0
-    assert sandbox.out("sinfo", "-h", "-n", "n3", "-o", "%T") == "idle"
+def test_a_node_that_slurm_drained_is_resumed_by_up(cluster: Cluster) -> None:
+    cluster.out("scontrol", "update", "NodeName=n3", "State=DRAIN", "Reason=batch job failure")
+    assert door("up", "--dir", str(cluster.dir)).returncode == 0
+    assert cluster.out("sinfo", "-h", "-n", "n3", "-o", "%T") == "idle"
 
 
 def fingerprint() -> dict[str, str]:
-    """Every file under /etc, and what else a sandbox must not touch."""
+    """Every file under /etc, and what else a test cluster must not touch."""
     found = {}
     for place in ("/etc", "/run/sshd", "/root/.ssh", str(Path.home() / ".ssh")):
         for path in sorted(Path(place).rglob("*")):
@@ -342,7 +343,7 @@ def processes_of(folder: Path) -> list[str]:
 
 
 def interfaces() -> list[str]:
-    """Of this host; other sandboxes come and go beside ours."""
+    """Of this host; other testbedes come and go beside ours."""
     return [name for _, name in socket.if_nameindex()]
 
 
@@ -395,7 +396,7 @@ def sleepers() -> list[str]:
     return found
 
 
-def test_down_ends_a_half_started_sandbox(own_folder: Path) -> None:
+def test_down_ends_a_half_started_testbed(own_folder: Path) -> None:
     starting = subprocess.Popen(
         [str(DOORS / "up"), "--dir", str(own_folder)],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
@@ -416,7 +417,7 @@ def test_a_login_node_without_slurm_and_in_an_awkward_folder(own_folder: Path) -
         assert one.ssh("echo here; command -v rsync").stdout.startswith("here\n/")
     finally:
         assert door("down", "--dir", str(folder)).returncode == 0
-    assert not [path for path in Path("/tmp").glob("daddy-sandbox-*/s") if not path.exists()]
+    assert not [path for path in Path("/tmp").glob("daddy-cluster-*/s") if not path.exists()]
 
 
 def test_on_the_hosts_own_loopback_the_tunnel_ends_on_another_port(own_folder: Path) -> None:
@@ -466,20 +467,29 @@ def test_no_password_hash_of_the_host_is_copied() -> None:
 def test_both_site_profiles_are_valid_configurations() -> None:
     from Daddy.core.config import load
 
-    sandbox, real = load(site="sandbox"), load(site="engr")
-    assert (sandbox.training.device, sandbox.training.cartridge) == ("cpu", True)
+    cluster, real = load(site="testbed"), load(site="engr")
+    assert (cluster.training.device, cluster.training.cartridge) == ("cpu", True)
     assert (real.training.device, real.training.cartridge) == ("cuda", False)
-    assert {site.slurm.partition for site in (sandbox, real)} == {"gpu-linuxlab"}
+    assert {site.slurm.partition for site in (cluster, real)} == {"gpu-linuxlab"}
     assert (CHECKOUT / "cluster" / "sites" / "engr.json").exists()
 
 
 def test_a_job_is_warned_and_ends_at_its_limit(
-    sandbox: Sandbox, job_over_its_limit: tuple[str, Path]
+    cluster: Cluster, job_over_its_limit: tuple[str, Path]
 ) -> None:
     job, output = job_over_its_limit
-    shown = sandbox.out("scontrol", "show", "job", job)
+    shown = cluster.out("scontrol", "show", "job", job)
     assert "Comment=token 7/a" in shown
-    assert until(lambda: sandbox.states()[job].startswith("TIMEOUT"), 130, 0.5)
+    assert until(lambda: cluster.states()[job].startswith("TIMEOUT"), 130, 0.5)
     warned = re.search(r"warned (\d+)", output.read_text())
     assert warned
     assert int(warned.group(1)) <= 60
+
+
+def test_the_names_of_the_release_before_still_lead_there(tmp_path: Path) -> None:
+    """A student's scripts say cluster/sandbox and DADDY_SITE=sandbox, for one release more."""
+    before = DOORS.with_name("sandbox") / "status"
+    asked = subprocess.run([before, "--dir", tmp_path / "none"], timeout=60, check=False)
+    assert asked.returncode == 21
+    old, new = load(site="sandbox"), load(site="testbed")
+    assert old == new

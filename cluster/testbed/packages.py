@@ -1,4 +1,4 @@
-"""The programs a sandbox needs: those of the system, else Debian packages unpacked into a folder.
+"""The programs of a test cluster: the system's, else Debian packages unpacked into a folder.
 
 Unpacking touches nothing outside that folder: no file under /etc, no user, no service started, no
 root needed. apt itself says which packages this very machine lacks, so the set is right for every
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .apt import STAMP, fetch, library_folders
-from .say import SandboxError
+from .say import ClusterError
 
 LOGIN_PACKAGES = ("openssh-server", "openssh-client", "openssh-sftp-server", "rsync")
 MARIADB = ("mariadb-server-core|mariadb-server-core-10.6|mariadb-server-core-10.5",)
@@ -60,7 +60,7 @@ class Programs:
 
 
 def ensure(folder: Path, *, slurm: bool) -> Programs:
-    """Find or fetch all programs. Raises SandboxError naming what is missing."""
+    """Find or fetch all programs. Raises ClusterError naming what is missing."""
     wanted = LOGIN_TOOLS + (SLURM_TOOLS if slurm else ())
     found = find(folder, wanted)
     if not _missing(found, wanted):
@@ -68,18 +68,18 @@ def ensure(folder: Path, *, slurm: bool) -> Programs:
     names = LOGIN_PACKAGES + (SLURM_PACKAGES if slurm else ())
     lacking = f"missing here: {', '.join(_missing(found, wanted))}"
     if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
-        raise SandboxError(lacking, f"install them (Debian's packages: {' '.join(names)})")
+        raise ClusterError(lacking, f"install them (Debian's packages: {' '.join(names)})")
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with (folder / ".lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             if _missing(find(folder, wanted), wanted):
                 fetch(folder, names)
-    except SandboxError as error:
-        raise SandboxError(f"{lacking} ({error.what})", error.advice, error.code) from error
+    except ClusterError as error:
+        raise ClusterError(f"{lacking} ({error.what})", error.advice, error.code) from error
     found = find(folder, wanted)
     if _missing(found, wanted):
-        raise SandboxError(f"missing here: {', '.join(_missing(found, wanted))}", f"see {folder}")
+        raise ClusterError(f"missing here: {', '.join(_missing(found, wanted))}", f"see {folder}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""How quick the sandbox cluster is: what a hand-over through a real Slurm costs on this machine.
+"""How quick the test cluster is: what a hand-over through a real Slurm costs on this machine.
 
 The limit is the same script started without a scheduler, measured in the same run: what Slurm adds
 is the difference.
@@ -20,14 +20,14 @@ from Daddy.core.errors import SchedulerError
 from Daddy.core.process import run as run_child
 
 _SUBMIT = ("sbatch", "-o", "/dev/null", "--wrap", "true")
-DOORS = Path(__file__).resolve().parents[2] / "cluster" / "sandbox"
+DOORS = Path(__file__).resolve().parents[2] / "cluster" / "testbed"
 STAMP = "date +%s.%N"
 """A job's first and last act; its clock is this machine's."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A running sandbox and the environment of its user."""
+    """A running testbed and the environment of its user."""
 
     folder: Path
     env: dict[str, str]
@@ -50,28 +50,28 @@ class Cluster:
 def run(quick: bool) -> dict[str, object]:
     """Seconds and milliseconds of everything a controller waits for."""
     repeats = 4 if quick else 12
-    with cluster() as sandbox:
+    with cluster() as testbed:
         direct = [_direct_start_s() for _ in range(repeats)]
-        starts = [_submit_to_start_s(sandbox) for _ in range(repeats)]
-        gaps = _handovers_s(sandbox, repeats)
+        starts = [_submit_to_start_s(testbed) for _ in range(repeats)]
+        gaps = _handovers_s(testbed, repeats)
         figures: dict[str, object] = {
-            "up_s": sandbox.up_s,
-            "sbatch_ms_p50": 1000 * median(_timed(sandbox, repeats, *_SUBMIT)),
-            "squeue_ms_p50": 1000 * median(_timed(sandbox, repeats, "squeue", "--me")),
+            "up_s": testbed.up_s,
+            "sbatch_ms_p50": 1000 * median(_timed(testbed, repeats, *_SUBMIT)),
+            "squeue_ms_p50": 1000 * median(_timed(testbed, repeats, "squeue", "--me")),
             "submit_to_start_s": {"p50": median(starts), "max": max(starts)},
             "direct_start_s_p50": median(direct),
             "slurm_adds_s_p50": median(starts) - median(direct),
             "handover_s": {"p50": median(gaps), "max": max(gaps), "count": len(gaps)},
         }
         if not quick:
-            figures["one_minute_limit"] = _limit(sandbox)
+            figures["one_minute_limit"] = _limit(testbed)
         begun = time.monotonic()
     return {**figures, "down_s": time.monotonic() - begun}
 
 
 @contextmanager
 def cluster() -> Iterator[Cluster]:
-    """A sandbox of our own in a temporary folder. Programs are fetched before the clock runs."""
+    """A test cluster in a temporary folder. Programs are fetched before the clock runs."""
     run_child([str(DOORS / "install")], 600.0)
     folder = Path(tempfile.mkdtemp(prefix="daddy-bench-", dir="/tmp"))
     try:
@@ -92,40 +92,40 @@ def _direct_start_s() -> float:
     return float(run_child(["sh", "-c", STAMP], 10.0).stdout) - begun
 
 
-def _submit_to_start_s(sandbox: Cluster) -> float:
+def _submit_to_start_s(testbed: Cluster) -> float:
     begun = time.time()
-    output = sandbox.submit(STAMP)
+    output = testbed.submit(STAMP)
     _until(lambda: output.read_text().strip())
     return float(output.read_text()) - begun
 
 
-def _handovers_s(sandbox: Cluster, count: int) -> list[float]:
+def _handovers_s(testbed: Cluster, count: int) -> list[float]:
     """Four run, ``count`` wait: from the last line of each job to the first of its successor."""
     script = f"{STAMP}; sleep 2; {STAMP}"
     whole = ("--gres=gpu:1", "-c", "8")
-    outputs = [sandbox.submit(script, *whole) for _ in range(4 + count)]
+    outputs = [testbed.submit(script, *whole) for _ in range(4 + count)]
     _until(lambda: all(len(one.read_text().split()) == 2 for one in outputs), 30.0 + 4 * count)
     lives = sorted(tuple(map(float, one.read_text().split())) for one in outputs)
     ends = sorted(end for _, end in lives)
     return [start - end for (start, _), end in zip(lives[4:], ends, strict=False)]
 
 
-def _timed(sandbox: Cluster, count: int, *argv: str) -> list[float]:
+def _timed(testbed: Cluster, count: int, *argv: str) -> list[float]:
     taken = []
     for _ in range(count):
         begun = time.monotonic()
-        sandbox.out(*argv)
+        testbed.out(*argv)
         taken.append(time.monotonic() - begun)
     return taken
 
 
-def _limit(sandbox: Cluster) -> dict[str, float]:
+def _limit(testbed: Cluster) -> dict[str, float]:
     """A job of one minute that wants its warning 30 s before: when both really came."""
     script = (
         f"trap 'echo warned $({STAMP})' USR1; trap 'echo term $({STAMP})' TERM; "
         f"echo begun $({STAMP}); while :; do sleep 0.1; {STAMP}; done"
     )
-    output = sandbox.submit(script, "--time=1", "--signal=B:USR1@30")
+    output = testbed.submit(script, "--time=1", "--signal=B:USR1@30")
     _until(lambda: "CANCELLED" in output.read_text(), 150.0)
     time.sleep(6.0)
     rows = [line.split() for line in output.read_text().splitlines() if line]

@@ -1,4 +1,4 @@
-"""Every path of a sandbox's folder, and the file that remembers what was started.
+"""Every path of a test cluster's folder, and the file that remembers what was started.
 
 ``base`` is the folder as the person named it; ``root`` is the name that goes into configuration
 files: the same, or a short link to it where the path is too long for a unix socket (108 bytes) or
@@ -51,7 +51,7 @@ class Layout:
     @property
     def state_file(self) -> Path:
         """What ``up`` knows."""
-        return self.base / "sandbox.json"
+        return self.base / "testbed.json"
 
     @property
     def daemons_file(self) -> Path:
@@ -74,7 +74,7 @@ FOLDERS = ("etc", "run", "log", "state", "spool", "munge", "ssh", "home", "users
 
 @dataclass(frozen=True)
 class State:
-    """One sandbox: how it was set up and who supervises it."""
+    """One testbed: how it was set up and who supervises it."""
 
     root: str
     mode: str
@@ -99,7 +99,7 @@ class State:
     reason: str
     """Why this mode."""
     private_users: bool = False
-    """passwd and its kin are the sandbox's own, seen by its processes only (root)."""
+    """passwd and its kin are the test cluster's own, seen by its processes only (root)."""
     made_run_sshd: bool = False
     """/run/sshd, which a root sshd insists on, is ours to remove."""
     database_port: int = 0
@@ -122,7 +122,7 @@ def choose_root(base: Path) -> Path:
     """``base`` itself, or a short link to it in the temporary folder."""
     if len(str(base)) <= LONGEST_ROOT and _PLAIN.fullmatch(str(base)):
         return base
-    folder = Path(tempfile.mkdtemp(prefix="daddy-sandbox-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="daddy-testbed-", dir="/tmp"))
     folder.chmod(0o755)
     link = folder / "s"
     link.symlink_to(base)
@@ -139,13 +139,13 @@ def drop_root(base: Path, root: str) -> None:
 
 def save_state(base: Path, state: State) -> None:
     """Write the state whole or not at all."""
-    write_text(base / "sandbox.json", json.dumps(asdict(state), indent=2) + "\n")
+    write_text(base / "testbed.json", json.dumps(asdict(state), indent=2) + "\n")
 
 
 def load_state(base: Path) -> State | None:
     """The remembered state; None without one, or with one of another format or boot."""
     try:
-        found = json.loads((base / "sandbox.json").read_text())
+        found = json.loads((base / "testbed.json").read_text())
     except (OSError, ValueError):
         return None
     if not isinstance(found, dict) or found.get("format") != FORMAT:

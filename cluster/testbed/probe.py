@@ -1,4 +1,4 @@
-"""Asks a sandbox how it is: which daemons run, whether ssh and every node answer."""
+"""Asks a test cluster how it is: which daemons run, whether ssh and every node answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import processes
 from .commands import run
 from .layout import Layout, State, boot_id
 from .packages import SYSTEM_PATH
-from .say import SandboxError, wait_until
+from .say import ClusterError, wait_until
 from .slurm_texts import NODES, PARTITION
 
 START_S = 40.0
@@ -23,17 +23,17 @@ _OF_OTHERS = ("SLURM_", "SBATCH_", "SQUEUE_", "SINFO_", "SCANCEL_")
 
 
 def supervisor_of(state: State) -> processes.Process:
-    """Who supervises this sandbox."""
+    """Who supervises this testbed."""
     return processes.Process(state.supervisor_pid, state.supervisor_start)
 
 
 def supervised(state: State) -> bool:
-    """Whether the process that owns this sandbox is alive."""
+    """Whether the process that owns this test cluster is alive."""
     return state.boot == boot_id() and processes.alive(supervisor_of(state))
 
 
 def await_answer(layout: Layout, state: State) -> None:
-    """Wait until ssh works and every node is usable, drained ones too. Raises SandboxError."""
+    """Wait until ssh works and every node is usable, drained ones too. Raises ClusterError."""
     unready = "nothing"
     logs = layout.base / "log"
 
@@ -41,14 +41,14 @@ def await_answer(layout: Layout, state: State) -> None:
         nonlocal unready
         if not processes.alive(supervisor_of(state)):
             why = _last_line(logs / "supervisor.out")
-            raise SandboxError(f"the supervisor ended: {why}", f"see {logs}")
+            raise ClusterError(f"the supervisor ended: {why}", f"see {logs}")
         unready = not_ready(layout, state)
         if "drain" in unready:
             _resume(state)
         return not unready
 
     if not wait_until("the cluster", ready, START_S):
-        raise SandboxError(f"{unready} did not answer in {START_S:.0f} s", f"see {logs}")
+        raise ClusterError(f"{unready} did not answer in {START_S:.0f} s", f"see {logs}")
 
 
 def _resume(state: State) -> None:
@@ -56,7 +56,7 @@ def _resume(state: State) -> None:
     for number, said in enumerate(node_states(state), 1):
         if said.startswith("drain"):
             update = ("update", f"NodeName=n{number}", "State=RESUME")
-            with contextlib.suppress(SandboxError):
+            with contextlib.suppress(ClusterError):
                 run([client(state, "scontrol"), *update], 20, client_environment(state))
 
 
@@ -109,7 +109,7 @@ def node_states(state: State) -> list[str]:
     command = [client(state, "sinfo"), "-h", "-N", "-p", PARTITION, "-o", "%T"]
     try:
         return run(command, 20, client_environment(state)).split()
-    except SandboxError:
+    except ClusterError:
         return []
 
 

@@ -1,4 +1,4 @@
-"""The one process that owns a sandbox: it starts all daemons and takes everything with it.
+"""The one process that owns a test cluster: it starts all daemons and takes everything with it.
 
 It adopts what detaches (child subreaper), reaps, starts missing daemons again on HUP, and on TERM
 ends every process below it. Its daemons die with it, however it dies.

@@ -1,4 +1,4 @@
-"""``python3 cluster/sandbox COMMAND``: makes the package importable, whatever the folder is."""
+"""``python3 cluster/testbed COMMAND``: makes the package importable, whatever the folder is."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from pathlib import Path
 sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 if __name__ == "__main__":
-    from cluster.sandbox.cli import main
+    from cluster.testbed.cli import main
 
     sys.exit(main(sys.argv[1:]))

@@ -6,11 +6,11 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .say import SandboxError, wait_until
+from .say import ClusterError, wait_until
 
 
 def run(argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = None) -> str:
-    """Output of a short command. Raises SandboxError when it fails or does not end in time."""
+    """Output of a short command. Raises ClusterError when it fails or does not end in time."""
     try:
         done = subprocess.run(
             list(argv),
@@ -23,10 +23,10 @@ def run(argv: Sequence[str], timeout_s: float, env: Mapping[str, str] | None = N
             stdin=subprocess.DEVNULL,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise SandboxError(f"{Path(argv[0]).name}: {error}", "see the line above", 9) from error
+        raise ClusterError(f"{Path(argv[0]).name}: {error}", "see the line above", 9) from error
     if done.returncode:
         last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-3:]
-        raise SandboxError(
+        raise ClusterError(
             f"{Path(argv[0]).name} {argv[1] if len(argv) > 1 else ''} ended with "
             f"{done.returncode}: {' / '.join(last)}",
             "see the line above",

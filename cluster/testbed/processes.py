@@ -1,8 +1,8 @@
 """Processes by pid and start time: alive, descending, left over, ended.
 
 Nothing is ever ended by name. A process counts as ours when we started it and recorded it, when it
-descends from the supervisor, when it lives in the sandbox's own mount namespace, or when its
-environment carries this sandbox's mark.
+descends from the supervisor, when it lives in the test cluster's own mount namespace, or when its
+environment carries this test cluster's mark.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-MARK = "DADDY_SANDBOX_NODE"
+MARK = "DADDY_TESTBED_NODE"
 """In the environment of daemons and login sessions only, never in a shell that sourced env.sh."""
 
 
@@ -67,7 +67,7 @@ def descendants(root: int) -> list[Process]:
 
 
 def leftovers(root: Path, slurm_conf: str) -> list[Process]:
-    """Processes of a sandbox whose supervisor is gone, without those that asked."""
+    """Processes of a test cluster whose supervisor is gone, without those that asked."""
     asking = _ancestry(os.getpid())
     return [
         found

@@ -1,4 +1,4 @@
-"""Which mode, addresses, ports and users a sandbox gets on this machine."""
+"""Which mode, addresses, ports and users a test cluster gets on this machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .commands import run
 from .layout import Layout, State, boot_id
 from .login_texts import SSH_PORT
 from .packages import Programs
-from .say import SandboxError
+from .say import ClusterError
 from .slurm_texts import NODES, Node
 
 FRIEND, FRIEND_ID = "friend", 20001
@@ -35,7 +35,7 @@ class Wishes:
 
 
 def decide(wishes: Wishes, layout: Layout, programs: Programs) -> State:
-    """The state of the sandbox that is to be started."""
+    """The state of the test cluster that is to be started."""
     reason = machines.can_isolate() if wishes.isolated else "asked for"
     network = None if reason else machines.free_network()
     private_users = bool(network) or machines.can_have_users()
@@ -74,7 +74,7 @@ def _demand_sshd_user(reason: str) -> None:
     try:
         pwd.getpwnam("sshd")
     except KeyError:
-        raise SandboxError(
+        raise ClusterError(
             f"missing here: the user sshd ({reason}, so the host's own users are all there are)",
             "run as an ordinary user, or install openssh-server",
         ) from None

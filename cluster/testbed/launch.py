@@ -24,11 +24,11 @@ from .layout import (
     open_layout,
     save_state,
 )
-from .say import SandboxError, say, wait_until
+from .say import ClusterError, say, wait_until
 from .slurm_texts import NODES
 
 _VOLATILE_FOLDERS = ("run", "state", "spool")
-_VOLATILE_FILES = ("sandbox.json", "env.sh", "ssh_config")
+_VOLATILE_FILES = ("testbed.json", "env.sh", "ssh_config")
 STOP_S = 20.0
 
 
@@ -42,7 +42,7 @@ def locked(base: Path) -> Iterator[None]:
 
 
 def up(wishes: Wishes) -> State:
-    """Start what is not running; the state of a sandbox that answers. Raises SandboxError."""
+    """Start what is not running; the state of a test cluster that answers. Raises ClusterError."""
     with locked(wishes.base):
         state = load_state(wishes.base)
         if state and probe.supervised(state) and state.slurm >= wishes.slurm:
@@ -52,7 +52,7 @@ def up(wishes: Wishes) -> State:
 
 
 def down(base: Path, *, purge: bool = False) -> bool:
-    """End everything of this sandbox, also of a half-started one. False: nothing ran."""
+    """End everything of this test cluster, also of a half-started one. False: nothing ran."""
     if not base.is_dir():
         return False
     with locked(base):
@@ -203,5 +203,5 @@ def _end_processes(root: str, state: State | None) -> bool:
         still = processes.end(left, supervisor.GRACE_S)
         if still:
             pids = ", ".join(str(one.pid) for one in still)
-            raise SandboxError(f"these processes do not end: {pids}", "end them by hand")
+            raise ClusterError(f"these processes do not end: {pids}", "end them by hand")
     return was

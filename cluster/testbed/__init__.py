@@ -2,14 +2,14 @@
 
 Standard library only, no import of Daddy: it must run on a bare machine before anything is
 installed. The doors are the executables ``up``, ``down``, ``status`` and ``install`` beside this
-file; ``python3 cluster/sandbox …`` is the same.
+file; ``python3 cluster/testbed …`` is the same.
 
     cli          the four commands and what they print
     decide       mode, addresses, ports and users on this machine
     furnish      writes every file of the folder
-    probe        asks a sandbox how it is
+    probe        asks a test cluster how it is
     launch       from nothing to a cluster that answers, and back
-    layout       every path of the sandbox's folder, and its state file
+    layout       every path of the test cluster's folder, and its state file
     slurm_texts  Pure: settings → slurm.conf and its companions
     login_texts  Pure: settings → sshd_config, ssh_config, env.sh, users
     packages     programs: the system's, or unpacked Debian packages
