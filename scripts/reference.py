@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from Daddy.core.errors import ExitCode
 from Daddy.core.metrics import METRICS
-from Daddy.core.settings import PROFILES, RENAMED, WITHOUT_MEANING, Config
+from Daddy.core.settings import PROFILES, REMOVED, RENAMED, WITHOUT_MEANING, Config
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -161,7 +161,7 @@ def _value(value: object) -> str:
 
 def _foreign_keys() -> str:
     renamed = "\n".join(f"- `{old}` is read as `{new}`" for old, new in RENAMED.items())
-    silent = ", ".join(f"`{key}`" for key in WITHOUT_MEANING)
+    silent = ", ".join(f"`{key}`" for key in (*WITHOUT_MEANING, *REMOVED))
     return (
         "## Keys of older configurations\n\n"
         f"{renamed}\n\nAccepted with one warning, without effect: {silent}.\n"

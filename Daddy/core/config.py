@@ -19,7 +19,14 @@ from Daddy.core.errors import ConfigError, FileError
 from Daddy.core.files import read_json, sha256_hex, to_json
 from Daddy.core.paths import RunPaths
 from Daddy.core.rom import ENVIRONMENT_VARIABLE
-from Daddy.core.settings import RENAMED, WITHOUT_MEANING, Config, recipe
+from Daddy.core.settings import (
+    REMOVED,
+    REMOVED_VALUES,
+    RENAMED,
+    WITHOUT_MEANING,
+    Config,
+    recipe,
+)
 from Daddy.core.shared_paths import SharedPaths, joined
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -64,8 +71,14 @@ def load(
 
 
 def load_effective(path: Path) -> Config:
-    """The configuration that a release holds: already merged, checked once more."""
-    return _check(_read(path, "config file"), str(path))
+    """The configuration that a release holds: already merged, checked once more.
+
+    Keys and values that only the release before knew are passed over.
+    """
+    flat = _flatten(_read(path, "config file"))
+    gone = [key for key, value in flat.items() if _is_removed(key) or _remedy(key, value)]
+    known = {key: value for key, value in flat.items() if key not in gone}
+    return _check(_unflatten(known), str(path))
 
 
 def run_paths(config: Config) -> RunPaths:
@@ -144,13 +157,27 @@ def _unflatten(flat: Mapping[str, Any]) -> Settings:
 
 
 def _translate(flat: Settings) -> Settings:
-    """Rename the keys of public configurations; drop those without meaning, with one warning."""
-    dropped = [key for key in flat if key.startswith(WITHOUT_MEANING)]
+    """Rename the keys of public configurations; drop those without meaning, with one warning.
+
+    ConfigError for a value that is gone.
+    """
+    for key, value in flat.items():
+        if remedy := _remedy(key, value):
+            raise ConfigError(f"{key} {value!r} is gone", remedy)
+    dropped = [key for key in flat if key.startswith(WITHOUT_MEANING) or _is_removed(key)]
     if dropped:
         print(f"warning: these settings do nothing here: {', '.join(dropped)}", file=sys.stderr)
     kept = {key: value for key, value in flat.items() if key not in dropped}
     renamed = {RENAMED[key]: value for key, value in kept.items() if key in RENAMED}
     return {**renamed, **{key: value for key, value in kept.items() if key not in RENAMED}}
+
+
+def _is_removed(key: str) -> bool:
+    return any(key == gone or key.startswith(f"{gone}.") for gone in REMOVED)
+
+
+def _remedy(key: str, value: object) -> str:
+    return REMOVED_VALUES.get((key, value), "") if isinstance(value, str) else ""
 
 
 def _check(settings: Settings, source: str) -> Config:

@@ -174,11 +174,10 @@ class Collaboration(Section):
     enabled: bool = Field(True, description="jobs share weights")
     shared_dir: str = Field("", description="shared folder; empty: shared_weights in the run")
     join: str = Field("", description="another account's shared_weights: take part in that run")
-    rule: Literal["delta", "polyak", "elastic"] = Field(
+    rule: Literal["delta", "polyak"] = Field(
         "delta", description="how contributions move the weights"
     )
     polyak_alpha: float = Field(0.5, gt=0, le=1, description="share of a contribution under polyak")
-    elastic_alpha: float = Field(0.9, gt=0, le=1, description="pull of a version under elastic")
     sync_interval_steps: int = Field(5000, ge=1, description="own steps between contributions")
     sync_seconds: float = Field(60.0, gt=0, description="age of a contribution merged alone")
     sync_share: float = Field(0.01, gt=0, le=1, description="most of a job's time for sharing")
@@ -298,3 +297,14 @@ WITHOUT_MEANING = (
     "collaboration.fingerprint_required", "checkpointing.interval_minutes", "puffer_speedups",
 )  # fmt: skip
 """Keys of public configurations that are accepted with a warning and do nothing here."""
+
+REMOVED = ("collaboration.elastic_alpha",)
+"""Keys and sections of the release before that are gone. A person's file gets one warning; in a
+release's own frozen configuration they are passed over in silence."""
+
+REMOVED_VALUES: dict[tuple[str, str], str] = {
+    ("collaboration.rule", "elastic"): "write delta and give the run a run_dir of its own; weights "
+    "of the old run begin it: python -m Daddy.weights.model export, then import",
+}
+"""Values of the release before that are gone, each with its remedy. A person's file is refused; in
+a release's own frozen configuration the default stands in their place."""

@@ -15,8 +15,6 @@ Beside them the protocol of the folder, and the commands:
 
 weighting    how far each moves the shared weights, and when to merge (pure)
 polyak       arithmetic on state dicts (pure; torch)
-elastic      the rule under which jobs keep weights of their own
-average      the mean of the last versions, for who plays
 settings     the numbers a config may set (pure)
 durable      files whole or not at all, with named crash points
 store        the folder protocol: card, blobs, versions, heads (no torch)

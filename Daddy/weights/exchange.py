@@ -19,7 +19,6 @@ from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import beats, offers
 from Daddy.weights.beats import Pulse
 from Daddy.weights.durable import Hook, no_hook
-from Daddy.weights.elastic import start
 from Daddy.weights.fate import event_of, fate_of
 from Daddy.weights.gate.fences import Fence, raise_fence
 from Daddy.weights.merger import Merger
@@ -88,7 +87,7 @@ class SharedExchange:
         if self._store.newest() is None:
             self._write_first(own, schema)
         record, base = self._load_newest()
-        self._progress = start(asked.rule, base, self._incarnation)
+        self._progress = Progress.start(base, absolute=asked.rule == "polyak")
         note = None if resumed is None else read_note(resumed)
         self._fence = raise_fence(self._store, self._peer, self._fence.term, note)
         self._at.before = ancestry(self._store, self._peer, note, record.version)

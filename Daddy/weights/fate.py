@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from Daddy.weights.records.manifest import Version
 from Daddy.weights.records.probation import is_reverted
@@ -17,15 +17,11 @@ _FURTHEST = 255
 class Fate:
     """Highest sequence judged of one process, and [fault, reason] of those refused or taken back.
 
-    ``moved`` is how far each offer of the peer's, whichever process made it, moved the shared
-    weights: share x clip by (incarnation, sequence), 0.0 where it was refused. ``fallen``: why the
-    version that the peer stands on was taken back; empty when it was not.
+    ``fallen``: why the version that the peer stands on was taken back; empty when it was not.
     """
 
     judged: int
     refused: Mapping[int, tuple[str, str]]
-    moved: Mapping[tuple[str, int], float] = field(default_factory=dict)
-    incarnation: str = ""
     fallen: str = ""
 
 
@@ -34,10 +30,9 @@ def fate_of(store: Store, peer: str, incarnation: str, base: int, newest: Versio
     records = store.records(max(base + 1, newest.version - _FURTHEST), newest.version)
     told = dict(_told(records, peer, incarnation, newest))
     refused = {number: why for number, why in told.items() if why is not None}
-    moved = dict(_moved(records, peer, newest))
     fallen = f"v{base} was taken back" if is_reverted(base, newest.reverted) else ""
     judged = newest.consumed.get(f"{peer}/{incarnation}", [0])[0]
-    return Fate(judged, refused, moved, incarnation, fallen)
+    return Fate(judged, refused, fallen)
 
 
 def _told(
@@ -53,21 +48,6 @@ def _told(
         for taken in (*record.replayed, *record.inputs):
             if (taken.peer, taken.incarnation) == (peer, incarnation):
                 yield taken.sequence, why
-
-
-def _moved(
-    records: Sequence[Version], peer: str, newest: Version
-) -> Iterator[tuple[tuple[str, int], float]]:
-    """How far each of a peer's offers moved the shared weights; the last word last."""
-    for record in records:
-        for one in record.refused:
-            if one.peer == peer:
-                yield (one.incarnation, one.sequence), 0.0
-        gone = is_reverted(record.version, newest.reverted)
-        for taken in (*record.replayed, *record.inputs):
-            if taken.peer == peer:
-                share = 0.0 if gone else taken.share * taken.clip
-                yield (taken.incarnation, taken.sequence), share
 
 
 def event_of(record: Version) -> dict[str, object]:

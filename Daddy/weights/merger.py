@@ -16,7 +16,6 @@ from Daddy.core.errors import WeightsError
 from Daddy.core.lease import Lease, end_term, read_lease
 from Daddy.weights import beats, offers, retention
 from Daddy.weights.beats import Pulse
-from Daddy.weights.elastic import drawn
 from Daddy.weights.gate.admission import remember
 from Daddy.weights.gate.conduct import shut_out, uncounted
 from Daddy.weights.gate.hearing import Court
@@ -187,9 +186,6 @@ class Merger:
             alpha = self._settings.alpha
             each = zip(admitted, shares.shares, strict=True)
             given = tuple(min(alpha, own) if one.found.laptop else alpha for one, own in each)
-            shares = Shares(given, shares.denominator)
-        if rule == "elastic":
-            given = drawn(seen, shares.shares, self._settings.elastic_alpha)
             shares = Shares(given, shares.denominator)
         clips = [one.verdict.scale for one in admitted]
         state = move(shared, pulls, factors(rule, shares.shares, clips))

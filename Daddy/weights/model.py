@@ -27,9 +27,6 @@ def make_parser() -> argparse.ArgumentParser:
     export.add_argument("file", type=Path, metavar="FILE.safetensors", help="must not exist yet")
     add_place(export)
     export.add_argument("--version", type=int, metavar="N", help="which one (the newest)")
-    export.add_argument(
-        "--average", type=int, default=1, metavar="K", help="the mean of it and K - 1 before it (1)"
-    )
     bring = verbs.add_parser("import", help="begin a new run with such a file")
     bring.add_argument("file", type=Path, metavar="FILE.safetensors", help="one that was exported")
     add_settings(bring)
@@ -53,9 +50,7 @@ def _export(args: argparse.Namespace) -> None:
         raise UsageError(f"{args.file.name} does not end in .safetensors", "name it so")
     from Daddy.weights.porting import pick, write_model
 
-    if args.average < 1:
-        raise UsageError(f"--average {args.average} averages nothing", "say 1 or more")
-    model = pick(find(args), args.version, args.average)
+    model = pick(find(args), args.version)
     path, page = write_model(model, args.file)
     helped = f", learnt with the assists {', '.join(model.card.assists)}"
     print(f"wrote {path}: {model.card.name}{helped * bool(model.card.assists)}")

@@ -43,21 +43,6 @@ def polyak(shared: StateDict, own: StateDict, share: float) -> StateDict:
     return move(shared, [difference(own, shared)], [share])
 
 
-def give(
-    own: StateDict, shared: StateDict, deltas: Sequence[StateDict], factors: Sequence[float]
-) -> StateDict:
-    """Own - sum of factor x delta, in float64; counters take the largest of own and shared.
-
-    Where :func:`move` added the same deltas by the same factors, the sum of both sides is kept.
-    """
-    learnt = {name: one for name, one in own.items() if one.is_floating_point()}
-    given = move(learnt, deltas, [-factor for factor in factors])
-    return {
-        name: given[name] if name in given else torch.maximum(one, shared[name])
-        for name, one in own.items()
-    }
-
-
 def difference(after: StateDict, before: StateDict) -> StateDict:
     """After - before, tensor by tensor (counters too)."""
     return {name: one - before[name] for name, one in after.items()}

@@ -17,7 +17,6 @@ from Daddy.core.files import create_exclusive, read_bounded, sha256_hex
 from Daddy.core.settings import Config
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.core.terms import agreed, to_pairs
-from Daddy.weights.average import average_of
 from Daddy.weights.history import numbers
 from Daddy.weights.laptops.local import PREVIOUS, newest_verified, read_frame, read_version
 from Daddy.weights.polyak import StateDict, is_finite
@@ -48,16 +47,8 @@ class Model:
 # -- out
 
 
-def pick(place: Whereabouts, version: int | None, average: int = 1) -> Model:
-    """The version ``version`` (None: the newest) of shared weights; WeightsError if it is gone.
-
-    ``average``: as the mean of so many versions, as far as their states are there.
-    """
-    if place.pulled and average > 1:
-        raise WeightsError(
-            f"{place.shared.root} was pulled: it holds no versions to average",
-            "average on the cluster, where the run is",
-        )
+def pick(place: Whereabouts, version: int | None) -> Model:
+    """The version ``version`` (None: the newest) of shared weights; WeightsError if it is gone."""
     if place.pulled:
         return _from_laptop(place.shared.root, version)
     store = Store(place.shared)
@@ -66,13 +57,13 @@ def pick(place: Whereabouts, version: int | None, average: int = 1) -> Model:
         raise nothing_in(place.shared.root)
     if version is not None and not 0 <= version <= newest:
         raise WeightsError(f"there is no v{version}: the newest is v{newest}", "name another one")
-    return _from_run(store, newest if version is None else version, average)
+    return _from_run(store, newest if version is None else version)
 
 
-def _from_run(store: Store, number: int, average: int) -> Model:
+def _from_run(store: Store, number: int) -> Model:
     record, card = store.version(number), store.card()
     try:
-        state, averaged = average_of(store, number, average)
+        state = decode(store.get_blob(record.state), record.schema)
     except WeightsError as error:
         whole = ", ".join(f"v{one}" for one in _whole(store)) or "none"
         raise WeightsError(
@@ -87,7 +78,6 @@ def _from_run(store: Store, number: int, average: int) -> Model:
         "contributors": record.contributors,
         "steps_before": origin.env_steps + origin.steps_before if origin else 0,
         "ancestors": (*origin.ancestors, origin.name) if origin else (),
-        "averaged": averaged,
     }
     return Model(_card(record, state, about, half=False), state)
 

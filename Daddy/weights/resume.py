@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from Daddy.core.errors import WeightsError
 from Daddy.core.files import sha256_hex
 from Daddy.weights import offers
-from Daddy.weights.elastic import Elastic
 from Daddy.weights.fate import fate_of
 from Daddy.weights.polyak import StateDict, add, copy, difference
-from Daddy.weights.progress import Adoption, Base, Key, Progress
+from Daddy.weights.progress import Adoption, Key, Progress
 from Daddy.weights.records.manifest import Version
 from Daddy.weights.store import Store
 from Daddy.weights.wire.codec import decode, encode
@@ -154,11 +153,6 @@ def resume(
     except WeightsError as error:
         reason = f"took v{newest.version}: {error.message}"
         return Adoption(newest.version, copy(progress.base.weights), reason)
-    if isinstance(progress, Elastic):
-        fate = fate_of(store, peer, note.incarnation, note.version, newest)
-        stood = Base(note.version, base.state, old)
-        progress.inherited = note.offered
-        return progress.go_on(stood, own, fate, offered, beside[0] if beside else None)
     judged = {key: newest.consumed.get(f"{peer}/{key[0]}", [0])[0] for key in offered}
     progress.inherited = {k: sha for k, sha in note.offered.items() if k[1] > judged[k]}
     waiting = [offered[key] for key in progress.inherited]

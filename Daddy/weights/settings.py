@@ -16,10 +16,9 @@ class ExchangeSettings:
     """How one peer takes part.
 
     ``rule``: "delta" adds progress since the base; "polyak" averages absolute weights and so undoes
-    others' work when a writer is stale, each contribution with the share ``alpha``; under "elastic"
-    jobs keep weights of their own, and the shared weights and they draw one another by
-    ``elastic_alpha`` of each job's share. ``period_s`` is the longest a contribution waits for
-    others, ``silence_s`` how long a heartbeat may stand still. Staleness is counted in versions.
+    others' work when a writer is stale, each contribution with the share ``alpha``. ``period_s`` is
+    the longest a contribution waits for others, ``silence_s`` how long a heartbeat may stand still.
+    Staleness is counted in versions.
     ``keep_versions`` states stay on disk. ``wan`` offers versions to laptops, of which ``allowed``
     may contribute (empty: all). ``assists`` are the scripted helps that all learn with, ``terms``
     what else all have to agree on; ``told`` is told to laptops, with our ``release``.
@@ -29,7 +28,6 @@ class ExchangeSettings:
     workload: str
     rule: str = "delta"
     alpha: float = 0.5
-    elastic_alpha: float = 0.9
     period_s: float = 60.0
     silence_s: float = SILENCE_S
     max_staleness: int = 4
@@ -54,7 +52,6 @@ def from_config(
         workload=workload,
         rule=chosen.rule,
         alpha=chosen.polyak_alpha,
-        elastic_alpha=chosen.elastic_alpha,
         period_s=chosen.sync_seconds,
         max_staleness=chosen.max_staleness,
         laptop_max_staleness=chosen.laptop_staleness,

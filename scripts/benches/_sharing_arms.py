@@ -58,7 +58,6 @@ DROPPED = Arm("a round late, replaced", LateCrew, {"keeps": False})
 
 DOORS_SHARED = Arm("doors, four that share", DiscoveryCrew, world=DOORS)
 DOORS_ALONE = Arm("doors, four on their own", DiscoveryCrew, {"shares": False}, DOORS)
-DOORS_ELASTIC = Arm("doors, four elastic", DiscoveryCrew, {"rule": "elastic"}, DOORS)
 
 PLAIN_LIES = ("nan", "noise", "x-10", "x-1")
 SLY_LIES = ("sleeper", "orthogonal", "inflated", "colluders")
@@ -76,7 +75,7 @@ HOSTILE += [hostile(lie) for lie in SLY_LIES]
 NEEDS: Mapping[str, tuple[Arm, ...]] = {
     "E1": (SHARED, ALONE, BIG, EIGHT, LAPTOPS),
     "E2": (DOORS_SHARED, DOORS_ALONE),
-    "E3": (DOORS_SHARED, DOORS_ALONE, DOORS_ELASTIC),
+    "E3": (DOORS_SHARED, DOORS_ALONE),
     "E4": (SHARED, FAULTS),
     "E6": (SHARED, *HOSTILE),
     "E7": (SHARED, LATE, DROPPED),

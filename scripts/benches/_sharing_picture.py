@@ -17,7 +17,7 @@ from scripts.benches._sharing_table import GREATEST, Found, worth
 from scripts.benches._sharing_world import POLE
 
 _CURVES = (arms.SHARED, arms.ALONE, arms.BIG, arms.EIGHT, arms.LAPTOPS)
-_DOORS = (arms.DOORS_SHARED, arms.DOORS_ALONE, arms.DOORS_ELASTIC)
+_DOORS = (arms.DOORS_SHARED, arms.DOORS_ALONE)
 _BANDS = (arms.SHARED, arms.ALONE)
 
 

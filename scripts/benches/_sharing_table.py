@@ -128,15 +128,13 @@ def discovery(found: Found) -> dict[str, Any]:
 
 def diversity(found: Found) -> dict[str, Any]:
     """E3: which share of all states each learner was in, as a mean over the run and at its end."""
-    names = ("shared", "alone", "elastic")
+    names = ("shared", "alone")
     sides = dict(zip(names, found.of(*arms.NEEDS["E3"]), strict=True))
     if not sides["shared"]:
         return {"seeds": 0}
     seen = {name: [fmean(map(fmean, one["seen"])) for one in side] for name, side in sides.items()}
     return {
-        **ratio(seen["elastic"], seen["alone"]),
-        "shared_vs_alone": ratio(seen["shared"], seen["alone"]),
-        "elastic_vs_shared": ratio(seen["elastic"], seen["shared"]),
+        **ratio(seen["shared"], seen["alone"]),
         "at_the_end": {name: round(fmean(fmean(one["seen"][-1]) for one in side), 3)
                        for name, side in sides.items()},
         "seeds": len(sides["shared"]),

@@ -4,8 +4,8 @@ Learners are the product's own sessions and share through its own exchange in re
 several in one process, in lockstep. E1: four that share beside four on their own, from the same
 beginnings, with the same steps; and, for the record, beside the best of those four, one learner
 with all environments, eight that share and four with two slow laptops. E2: steps until all four
-have found the only reward of a grid world, shared and alone. E3: how much of it each has seen, also
-under the rule "elastic". All others are played on CartPole. E4: half of the syncs
+have found the only reward of a grid world, shared and alone. E3: how much of it each has seen. All
+others are played on CartPole. E4: half of the syncs
 missed, jobs killed, all of them handed over. E5: merges lost, beside one shared file. E6: a member
 that lies. E7: versions that come a round late, with the round since rebased or dropped. E8: what a
 policy does after it was sent in half the bytes. revert: how often a clean version would be taken

@@ -76,7 +76,7 @@ def _odds(baton: Baton) -> Odds:
 def _settings(baton: Baton) -> ExchangeSettings:
     pick = baton.chance.choice
     return ExchangeSettings(
-        run="model", workload="none", rule=pick(["delta", "delta", "polyak", "elastic"]),
+        run="model", workload="none", rule=pick(["delta", "delta", "polyak"]),
         period_s=pick([1.0, 10.0]), silence_s=pick([20.0, 180.0]),
         keep_versions=pick([5, 8]), wan=pick([True, False]),
     )  # fmt: skip

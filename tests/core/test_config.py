@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import pytest
 
@@ -115,3 +116,29 @@ def test_beside_a_profiles_name_the_files_own_keys_win(tmp_path):
     frozen = tmp_path / "frozen.json"
     frozen.write_bytes(config.effective_json(loaded))
     assert config.load_effective(frozen) == loaded
+
+
+BEFORE = Path(__file__).with_name("config_of_the_release_before.json")
+
+
+def test_a_frozen_configuration_of_the_release_before_is_read_in_silence(capsys):
+    found = config.load_effective(BEFORE)
+    assert (found.collaboration.rule, found.slurm.max_running) == ("delta", 4)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_key_that_is_gone_is_passed_over_with_one_warning(tmp_path, capsys):
+    old = json.loads(BEFORE.read_text())
+    old["collaboration"]["rule"] = "delta"
+    config.load(write(tmp_path / "c.json", old))
+    said = capsys.readouterr().err
+    assert said.count("warning") == 1
+    assert "collaboration.elastic_alpha" in said
+
+
+def test_a_rule_that_is_gone_is_refused_with_the_remedy(tmp_path):
+    file = write(tmp_path / "c.json", {"collaboration": {"rule": "elastic"}})
+    with pytest.raises(ConfigError, match=r"collaboration\.rule 'elastic' is gone") as caught:
+        config.load(file)
+    assert "model export" in caught.value.fix
+    assert caught.value.exit_code == ExitCode.CONFIGURATION

@@ -20,7 +20,7 @@ from Daddy.weights.store import Store
 from tests.weights.helpers import ToldClock, begin, settings
 
 MEMORY = Path("/dev/shm")
-RULES = ("delta", "polyak", "elastic")
+RULES = ("delta", "polyak")
 
 
 @pytest.fixture

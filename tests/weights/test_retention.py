@@ -122,7 +122,7 @@ def test_folders_of_processes_that_are_gone_disappear(tmp_path, clock):
     assert [path.name for path in SharedPaths(tmp_path).peers.glob("slot-1/*")] == []
 
 
-@pytest.mark.parametrize("rule", ["delta", "polyak", "elastic"])
+@pytest.mark.parametrize("rule", ["delta", "polyak"])
 def test_every_version_that_is_kept_can_be_made_again(tmp_path, clock, rule):
     slow = begin(tmp_path, "slot-1", clock, keep_versions=3, rule=rule)
     fast = begin(tmp_path, "slot-0", clock, keep_versions=3, rule=rule, silence_s=1.0)

@@ -11,7 +11,6 @@ import pytest
 from Daddy.core.friends import Friend, read_friends, with_friend, write_friends
 from Daddy.core.names import new_incarnation
 from Daddy.core.shared_paths import JoinedPaths, SharedPaths
-from Daddy.weights.average import average_of
 from Daddy.weights.joining import join
 from Daddy.weights.polyak import add
 from Daddy.weights.records.probation import Probation, Revert
@@ -111,13 +110,6 @@ def test_a_restore_goes_back_behind_what_was_taken_back(run, after_a_revert):  #
     lose(store.paths.blob(store.version(newest).state))
     found = survey(target(run), [], KEEP)
     assert found.decision.best.version == good
-
-
-def test_an_average_leaves_out_what_was_taken_back(after_a_revert):
-    store, good, newest = after_a_revert
-    _, count = average_of(store, newest, 8)
-    taken_back = newest - 1 - good
-    assert count == min(8, newest + 1) - taken_back
 
 
 def test_a_friends_heartbeat_chooses_no_number(run, clock, tmp_path):  # noqa: F811

@@ -53,8 +53,7 @@ class Court:
             for one in self.judge.open_all(head, [one for one in found if one.laptop])
         ]
         judged = _without_awaited([*jobs, *laptops])
-        contrary = company.contrary if self.judge.same_way else ()
-        return Hearing(tuple(judged), self._conduct(judged, contrary))
+        return Hearing(tuple(judged), self._conduct(judged, company.contrary))
 
     def _of_usual_size(self, jobs: Sequence[Judged]) -> list[Judged]:
         """Values of jobs' contributions judged, and how many of their steps are believed."""
@@ -90,9 +89,7 @@ class Court:
                 judged.append(one)
                 continue
             sight = next(left)
-            verdict = None
-            if self.judge.same_way:
-                verdict = judge_sight(sight, company, self._unheard(one, company))
+            verdict = judge_sight(sight, company, self._unheard(one, company))
             seen = replace(one, cosine=telling(sight, company))
             judged.append(seen if verdict is None else replace(seen.but(verdict), put_off=True))
         return judged

@@ -113,11 +113,6 @@ class Judge:
         self._settings = settings
         self._watch = watch
 
-    @property
-    def same_way(self) -> bool:
-        """Whether honest jobs go the same way: under "elastic" they pull from all sides."""
-        return self._settings.rule != "elastic"
-
     def open_all(self, head: Version, found: Sequence[Found]) -> list[Judged]:
         """Record and file of each judged, up to the first of an author that is waited for."""
         judged: list[Judged] = []

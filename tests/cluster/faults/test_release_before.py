@@ -1,0 +1,54 @@
+"""A run that the release before began goes on under this one, and falls back to it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from Daddy.cluster.orchestrator.records import Mode
+from Daddy.core.config import effective_json
+from Daddy.core.lease import read_lease
+from Daddy.core.release import Release
+from tests.cluster.faults.site import Login, Site
+
+BEFORE = Path(__file__).parents[2] / "core" / "config_of_the_release_before.json"
+
+
+def told_as_before(login: Login) -> bytes:
+    """This run's configuration with every key that the release before wrote."""
+    ours, theirs = json.loads(effective_json(login.config)), json.loads(BEFORE.read_text())
+    for name, section in theirs.items():
+        if isinstance(section, dict):
+            ours[name] = {**section, **ours.get(name, {})}
+    return json.dumps(ours).encode()
+
+
+def held_by(login: Login, slot: int) -> str:
+    view = read_lease(login.run.slot(slot).lease)
+    assert view is not None
+    return str(view.holder["release"])
+
+
+def test_a_release_that_dies_is_given_up_for_a_frozen_one_of_the_release_before(
+    site: Site, login: Login
+) -> None:
+    login.release.config.write_bytes(told_as_before(login))
+    login.settle()
+    login.release = Release("r2", login.run.releases / "r2")
+    login.release.path.mkdir()
+    login.release.config.write_bytes(effective_json(login.config))
+    login.intend(Mode.RUN)
+    login.start()
+    for node in site.jobs("RUNNING"):
+        if len({held_by(login, slot) for slot in range(4)}) == 1:
+            site.node_dies(node["node"])
+            login.drive(60.0)
+    for _ in range(60):
+        for life in list(site.lives.values()):
+            if held_by(login, life.slot) == "r2":
+                site.finish(life.job_id, "FAILED", exit_code=1)
+        login.drive(30.0)
+    assert "given up for r1" in login.said()
+    assert site.training == 4
+    assert {held_by(login, slot) for slot in range(4)} == {"r1"}
+    assert site.twice() == []
