@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from Daddy.learning.commentary import Commentary
     from Daddy.learning.parts import Outcome
     from Daddy.learning.ports import Adoption, EventSink, FrameSink, StateDict
-    from Daddy.weights.laptops.pulled import PulledVersions
+    from Daddy.weights.laptop.laptop_exchange import PulledVersions
 
 RELAY_GRACE_S = 3.0
 
@@ -107,7 +107,7 @@ def visit(visit: Visit) -> str:
 
 def _remember(visit: Visit, commentary: Commentary) -> None:
     """Add this visit to what its owner did for the run."""
-    from Daddy.weights.laptops.effect import Effort, add_visit
+    from Daddy.weights.laptop.receipts import Effort, add_visit
 
     found = (commentary.step, commentary.compared, commentary.milestones["handed in"])
     with suppress(OSError):
@@ -168,10 +168,10 @@ def _surroundings(visit: Visit, commentary: Commentary, scratch: Path) -> Surrou
 def _exchange(visit: Visit) -> PulledVersions:
     assists = tuple(visit.config.training.assists)
     if not visit.contribute:
-        from Daddy.weights.laptops.pulled import PulledVersions
+        from Daddy.weights.laptop.laptop_exchange import PulledVersions
 
         return PulledVersions(visit.shared, assists)
-    from Daddy.weights.laptops.contributing import LaptopExchange
+    from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 
     own = new_incarnation()
     return LaptopExchange(visit.shared, visit.user_id, own, visit.clock, assists=assists)

@@ -24,7 +24,7 @@ from Daddy.hardware.profile import load_profile, save_profile
 from Daddy.hardware.recommend import recommend
 from Daddy.learning.prepare import prepare
 from Daddy.visit import Limits, Visit
-from Daddy.weights.laptops.local import Verified, newest_verified, refuse_strange
+from Daddy.weights.laptop.pulled_version import Verified, newest_verified, refuse_strange
 from Daddy.workloads import WORKLOADS
 
 LOOK_EVERY_S = 0.5

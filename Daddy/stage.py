@@ -65,8 +65,8 @@ def find_weights(path: Path, assists: Sequence[str] = ()) -> Found:
 
 
 def _newest_version(shared: Path, assists: Sequence[str]) -> Found:
-    from Daddy.weights.laptops.local import newest_verified, refuse_strange
-    from Daddy.weights.wire.codec import decode
+    from Daddy.weights.encoding.state_codec import decode
+    from Daddy.weights.laptop.pulled_version import newest_verified, refuse_strange
 
     found = newest_verified(shared)
     if found is None:
@@ -103,9 +103,9 @@ def _checkpoint(manifest: Path, assists: Sequence[str]) -> Found:
 
 
 def _single(path: Path, assists: Sequence[str]) -> Found:
-    from Daddy.weights.records.card import card_in, refuse_strange_card
-    from Daddy.weights.wire.codec import decode
-    from Daddy.weights.wire.layout import metadata_of
+    from Daddy.weights.encoding.state_codec import decode
+    from Daddy.weights.encoding.tensor_layout import metadata_of
+    from Daddy.weights.import_export import card_in, refuse_strange_card
 
     if path.is_dir():
         raise FileError("neither versions nor checkpoints were found")
@@ -122,7 +122,7 @@ def _single(path: Path, assists: Sequence[str]) -> Found:
 
 def _refuse_strange_folder(path: Path, assists: Sequence[str]) -> None:
     """A file without a card in a shared or pulled folder is what the folder says it is."""
-    from Daddy.weights.laptops.local import read_frame, refuse_strange
+    from Daddy.weights.laptop.pulled_version import read_frame, refuse_strange
 
     for folder in path.absolute().parents[:3]:
         if (frame := read_frame(folder / _HEAD)) is not None:
@@ -156,7 +156,7 @@ def cast(game: PokemonRedEnv, found: Found | None) -> Actor:
 def freeze(actor: Actor) -> bytes | None:
     """An agent's weights as one file, for others to play; None for one who has none."""
     from Daddy.learning.agent import Agent
-    from Daddy.weights.wire.codec import encode
+    from Daddy.weights.encoding.state_codec import encode
 
     return encode(actor.weights()) if isinstance(actor, Agent) else None
 

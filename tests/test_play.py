@@ -258,7 +258,7 @@ def test_a_learner_asks_for_its_start_before_anything_is_made(tmp_path: Path) ->
 def test_weights_of_another_network_are_refused_by_name(tmp_path: Path) -> None:
     import torch
 
-    from Daddy.weights.wire.codec import encode
+    from Daddy.weights.encoding.state_codec import encode
 
     (tmp_path / "other.st").write_bytes(encode({"actor.weight": torch.zeros(3, 3)}))
     found = stage.find_weights(tmp_path / "other.st")

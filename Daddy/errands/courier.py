@@ -19,7 +19,7 @@ from Daddy.pokemon.archive.claims import Claim
 from Daddy.pokemon.archive.replay import Game, judge
 from Daddy.pokemon.archive.store import Archive
 from Daddy.weights import parcels
-from Daddy.weights.records.notices import ParcelReceipt
+from Daddy.weights.store.records import ParcelReceipt
 
 HAND_IN_S = 20.0
 """Shortest time between two claims."""

@@ -52,7 +52,7 @@ def _examining(attempt: Attempt, slot: int, incarnation: str) -> Iterator[None]:
 def _post(attempt: Attempt, peer: str) -> Iterator[None]:
     """Milestones go to the run's laptops and come from them."""
     from Daddy.errands.postmaster import LOOK_S, Postmaster
-    from Daddy.weights.store import Store
+    from Daddy.weights.store.store import Store
 
     config, say = attempt.config, partial(print, flush=True)
     postmaster = Postmaster(

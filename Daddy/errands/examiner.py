@@ -20,7 +20,7 @@ from Daddy.core.config import load_effective, shared_paths
 from Daddy.core.errors import run_entry
 from Daddy.core.machine import die_with_parent, lower_priority, usable_cores
 from Daddy.core.settings import Config
-from Daddy.weights.store import Store
+from Daddy.weights.store.store import Store
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:

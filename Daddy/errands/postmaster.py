@@ -22,7 +22,7 @@ from Daddy.pokemon.archive.replay import Game, Judgement, judge
 from Daddy.pokemon.archive.store import Archive
 from Daddy.weights import parcels
 from Daddy.weights.parcels import MOST_BYTES, Parcel
-from Daddy.weights.store import Store
+from Daddy.weights.store.store import Store
 from Daddy.weights.watch import Watch
 
 LOOK_S = 5.0

@@ -17,7 +17,7 @@ from Daddy.core.errors import ConfigError
 from Daddy.core.machine import ProcessId
 from Daddy.core.remembered import SETUP, remembered, settings_path
 from Daddy.errands.errand import Errand, Say
-from Daddy.weights.link.sync_settings import find_remote
+from Daddy.weights.laptop.ssh import find_remote
 
 EVERY_S = 15
 LOOK_S = 2.0

@@ -17,9 +17,9 @@ from Daddy.core.files import write_atomic
 from Daddy.core.intervals import of_mean
 from Daddy.core.settings import Config
 from Daddy.errands.errand import Sender
-from Daddy.weights.laptops.local import PREVIOUS, read_frame, read_version
-from Daddy.weights.records.notices import Keyframe
+from Daddy.weights.laptop.pulled_version import PREVIOUS, read_frame, read_version
 from Daddy.weights.revert.evaluations import PAIRS_LIMIT, Evaluation, Pair, box_file, fixed_starts
+from Daddy.weights.store.records import Keyframe
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Referee:
 
     def _agent(self, frame: Keyframe) -> Agent:
         from Daddy.learning.agent import agent_of
-        from Daddy.weights.wire.codec import decode
+        from Daddy.weights.encoding.state_codec import decode
 
         game, row = self._game(), WORKLOADS[self._config.training.workload]
         policy = row.make_policy(game.observation_space, game.action_space)  # type: ignore[arg-type]

@@ -2,12 +2,12 @@
 
 Rooms:
 
-records      what stands on disk, as plain values (pure)
-wire         states and deltas as bytes
+store        the folder protocol: records, blobs, versions, heads (no torch)
+records      versions on probation, in commit records (pure)
+encoding     states and deltas as bytes
 gate         which contributions count, and why others do not
 revert       a bad version is found, and taken back
-laptops      a laptop's side of the exchange
-link         a laptop's way to the cluster
+laptop       a laptop's side of the exchange, and its way to the cluster
 recovery     a small copy at home against purges, and going on from it
 views        what people get to see
 
@@ -16,9 +16,6 @@ Beside them the protocol of the folder, and the commands:
 weighting    how far each moves the shared weights, and when to merge (pure)
 polyak       arithmetic on state dicts (pure; torch)
 settings     the numbers a config may set (pure)
-durable      files whole or not at all, with named crash points
-store        the folder protocol: card, blobs, versions, heads (no torch)
-wan          what laptops are offered: whole, compressed, and as steps (no torch)
 parcels      what travels beside the weights, opaque: handed in, and shown (no torch)
 beats        signs of life: heartbeats of our jobs and of friends' (no torch)
 offers       contributions on disk: of jobs, of friends' jobs, and of laptops in the inbox
@@ -38,11 +35,12 @@ mirror       entry: keep a small copy in the home directory
 restore      entry: put back what a purge took
 log          entry: the lineage, line by line or as a picture
 status       entry: how shared weights stand
-porting      a version as a file, and such a file as the beginning of a run
+import_export  a version as a file, and such a file as the beginning of a run
 model        entry: export, import, show
 sync         entry behind ``sync_weights.sh``: pull, push, bidirectional, status, setup, login
 
-Callers may use: exchange.SharedExchange, joining.join, laptops.contributing.LaptopExchange,
-laptops.pulled.PulledVersions, laptops.local.newest_verified, settings.ExchangeSettings and
-settings.from_config, wire.codec.decode, history.read_history, sync.main, records.card.card_in.
+Callers may use: exchange.SharedExchange, joining.join, laptop.laptop_exchange.LaptopExchange and
+PulledVersions, laptop.pulled_version.newest_verified, settings.ExchangeSettings and
+settings.from_config, encoding.state_codec.decode, history.read_history, sync.main,
+import_export.card_in.
 """

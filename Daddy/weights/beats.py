@@ -16,8 +16,8 @@ from Daddy.core.errors import FileError
 from Daddy.core.files import JSON_LIMIT, parse_json, read_bounded, to_json
 from Daddy.core.names import WRITER
 from Daddy.core.outboxes import Outbox
-from Daddy.weights.records.strict import INCARNATION
-from Daddy.weights.store import Store
+from Daddy.weights.store.store import Store
+from Daddy.weights.store.strict_json import INCARNATION
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,19 +18,19 @@ from Daddy.core.names import WRITER, check_peer
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import beats, offers
 from Daddy.weights.beats import Pulse
-from Daddy.weights.durable import Hook, no_hook
+from Daddy.weights.encoding.state_codec import decode, encode, schema_of
 from Daddy.weights.fate import event_of, fate_of
 from Daddy.weights.gate.fences import Fence, raise_fence
+from Daddy.weights.laptop.delivery import serve
 from Daddy.weights.merger import Merger
 from Daddy.weights.polyak import StateDict, copy, is_finite
 from Daddy.weights.progress import Adoption, Base, Progress, Stride, whole
-from Daddy.weights.records.manifest import Contribution, Version
 from Daddy.weights.replay import candidates, repair
 from Daddy.weights.resume import ancestry, read_note, resume, take_note
 from Daddy.weights.settings import ExchangeSettings
-from Daddy.weights.store import Store
-from Daddy.weights.wan import serve
-from Daddy.weights.wire.codec import decode, encode, schema_of
+from Daddy.weights.store.durable import Hook, no_hook
+from Daddy.weights.store.records import Contribution, Version
+from Daddy.weights.store.store import Store
 
 
 class EventSink(Protocol):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from Daddy.weights.records.manifest import Version
 from Daddy.weights.records.probation import is_reverted
-from Daddy.weights.store import Store
+from Daddy.weights.store.records import Version
+from Daddy.weights.store.store import Store
 
 _FURTHEST = 255
 """Records that are read at most: whoever is further behind has nothing left that could count."""

@@ -24,7 +24,7 @@ from Daddy.core.friends import (
 )
 from Daddy.core.paths import RunPaths
 from Daddy.core.shared_paths import JoinedPaths, SharedPaths
-from Daddy.weights.store import Store
+from Daddy.weights.store.store import Store
 from Daddy.weights.whereabouts import add_settings, find, find_at
 
 

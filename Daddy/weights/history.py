@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.records.manifest import Version, parse
-from Daddy.weights.records.strict import LIMIT
-from Daddy.weights.store import VERSION_NAME
+from Daddy.weights.store.records import Version, parse
+from Daddy.weights.store.store import VERSION_NAME
+from Daddy.weights.store.strict_json import LIMIT
 
 
 @dataclass(frozen=True, slots=True)

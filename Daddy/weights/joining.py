@@ -16,14 +16,14 @@ from Daddy.core.errors import DaddyError, FileError, WeightsError
 from Daddy.core.friends import Friend, my_place, remember_joined
 from Daddy.core.shared_paths import JoinedPaths
 from Daddy.weights.beats import own_incarnations
-from Daddy.weights.durable import Hook, no_hook
 from Daddy.weights.exchange import EventSink, SharedExchange
 from Daddy.weights.offers import sequences
 from Daddy.weights.polyak import StateDict
-from Daddy.weights.records.manifest import RunCard, Version
 from Daddy.weights.retention import Sweeper
 from Daddy.weights.settings import ExchangeSettings
-from Daddy.weights.store import Store
+from Daddy.weights.store.durable import Hook, no_hook
+from Daddy.weights.store.records import RunCard, Version
+from Daddy.weights.store.store import Store
 from Daddy.weights.watch import Watch
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from Daddy.core.errors import DaddyError, ExitCode, UsageError, run_entry
 from Daddy.weights.history import numbers, read_records
-from Daddy.weights.laptops.local import PREVIOUS, read_frame
-from Daddy.weights.laptops.receipts import read_all_receipts
-from Daddy.weights.records.notices import Keyframe
-from Daddy.weights.store import Store
+from Daddy.weights.laptop.pulled_version import PREVIOUS, read_frame
+from Daddy.weights.laptop.receipts import read_all_receipts
+from Daddy.weights.store.records import Keyframe
+from Daddy.weights.store.store import Store
 from Daddy.weights.views.adoptions import read_adoptions
 from Daddy.weights.views.lineage import Step, from_receipts, from_records
 from Daddy.weights.views.lines import lines

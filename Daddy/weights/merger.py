@@ -16,23 +16,23 @@ from Daddy.core.errors import WeightsError
 from Daddy.core.lease import Lease, end_term, read_lease
 from Daddy.weights import beats, offers, retention
 from Daddy.weights.beats import Pulse
+from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.gate.admission import remember
 from Daddy.weights.gate.conduct import shut_out, uncounted
 from Daddy.weights.gate.hearing import Court
 from Daddy.weights.gate.judging import Judge, Judged
+from Daddy.weights.laptop.delivery import serve
 from Daddy.weights.offers import Found
 from Daddy.weights.polyak import StateDict, is_finite, move
-from Daddy.weights.records.manifest import Conduct, Input, Version
 from Daddy.weights.records.probation import Step
 from Daddy.weights.replay import candidates, factors, pull, repair
 from Daddy.weights.revert.evidence import look
 from Daddy.weights.revert.reverting import revert_receipts, taken_back
 from Daddy.weights.settings import ExchangeSettings
-from Daddy.weights.store import Store
-from Daddy.weights.wan import serve
+from Daddy.weights.store.records import Conduct, Input, Version
+from Daddy.weights.store.store import Store
 from Daddy.weights.watch import Watch
 from Daddy.weights.weighting import Due, Shares, complete_set, is_due, own_lag, share_out
-from Daddy.weights.wire.codec import decode, encode
 
 INPUTS_LIMIT = 48
 """Contributions judged in one merge, so that a commit record stays small; others wait."""

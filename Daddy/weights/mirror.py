@@ -21,9 +21,9 @@ from Daddy.core.files import write_json
 from Daddy.core.machine import die_with_parent
 from Daddy.core.paths import mirrors_folder
 from Daddy.core.signals import set_by
-from Daddy.weights.durable import Hook, no_hook
 from Daddy.weights.recovery.holes import find_holes
 from Daddy.weights.recovery.mirroring import MirrorCard, Original, mirror
+from Daddy.weights.store.durable import Hook, no_hook
 from Daddy.weights.whereabouts import add_settings
 
 MEGABYTE = 1_000_000

@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _export(args: argparse.Namespace) -> None:
     if args.file.suffix != ".safetensors":
         raise UsageError(f"{args.file.name} does not end in .safetensors", "name it so")
-    from Daddy.weights.porting import pick, write_model
+    from Daddy.weights.import_export import pick, write_model
 
     model = pick(find(args), args.version)
     path, page = write_model(model, args.file)
@@ -59,7 +59,7 @@ def _export(args: argparse.Namespace) -> None:
 
 def _import(args: argparse.Namespace) -> None:
     from Daddy.core.config import load
-    from Daddy.weights.porting import plant, read_model
+    from Daddy.weights.import_export import plant, read_model
 
     settings = {"run_dir": args.run_dir, "training.assists": args.assists}
     config = load(args.config, settings, os.environ, args.site)
@@ -71,8 +71,7 @@ def _import(args: argparse.Namespace) -> None:
 
 
 def _show(args: argparse.Namespace) -> None:
-    from Daddy.weights.porting import read_card
-    from Daddy.weights.records.card import to_markdown
+    from Daddy.weights.import_export import read_card, to_markdown
 
     print(to_markdown(read_card(args.file), args.file.name), end="")
 

@@ -23,10 +23,9 @@ from Daddy.core.files import read_bounded
 from Daddy.core.names import FRIENDS_JOB, PEER
 from Daddy.core.outboxes import Outbox
 from Daddy.weights.beats import folders, own_incarnations
-from Daddy.weights.records.manifest import Contribution, Input, Version, parse
-from Daddy.weights.records.notices import Receipt
-from Daddy.weights.records.strict import INCARNATION, LIMIT
-from Daddy.weights.store import BLOB_LIMIT, Store
+from Daddy.weights.store.records import Contribution, Input, Receipt, Version, parse
+from Daddy.weights.store.store import BLOB_LIMIT, Store
+from Daddy.weights.store.strict_json import INCARNATION, LIMIT
 
 SLOT = re.compile(r"slot-\d+")
 BOX_LIMIT = 64

@@ -20,10 +20,9 @@ from Daddy.core.errors import DaddyError, FileError
 from Daddy.core.files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.names import check_peer
 from Daddy.weights.offers import SLOT, boxes, is_plain
-from Daddy.weights.records.manifest import parse
-from Daddy.weights.records.notices import ParcelReceipt
-from Daddy.weights.records.strict import LIMIT
-from Daddy.weights.store import Store
+from Daddy.weights.store.records import ParcelReceipt, parse
+from Daddy.weights.store.store import Store
+from Daddy.weights.store.strict_json import LIMIT
 
 CLAIMS: Final = "claims"
 """Milestones of the game, to be played again."""

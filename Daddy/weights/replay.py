@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 
 from Daddy.core.errors import WeightsError
 from Daddy.core.files import sha256_hex
+from Daddy.weights.encoding.quantise import decode_delta
+from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.polyak import StateDict, add, difference, move
-from Daddy.weights.records.manifest import Version
 from Daddy.weights.records.probation import is_reverted
-from Daddy.weights.store import Store
-from Daddy.weights.wire.codec import decode, encode
-from Daddy.weights.wire.quantise import decode_delta
+from Daddy.weights.store.records import Version
+from Daddy.weights.store.store import Store
 
 
 def replay(store: Store, record: Version) -> bytes:

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from Daddy.core.errors import WeightsError
 from Daddy.core.files import sha256_hex
 from Daddy.weights import offers
+from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.fate import fate_of
 from Daddy.weights.polyak import StateDict, add, copy, difference
 from Daddy.weights.progress import Adoption, Key, Progress
-from Daddy.weights.records.manifest import Version
-from Daddy.weights.store import Store
-from Daddy.weights.wire.codec import decode, encode
+from Daddy.weights.store.records import Version
+from Daddy.weights.store.store import Store
 
 FORMAT = 1
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from Daddy.core.errors import WeightsError
 from Daddy.weights import beats, offers
 from Daddy.weights.offers import Found
-from Daddy.weights.records.manifest import Version
 from Daddy.weights.revert.evidence import drop_evaluations
 from Daddy.weights.revert.reverting import needed_for_revert
-from Daddy.weights.store import Store
+from Daddy.weights.store.records import Version
+from Daddy.weights.store.store import Store
 from Daddy.weights.watch import Watch
 
 ORPHAN_S = 3600.0

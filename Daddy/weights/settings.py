@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from Daddy.core import terms
 from Daddy.core.settings import Config
-from Daddy.weights.records.manifest import Terms
+from Daddy.weights.store.records import Terms
 from Daddy.weights.weighting import SILENCE_S, Limits
 
 

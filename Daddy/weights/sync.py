@@ -10,10 +10,12 @@ import argparse
 import contextlib
 import os
 import random
+import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import (
@@ -26,19 +28,20 @@ from Daddy.core.errors import (
 from Daddy.core.events import EventWriter
 from Daddy.core.machine import die_with_parent
 from Daddy.core.remembered import remembered, settings_path
-from Daddy.weights.laptops.effect import effect_of, efforts, told
-from Daddy.weights.laptops.receipts import read_receipts
-from Daddy.weights.link import transfer
-from Daddy.weights.link.carrier import Carrier
-from Daddy.weights.link.meter import folder_bytes
-from Daddy.weights.link.opening import open_login
-from Daddy.weights.link.remote import HostKeyChangedError
-from Daddy.weights.link.setup import run_setup
-from Daddy.weights.link.stopping import Stopping
-from Daddy.weights.link.sync_settings import DEFAULT_LOCAL, Remote, find_remote
-from Daddy.weights.link.turns import turn
-from Daddy.weights.link.ways import Way, open_carrier, way_to_pull, way_to_push
-from Daddy.weights.records.notices import Keyframe
+from Daddy.core.signals import Alarm
+from Daddy.weights.laptop import pull_push
+from Daddy.weights.laptop.pull_push import folder_bytes, turn
+from Daddy.weights.laptop.receipts import effect_of, efforts, read_receipts, told
+from Daddy.weights.laptop.setup import run_setup
+from Daddy.weights.laptop.ssh import (
+    DEFAULT_LOCAL,
+    HostKeyChangedError,
+    Remote,
+    find_remote,
+    open_login,
+)
+from Daddy.weights.laptop.transport import Carrier, Way, open_carrier, way_to_pull, way_to_push
+from Daddy.weights.store.records import Keyframe
 
 COMMANDS = ("pull", "push", "bidirectional", "status", "setup", "login")
 LONGEST_PAUSE_S = 60.0
@@ -86,7 +89,7 @@ class Sync:
         said = []
         if command in ("push", "bidirectional"):
             self.writer.prepare()
-            sent = transfer.push(self.writer, self.local, self.clock)
+            sent = pull_push.push(self.writer, self.local, self.clock)
             said.append(f"pushed {sent} contribution(s)" if sent else "nothing to push")
         if command in ("pull", "bidirectional"):
             self.carrier.prepare()
@@ -95,7 +98,7 @@ class Sync:
 
     def _pull(self) -> str:
         begun = self.clock.monotonic()
-        found = transfer.pull(self.carrier, self.local, self.clock)
+        found = pull_push.pull(self.carrier, self.local, self.clock)
         frame = found.frame
         if not found.new:
             return f"v{frame.version} is here already" + (f" ({found.remark})" * bool(found.remark))
@@ -118,9 +121,9 @@ class Sync:
 
     def status(self) -> int:
         """What is here, what is there, how old, and what became of contributions."""
-        here = transfer.local_frame(self.local)
+        here = pull_push.local_frame(self.local)
         print(f"here    {self.local}: {_describe(here, self.clock.now())}")
-        for peer in transfer.contributors(self.local):
+        for peer in pull_push.contributors(self.local):
             receipts = read_receipts(self.local, peer)
             refused = [one for one in receipts if not one.accepted]
             print(
@@ -130,10 +133,10 @@ class Sync:
                 print(f"        last refusal: {refused[-1].reason}")
         for peer in efforts(self.local):
             print(f"{peer} did: {told(effect_of(self.local, peer))}")
-        print(f"outbox  {len(transfer.waiting(self.local))} contribution(s) to push")
+        print(f"outbox  {len(pull_push.waiting(self.local))} contribution(s) to push")
         print(f"way     {self.way}")
         self.carrier.prepare()
-        there = transfer.remote_frame(self.carrier, self.local)
+        there = pull_push.remote_frame(self.carrier, self.local)
         print(f"there   {self.carrier.login}: {_describe(there, self.clock.now())}")
         behind = there.version - here.version if here and here.run_id == there.run_id else None
         print(
@@ -269,3 +272,44 @@ def cli() -> None:
 
 if __name__ == "__main__":
     cli()
+
+
+class StopNow(BaseException):
+    """Raised in the main thread to leave interruptible work."""
+
+
+class Stopping:
+    """Set by SIGTERM, SIGINT or SIGHUP."""
+
+    def __init__(self) -> None:
+        self.event = Alarm()
+        self.reason = ""
+        self._inside = False
+
+    def install(self) -> Stopping:
+        """Listen; main thread only."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._remember)
+        return self
+
+    def is_set(self) -> bool:
+        """Whether it is time to end."""
+        return bool(self.reason) or self.event.is_set()
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Leave the body as soon as a signal comes."""
+        self._inside = True
+        try:
+            yield
+        except StopNow:
+            pass
+        finally:
+            self._inside = False
+
+    def _remember(self, number: int, _frame: FrameType | None) -> None:
+        self.reason = self.reason or signal.Signals(number).name
+        self.event.ring()
+        if self._inside:
+            self._inside = False
+            raise StopNow

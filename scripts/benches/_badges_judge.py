@@ -18,7 +18,7 @@ from Daddy.core.files import read_json
 from Daddy.core.machine import usable_cores
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.history import read_history
-from Daddy.weights.records.manifest import Version
+from Daddy.weights.store.records import Version
 from scripts.benches._learning_pool import SPAN
 from scripts.benches._learning_runs import Run
 

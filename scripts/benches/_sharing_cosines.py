@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from math import isfinite
 
 from Daddy.core.shared_paths import SharedPaths
+from Daddy.weights.encoding.quantise import decode_delta
 from Daddy.weights.polyak import StateDict, add, difference, norm
-from Daddy.weights.store import Store
-from Daddy.weights.wire.quantise import decode_delta
+from Daddy.weights.store.store import Store
 
 FEWEST = 3
 """Contributions of a version that say something about one another."""

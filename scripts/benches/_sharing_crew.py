@@ -17,9 +17,9 @@ from Daddy.learning import loop
 from Daddy.learning.ports import WeightExchange
 from Daddy.learning.session import Session
 from Daddy.learning.solo import NoExchange
+from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.polyak import StateDict
-from Daddy.weights.store import Store
-from Daddy.weights.wire.codec import decode
+from Daddy.weights.store.store import Store
 from scripts.benches._sharing_cosines import Cosines
 from scripts.benches._sharing_learner import (
     ROUND_S,

@@ -19,15 +19,15 @@ from Daddy.learning.ports import WeightExchange
 from Daddy.weights import exchange as exchanging
 from Daddy.weights import merger, offers, progress
 from Daddy.weights.beats import Pulse, beat
+from Daddy.weights.encoding.state_codec import decode, encode, schema_of
 from Daddy.weights.gate import hearing, judging
 from Daddy.weights.gate.admission import ADMITTED, Verdict
 from Daddy.weights.gate.usual import Believed
 from Daddy.weights.history import read_history
 from Daddy.weights.polyak import StateDict, add, copy, difference, move, norm
 from Daddy.weights.progress import Adoption
-from Daddy.weights.records.manifest import Contribution, Version
-from Daddy.weights.store import Store
-from Daddy.weights.wire.codec import decode, encode, schema_of
+from Daddy.weights.store.records import Contribution, Version
+from Daddy.weights.store.store import Store
 from scripts.benches._sharing_crew import Crew, Member
 
 SLEEP = 10

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from Daddy.core.names import new_incarnation
 from Daddy.learning.ports import WeightExchange
-from Daddy.weights.laptops.contributing import LaptopExchange
+from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from scripts.benches._sharing_crew import Crew, Member, adopt, publish
 from scripts.benches._sharing_learner import exchange, learner, settings
 

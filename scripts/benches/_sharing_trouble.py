@@ -12,7 +12,7 @@ from Daddy.learning import loop
 from Daddy.learning.ports import WeightExchange
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.merger import Merger
-from Daddy.weights.store import Store
+from Daddy.weights.store.store import Store
 from scripts.benches._sharing_crew import Crew, Member, adopt, publish
 from scripts.benches._sharing_hostile import Plain, Told
 from scripts.benches._sharing_learner import exchange, first_policy, settings

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.polyak import StateDict
-from Daddy.weights.wire.codec import decode, encode
 from scripts.benches._sharing_judge import Crowd, Floats, advance, probe
 
 RECORDED = 10_000

@@ -26,7 +26,7 @@ from Daddy.weights.records.probation import Probation
 from Daddy.weights.retention import Sweeper
 from Daddy.weights.revert.evaluations import Evaluation, fixed_starts, write_evaluation
 from Daddy.weights.settings import ExchangeSettings
-from Daddy.weights.store import Store
+from Daddy.weights.store.store import Store
 from Daddy.weights.watch import Watch
 from scripts.soaks.baton import Baton, Process
 from scripts.soaks.witness import Witness

@@ -14,11 +14,10 @@ from pathlib import Path
 import torch
 
 from Daddy.core.files import sha256_hex, to_json
+from Daddy.weights.encoding.state_codec import encode
 from Daddy.weights.offers import box_name
 from Daddy.weights.polyak import StateDict
-from Daddy.weights.records.manifest import Contribution
-from Daddy.weights.records.notices import Keyframe
-from Daddy.weights.wire.codec import encode
+from Daddy.weights.store.records import Contribution, Keyframe
 
 SPARSE_BYTES = 10 << 30
 _SMALL = 1e-4

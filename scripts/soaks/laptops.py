@@ -24,11 +24,11 @@ from Daddy.core.errors import SchedulerError
 from Daddy.core.events import read_events
 from Daddy.core.paths import RunPaths
 from Daddy.core.shared_paths import SharedPaths
+from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.history import read_history
-from Daddy.weights.laptops.local import newest_verified
-from Daddy.weights.laptops.receipts import read_receipts
-from Daddy.weights.records.manifest import Version
-from Daddy.weights.wire.codec import decode
+from Daddy.weights.laptop.pulled_version import newest_verified
+from Daddy.weights.laptop.receipts import read_receipts
+from Daddy.weights.store.records import Version
 from scripts.demonstration.stage import Stage, fresh_run
 from scripts.soaks.hostile import SPARSE_BYTES, Attack, Forge
 

@@ -15,7 +15,7 @@ from Daddy.weights.history import read_history
 from Daddy.weights.polyak import add
 from Daddy.weights.replay import replay
 from Daddy.weights.settings import ExchangeSettings
-from Daddy.weights.store import Store
+from Daddy.weights.store.store import Store
 from scripts.soaks.baton import Baton, Odds
 from scripts.soaks.fleet import Fleet, Silent, small
 from scripts.soaks.lagging import LaggingFiles

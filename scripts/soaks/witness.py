@@ -11,9 +11,8 @@ from collections.abc import Iterator
 
 from Daddy.core.errors import WeightsError
 from Daddy.core.files import sha256_hex
-from Daddy.weights.records.manifest import Contribution, Head, Input, Refusal, Version, parse
-from Daddy.weights.records.notices import Keyframe
 from Daddy.weights.retention import blobs_of
+from Daddy.weights.store.records import Contribution, Head, Input, Keyframe, Refusal, Version, parse
 from scripts.soaks.lagging import Inode
 
 Key = tuple[str, str, int]

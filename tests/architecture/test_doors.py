@@ -24,9 +24,9 @@ DOORS = {
     "torch": [
         "Daddy/learning/*.py",
         "Daddy/weights/polyak.py",
-        "Daddy/weights/wire/codec.py",
+        "Daddy/weights/encoding/state_codec.py",
         "Daddy/weights/exchange.py",
-        "Daddy/weights/wire/quantise.py",
+        "Daddy/weights/encoding/quantise.py",
         "scripts/benches/_cartpole_*.py",
         "scripts/benches/_sharing_*.py",
         "scripts/benches/_wire.py",

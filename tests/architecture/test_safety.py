@@ -19,7 +19,7 @@ HANDLERS = {
     "Daddy/cluster/orchestrator/local_scheduler.py",
     "Daddy/core/signals.py",
     "Daddy/core/wall.py",
-    "Daddy/weights/link/stopping.py",
+    "Daddy/weights/sync.py",
     "cluster/testbed/supervisor.py",
     "scripts/benches/__main__.py",
     "scripts/demonstration/__main__.py",

@@ -18,8 +18,8 @@ from Daddy.streaming.home.calls import words as ssh_words
 from Daddy.streaming.home.orders import by_stdio
 from Daddy.streaming.home.whom import find_target
 from Daddy.streaming.tunnel_server import _waiting
-from Daddy.weights.laptops.contributing import LaptopExchange
-from Daddy.weights.laptops.local import newest_verified
+from Daddy.weights.laptop.laptop_exchange import LaptopExchange
+from Daddy.weights.laptop.pulled_version import newest_verified
 from tests.components import program
 from tests.patience import until
 from tests.weights.helpers import Peer, ToldClock, begin, make_state, nudged

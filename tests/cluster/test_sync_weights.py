@@ -18,10 +18,9 @@ import pytest
 
 from Daddy.core.files import sha256_hex
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.laptops.contributing import LaptopExchange
-from Daddy.weights.laptops.local import newest_verified
-from Daddy.weights.link.remote import connect
-from Daddy.weights.link.sync_settings import Remote
+from Daddy.weights.laptop.laptop_exchange import LaptopExchange
+from Daddy.weights.laptop.pulled_version import newest_verified
+from Daddy.weights.laptop.ssh import Remote, connect
 from tests.components import program
 from tests.weights.helpers import Peer, ToldClock, begin, close, make_state, nudged
 from tests.weights.login import SCRIPT, Login, running_sshd
@@ -332,7 +331,7 @@ def test_a_new_run_in_the_same_place_is_followed_although_its_numbers_are_lower(
     shutil.rmtree(home.shared)
     fresh = begin(home.shared, "slot-0", home.clock, seed=9)
     assert "pulled v0" in home.sync("pull").stdout
-    from Daddy.weights.wire.codec import decode
+    from Daddy.weights.encoding.state_codec import decode
 
     assert close(decode(newest_verified(home.local).data), fresh.weights, 0.02)
 

@@ -20,8 +20,8 @@ from Daddy.pokemon.archive.replay import Game
 from Daddy.pokemon.archive.rules import Rules
 from Daddy.pokemon.cartridge.build import cartridge_path
 from Daddy.weights import parcels
-from Daddy.weights.link.transfer import pull, push
-from Daddy.weights.store import Store
+from Daddy.weights.laptop.pull_push import pull, push
+from Daddy.weights.store.store import Store
 from tests.pokemon.archive.players import advance, archived, milestones_of
 from tests.weights.folder import FolderCarrier
 from tests.weights.helpers import ToldClock, begin

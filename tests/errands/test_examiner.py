@@ -13,7 +13,7 @@ from Daddy.core.config import effective_json, load
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.errands.examiner import LOOK_S, player, rest
 from Daddy.weights.revert.evaluations import evaluations_of_jobs
-from Daddy.weights.store import Store
+from Daddy.weights.store.store import Store
 from Daddy.workloads import WORKLOADS
 from tests.weights.helpers import ToldClock, begin
 

@@ -18,11 +18,11 @@ from Daddy.errands.referee import MOST_PAIRS, SHARE, Referee
 from Daddy.learning.commentary import Commentary
 from Daddy.learning.solo import NoFrames
 from Daddy.weights.exchange import SharedExchange
-from Daddy.weights.link.transfer import pull, push
+from Daddy.weights.laptop.pull_push import pull, push
 from Daddy.weights.polyak import StateDict
 from Daddy.weights.revert.evaluations import evaluations_in_boxes, fixed_starts
 from Daddy.weights.settings import ExchangeSettings
-from Daddy.weights.store import Store
+from Daddy.weights.store.store import Store
 from Daddy.workloads import WORKLOADS
 from tests.weights.folder import FolderCarrier
 from tests.weights.helpers import Told, ToldClock

@@ -14,9 +14,9 @@ import torch
 from Daddy.core.errors import UsageError
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.learning.cartpole import SCALE, CartPole
+from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.history import read_history
 from Daddy.weights.polyak import StateDict, norm
-from Daddy.weights.wire.codec import decode, encode
 from scripts.benches import _sharing_arms as arms
 from scripts.benches import _sharing_hostile as hostile
 from scripts.benches import _sharing_race as race

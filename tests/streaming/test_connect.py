@@ -30,7 +30,7 @@ from Daddy.streaming.relay import make_relay
 from Daddy.streaming.wire.auth import Token
 from Daddy.streaming.wire.messages import Wish
 from Daddy.streaming.wire.tokens import ensure_token, load_tokens
-from Daddy.weights.link.authorized_lines import TUNNEL, with_key
+from Daddy.weights.laptop.keys import TUNNEL, with_key
 from tests.components import program
 from tests.patience import until
 from tests.streaming.helpers import finish, free_port, start

@@ -23,7 +23,7 @@ from Daddy.streaming.home.orders import Order
 from Daddy.streaming.home.spare_ssh import host_of
 from Daddy.streaming.home.ways import Way
 from Daddy.streaming.wire.tokens import ensure_token
-from Daddy.weights.link.authorized_lines import TUNNEL, with_key
+from Daddy.weights.laptop.keys import TUNNEL, with_key
 from tests.patience import until
 from tests.streaming.helpers import finish, free_port
 from tests.streaming.test_connect import LoginNode, login_node, relay, taken_port, viewer

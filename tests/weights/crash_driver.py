@@ -15,7 +15,7 @@ import torch
 
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.history import read_history
-from Daddy.weights.store import Store
+from Daddy.weights.store.store import Store
 from tests.weights.helpers import Peer, ToldClock, begin, make_state, nudged
 
 TRUTHS = ("blob", "contribution", "state", "record")
@@ -40,7 +40,7 @@ class Trap:
 
 def laptop_box(root: Path) -> None:
     """A laptop's contribution as rsync leaves it."""
-    from Daddy.weights.laptops.contributing import LaptopExchange
+    from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 
     local = root.parent / "laptop"
     local.mkdir(exist_ok=True)

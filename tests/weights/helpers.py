@@ -11,11 +11,11 @@ import torch
 
 from Daddy.core.names import new_incarnation
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.durable import Hook, no_hook
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.polyak import StateDict
 from Daddy.weights.progress import Stride, whole
 from Daddy.weights.settings import ExchangeSettings
+from Daddy.weights.store.durable import Hook, no_hook
 
 
 @dataclass

@@ -16,9 +16,9 @@ from Daddy.core.events import EventWriter
 from Daddy.core.lease import Lease
 from Daddy.core.paths import RunPaths
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.laptops.contributing import LaptopExchange
-from Daddy.weights.records.manifest import Contribution, parse
-from Daddy.weights.wire.codec import encode
+from Daddy.weights.encoding.state_codec import encode
+from Daddy.weights.laptop.laptop_exchange import LaptopExchange
+from Daddy.weights.store.records import Contribution, parse
 from tests.weights.helpers import Peer, ToldClock, begin, make_state, nudged
 from tests.weights.test_exchange import rewrite
 

@@ -14,7 +14,7 @@ from Daddy.weights.gate.admission import (
     judge_values,
     remember,
 )
-from Daddy.weights.records.manifest import Contribution
+from Daddy.weights.store.records import Contribution
 
 HASH = "ab" * 32
 OTHER = "cd" * 32

@@ -8,8 +8,8 @@ import pytest
 
 from Daddy.core.errors import ExitCode, WeightsError
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.laptops.pulled import PulledVersions
-from Daddy.weights.store import Store
+from Daddy.weights.laptop.laptop_exchange import PulledVersions
+from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin, make_state
 from tests.weights.test_inbox import Cluster
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from Daddy.core.errors import WeightsError
-from Daddy.weights.wire.codec import decode, encode, schema_of, schema_of_bytes
+from Daddy.weights.encoding.state_codec import decode, encode, schema_of, schema_of_bytes
 from tests.weights.helpers import make_state
 
 

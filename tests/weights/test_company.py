@@ -17,9 +17,9 @@ from Daddy.weights.gate.agreement import cosine, table, to_the_rest
 from Daddy.weights.gate.conduct import TERM
 from Daddy.weights.history import read_history
 from Daddy.weights.polyak import StateDict, add, levelled, move
-from Daddy.weights.records.manifest import Version, parse
 from Daddy.weights.replay import replay
-from Daddy.weights.store import Store
+from Daddy.weights.store.records import Version, parse
+from Daddy.weights.store.store import Store
 from tests.weights.helpers import Peer, ToldClock, begin, make_state
 
 SIZE = 1_000

@@ -24,7 +24,7 @@ from Daddy.weights.gate.conduct import (
     telling,
     uncounted,
 )
-from Daddy.weights.records.manifest import Conduct
+from Daddy.weights.store.records import Conduct
 
 FOUR = ("slot-0", "slot-1", "slot-2", "slot-3")
 

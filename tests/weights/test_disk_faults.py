@@ -11,7 +11,7 @@ from Daddy.core import files
 from Daddy.core.errors import WeightsError
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.history import read_history
-from Daddy.weights.store import Store
+from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin, close
 
 DAMAGE = {

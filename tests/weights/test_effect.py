@@ -9,8 +9,8 @@ from rich.console import Console
 
 from Daddy.core.files import write_atomic
 from Daddy.weights import parcels
-from Daddy.weights.laptops.effect import Effort, add_visit, effect_of, efforts, told
-from Daddy.weights.records.notices import ParcelReceipt, Receipt
+from Daddy.weights.laptop.receipts import Effort, add_visit, effect_of, efforts, told
+from Daddy.weights.store.records import ParcelReceipt, Receipt
 from Daddy.weights.views.pulled_report import report_laptop
 from Daddy.weights.views.screen import draw
 

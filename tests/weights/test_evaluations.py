@@ -10,7 +10,6 @@ import pytest
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import offers
-from Daddy.weights.records.strict import LIMIT
 from Daddy.weights.revert.evaluations import (
     BOX_EVALUATIONS,
     PAIRS_LIMIT,
@@ -22,7 +21,8 @@ from Daddy.weights.revert.evaluations import (
     read_evaluation,
     write_evaluation,
 )
-from Daddy.weights.store import Store
+from Daddy.weights.store.store import Store
+from Daddy.weights.store.strict_json import LIMIT
 
 STARTS = fixed_starts("run", PAIRS_LIMIT)
 ONE = Evaluation(

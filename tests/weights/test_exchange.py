@@ -12,7 +12,7 @@ import torch
 from Daddy.core.errors import WeightsError
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.history import read_history
-from Daddy.weights.store import Store
+from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin, close, make_state, nudged, shifted
 
 
@@ -203,8 +203,8 @@ def test_a_bad_contribution_is_refused_and_its_author_told_why(tmp_path, clock, 
 
 def spoil(root, kind: str) -> None:
     """Damage the one pending contribution as a disk, or a bad learner, would."""
-    from Daddy.weights.records.manifest import Contribution, parse
-    from Daddy.weights.wire.codec import encode
+    from Daddy.weights.encoding.state_codec import encode
+    from Daddy.weights.store.records import Contribution, parse
 
     paths = SharedPaths(root)
     record = next(paths.peers.glob("*/*/000001.json"))
@@ -466,7 +466,7 @@ def test_training_goes_on_when_the_folder_cannot_be_written(tmp_path, clock, mon
     def full_disk(*_args, **_kwargs):
         raise OSError(28, "No space left on device", str(tmp_path))
 
-    monkeypatch.setattr("Daddy.weights.durable.Durable._write", full_disk)
+    monkeypatch.setattr("Daddy.weights.store.durable.Durable._write", full_disk)
     assert "No space left" in peer.publish()
     assert peer.adopt() is None
     monkeypatch.undo()

@@ -5,7 +5,7 @@ import json
 from Daddy.core.names import new_incarnation
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.exchange import SharedExchange
-from Daddy.weights.store import Store
+from Daddy.weights.store.store import Store
 from tests.weights.helpers import Told, ToldClock, make_state, nudged, settings
 
 

@@ -16,7 +16,7 @@ from Daddy.weights import merger as merging
 from Daddy.weights.history import read_history
 from Daddy.weights.merger import Merger
 from Daddy.weights.replay import replay
-from Daddy.weights.store import Store
+from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin, settings
 
 MEMORY = Path("/dev/shm")

@@ -25,9 +25,9 @@ from Daddy.weights.history import read_history
 from Daddy.weights.joining import join
 from Daddy.weights.merger import FRIENDS_INPUTS_LIMIT
 from Daddy.weights.offers import Found, in_turn
-from Daddy.weights.records.manifest import Contribution, parse
 from Daddy.weights.replay import replay
-from Daddy.weights.store import Store
+from Daddy.weights.store.records import Contribution, parse
+from Daddy.weights.store.store import Store
 from tests.weights.helpers import Peer, Told, ToldClock, begin, close, make_state, settings, shifted
 
 

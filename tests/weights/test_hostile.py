@@ -9,9 +9,9 @@ from collections import Counter
 import pytest
 
 from Daddy.core.shared_paths import SharedPaths
+from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.history import read_history
-from Daddy.weights.laptops.local import newest_verified
-from Daddy.weights.wire.codec import decode
+from Daddy.weights.laptop.pulled_version import newest_verified
 from scripts.soaks.hostile import SPARSE_BYTES, Forge, touching
 from tests.weights.helpers import ToldClock
 from tests.weights.test_inbox import Cluster

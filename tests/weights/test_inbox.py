@@ -8,13 +8,13 @@ import os
 import pytest
 
 from Daddy.core.shared_paths import SharedPaths
+from Daddy.weights.encoding.state_codec import schema_of
 from Daddy.weights.history import read_history
-from Daddy.weights.laptops.contributing import LaptopExchange
-from Daddy.weights.laptops.receipts import read_receipts
+from Daddy.weights.laptop.laptop_exchange import LaptopExchange
+from Daddy.weights.laptop.receipts import read_receipts
 from Daddy.weights.offers import box_name
-from Daddy.weights.records.manifest import Contribution, parse
-from Daddy.weights.store import Store
-from Daddy.weights.wire.codec import schema_of
+from Daddy.weights.store.records import Contribution, parse
+from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin, close, make_state, nudged, shifted
 
 
@@ -251,7 +251,7 @@ def test_refusals_of_laptops_alone_make_no_version(tmp_path, clock):
 def test_rounding_left_over_is_in_the_next_contribution(tmp_path, clock):
     cluster = Cluster(tmp_path, clock)
     laptop, weights = cluster.laptop()
-    from Daddy.weights.wire.quantise import decode_delta
+    from Daddy.weights.encoding.quantise import decode_delta
 
     total, own = None, weights
     for number in range(6):

@@ -12,11 +12,11 @@ import torch
 
 from Daddy.core.files import sha256_hex
 from Daddy.core.shared_paths import SharedPaths
+from Daddy.weights.encoding.state_codec import encode
 from Daddy.weights.history import read_history
-from Daddy.weights.laptops.receipts import read_receipts
+from Daddy.weights.laptop.receipts import read_receipts
 from Daddy.weights.offers import box_name
-from Daddy.weights.records.manifest import PLAIN
-from Daddy.weights.wire.codec import encode
+from Daddy.weights.store.records import PLAIN
 from tests.weights.helpers import ToldClock, nudged
 from tests.weights.test_inbox import Cluster, box_with_one, rename_pair
 

@@ -19,7 +19,7 @@ from Daddy.weights.mirror import Keeper
 from Daddy.weights.recovery.best_states import choose, hash_in
 from Daddy.weights.recovery.holes import find_holes
 from Daddy.weights.recovery.mirroring import RECORDS, Original, mirror, read_mirror
-from Daddy.weights.store import Store
+from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin
 
 ROOM = 1_000_000

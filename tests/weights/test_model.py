@@ -17,13 +17,12 @@ from Daddy.core.errors import ExitCode, WeightsError, run_entry
 from Daddy.core.files import sha256_hex
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import log, model
-from Daddy.weights.porting import Model, pick, plant, read_model
-from Daddy.weights.records.card import KEY, Card, to_markdown
-from Daddy.weights.records.manifest import parse
-from Daddy.weights.store import Store
+from Daddy.weights.encoding.state_codec import decode, encode
+from Daddy.weights.encoding.tensor_layout import metadata_of
+from Daddy.weights.import_export import KEY, Card, Model, pick, plant, read_model, to_markdown
+from Daddy.weights.store.records import parse
+from Daddy.weights.store.store import Store
 from Daddy.weights.whereabouts import find_at
-from Daddy.weights.wire.codec import decode, encode
-from Daddy.weights.wire.layout import metadata_of
 from tests.weights.helpers import ToldClock, begin, close, make_state
 from tests.weights.lineage_run import LineageRun
 

@@ -10,12 +10,12 @@ import pytest
 from Daddy.core.files import sha256_hex
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import parcels
-from Daddy.weights.laptops.receipts import read_receipts
-from Daddy.weights.link.transfer import pull, push
-from Daddy.weights.link.transfer import waiting as contributions_waiting
+from Daddy.weights.laptop.pull_push import pull, push
+from Daddy.weights.laptop.pull_push import waiting as contributions_waiting
+from Daddy.weights.laptop.receipts import read_receipts
 from Daddy.weights.offers import pending
 from Daddy.weights.retention import KEEP_RECEIPTS, Sweeper
-from Daddy.weights.store import Store
+from Daddy.weights.store.store import Store
 from Daddy.weights.watch import Watch
 from tests.weights.folder import FolderCarrier
 from tests.weights.helpers import ToldClock, begin

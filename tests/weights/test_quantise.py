@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 from safetensors.torch import load, save
 
 from Daddy.core.errors import WeightsError
-from Daddy.weights.wire import frames
-from Daddy.weights.wire.codec import schema_of
-from Daddy.weights.wire.layout import refuse_unless_quantised
-from Daddy.weights.wire.quantise import decode_delta, quantise
+from Daddy.weights.encoding import delta_frames
+from Daddy.weights.encoding.quantise import decode_delta, quantise
+from Daddy.weights.encoding.state_codec import schema_of
+from Daddy.weights.encoding.tensor_layout import refuse_unless_quantised
 from tests.weights.helpers import make_state, nudged
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False, width=32)
 
 
 def opened(data: bytes, schema: str) -> dict[str, torch.Tensor]:
-    return load(frames.unpack(data, lambda layout: refuse_unless_quantised(layout, schema)))
+    return load(delta_frames.unpack(data, lambda layout: refuse_unless_quantised(layout, schema)))
 
 
 def there_and_back(delta):
@@ -106,7 +106,7 @@ def reframed(change) -> bytes:
     delta = nudged(make_state(0, 40), 1)
     raw = opened(quantise(delta), schema_of(delta))
     change(raw)
-    return frames.pack(save(raw))
+    return delta_frames.pack(save(raw))
 
 
 @pytest.mark.parametrize(

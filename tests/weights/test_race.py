@@ -12,9 +12,9 @@ from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import merger as merging
 from Daddy.weights.history import read_history
 from Daddy.weights.merger import Merger
-from Daddy.weights.records.manifest import Version
 from Daddy.weights.replay import replay
-from Daddy.weights.store import Store
+from Daddy.weights.store.records import Version
+from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin, settings
 
 ROUNDS = 50

@@ -18,6 +18,7 @@ from Daddy.core.machine import host_name, myself
 from Daddy.core.paths import RunPaths
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import restore
+from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.history import numbers, read_records
 from Daddy.weights.polyak import is_finite
 from Daddy.weights.recovery.holes import find_holes
@@ -26,8 +27,7 @@ from Daddy.weights.recovery.restore_plan import LEAP, UNTOLD, Candidate, Facts, 
 from Daddy.weights.recovery.restoring import carry_out, survey
 from Daddy.weights.recovery.sources import Source, source_at
 from Daddy.weights.recovery.writers import writers
-from Daddy.weights.store import Store
-from Daddy.weights.wire.codec import decode
+from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin, close
 from tests.weights.test_mirror import Points, keep_moment, only
 

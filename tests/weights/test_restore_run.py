@@ -15,7 +15,7 @@ from Daddy.cluster.orchestrator.slots import newest_checkpoint
 from Daddy.core.paths import RunPaths
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.history import numbers
-from Daddy.weights.store import Store
+from Daddy.weights.store.store import Store
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 

@@ -5,7 +5,7 @@ import pytest
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.replay import replay
 from Daddy.weights.retention import ORPHAN_S, SWEEP_S, Sweeper, blobs_of
-from Daddy.weights.store import Store
+from Daddy.weights.store.store import Store
 from Daddy.weights.watch import Watch
 from tests.weights.helpers import ToldClock, begin
 

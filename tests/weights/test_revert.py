@@ -11,21 +11,21 @@ import torch
 from rich.console import Console
 
 from Daddy.core.shared_paths import SharedPaths
+from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.history import read_history
-from Daddy.weights.laptops.contributing import LaptopExchange
-from Daddy.weights.laptops.receipts import read_receipts
+from Daddy.weights.laptop.laptop_exchange import LaptopExchange
+from Daddy.weights.laptop.receipts import read_receipts
 from Daddy.weights.polyak import StateDict
-from Daddy.weights.records.manifest import Version
 from Daddy.weights.records.probation import BETWEEN_REVERTS
 from Daddy.weights.replay import replay
 from Daddy.weights.revert.evaluations import Evaluation, box_file, fixed_starts
 from Daddy.weights.revert.examining import Examiner
-from Daddy.weights.store import Store
+from Daddy.weights.store.records import Version
+from Daddy.weights.store.store import Store
 from Daddy.weights.views.lineage import from_records
 from Daddy.weights.views.lines import lines
 from Daddy.weights.views.run_report import report_run
 from Daddy.weights.views.screen import draw
-from Daddy.weights.wire.codec import decode, encode
 from tests.weights.helpers import Peer, ToldClock, begin, close, make_state, shifted
 
 POISON = 0.07

@@ -10,12 +10,12 @@ import dataclasses
 import pytest
 
 from Daddy.weights import offers
-from Daddy.weights.durable import Durable
 from Daddy.weights.gate.judging import Judge
 from Daddy.weights.joining import JoinedExchange
 from Daddy.weights.merger import Merger
 from Daddy.weights.retention import Sweeper
-from Daddy.weights.store import Store
+from Daddy.weights.store.durable import Durable
+from Daddy.weights.store.store import Store
 from scripts.soaks.schedule import run_schedule
 from scripts.soaks.weights import summary
 

@@ -7,10 +7,10 @@ import pytest
 
 from Daddy.core.errors import WeightsError
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.durable import Durable
-from Daddy.weights.records.manifest import Version
-from Daddy.weights.store import Store
-from Daddy.weights.wan import write_keyframe
+from Daddy.weights.laptop.delivery import write_keyframe
+from Daddy.weights.store.durable import Durable
+from Daddy.weights.store.records import Version
+from Daddy.weights.store.store import Store
 
 SCHEMA = "ab" * 32
 

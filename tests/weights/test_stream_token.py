@@ -10,9 +10,8 @@ import pytest
 
 from Daddy.core.paths import STREAM_TOKEN
 from Daddy.streaming.wire.tokens import load_tokens
-from Daddy.weights.link.remote import Ssh, connect
-from Daddy.weights.link.stream_token import fetch_stream_token
-from Daddy.weights.link.sync_settings import Remote
+from Daddy.weights.laptop.setup import fetch_stream_token
+from Daddy.weights.laptop.ssh import Remote, Ssh, connect
 from tests.components import program
 from tests.weights.login import running_sshd
 

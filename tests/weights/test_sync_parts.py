@@ -12,12 +12,17 @@ import pytest
 
 from Daddy.core.errors import ConfigError, FileError, NetworkError, UsageError
 from Daddy.core.remembered import remembered
-from Daddy.weights.link.meter import shown
-from Daddy.weights.link.remote import HostKeyChangedError, connect, explain
-from Daddy.weights.link.rsync import FLAGS, PARTIAL, RsyncCarrier, time_limit
-from Daddy.weights.link.stopping import Stopping
-from Daddy.weights.link.sync_settings import Remote, find_remote, remember
-from Daddy.weights.sync import Sync, pause_s, repeat
+from Daddy.weights.laptop.pull_push import shown
+from Daddy.weights.laptop.ssh import (
+    HostKeyChangedError,
+    Remote,
+    connect,
+    explain,
+    find_remote,
+    remember,
+)
+from Daddy.weights.laptop.transport import FLAGS, PARTIAL, RsyncCarrier, time_limit
+from Daddy.weights.sync import Stopping, Sync, pause_s, repeat
 from tests.weights.helpers import ToldClock
 
 FULL = {"SYNC_CLUSTER_HOST": "login", "SYNC_CLUSTER_USER": "me", "SYNC_REMOTE_DIR": "/data/w"}

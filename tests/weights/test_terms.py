@@ -9,9 +9,9 @@ import pytest
 
 from Daddy.core.errors import WeightsError
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.laptops.local import read_frame
-from Daddy.weights.laptops.pulled import PulledVersions
-from Daddy.weights.store import Store
+from Daddy.weights.laptop.laptop_exchange import PulledVersions
+from Daddy.weights.laptop.pulled_version import read_frame
+from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin, make_state
 
 OURS = (("reward.badge", "1.9"), ("training.gamma", "0.99"))

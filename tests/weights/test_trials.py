@@ -10,13 +10,10 @@ import pytest
 
 from Daddy.core.errors import UsageError
 from Daddy.core.remembered import remembered
-from Daddy.weights.link.authorized_lines import Rrsync
-from Daddy.weights.link.first_look import Seen, read_rrsync
-from Daddy.weights.link.keys import own_keys
-from Daddy.weights.link.laptop_keys import find_ring
-from Daddy.weights.link.remote import connect, explain
-from Daddy.weights.link.sync_settings import Remote, remember
-from Daddy.weights.link.ways import way_to_pull, way_to_push
+from Daddy.weights.laptop.keys import Rrsync, own_keys
+from Daddy.weights.laptop.setup import Seen, find_ring, read_rrsync
+from Daddy.weights.laptop.ssh import Remote, connect, explain, remember
+from Daddy.weights.laptop.transport import way_to_pull, way_to_push
 from tests.components import program
 from tests.weights.laptop_home import a_laptop
 

@@ -9,14 +9,14 @@ from contextlib import contextmanager
 import pytest
 
 from Daddy.core.errors import NetworkError
-from Daddy.weights.link.turns import turn
+from Daddy.weights.laptop.pull_push import turn
 from tests.weights.helpers import ToldClock
 
 HOLDER = """
 import sys, time
 from pathlib import Path
 from Daddy.core.clock import SystemClock
-from Daddy.weights.link.turns import turn
+from Daddy.weights.laptop.pull_push import turn
 with turn(Path(sys.argv[1]), SystemClock()):
     (Path(sys.argv[1]) / "wan" / ".tmp-1-half").write_bytes(b"half")
     print("held", flush=True)

@@ -25,7 +25,7 @@ from Daddy.core.errors import ExitCode
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.history import read_history
 from Daddy.weights.replay import replay
-from Daddy.weights.store import Store
+from Daddy.weights.store.store import Store
 
 PATIENCE_S = 150.0
 CHECKOUT = Path(__file__).resolve().parents[2]

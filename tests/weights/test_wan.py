@@ -12,15 +12,13 @@ import torch
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import NetworkError, WeightsError
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.laptops.local import newest_verified
-from Daddy.weights.link.transfer import BEGUN, pull
-from Daddy.weights.records.manifest import parse
-from Daddy.weights.records.notices import Keyframe, Part
-from Daddy.weights.store import Store
-from Daddy.weights.wan import KEEP_KEYFRAMES, REACH, SPARE, serve
-from Daddy.weights.wire.codec import decode, encode
-from Daddy.weights.wire.frames import pack_step
-from Daddy.weights.wire.route import cheapest
+from Daddy.weights.encoding.delta_frames import pack_step
+from Daddy.weights.encoding.state_codec import decode, encode
+from Daddy.weights.laptop.delivery import KEEP_KEYFRAMES, REACH, SPARE, serve
+from Daddy.weights.laptop.pull_push import BEGUN, cheapest, pull
+from Daddy.weights.laptop.pulled_version import newest_verified
+from Daddy.weights.store.records import Keyframe, Part, parse
+from Daddy.weights.store.store import Store
 from tests.weights.folder import FolderCarrier
 from tests.weights.helpers import ToldClock, begin, nudged
 

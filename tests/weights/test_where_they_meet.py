@@ -11,11 +11,11 @@ import pytest
 from Daddy.core.friends import Friend, read_friends, with_friend, write_friends
 from Daddy.core.names import new_incarnation
 from Daddy.core.shared_paths import JoinedPaths, SharedPaths
+from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.joining import join
 from Daddy.weights.polyak import add
 from Daddy.weights.records.probation import Probation, Revert
-from Daddy.weights.store import Store
-from Daddy.weights.wire.codec import decode, encode
+from Daddy.weights.store.store import Store
 from tests.weights.helpers import Peer, Told, ToldClock, begin, make_state, settings
 from tests.weights.test_company import SIZE, step, turned
 from tests.weights.test_restore import (  # noqa: F401 - fixtures among them

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from Daddy.core.errors import WeightsError
-from Daddy.weights.wire import planes
-from Daddy.weights.wire.codec import encode
-from Daddy.weights.wire.frames import pack, pack_step, unpack, unpack_step
-from Daddy.weights.wire.layout import refuse_unless_half, schema_of_bytes
+from Daddy.weights.encoding import delta_frames as planes
+from Daddy.weights.encoding.delta_frames import pack, pack_step, unpack, unpack_step
+from Daddy.weights.encoding.state_codec import encode
+from Daddy.weights.encoding.tensor_layout import refuse_unless_half, schema_of_bytes
 from tests.weights.helpers import make_state, nudged
 
 NUMBERS = st.integers(0, 0xFFFF)
@@ -83,7 +83,9 @@ def test_a_number_that_is_not_finite_is_refused_before_and_after_it_travels(bits
     for make in (lambda: pack(bad), lambda: pack_step(bad, good)):
         with pytest.raises(WeightsError, match="not finite"):
             make()
-    monkeypatch.setattr("Daddy.weights.wire.frames.is_finite", lambda _: True)  # a sender that lies
+    monkeypatch.setattr(
+        "Daddy.weights.encoding.delta_frames.is_finite", lambda _: True
+    )  # a sender that lies
     whole, stepped = pack(bad), pack_step(bad, good)
     monkeypatch.undo()
     with pytest.raises(WeightsError, match="not finite"):

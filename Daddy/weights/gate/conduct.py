@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from Daddy.weights.gate.admission import OTHERS_NEEDED, Fault, Verdict
-from Daddy.weights.records.manifest import Conduct
+from Daddy.weights.store.records import Conduct
 
 AGAINST, ENOUGH = -0.05, 0.4
 """What cosines to the others fall below the first is added up, what they rise above it taken off

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from Daddy.weights import beats, offers
-from Daddy.weights.records.manifest import Contribution
 from Daddy.weights.resume import Note
-from Daddy.weights.store import Store
+from Daddy.weights.store.records import Contribution
+from Daddy.weights.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from Daddy.weights.gate.judging import BLOB_PATIENCE_S, Judge, Judged
 from Daddy.weights.gate.sights import inputs_of_jobs, look
 from Daddy.weights.gate.usual import Told, Usual, believe, usual_beside
 from Daddy.weights.offers import Found
-from Daddy.weights.records.manifest import Conduct, Version
-from Daddy.weights.store import Store
+from Daddy.weights.store.records import Conduct, Version
+from Daddy.weights.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)

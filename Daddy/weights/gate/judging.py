@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import sha256_hex
 from Daddy.weights import offers
+from Daddy.weights.encoding.quantise import decode_delta
 from Daddy.weights.gate.admission import (
     ADMITTED,
     Fault,
@@ -24,12 +25,11 @@ from Daddy.weights.gate.fences import judge_term, read_fences
 from Daddy.weights.gate.usual import Believed
 from Daddy.weights.offers import Found
 from Daddy.weights.polyak import StateDict, norm
-from Daddy.weights.records.manifest import INT8, PLAIN, Input, Refusal, Version
 from Daddy.weights.settings import ExchangeSettings
-from Daddy.weights.store import Store
+from Daddy.weights.store.records import INT8, PLAIN, Input, Refusal, Version
+from Daddy.weights.store.store import Store
 from Daddy.weights.watch import Watch
 from Daddy.weights.weighting import Offer, own_lag
-from Daddy.weights.wire.quantise import decode_delta
 
 BLOB_PATIENCE_S = 90.0
 """A file may be invisible for 60 s after its record on NFS; later it will not come."""

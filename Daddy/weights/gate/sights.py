@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from Daddy.core.errors import WeightsError
 from Daddy.weights import offers
+from Daddy.weights.encoding.quantise import decode_delta
 from Daddy.weights.gate.agreement import cosine, numbers, table, to_the_rest
 from Daddy.weights.gate.conduct import (
     ENOUGH,
@@ -23,9 +24,8 @@ from Daddy.weights.gate.conduct import (
     shut_out,
 )
 from Daddy.weights.polyak import StateDict, levelled
-from Daddy.weights.records.manifest import Input, Version
-from Daddy.weights.store import Store
-from Daddy.weights.wire.quantise import decode_delta
+from Daddy.weights.store.records import Input, Version
+from Daddy.weights.store.store import Store
 
 NOBODY = Company({})
 

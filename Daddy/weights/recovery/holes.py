@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from Daddy.core.errors import DaddyError
 from Daddy.core.shared_paths import JoinedPaths, SharedPaths
 from Daddy.weights.history import numbers, read_records
-from Daddy.weights.store import Store
+from Daddy.weights.store.store import Store
 
 RESTORE = "python -m Daddy.weights.restore"
 """What a person says to get back what is gone."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from Daddy.weights.records.manifest import Conduct, Version
 from Daddy.weights.records.probation import Probation
+from Daddy.weights.store.records import Conduct, Version
 
 LEAP = 10_000
 """Numbers between what was known and what follows, at least: at a version each five seconds, half a

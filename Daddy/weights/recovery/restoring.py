@@ -18,8 +18,7 @@ from Daddy.core.errors import DaddyError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex
 from Daddy.core.lease import Lease, end_term, read_lease
 from Daddy.core.paths import RunPaths
-from Daddy.weights.durable import Hook, no_hook
-from Daddy.weights.records.manifest import RunCard, Version
+from Daddy.weights.encoding.tensor_layout import schema_of_bytes
 from Daddy.weights.recovery.best_states import hash_in
 from Daddy.weights.recovery.mirroring import STATE_LIMIT
 from Daddy.weights.recovery.restore_plan import (
@@ -31,8 +30,9 @@ from Daddy.weights.recovery.restore_plan import (
     next_version,
 )
 from Daddy.weights.recovery.sources import Source
-from Daddy.weights.store import Store
-from Daddy.weights.wire.layout import schema_of_bytes
+from Daddy.weights.store.durable import Hook, no_hook
+from Daddy.weights.store.records import RunCard, Version
+from Daddy.weights.store.store import Store
 
 Known = dict[int, tuple[Version, bytes]]
 
@@ -278,7 +278,7 @@ def _state(found: Survey, best: Candidate) -> bytes:
     if best.exact:
         store = Store(source.shared)
         return store.get_blob(store.version(best.version).state)
-    from Daddy.weights.wire.codec import decode, encode
+    from Daddy.weights.encoding.state_codec import decode, encode
 
     rounded = source.rounded()
     if rounded is None or rounded[0].version != best.version:

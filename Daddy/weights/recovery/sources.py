@@ -17,14 +17,13 @@ from Daddy.core.paths import MirrorPaths, RunPaths
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import beats
 from Daddy.weights.history import numbers
-from Daddy.weights.laptops.local import PREVIOUS, newest_verified, read_frame
-from Daddy.weights.records.manifest import RunCard, Version, parse
-from Daddy.weights.records.notices import Keyframe
+from Daddy.weights.laptop.pulled_version import PREVIOUS, newest_verified, read_frame
 from Daddy.weights.records.probation import is_reverted
-from Daddy.weights.records.strict import LIMIT
 from Daddy.weights.recovery.mirroring import read_mirror
 from Daddy.weights.recovery.restore_plan import Candidate
-from Daddy.weights.store import Store
+from Daddy.weights.store.records import Keyframe, RunCard, Version, parse
+from Daddy.weights.store.store import Store
+from Daddy.weights.store.strict_json import LIMIT
 
 Ranges = tuple[tuple[int, int], ...]
 """First and last of versions that were taken back."""

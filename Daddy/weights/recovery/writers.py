@@ -16,7 +16,7 @@ from Daddy.core.lease import holder_alive, read_lease
 from Daddy.core.paths import RunPaths
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import beats
-from Daddy.weights.store import Store
+from Daddy.weights.store.store import Store
 from Daddy.weights.weighting import SILENCE_S
 
 

@@ -21,9 +21,9 @@ from Daddy.core.files import read_bounded
 from Daddy.core.seeds import seed_for
 from Daddy.weights import offers
 from Daddy.weights.beats import own_incarnations
-from Daddy.weights.records.manifest import Written, parse
-from Daddy.weights.records.strict import LIMIT
-from Daddy.weights.store import Store
+from Daddy.weights.store.records import Written, parse
+from Daddy.weights.store.store import Store
+from Daddy.weights.store.strict_json import LIMIT
 
 PAIRS_LIMIT = 512
 """Pairs in one record; also how many fixed starts a run has."""

@@ -9,7 +9,6 @@ import contextlib
 from collections.abc import Iterator
 
 from Daddy.core.errors import WeightsError
-from Daddy.weights.records.manifest import Version
 from Daddy.weights.records.probation import (
     BETWEEN_SUSPICIONS_OF_ONE,
     Step,
@@ -20,7 +19,8 @@ from Daddy.weights.records.probation import (
 )
 from Daddy.weights.records.sequential import Finding, Outcome, compare
 from Daddy.weights.revert.evaluations import Evaluation, evaluations_in_boxes, evaluations_of_jobs
-from Daddy.weights.store import Store
+from Daddy.weights.store.records import Version
+from Daddy.weights.store.store import Store
 
 SUSPICION = 0.01
 """Chance that a laptop's honest evaluation raises a false suspicion."""

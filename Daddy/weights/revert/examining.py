@@ -11,8 +11,8 @@ from math import isfinite
 
 from Daddy.core.errors import WeightsError
 from Daddy.core.seeds import seed_for
+from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.polyak import StateDict
-from Daddy.weights.records.manifest import Version
 from Daddy.weights.records.sequential import MOST_PAIRS
 from Daddy.weights.revert.evaluations import (
     Evaluation,
@@ -20,8 +20,8 @@ from Daddy.weights.revert.evaluations import (
     fixed_starts,
     write_evaluation,
 )
-from Daddy.weights.store import Store
-from Daddy.weights.wire.codec import decode
+from Daddy.weights.store.records import Version
+from Daddy.weights.store.store import Store
 
 PlayPair = Callable[[StateDict, StateDict, int], tuple[float, float]]
 """From the weights of a version, those of the older one and a start seed to both returns."""

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 
 from Daddy.core.errors import WeightsError
 from Daddy.weights import offers
+from Daddy.weights.encoding.quantise import decode_delta
+from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.gate.admission import Fault
 from Daddy.weights.polyak import StateDict, is_finite, move
-from Daddy.weights.records.manifest import Input, Refusal, Version
-from Daddy.weights.records.notices import Receipt
 from Daddy.weights.records.probation import (
     KEPT_RANGES,
     Probation,
@@ -25,9 +25,8 @@ from Daddy.weights.records.probation import (
 )
 from Daddy.weights.replay import factors, repair
 from Daddy.weights.revert.evidence import REPLAY_REACH
-from Daddy.weights.store import Store
-from Daddy.weights.wire.codec import decode, encode
-from Daddy.weights.wire.quantise import decode_delta
+from Daddy.weights.store.records import Input, Receipt, Refusal, Version
+from Daddy.weights.store.store import Store
 
 REPLAYED_LIMIT = 48
 """Contributions that are added again at most, so that a commit record stays small."""

@@ -16,9 +16,8 @@ from typing import Any
 
 from Daddy.core.names import FRIENDS_JOB
 from Daddy.core.words import one_line
-from Daddy.weights.records.manifest import Input, Version
-from Daddy.weights.records.notices import Keyframe, Receipt
 from Daddy.weights.records.probation import Revert
+from Daddy.weights.store.records import Input, Keyframe, Receipt, Version
 
 JOB = re.compile(r"slot-\d+")
 

@@ -9,10 +9,9 @@ import contextlib
 from pathlib import Path
 
 from Daddy.core.errors import DaddyError
-from Daddy.weights.laptops.effect import effect_of, efforts
-from Daddy.weights.laptops.local import PREVIOUS, newest_verified, read_frame
-from Daddy.weights.laptops.receipts import read_all_receipts
-from Daddy.weights.link.transfer import contributors, waiting
+from Daddy.weights.laptop.pull_push import contributors, waiting
+from Daddy.weights.laptop.pulled_version import PREVIOUS, newest_verified, read_frame
+from Daddy.weights.laptop.receipts import effect_of, efforts, read_all_receipts
 from Daddy.weights.views.run_report import Record, refusal
 from Daddy.weights.views.usage import disk
 

@@ -17,11 +17,10 @@ from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import beats, offers
 from Daddy.weights.beats import Pulse
 from Daddy.weights.history import read_records
-from Daddy.weights.records.manifest import Refusal, Version
-from Daddy.weights.records.notices import Receipt
 from Daddy.weights.recovery.holes import find_holes, states_said
 from Daddy.weights.revert.evidence import finding
-from Daddy.weights.store import Store
+from Daddy.weights.store.records import Receipt, Refusal, Version
+from Daddy.weights.store.store import Store
 from Daddy.weights.views.lineage import peer_order
 from Daddy.weights.views.usage import disk, size_of
 from Daddy.weights.weighting import SILENCE_S

@@ -13,9 +13,8 @@ from pathlib import Path
 from Daddy.core.assists import strange
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex
-from Daddy.weights.records.manifest import parse
-from Daddy.weights.records.notices import Keyframe
-from Daddy.weights.records.strict import LIMIT
+from Daddy.weights.store.records import Keyframe, parse
+from Daddy.weights.store.strict_json import LIMIT
 
 PREVIOUS = "HEAD.previous.json"
 """The head before the newest: what is used when the newest file turns out to be damaged."""

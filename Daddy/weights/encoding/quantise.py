@@ -15,11 +15,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from Daddy.core.errors import WeightsError
+from Daddy.weights.encoding.delta_frames import pack, unpack
+from Daddy.weights.encoding.state_codec import decode
+from Daddy.weights.encoding.tensor_layout import BLOCK, damaged, refuse_unless_quantised
 from Daddy.weights.polyak import StateDict, is_finite
-from Daddy.weights.records.manifest import INT8, PLAIN
-from Daddy.weights.wire import frames
-from Daddy.weights.wire.codec import decode
-from Daddy.weights.wire.layout import BLOCK, damaged, refuse_unless_quantised
+from Daddy.weights.store.records import INT8, PLAIN
 
 LARGEST = 127
 SMALLEST_UNIT = -100
@@ -38,7 +38,7 @@ def quantise(delta: StateDict) -> bytes:
             found[f"q.{name}"], found[f"s.{name}"], found[f"u.{name}"] = _quantised(one)
         else:
             found[f"i.{name}"] = one.contiguous()
-    return frames.pack(bytes(save(found)))
+    return pack(bytes(save(found)))
 
 
 def _quantised(one: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -83,7 +83,7 @@ def decode_delta(data: bytes, form: str, schema: str) -> StateDict:
         return decode(data, schema)
     if form != INT8:
         raise WeightsError(f"{form!r} is no form of a delta", "use the run's own release")
-    body = frames.unpack(data, lambda layout: refuse_unless_quantised(layout, schema))
+    body = unpack(data, lambda layout: refuse_unless_quantised(layout, schema))
     try:
         found = load(body)
     except (SafetensorError, ValueError, RuntimeError) as error:

@@ -1,10 +1,9 @@
-"""What laptops are offered below ``wan/``: each version whole, compressed, and as steps.
+"""Offers versions to laptops below ``wan/``: each whole, compressed, and as steps. No torch.
 
-The plain bfloat16 file is what every laptop understands and what is read in place; a frame of the
-whole and one of the step from each of the last versions are smaller ways to the same bytes. One
-step over four versions is hardly larger than one over one (weights wander, they do not march), so
-that a thin line keeps up. Equal inputs give equal frames wherever zlib is the same; the hash of
-what comes out decides.
+The plain bfloat16 file is what every laptop understands; a frame of the whole and one of the step
+from each of the last versions are smaller ways to the same bytes. One step over four versions is
+hardly larger than one over one (weights wander, they do not march), so that a thin line keeps up.
+Equal inputs give equal frames wherever zlib is the same; the hash of what comes out decides.
 """
 
 from __future__ import annotations
@@ -15,10 +14,9 @@ from pathlib import Path
 
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex
-from Daddy.weights.records.manifest import INT8, Terms
-from Daddy.weights.records.notices import Keyframe, Part
-from Daddy.weights.store import Store
-from Daddy.weights.wire.frames import pack, pack_step
+from Daddy.weights.encoding.delta_frames import pack, pack_step
+from Daddy.weights.store.records import INT8, Keyframe, Part, Terms
+from Daddy.weights.store.store import Store
 
 REACH = 4
 """So many of the versions offered before lead to the newest in one step. From further back the

@@ -1,25 +1,131 @@
-"""Each of a laptop's keys does what it is for, and is seen to be refused the rest.
+"""A laptop's own three keys (pull, push, tunnel), their lines, and their trials.
 
-Tried for real, over connections of their own: a key whose line is missing, too wide or of another
-folder is told from one that works, in words.
+They are made once and have no passphrase: nothing in the background may ask for one. ``restrict``
+takes everything away and a forced command gives one thing back, so that a stolen laptop's keys read
+one run's weights and offer contributions to its gate, and no more. Only a person installs the
+lines. Each key is tried for real, over a connection of its own: it works, and is refused the rest.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from Daddy.core import process
-from Daddy.core.errors import DaddyError
-from Daddy.core.files import write_atomic
+from Daddy.core.errors import DaddyError, FileError
+from Daddy.core.files import create_exclusive, write_atomic
 from Daddy.core.vocabulary import TUNNEL_PORT
-from Daddy.weights.link.carrier import Carrier
-from Daddy.weights.link.remote import CONNECT_S, connect, explain
-from Daddy.weights.link.sync_settings import Remote
-from Daddy.weights.link.ways import Way, open_carrier
+from Daddy.weights.laptop.ssh import CONNECT_S, Remote, connect, explain
+from Daddy.weights.laptop.transport import Carrier, Way, open_carrier
+
+KEY_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """Private key files; the public one stands beside each, with ``.pub``."""
+
+    pull: Path
+    push: Path
+    tunnel: Path
+
+
+def own_keys(folder: Path, laptop: str) -> tuple[Keys, bool]:
+    """The keys in ``folder``, made where one is missing, and whether any was. FileError.
+
+    What exists is never written over; folder and keys are for their owner alone.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    keys = Keys(folder / "pull", folder / "push", folder / "tunnel")
+    made = [_ensure(path, f"daddy-{path.name}@{laptop}") for path in (keys.pull, keys.push,
+                                                                     keys.tunnel)]  # fmt: skip
+    return keys, any(made)
+
+
+def _ensure(path: Path, comment: str) -> bool:
+    missing = not os.path.lexists(path)
+    if missing:
+        make_key(path, comment)
+    path.chmod(0o600)
+    if not path.with_suffix(".pub").exists():
+        create_exclusive(path.with_suffix(".pub"), f"{_public(path)}\n".encode())
+    return missing
+
+
+def make_key(path: Path, comment: str = "") -> None:
+    """A new ed25519 key without a passphrase. FileError when ssh is missing or refuses."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    argv = ["-q", "-t", "ed25519", "-N", "", "-f", str(path)]
+    _keygen([*argv, "-C", comment] if comment else argv, path)
+
+
+def _public(path: Path) -> str:
+    return _keygen(["-y", "-P", "", "-f", str(path)], path).strip()
+
+
+def _keygen(words: list[str], path: Path) -> str:
+    try:
+        done = process.run(["ssh-keygen", *words], KEY_S)
+    except process.ProgramMissingError as error:
+        raise FileError("ssh is not installed on this machine", "install openssh-client") from error
+    if done.returncode:
+        raise FileError(f"no key in {path}: {done.stderr.strip()}", f"ssh-keygen -f {path}")
+    return done.stdout
+
+
+TUNNEL = (
+    f'restrict,port-forwarding,permitlisten="localhost:{TUNNEL_PORT}",permitopen="localhost:1",'
+    'command="cat >/dev/null; false"'
+)
+"""Other spellings refuse ``ssh -R`` or leave ``-L`` open; port 1 is where nobody listens. The
+command holds a session open until the person leaves, and does nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rrsync:
+    """The script that confines rsync to a folder: how it is called there and the flags it has.
+
+    Without one (``command`` empty) a key can be kept from writing, but not from reading elsewhere.
+    """
+
+    command: str = "rrsync"
+    flags: tuple[str, ...] = ()
+
+
+def pull_line(folder: str, rrsync: Rrsync, by: str) -> str:
+    """Reads the shared folder ``by`` rsync, or all that the account may read by sftp."""
+    if by == "sftp":
+        return f'restrict,command="internal-sftp -R -d {folder}"'
+    return f'restrict,command="{rrsync.command} -ro {folder}"'
+
+
+def push_line(folder: str, peer: str, rrsync: Rrsync) -> str:
+    """Adds to the peer's own box, which is made anew when a new run has none."""
+    box = f"inbox/{peer}"
+    words = " ".join([rrsync.command, "-wo", *rrsync.flags, box])
+    return f'restrict,command="cd {folder} && mkdir -p {box} && {words}"'
+
+
+def with_key(options: str, public: str, purpose: str, laptop: str) -> str:
+    """A whole line; its comment names purpose and laptop, so that a person finds it again."""
+    kind, blob = public.split()[:2]
+    return f"{options} {kind} {blob} daddy-{purpose}@{laptop}"
+
+
+def append_command(ssh: str, file: str) -> str:
+    """What a person types to install the lines, over a login of their own."""
+    return f"{ssh} 'umask 077; mkdir -p .ssh; cat >>.ssh/authorized_keys' <{file}"
+
+
+def as_file(lines: Sequence[str]) -> str:
+    """The file to append: it begins on a line of its own wherever it is put."""
+    return "\n" + "".join(f"{line}\n" for line in lines)
+
 
 PROBE = ".daddy-setup-was-here"
 """A file that a push of ``setup`` leaves in the laptop's own box; a merger looks at ``.json``."""

@@ -20,10 +20,9 @@ from Daddy.core.names import new_token
 from Daddy.core.outboxes import Outbox, outboxes
 from Daddy.core.shared_paths import JoinedPaths, SharedPaths
 from Daddy.core.terms import differing
-from Daddy.weights.durable import Durable, Hook, no_hook
-from Daddy.weights.records.manifest import Head, RunCard, Terms, Version, parse
-from Daddy.weights.records.notices import Keyframe
-from Daddy.weights.records.strict import LIMIT
+from Daddy.weights.store.durable import Durable, Hook, no_hook
+from Daddy.weights.store.records import Head, Keyframe, RunCard, Terms, Version, parse
+from Daddy.weights.store.strict_json import LIMIT
 
 BLOB_LIMIT = 1 << 30
 """Bytes of the largest blob that is read: a policy a hundred times ours."""

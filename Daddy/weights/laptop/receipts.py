@@ -1,7 +1,7 @@
-"""What a laptop's owner did for a run, added up over all visits. No torch.
+"""What became of a laptop's contributions, and what its owner did for the run. No torch.
 
-What the laptop alone knows (steps, pairs) is added up in ``effect/<peer>.json`` when a visit ends;
-what counted is read from the receipts, which only the run writes.
+Steps and pairs are added up in ``effect/<peer>.json`` when a visit ends; what counted is read from
+the receipts, which only the run writes.
 """
 
 from __future__ import annotations
@@ -13,11 +13,37 @@ from typing import Any
 
 from Daddy.core.errors import DaddyError
 from Daddy.core.files import read_bounded, write_atomic
-from Daddy.core.names import check_peer
-from Daddy.weights.laptops.receipts import read_receipts
+from Daddy.core.names import PEER, check_peer
 from Daddy.weights.parcels import read_parcel_receipts
-from Daddy.weights.records.manifest import Written, parse
-from Daddy.weights.records.strict import LIMIT
+from Daddy.weights.store.records import Receipt, Written, parse
+from Daddy.weights.store.strict_json import LIMIT
+
+
+def read_all_receipts(local_dir: Path) -> list[Receipt]:
+    """The readable receipts of every peer that ever got one here, oldest version first."""
+    with contextlib.suppress(FileNotFoundError):
+        peers = [path.name for path in (local_dir / "receipts").iterdir()]
+        named = sorted(peer for peer in peers if PEER.fullmatch(peer))
+        found = [one for peer in named for one in read_receipts(local_dir, peer)]
+        return sorted(found, key=lambda one: one.version)
+    return []
+
+
+def read_receipts(local_dir: Path, peer: str) -> list[Receipt]:
+    """Every readable receipt of ``peer`` that was pulled, oldest version first."""
+    found = []
+    for path in (local_dir / "receipts" / check_peer(peer)).glob("*.json"):
+        receipt = _read_receipt(path)
+        if receipt is not None:
+            found.append(receipt)
+    return sorted(found, key=lambda one: (one.version, one.sequence))
+
+
+def _read_receipt(path: Path) -> Receipt | None:
+    try:
+        return parse(Receipt, read_bounded(path, LIMIT), str(path))
+    except (FileNotFoundError, DaddyError):
+        return None
 
 
 @dataclass(frozen=True, slots=True)

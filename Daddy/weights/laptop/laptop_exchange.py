@@ -1,0 +1,310 @@
+"""WeightExchange of a laptop, over versions that were pulled: play only, or learn too.
+
+``sync_weights.sh`` moves the files: contributions wait in ``outbox/<peer>/`` (the ``.st`` first,
+the ``.json`` last), receipts come back below ``receipts/``. Only complete, verified versions are
+taken; a damaged one is warned of, once, and passed over. Deltas are int8 where the run reads that,
+else bfloat16; what rounding left over is in the next one, also in that of the next process: it is
+kept below ``owed/``, a line of JSON that says to what it belongs, then safetensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from Daddy.core.clock import Clock
+from Daddy.core.errors import DaddyError, WeightsError
+from Daddy.core.files import read_bounded, sha256_hex, write_atomic
+from Daddy.core.names import check_peer
+from Daddy.weights.encoding.delta_frames import LIMIT as STATE_LIMIT
+from Daddy.weights.encoding.quantise import decode_delta, quantise
+from Daddy.weights.encoding.state_codec import decode, encode, schema_of
+from Daddy.weights.fate import Fate
+from Daddy.weights.gate.admission import Fault
+from Daddy.weights.laptop.pulled_version import (
+    Verified,
+    newest_verified,
+    read_frame,
+    refuse_strange,
+)
+from Daddy.weights.laptop.receipts import read_receipts
+from Daddy.weights.offers import box_name
+from Daddy.weights.polyak import StateDict, add, copy, difference, is_finite
+from Daddy.weights.progress import Adoption, Base, Progress, Stride, whole
+from Daddy.weights.records.probation import is_reverted
+from Daddy.weights.store.records import INT8, PLAIN, Contribution, Receipt, Written, parse
+from Daddy.weights.store.strict_json import LIMIT
+
+
+class PulledVersions:
+    """The newest verified version below ``local_dir`` (usually ``~/shared_weights``).
+
+    A version that was learnt with scripted helps beyond ``assists`` is not taken. ``newest`` is the
+    version taken over last, ``warnings`` collects what could not be used.
+    """
+
+    def __init__(self, local_dir: Path, assists: tuple[str, ...] = ()) -> None:
+        self._folder = local_dir
+        self._assists = assists
+        self._schema = ""
+        self._progress: Progress | None = None
+        self._complaint = ""
+        self.newest: Verified | None = None
+        self.warnings: list[str] = []
+
+    def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
+        """The newest version; WeightsError when none was pulled or it is not for us.
+
+        A laptop always begins with the newest version: ``resumed`` is not used.
+        """
+        del resumed
+        self._schema = schema_of(copy(initial()))
+        found = newest_verified(self._folder)
+        if found is None:
+            raise WeightsError(
+                f"{self._folder} holds no version yet",
+                f'run: ./Daddy/cluster/sync_weights.sh pull "" {self._folder}',
+            )
+        base = self._take(found)
+        self._progress = Progress.start(base)
+        return Adoption(base.version, copy(base.weights), f"began with v{base.version}")
+
+    def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
+        """Nothing is offered."""
+        del weights, env_steps, optimizer_steps
+        return "nothing published: this laptop only plays"
+
+    def adopt(self, weights: StateDict, stride: Stride = whole) -> Adoption | None:
+        """A newer version, rebased on ``weights``, if one was pulled; ``stride`` says how far."""
+        try:
+            frame = read_frame(self._folder / "wan" / "HEAD.json")
+            if frame is None or frame.version == self._at.base.version:
+                return None
+            found = newest_verified(self._folder)
+            if found is None or found.version == self._at.base.version:
+                return None
+            base = self._take(found)
+        except WeightsError as error:
+            self._warn(error.message)
+            return None
+        return self._at.rebase(base, copy(weights), self._fate(base.version), stride)
+
+    def beat(self) -> None:
+        """Nobody waits for a laptop."""
+
+    def fleet_steps(self) -> int:
+        """Environment steps of all contributors in the version taken over last."""
+        return 0 if self.newest is None else self.newest.frame.fleet_steps
+
+    def bookkeeping(self) -> bytes:
+        """Nothing: a laptop begins with the newest version."""
+        return b"{}"
+
+    def receipts(self) -> list[Receipt]:
+        """What became of this process's contributions: it makes none."""
+        return []
+
+    @property
+    def _at(self) -> Progress:
+        if self._progress is None:
+            raise WeightsError("begin() has not been called", "call begin() first")
+        return self._progress
+
+    def _take(self, found: Verified) -> Base:
+        refuse_strange(found.frame, self._assists)
+        if found.frame.schema != self._schema:
+            release = found.frame.release or "that the run's owner names"
+            raise WeightsError(
+                f"v{found.version} of run {found.frame.run!r} is another policy than ours",
+                f"install the release {release}: the run's owner has its code",
+            )
+        base = Base(found.version, found.frame.state, decode(found.data, self._schema))
+        self.newest = found
+        if found.warning:
+            self._warn(found.warning)
+        return base
+
+    def _warn(self, text: str) -> None:
+        if text != self._complaint:
+            self.warnings.append(text)
+        self._complaint = text
+
+    def _fate(self, version: int) -> Fate:
+        """Of own contributions, what was judged up to ``version``: there are none."""
+        del version
+        base, newest = self._at.base.version, self.newest
+        fallen = newest is not None and is_reverted(base, newest.frame.reverted)
+        return Fate(0, {}, fallen=f"v{base} was taken back" if fallen else "")
+
+
+CONTRIBUTE_S = 60.0
+"""Shortest time between two contributions: 2 MB a minute is 2 % of a home's uplink."""
+
+UNMERGED_LIMIT = 8
+"""Contributions that may wait for a receipt; with more, nobody is pushing."""
+
+
+class LaptopExchange(PulledVersions):
+    """One laptop process's view of ``local_dir`` (usually ``~/shared_weights``).
+
+    ``incarnation`` is new for every process (``core.names.new_incarnation``).
+    """
+
+    def __init__(
+        self,
+        local_dir: Path,
+        peer: str,
+        incarnation: str,
+        clock: Clock,
+        min_seconds: float = CONTRIBUTE_S,
+        assists: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(local_dir, assists)
+        self._peer, self._incarnation = check_peer(peer), incarnation
+        self._clock = clock
+        self._min_seconds = min_seconds
+        self._last_publish: float | None = None
+
+    def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
+        """The newest version and, on top, what rounding left over from the last process."""
+        adoption = super().begin(initial, resumed)
+        assert self.newest is not None
+        rest = read_owed(self._folder, self._peer, self.newest.frame.run_id, self._schema)
+        if rest is None:
+            return adoption
+        own = add(self._at.base.weights, rest)
+        return Adoption(adoption.version, own, f"{adoption.reason} and what was still owed to it")
+
+    def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
+        """Put the progress since the last contribution into the outbox; says what happened."""
+        at, own = self._at, copy(weights)
+        steps, updates = env_steps - at.env_steps, optimizer_steps - at.optimizer_steps
+        why_not = self._why_not(own, steps, updates)
+        if why_not:
+            return why_not
+        form = self._form()
+        delta = at.to_offer(own)
+        data = quantise(delta) if form == INT8 else encode(delta, half=True)
+        offer = self._offer(data, form, steps, updates)
+        self._put(offer, data)
+        sent = decode_delta(data, form, self._schema)
+        at.offered(add(at.anchor, sent), sent, offer.blob)
+        at.count(env_steps, optimizer_steps)
+        self._last_publish = self._clock.monotonic()
+        keep_owed(self._folder, offer, difference(own, at.anchor))
+        return (
+            f"contribution {offer.sequence} on v{offer.base_version}, {steps} steps: in the outbox"
+        )
+
+    def receipts(self) -> list[Receipt]:
+        """What became of this process's contributions so far."""
+        found = read_receipts(self._folder, self._peer)
+        return [one for one in found if one.incarnation == self._incarnation]
+
+    def _why_not(self, own: StateDict, steps: int, updates: int) -> str:
+        """Why nothing is contributed now; empty when something is."""
+        if steps <= 0 or updates <= 0:
+            return "nothing to contribute: no step since the last contribution"
+        if not is_finite(own):
+            return "not contributed: the weights are not finite"
+        since = self._min_seconds
+        if self._last_publish is not None:
+            since = self._clock.monotonic() - self._last_publish
+        if since < self._min_seconds:
+            return f"not yet: the next contribution is due in {self._min_seconds - since:.0f} s"
+        if len(self._at.unmerged) >= UNMERGED_LIMIT:
+            return f"not contributed: {UNMERGED_LIMIT} wait for a receipt; is push running?"
+        return ""
+
+    def _form(self) -> str:
+        """The smallest form that the run reads."""
+        assert self.newest is not None
+        return INT8 if INT8 in self.newest.frame.accepts else PLAIN
+
+    def _offer(self, data: bytes, form: str, steps: int, updates: int) -> Contribution:
+        at = self._at
+        assert self.newest is not None
+        return Contribution(
+            run_id=self.newest.frame.run_id,
+            schema=self._schema,
+            peer=self._peer,
+            incarnation=self._incarnation,
+            sequence=at.sequence + 1,
+            blob=sha256_hex(data),
+            size=len(data),
+            base_version=at.base.version,
+            base_state=at.base.state,
+            env_steps=steps,
+            new_steps=steps,
+            optimizer_steps=updates,
+            assists=self._assists,
+            form=form,
+        )
+
+    def _put(self, offer: Contribution, data: bytes) -> None:
+        folder = self._folder / "outbox" / self._peer
+        write_atomic(folder / f"{box_name(offer)}.st", data)
+        write_atomic(folder / f"{box_name(offer)}.json", offer.to_bytes())
+
+    def _fate(self, version: int) -> Fate:
+        """Receipts tell; what has none yet is on its way. A later receipt takes one back."""
+        told = [one for one in self.receipts() if one.version <= version]
+        refused = {one.sequence: (one.fault, one.reason) for one in told if not one.accepted}
+        judged = max((one.sequence for one in told), default=0)
+        return Fate(judged, refused, fallen=super()._fate(version).fallen)
+
+
+@dataclass(frozen=True, slots=True)
+class Owed(Written):
+    """Whose remainder follows: of which contribution, to which run and policy."""
+
+    run_id: str
+    schema: str
+    peer: str
+    incarnation: str
+    sequence: int
+    sha256: str
+
+
+def keep_owed(local: Path, offer: Contribution, rest: StateDict) -> None:
+    """Remember ``rest``, what ``offer`` left out, instead of what was owed before. OSError."""
+    data = encode(rest)
+    head = Owed(
+        run_id=offer.run_id,
+        schema=offer.schema,
+        peer=offer.peer,
+        incarnation=offer.incarnation,
+        sequence=offer.sequence,
+        sha256=sha256_hex(data),
+    )
+    line = b" ".join(head.to_bytes().split())
+    write_atomic(_place(local, offer.peer), line + b"\n" + data)
+
+
+def read_owed(local: Path, peer: str, run_id: str, schema: str) -> StateDict | None:
+    """What ``peer`` still owes to this run; None when nothing does, or nothing that can be used."""
+    try:
+        line, _, data = read_bounded(_place(local, peer), STATE_LIMIT).partition(b"\n")
+        head = parse(Owed, line[: LIMIT + 1], "what is owed")
+        if (head.run_id, head.schema, head.peer) != (run_id, schema, peer):
+            return None
+        if sha256_hex(data) != head.sha256 or _was_bad(local, head):
+            return None
+        rest = decode(data, schema)
+    except (FileNotFoundError, DaddyError):
+        return None
+    return rest if is_finite(rest) else None
+
+
+def _was_bad(local: Path, head: Owed) -> bool:
+    """Whether the contribution that left this out was refused for what it held."""
+    return any(
+        (one.incarnation, one.sequence, one.fault)
+        == (head.incarnation, head.sequence, Fault.VALUES.value)
+        for one in read_receipts(local, head.peer)
+    )
+
+
+def _place(local: Path, peer: str) -> Path:
+    return local / "owed" / f"{peer}.st"

@@ -1,0 +1,287 @@
+"""Adapter for rsync and SFTP: carries files between a laptop and the cluster.
+
+macOS ships openrsync or rsync 2.6.9, so the flags are those that both know. Files are immutable and
+named by their hash: compression is of no use, and the delta algorithm only resumes what a broken
+transfer left. ``--inplace``, ``--append`` and ``-u`` would show torn files. rsync's own
+``--timeout`` does not fire when the far side is frozen: every call has a wall-clock limit of ours.
+
+A key that ``setup`` tried is used at the remote where it was tried. A key that a person names
+(``SYNC_SSH_KEY``), another remote or another transport goes by that; without ``setup`` ssh decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from Daddy.core import process
+from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError
+from Daddy.core.names import check_peer
+from Daddy.core.ssh.login import Host
+from Daddy.weights.laptop.ssh import HostKeyChangedError, Remote, Ssh, connect, explain, found_out
+from Daddy.weights.store.strict_json import LIMIT
+
+if TYPE_CHECKING:
+    from Daddy.core.ssh.sftp import Sftp
+
+
+class Carrier(Protocol):
+    """Copies whole files to and from one folder of the cluster. NetworkError, FileError."""
+
+    @property
+    def name(self) -> str:
+        """How it goes: ``rsync+ssh`` or ``sftp``."""
+        ...
+
+    @property
+    def login(self) -> str:
+        """Whom it speaks to, for people."""
+        ...
+
+    @property
+    def folder(self) -> str:
+        """The cluster's folder that all names are relative to."""
+        ...
+
+    def prepare(self) -> None:
+        """Before each exchange: see that the connection is alive or will be made anew."""
+        ...
+
+    def fetch(self, name: str, into: Path, size: int) -> bool:
+        """Copy one file into a folder here, going on where it stopped; False: there is none."""
+        ...
+
+    def fetch_small(self, folder: str, into: Path) -> None:
+        """Copy what is new of a folder of small files; nothing when it does not exist."""
+        ...
+
+    def send(self, paths: Sequence[Path], folder: str) -> None:
+        """Copy files into a folder there, each whole or not at all; what is there stays."""
+        ...
+
+    def close(self) -> None:
+        """End the connection."""
+        ...
+
+
+FLAGS = ("--times", "--timeout=30")
+PARTIAL = (*FLAGS, "--ignore-existing", "--partial-dir=.part")
+NOTHING_THERE = frozenset({23, 24})
+LOCAL_FOLDER = 11
+UNKNOWN_FLAG = 1
+
+SMALL_S = 60.0
+SLOWEST_BYTES_PER_S = 16_000
+"""A transfer gets the time that a very slow line would need, and a minute."""
+
+INSTALL = (
+    "install it: sudo apt install rsync (Debian, Ubuntu), brew install rsync (macOS); "
+    "or go without: export SYNC_TRANSPORT=sftp"
+)
+
+
+def time_limit(size: int) -> float:
+    """Seconds that a transfer of ``size`` bytes may take."""
+    return SMALL_S + size / SLOWEST_BYTES_PER_S
+
+
+class RsyncCarrier:
+    """rsync over one shared ssh connection."""
+
+    name = "rsync+ssh"
+
+    def __init__(self, ssh: Ssh) -> None:
+        self._ssh = ssh
+
+    @property
+    def login(self) -> str:
+        return self._ssh.remote.login
+
+    @property
+    def folder(self) -> str:
+        return self._ssh.remote.folder
+
+    def prepare(self) -> None:
+        self._ssh.drop_dead_master()
+
+    def fetch(self, name: str, into: Path, size: int) -> bool:
+        into.mkdir(parents=True, exist_ok=True)
+        flags = (*(PARTIAL if size else FLAGS), f"--max-size={size or LIMIT}")
+        return self._run([*flags, self._there(name), f"{into}/"], time_limit(size), missing_ok=True)
+
+    def fetch_small(self, folder: str, into: Path) -> None:
+        into.mkdir(parents=True, exist_ok=True)
+        flags = (*FLAGS, "--recursive", "--ignore-existing", f"--max-size={LIMIT}")
+        self._run([*flags, self._there(f"{folder}/"), f"{into}/"], time_limit(0), missing_ok=True)
+
+    def send(self, paths: Sequence[Path], folder: str) -> None:
+        size = sum(path.stat().st_size for path in paths)
+        words = [*FLAGS, "--ignore-existing", *map(str, paths), self._there(f"{folder}/")]
+        self._run(words, time_limit(size))
+
+    def close(self) -> None:
+        self._ssh.close()
+
+    def _there(self, name: str) -> str:
+        path = self._ssh.remote.path(name.removesuffix("/"))
+        return f"{self.login}:{path}" + "/" * (name.endswith("/") and path != "/")
+
+    def _run(self, words: Sequence[str], limit_s: float, *, missing_ok: bool = False) -> bool:
+        try:
+            done = process.run(["rsync", "-e", self._ssh.command(), *words], limit_s)
+        except process.ProgramMissingError as error:
+            raise FileError("rsync is not installed on this machine", INSTALL) from error
+        except process.ProcessTimeoutError as error:
+            self._ssh.drop_dead_master()
+            raise NetworkError(
+                f"{self.login} stopped answering within {limit_s:.0f} s",
+                "see whether the line is up; what has arrived is kept",
+            ) from error
+        if done.returncode == 0:
+            return True
+        if missing_ok and _nothing_there(done):
+            return False
+        raise _failure(self._ssh, done)
+
+
+def _nothing_there(done: process.Completed) -> bool:
+    """Said by rsync, or by the rrsync that confines a key."""
+    said = done.returncode in NOTHING_THERE or "rrsync error:" in done.stderr
+    return said and "No such file" in done.stderr
+
+
+def _failure(ssh: Ssh, done: process.Completed) -> DaddyError:
+    lines = done.stderr.strip().splitlines() or ["no reason was given"]
+    if done.returncode == LOCAL_FOLDER and "No such file" not in done.stderr:
+        return FileError(f"rsync cannot write: {lines[0]}", "check space and permissions")
+    if done.returncode == UNKNOWN_FLAG:
+        fix = "please report what `rsync --version` says; until then: export SYNC_TRANSPORT=sftp"
+        return FileError(f"this rsync does not know a flag of ours: {lines[0]}", fix)
+    return explain(done.stderr, ssh.remote)
+
+
+class SftpCarrier:
+    """One connection, made at the first use and again after it broke."""
+
+    name = "sftp"
+
+    def __init__(self, remote: Remote) -> None:
+        self._remote = remote
+        self._open: Sftp | None = None
+
+    @property
+    def login(self) -> str:
+        return self._remote.login
+
+    @property
+    def folder(self) -> str:
+        return self._remote.folder
+
+    def prepare(self) -> None:
+        """A connection of its own for each exchange: a sleeping laptop leaves none half open."""
+        self.close()
+
+    def fetch(self, name: str, into: Path, size: int) -> bool:
+        into.mkdir(parents=True, exist_ok=True)
+        return self._sftp().fetch(self._there(name), into / Path(name).name, size or LIMIT)
+
+    def fetch_small(self, folder: str, into: Path) -> None:
+        into.mkdir(parents=True, exist_ok=True)
+        for name in self._sftp().names(self._there(folder)):
+            if name.endswith(".json") and not (into / name).exists():
+                self._sftp().fetch(self._there(f"{folder}/{name}"), into / name, LIMIT)
+
+    def send(self, paths: Sequence[Path], folder: str) -> None:
+        there = set(self._sftp().names(self._there(folder)))
+        for path in paths:
+            if path.name not in there:
+                self._sftp().send(path, self._there(f"{folder}/{path.name}"))
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+        self._open = None
+
+    def _there(self, name: str) -> str:
+        """A confined key begins in its folder, but sees more: its paths are relative to that."""
+        path = self._remote.path(name)
+        return path if self._remote.within is None else path.removeprefix("/")
+
+    def _sftp(self) -> Sftp:
+        if self._open is None:
+            remote = self._remote
+            host = Host(remote.host, remote.user, remote.port, remote.key, remote.ssh_config)
+            self._open = _opened(replace(host, agent=remote.within is None))
+        return self._open
+
+
+def _opened(host: Host) -> Sftp:
+    from Daddy.core.ssh.sftp import open_sftp
+
+    try:
+        return open_sftp(host)
+    except NetworkError as error:
+        if "another host key" in error.message:
+            raise HostKeyChangedError(error.message, error.fix) from error
+        raise
+
+
+TRANSPORTS = ("rsync", "sftp")
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A login and what carries files over it (one of ``TRANSPORTS``)."""
+
+    remote: Remote
+    transport: str
+
+    def __str__(self) -> str:
+        """For people."""
+        if self.remote.opened:
+            return f"{self.transport} over the connection that you opened"
+        if self.remote.within is None:
+            return f"{self.transport}, with your own login"
+        return f"{self.transport}, with this laptop's key {self.remote.key}"
+
+
+def way_to_pull(remote: Remote, kept: Mapping[str, str], asked: str) -> Way:
+    """How to read; ``asked`` is the person's ``SYNC_TRANSPORT``, or empty. UsageError."""
+    found = found_out(remote, kept)
+    by = found.get("pull_by", "rsync")
+    if _goes_by_key("pull_key", remote, found) and asked in ("", by):
+        return Way(replace(remote, key=found["pull_key"], within=""), by)
+    return _own_way(remote, found, asked)
+
+
+def way_to_push(remote: Remote, kept: Mapping[str, str], asked: str) -> Way:
+    """How to write; UsageError."""
+    found = found_out(remote, kept)
+    if _goes_by_key("push_key", remote, found) and asked in ("", "rsync"):
+        box = f"inbox/{check_peer(found.get('peer', ''))}"
+        return Way(replace(remote, key=found["push_key"], within=box), "rsync")
+    return _own_way(remote, found, asked)
+
+
+def _goes_by_key(name: str, remote: Remote, found: Mapping[str, str]) -> bool:
+    return bool(found.get(name)) and not remote.key and not found.get("opened")
+
+
+def _own_way(remote: Remote, found: Mapping[str, str], asked: str) -> Way:
+    transport = asked or "rsync"
+    if transport not in TRANSPORTS:
+        raise UsageError(f"SYNC_TRANSPORT is {transport!r}", "use rsync or sftp")
+    if found.get("opened") and transport == "sftp":
+        raise UsageError(
+            "sftp cannot go over the connection that you opened", "unset SYNC_TRANSPORT"
+        )
+    return Way(replace(remote, opened=bool(found.get("opened"))), transport)
+
+
+def open_carrier(way: Way) -> Carrier:
+    """The carrier that goes this way; nothing is connected yet."""
+    if way.transport == "rsync":
+        return RsyncCarrier(connect(way.remote))
+    return SftpCarrier(way.remote)
