@@ -27,7 +27,7 @@ from Daddy.core.terms import taken
 from Daddy.hardware import benchmark, recommend
 from Daddy.hardware.profile import Profile, default_folder
 from Daddy.hardware.recommend import CORES_FOR_THE_PERSON, GIB, Facts, Measurement
-from Daddy.pokemon.cartridge.build import cartridge_path
+from Daddy.pokemon.rom import cartridge_path
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:

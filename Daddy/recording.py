@@ -38,9 +38,8 @@ _FRAMES = 2
 def record(name: str, config: Config, clock: Clock) -> int:
     """Play until the window is closed; code 0 if a moment was kept, 7 if none was."""
     from Daddy.core.rom import load_rom
-    from Daddy.pokemon.cartridge.build import cartridge_path
     from Daddy.pokemon.emulator import FRAMES_PER_SECOND, Emulator
-    from Daddy.pokemon.rom import find_rom
+    from Daddy.pokemon.rom import cartridge_path, find_rom
     from Daddy.pokemon.starts.boot import start_state
     from Daddy.pokemon.starts.shelf import check_name, shelf_of
     from Daddy.streaming.show.viewer import Handheld

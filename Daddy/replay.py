@@ -42,10 +42,9 @@ class Opened:
 
 def open_recording(path: Path, args: argparse.Namespace) -> Opened:
     """The recording and its game. FileError for what is none, RomError for another game."""
-    from Daddy.pokemon.cartridge.build import cartridge_path
     from Daddy.pokemon.inputs import tape
     from Daddy.pokemon.recordings import deck
-    from Daddy.pokemon.rom import find_rom
+    from Daddy.pokemon.rom import cartridge_path, find_rom
     from Daddy.pokemon.starts.boot import start_state
 
     found = tape.from_bytes(read_bounded(path.expanduser().resolve(), tape.FILE_LIMIT), str(path))

@@ -33,7 +33,7 @@ from Daddy.learning.ahead import VectorAhead, beat_while_loading, read_ahead, un
 from Daddy.learning.attempt import AnyOf, Attempt, Told
 from Daddy.learning.flags import make_parser, settings_of
 from Daddy.learning.prepare import prepare
-from Daddy.pokemon.cartridge.build import cartridge_path
+from Daddy.pokemon.rom import cartridge_path
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:

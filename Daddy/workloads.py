@@ -75,7 +75,7 @@ class Workload:
 
 
 def _game(config: Config) -> EnvFactory:
-    from Daddy.pokemon.cartridge.build import cartridge_path
+    from Daddy.pokemon.rom import cartridge_path
 
     training = config.training
     return partial(
@@ -93,7 +93,7 @@ def _game(config: Config) -> EnvFactory:
 
 def _check_game(config: Config) -> None:
     """A real game, and any given state, is looked at before anybody trains on it. RomError."""
-    from Daddy.pokemon.starts.checks import check_start
+    from Daddy.pokemon.rom import check_start
 
     training = config.training
     given = (training.start, training.states_dir, training.cache_dir)
@@ -102,8 +102,8 @@ def _check_game(config: Config) -> None:
 
 def _facts_of_game(config: Config) -> Mapping[str, str]:
     """Which game, and what its observations mean. RomError for one that cannot be played."""
-    from Daddy.pokemon.cartridge.build import cartridge_path
     from Daddy.pokemon.observation import MEANING
+    from Daddy.pokemon.rom import cartridge_path
 
     training = config.training
     sha1 = load_rom(Path(training.rom or cartridge_path()), training.allow_unknown_rom).sha1

@@ -12,7 +12,7 @@ from Daddy.core import machine
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import UsageError
 from Daddy.core.wall import StopSignal
-from Daddy.pokemon.cartridge.build import cartridge_path
+from Daddy.pokemon.rom import cartridge_path
 from Daddy.visit import Limits
 
 

@@ -17,13 +17,13 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.piece import Piece, read_piece
 from Daddy.core.rom import Rom, load_rom
 from Daddy.learning.vector_threads import SerialVector
-from Daddy.pokemon.cartridge.build import cartridge_path
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.inputs import stretch
 from Daddy.pokemon.live.judge import Judge
 from Daddy.pokemon.live.lane import Lane, Outlet
 from Daddy.pokemon.live.vigil import Vigil
 from Daddy.pokemon.recordings import feed
+from Daddy.pokemon.rom import cartridge_path
 from Daddy.pokemon.starts.boot import start_state
 from Daddy.streaming.home import stage
 from Daddy.streaming.home.receiver import Receiver

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from Daddy.pokemon.live.sample import record_sample
 from PIL import Image
 
 from Daddy import play
@@ -17,11 +18,10 @@ from Daddy.core.config import effective_json, load
 from Daddy.core.errors import NetworkError, RomError, run_entry
 from Daddy.core.rom import load_rom
 from Daddy.pokemon.archive.rules import Rules
-from Daddy.pokemon.cartridge.build import cartridge_path
 from Daddy.pokemon.inputs.tape import DIGEST_FRAMES, Tape, beginning, length, to_bytes
-from Daddy.pokemon.live.sample import record_sample
 from Daddy.pokemon.recordings.deck import Deck
 from Daddy.pokemon.recordings.scout import Scout
+from Daddy.pokemon.rom import cartridge_path
 from Daddy.projector import Projector
 from tests.components import program
 from tests.pokemon.archive.players import advance, archived

@@ -18,7 +18,7 @@ from Daddy.core.errors import RomError
 ENVIRONMENT_VARIABLE = "DADDY_ROM"
 CARTRIDGE_SHA1 = "80aca331e0f09159255fc4181ad55370bac913c0"
 LEAN_CARTRIDGE_SHA1 = "3369fb27cfe153bda2d84d063c86df485b76a07c"
-"""Our own game, and the same without its busy work (``Daddy.pokemon.cartridge.build --lean``).
+"""Our own game, and the same without its busy work (``scripts.cartridge.build --lean``).
 
 Tests hold both against the images that the source assembles to.
 """

@@ -16,7 +16,7 @@ from Daddy.core.config import run_paths
 from Daddy.core.errors import DaddyError
 from Daddy.core.rom import load_rom
 from Daddy.core.settings import Config
-from Daddy.pokemon.cartridge.build import cartridge_path
+from Daddy.pokemon.rom import cartridge_path
 from Daddy.workloads import archive_rules
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ cartridge's, whose numbers are the same but whose places are our own.
 
 from __future__ import annotations
 
-from string import capwords
 from typing import Final
 
 from Daddy.pokemon.cartridge.symbols import MAPS
@@ -63,12 +62,10 @@ _REAL: Final = """
 """
 """Runs of consecutive map numbers: the first number of a run, then its names."""
 
-_CARTRIDGE: Final = {place.number: capwords(place.name) for place in MAPS}
-
 
 def map_name(map_id: int, real: bool) -> str:
     """Name of a map of the real game, or of the cartridge; "map 200" where there is none."""
-    return (_REAL_NAMES if real else _CARTRIDGE).get(map_id, f"map {map_id}")
+    return (_REAL_NAMES if real else MAPS).get(map_id, f"map {map_id}")
 
 
 def _parse(text: str) -> dict[int, str]:

@@ -1,4 +1,4 @@
-"""Where the game file lies: what is set, else the free cartridge."""
+"""Adapter for the game file: find it, and check that a job can play from its start state."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from Daddy.core.rom import ENVIRONMENT_VARIABLE
-from Daddy.pokemon.cartridge.build import cartridge_path
 
 BEGINNING = "beginning"
-"""The start state that every game has: the first moment a player can walk, clicked through to."""
+"""Start state of every game: the first moment at which the player can walk."""
+
+
+def cartridge_path() -> Path:
+    """Path of the free cartridge, a 32 KiB ROM image inside the package."""
+    return Path(__file__).resolve().parent / "cartridge" / "daddy.gb"
 
 
 def find_rom(
@@ -27,3 +31,27 @@ def find_rom(
     if setting is not None and str(setting):
         return (base or Path.cwd()) / Path(setting).expanduser()
     return Path(variable).expanduser().resolve() if variable else cartridge_path()
+
+
+def check_start(
+    rom_path: str | None, allow_unknown: bool, start: str, states_dir: str, cache_dir: str
+) -> None:
+    """Raise RomError (exit code 7) unless a player can play on from the start state.
+
+    Costs nothing for the cartridge's own beginning. Another state is made here at the latest, and
+    kept for the environments to come.
+    """
+    if not start and rom_path in (None, str(cartridge_path())):
+        return
+    from Daddy.core.rom import load_rom
+    from Daddy.pokemon.emulator import Emulator
+    from Daddy.pokemon.starts.boot import default_start, start_state
+    from Daddy.pokemon.starts.preflight import preflight
+
+    rom = load_rom(find_rom(rom_path or cartridge_path()), allow_unknown)
+    state = start_state(rom, start, None, states_dir, cache_dir)
+    emulator = Emulator(rom.data)
+    try:
+        preflight(emulator, state, f"the start state {start or default_start(rom)!r} of {rom.name}")
+    finally:
+        emulator.close()

@@ -15,7 +15,6 @@ from Daddy.pokemon import ladder
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.bag import CARD_KEY, LIFT_KEY, SILPH_SCOPE
 from Daddy.pokemon.cartridge import symbols
-from Daddy.pokemon.cartridge.player import QUEST
 from Daddy.pokemon.ladder import Step
 from Daddy.pokemon.map_names import map_name
 from Daddy.pokemon.memory import span
@@ -89,15 +88,7 @@ FACTS: Final = (
 
 _TRAINERS_AFTER = "beat_surge"
 REQUIRED: Final = tuple(step for step in ladder.STORY + ladder.TRAINERS if step.required)
-CARTRIDGE: Final = tuple(
-    Step(
-        flag.name.lower(),
-        8 * (flag.address - ram.EVENTS) + flag.bit,
-        QUEST[flag.name].map,
-        required=flag.required,
-    )
-    for flag in symbols.STORY
-)
+CARTRIDGE: Final = tuple(Step(*fields) for fields in symbols.STORY)
 """The cartridge's events."""
 CARTRIDGE_REQUIRED: Final = tuple(step for step in CARTRIDGE if step.required)
 CARTRIDGE_FACTS: Final = (Fact("cut_taught", 5, "got_cut", _known(CUT)),)
@@ -115,7 +106,7 @@ HEALERS: Final = (37, 41, 58, 64, 68, 81, 89, 133, 141, 154, 171, 182, 233)
 """Maps where a party is healed: on the way of whoever is too weak for the next fight."""
 _ON_THE_WAY: Final = {
     True: frozenset(CRITICAL_MAPS + HEALERS),
-    False: frozenset(place.number for place in symbols.MAPS),
+    False: frozenset(symbols.MAPS),
 }
 
 

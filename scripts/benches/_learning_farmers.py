@@ -17,14 +17,14 @@ from Daddy.core.reward import Reward
 from Daddy.core.rom import load_rom
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story
-from Daddy.pokemon.cartridge import player
-from Daddy.pokemon.cartridge.atlas import GRASS, WALK, Atlas, read_atlas
-from Daddy.pokemon.cartridge.player import BEDS, BUTTONS, QUEST, Facts, Player
-from Daddy.pokemon.cartridge.roads import Place, stands
-from Daddy.pokemon.cartridge.symbols import MAPS, STORY
 from Daddy.pokemon.memory import byte
 from Daddy.pokemon.progress import Progress
 from scripts.benches._learning_places import start
+from scripts.cartridge import player
+from scripts.cartridge.distances import Place, stands
+from scripts.cartridge.maps import GRASS, WALK, Atlas, read_atlas
+from scripts.cartridge.player import BEDS, BUTTONS, QUEST, Facts, Player
+from scripts.cartridge.symbols import MAPS, STORY
 
 NAME = "farmers"
 STEPS, QUICK_STEPS = 8_192, 256

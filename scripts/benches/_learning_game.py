@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.cartridge.atlas import read_atlas
-from Daddy.pokemon.cartridge.player import Facts, read_facts
 from Daddy.pokemon.env import PokemonRedEnv
 from scripts.benches._learning_places import walled_in
+from scripts.cartridge.maps import read_atlas
+from scripts.cartridge.player import Facts, read_facts
 
 
 class OpenGame(PokemonRedEnv):

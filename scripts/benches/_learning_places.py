@@ -16,14 +16,14 @@ from Daddy.core.files import sha256_hex, write_atomic
 from Daddy.core.rom import Rom, load_rom
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story
-from Daddy.pokemon.cartridge.atlas import COUNTER, LEDGE, WALK, Atlas, MapPlan
-from Daddy.pokemon.cartridge.build import LEAN, build
-from Daddy.pokemon.cartridge.player import QUEST, Player, read_facts
-from Daddy.pokemon.cartridge.roads import STEPS
-from Daddy.pokemon.cartridge.symbols import STORY
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.progress import Progress, read_progress
 from Daddy.pokemon.starts.boot import beginning
+from scripts.cartridge.build import LEAN, build
+from scripts.cartridge.distances import STEPS
+from scripts.cartridge.maps import COUNTER, LEDGE, WALK, Atlas, MapPlan
+from scripts.cartridge.player import QUEST, Player, read_facts
+from scripts.cartridge.symbols import STORY
 
 _LONGEST_GAME = 20_000
 _TAUGHT = "_taught"

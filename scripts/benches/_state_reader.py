@@ -16,8 +16,8 @@ from Daddy.core.errors import RomError, run_entry
 from Daddy.pokemon.emulator import STATE_FORMAT, Emulator
 from Daddy.pokemon.progress import not_started
 from Daddy.pokemon.ram_map import WHOLE
-from Daddy.pokemon.reading import doubts, table
 from Daddy.pokemon.starts.preflight import preflight
+from scripts.benches._state_report import doubts, table
 
 MEMORY_LIMIT = 4 << 30
 CLOCK_FRAMES = 70

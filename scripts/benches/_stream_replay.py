@@ -18,20 +18,20 @@ from typing import Any
 from Daddy.core.errors import SchedulerError
 from Daddy.core.piece import Piece, read_piece
 from Daddy.core.rom import load_rom
-from Daddy.pokemon.cartridge.build import cartridge_path
-from Daddy.pokemon.cartridge.player import Player, read_facts
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_SECOND, FRAMES_PER_STEP, Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.inputs import operations, stretch
 from Daddy.pokemon.inputs.live import LiveRecorder
 from Daddy.pokemon.ram_map import RAM_START, WHOLE
 from Daddy.pokemon.recordings import feed
+from Daddy.pokemon.rom import cartridge_path
 from Daddy.pokemon.starts.boot import start_state
 from Daddy.streaming.wire.inputs import Inputs, Want
 from Daddy.streaming.wire.outbox import Handed
 from Daddy.streaming.wire.protocol import MAC_BYTES, Kind, Message, pack
 from Daddy.streaming.wire.tokens import ensure_token
 from scripts.benches._stream_login import Line, free_port, login_node, ours, tunnel
+from scripts.cartridge.player import Player, read_facts
 
 LINE = Line(0.1, 150)
 STEPS, QUICK_STEPS = 6_000, 1_200

@@ -10,8 +10,8 @@ import numpy as np
 from Daddy.core.machine import die_with_parent
 from Daddy.core.vocabulary import AgentReport
 from Daddy.learning.vector_threads import SerialVector
-from Daddy.pokemon.cartridge.build import cartridge_path
 from Daddy.pokemon.env import PokemonRedEnv
+from Daddy.pokemon.rom import cartridge_path
 from Daddy.streaming.tunnel_client import FrameSender
 
 AGENTS, STEPS = 2, 600

@@ -25,14 +25,13 @@ from Daddy.core.process import Completed, ProcessTimeoutError
 from Daddy.core.process import run as run_child
 from Daddy.core.rom import load_rom
 from Daddy.pokemon import story
-from Daddy.pokemon.cartridge.build import cartridge_path
-from Daddy.pokemon.cartridge.player import Player, read_facts
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.memory import byte
 from Daddy.pokemon.progress import read_progress
 from Daddy.pokemon.ram_map import WHOLE
-from Daddy.pokemon.rom import find_rom
+from Daddy.pokemon.rom import cartridge_path, find_rom
 from Daddy.pokemon.starts.foreign import refusal
+from scripts.cartridge.player import Player, read_facts
 
 OPTIONS = {"states": "a folder of your own PyBoy save states"}
 READER = (sys.executable, "-m", "scripts.benches._state_reader")

@@ -18,7 +18,7 @@ from Daddy.pokemon.archive import claims, store
 from Daddy.pokemon.archive.env import ArchivedEnv
 from Daddy.pokemon.archive.replay import Game
 from Daddy.pokemon.archive.rules import Rules
-from Daddy.pokemon.cartridge.build import cartridge_path
+from Daddy.pokemon.rom import cartridge_path
 from Daddy.weights import parcels
 from Daddy.weights.laptop.pull_push import pull, push
 from Daddy.weights.store.store import Store

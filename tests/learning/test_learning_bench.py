@@ -16,7 +16,6 @@ from Daddy.learning.checkpoint import load_newest
 from Daddy.pokemon import story
 from Daddy.pokemon.archive.env import Access, ArchivedEnv
 from Daddy.pokemon.archive.rules import Rules
-from Daddy.pokemon.cartridge.player import QUEST
 from scripts.benches import _learning_farmers as farmers
 from scripts.benches import _learning_parts as parts
 from scripts.benches import _learning_places as places
@@ -27,6 +26,7 @@ from scripts.benches._learning_picture import band
 from scripts.benches._learning_pool import Pool, StoppedError
 from scripts.benches._learning_runs import WON, Arm, Part, Run, Story
 from scripts.benches._learning_table import Result, ratio, row
+from scripts.cartridge.player import QUEST
 from tests.patience import until
 from tests.pokemon.archive.players import advance
 

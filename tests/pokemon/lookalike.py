@@ -6,7 +6,7 @@ and then only waits, so that whatever a test writes into the memory stays there.
 
 from __future__ import annotations
 
-from Daddy.pokemon.cartridge.header import header_checksum
+from scripts.cartridge.header import header_checksum
 
 BANKS = 64
 BANK_SIZE = 16 * 1024

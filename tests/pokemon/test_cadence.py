@@ -14,14 +14,14 @@ import pytest
 
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import script
-from Daddy.pokemon.cartridge.atlas import read_atlas
-from Daddy.pokemon.cartridge.facts import read_facts
-from Daddy.pokemon.cartridge.player import BEDS, Player
-from Daddy.pokemon.cartridge.symbols import FERRIES
 from Daddy.pokemon.emulator import FRAMES_PER_STEP, Emulator
 from Daddy.pokemon.memory import byte
 from Daddy.pokemon.position import placed
-from tests.pokemon.cartridge.game import ROM
+from scripts.cartridge.game_state import read_facts
+from scripts.cartridge.maps import read_atlas
+from scripts.cartridge.player import BEDS, Player
+from scripts.cartridge.symbols import FERRIES
+from tests.cartridge.game import ROM
 from tests.pokemon.lookalike import lookalike
 
 LOOKED_AT = (

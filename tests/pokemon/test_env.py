@@ -15,8 +15,8 @@ from Daddy.core.errors import RomError
 from Daddy.core.reward import Reward
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.pokemon import milestones
-from Daddy.pokemon.cartridge import symbols
 from Daddy.pokemon.env import PokemonRedEnv
+from scripts.cartridge import symbols
 
 Make = Callable[..., PokemonRedEnv]
 

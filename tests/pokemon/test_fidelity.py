@@ -11,8 +11,8 @@ import pytest
 
 from Daddy.core.errors import UsageError
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.cartridge.build import cartridge_path
 from Daddy.pokemon.emulator import Emulator
+from Daddy.pokemon.rom import cartridge_path
 from scripts.benches import __main__ as benches
 from scripts.benches import fidelity
 from tests.pokemon.lookalike import lookalike

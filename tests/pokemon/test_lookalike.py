@@ -17,9 +17,9 @@ from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.party import CUT
 from Daddy.pokemon.progress import not_started, read_progress
-from Daddy.pokemon.reading import table
 from Daddy.pokemon.rom import find_rom
 from Daddy.pokemon.starts import boot, driver
+from scripts.benches._state_report import table
 from tests.pokemon.fact_sheet import SLOT_HP, SLOT_LEVEL, SLOT_MAX_HP
 from tests.pokemon.lookalike import BANKS, NOTES, lookalike, mark
 

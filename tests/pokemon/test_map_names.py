@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from Daddy.pokemon.cartridge.symbols import MAPS
 from Daddy.pokemon.map_names import map_name
+from scripts.cartridge.symbols import MAPS
 
 
 def test_maps_of_the_real_game_have_their_names_and_unused_numbers_say_so() -> None:

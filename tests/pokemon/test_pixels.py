@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from Daddy.pokemon.cartridge.atlas import read_atlas
 from Daddy.pokemon.observation import observe
 from Daddy.pokemon.position import CENTRE_X, CENTRE_Y
 from Daddy.pokemon.progress import Progress, read_progress
 from Daddy.pokemon.visited import Visited
-from tests.pokemon.cartridge.game import ROM, Game, starting_at
+from scripts.cartridge.maps import read_atlas
+from tests.cartridge.game import ROM, Game, starting_at
 
 Picture = NDArray[np.uint8]
 

@@ -8,13 +8,13 @@ from functools import lru_cache
 import pytest
 
 from Daddy.pokemon import story
-from Daddy.pokemon.cartridge.player import Player
-from Daddy.pokemon.cartridge.symbols import MAPS
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.map_names import map_name
 from Daddy.pokemon.progress import Progress, not_started, read_progress
-from Daddy.pokemon.reading import doubts
-from tests.pokemon.cartridge.game import ROM, Game
+from scripts.benches._state_report import doubts
+from scripts.cartridge.player import Player
+from scripts.cartridge.symbols import MAPS
+from tests.cartridge.game import ROM, Game
 
 MOST_STEPS = 6_000
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.reading import doubts, table
+from scripts.benches._state_report import doubts, table
 from tests.pokemon.images import creature, image, put
 
 

@@ -8,8 +8,7 @@ import pytest
 from Daddy.core import rom
 from Daddy.core.errors import RomError
 from Daddy.core.rom import BLUE_SHA1, RED_SHA1, load_rom
-from Daddy.pokemon.cartridge.build import cartridge_path
-from Daddy.pokemon.rom import find_rom
+from Daddy.pokemon.rom import cartridge_path, find_rom
 
 
 def fake_rom(path: Path, title: bytes = b"SOMETHING") -> Path:

@@ -8,11 +8,11 @@ import pytest
 
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import script
-from Daddy.pokemon.cartridge.player import Player, read_facts
 from Daddy.pokemon.emulator import BUTTONS
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.memory import byte
-from tests.pokemon.cartridge.game import ROM
+from scripts.cartridge.player import Player, read_facts
+from tests.cartridge.game import ROM
 from tests.pokemon.images import image
 
 DEAF, TEXT_ONLY, MENU_KEYS, FREE = 0xFF, 0xFC, 0x0C, 0

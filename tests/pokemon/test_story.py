@@ -5,10 +5,10 @@ import pytest
 from Daddy.pokemon import ladder, story
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.bag import CARD_KEY, LIFT_KEY, SILPH_SCOPE
-from Daddy.pokemon.cartridge import symbols
 from Daddy.pokemon.map_names import map_name
 from Daddy.pokemon.party import CUT, FLASH, STRENGTH, SURF
 from Daddy.pokemon.progress import Progress, read_progress
+from scripts.cartridge import symbols
 from tests.pokemon.fact_sheet import COME_AND_GO, STORY, TOGGLES, TRAINERS, places
 from tests.pokemon.images import creature, image, put
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from Daddy.core.rom import load_rom
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.cartridge.build import cartridge_path
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.progress import read_progress
+from Daddy.pokemon.rom import cartridge_path
 from Daddy.pokemon.starts.boot import beginning
 
 ROM = load_rom(cartridge_path())

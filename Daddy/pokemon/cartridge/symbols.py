@@ -1,170 +1,47 @@
-"""Pure: facts about the free cartridge that its users need: places in memory, story, maps.
-
-Everything else about its memory is as in the real game. Tests compare each line with the ROM.
-"""
+"""Pure. Lists events and maps of the free cartridge; written by ``python -m scripts.cartridge``."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Final
 
-SEED_ADDRESS: Final = 0xC0F0
-"""One byte of work RAM that goes into every random number; 0 unless an environment writes it.
-
-The same seed and the same buttons give the same game. Write it once the clock of the game runs
-(bit 0 of 0xD732): power-on clears the memory.
-"""
-MODE_ADDRESS: Final = 0xC000
-"""0 world, 1 text box, 2 fight, 3 status page, 4 title, 5 ending, 6 menu."""
-MENU_ADDRESS: Final = 0xC056
-"""Which menu: 0 yes and no, 1 start, 2 bag, 3 party, 4 moves, 5 machine, 6 box."""
-SECRET_ADDRESS: Final = 0xC05A
-"""Two bytes: the true stairs on each floor of the lighthouse, 1 to 3; 0 before one was told."""
-
-
-class StoryFlag(NamedTuple):
-    """One event: its bit stands where the real game has a like one, if any. Once set it stays set.
-
-    `required` are those that somebody on the way to the end should not miss; the others are gifts.
-    """
-
-    name: str
-    address: int
-    bit: int
-    required: bool = True
-
-
-class Ferry(NamedTuple):
-    """Whom to speak to (map, row, column), where one is then, and after which event."""
-
-    sailor: tuple[int, int, int]
-    to: tuple[int, int, int]
-    after: str
-
-
-class MapFacts(NamedTuple):
-    """One map: the number it has in memory, our name for it, its size in cells."""
-
-    number: int
-    name: str
-    rows: int
-    columns: int
-
-
-STORY: Final = tuple(
-    StoryFlag(*fields)
-    for fields in (
-        ("GREETED_DAD", 0xD747, 0),
-        ("MET_ELDER", 0xD74B, 1),
-        ("GOT_STARTER", 0xD74B, 2),
-        ("BEAT_RIVAL", 0xD74B, 3),
-        ("GOT_ALMANAC", 0xD74B, 5),
-        ("GOT_CHARM", 0xD74B, 4),
-        ("GOT_MAP", 0xD74A, 0, False),
-        ("BEAT_LENA", 0xD7BF, 1),
-        ("GOT_LETTER", 0xD74E, 1),
-        ("GOT_FRIEND", 0xD7BF, 5),
-        ("BEAT_OTIS", 0xD7BF, 2),
-        ("SLEPT_STONE", 0xD755, 0),
-        ("BEAT_PUPIL1", 0xD755, 2),
-        ("BEAT_LEADER1", 0xD755, 7),
-        ("GOT_TONIC", 0xD755, 6, False),
-        ("LETTER_BROUGHT", 0xD74E, 0),
-        ("BEAT_MARA", 0xD7C3, 2),
-        ("BEAT_TOBY", 0xD7C3, 3),
-        ("BEAT_DIGGER", 0xD7F6, 1),
-        ("GOT_SHELL", 0xD7F6, 6, False),
-        ("BEAT_RIVAL2", 0xD75A, 0),
-        ("SLEPT_LAKE", 0xD75E, 0),
-        ("BEAT_PUPIL2", 0xD75E, 2),
-        ("BEAT_LEADER2", 0xD75E, 7),
-        ("MET_HERMIT", 0xD7F1, 0),
-        ("GOT_PASS", 0xD7F2, 4),
-        ("BEAT_UTE", 0xD7C9, 3),
-        ("BEAT_IVY", 0xD7C9, 1),
-        ("ASKED_STONE", 0xD771, 1),
-        ("GOT_STONE", 0xD75F, 0),
-        ("STONE_BROUGHT", 0xD78E, 1),
-        ("GOT_CUT", 0xD803, 0),
-        ("GATE_OPEN", 0xD773, 0),
-        ("BEAT_PUPIL3", 0xD773, 2),
-        ("BEAT_LEADER3", 0xD773, 7),
-        ("BEAT_SAL", 0xD7C9, 2),
-        ("SLEPT_ISLE", 0xD76C, 0),
-        ("GOT_PUDDLO", 0xD7BF, 6),
-        ("BEAT_ROE", 0xD7F6, 3),
-        ("BEAT_MINER", 0xD7F6, 2),
-        ("GOT_KEY", 0xD81B, 6),
-        ("HEARD_WAY", 0xD76A, 1),
-        ("DOOR_OPEN", 0xD81B, 5),
-        ("GOT_LAMP", 0xD769, 1),
-        ("LAMP_SHOWN", 0xD76C, 2),
-        ("BLESSED", 0xD74B, 6),
-        ("SLEPT_MILL", 0xD7ED, 1),
-        ("BEAT_HALE", 0xD7EE, 1),
-        ("PASSED_WATCH1", 0xD7ED, 0),
-        ("PASSED_WATCH2", 0xD7ED, 6),
-        ("PASSED_WATCH3", 0xD7ED, 3),
-        ("BEAT_NILS", 0xD869, 1),
-        ("BEAT_GRETA", 0xD869, 2),
-        ("BEAT_RIVAL3", 0xD7EB, 6),
-        ("BEAT_OLA", 0xD7EE, 2),
-        ("BEAT_JON", 0xD7EE, 3),
-        ("BEAT_WARDEN", 0xD866, 6),
-        ("BEAT_TILDA", 0xD813, 1),
-        ("BEAT_SAGE", 0xD863, 1),
-        ("BEAT_CHAMPION", 0xD867, 1),
-    )
-)
-"""Every event flag of the cartridge, in the order a straight game sets them."""
-
-SWITCHES: Final = (StoryFlag("SLUICE_OPEN", 0xD796, 0),)
-"""Flags that say how things stand, set and cleared again; their numbers follow the story's."""
-
-FERRIES: Final = (
-    Ferry((5, 11, 10), (8, 13, 8), "BEAT_LEADER3"),
-    Ferry((8, 15, 8), (0, 11, 7), "BEAT_LEADER3"),
-)
-"""Boats, which no door or edge tells of."""
-
-MAPS: Final = tuple(
-    MapFacts(*fields)
-    for fields in (
-        (37, "HOME", 6, 6),
-        (0, "HEARTH", 14, 16),
-        (40, "ELDER'S HOUSE", 7, 6),
-        (12, "NORTH ROAD", 11, 12),
-        (1, "MILLBROOK", 12, 16),
-        (41, "MILLBROOK REST HOUSE", 6, 8),
-        (44, "COTTAGE", 6, 6),
-        (13, "STONE ROAD", 10, 12),
-        (2, "STONEWICK", 13, 16),
-        (58, "STONEWICK REST HOUSE", 6, 8),
-        (54, "HALL OF STONE", 8, 7),
-        (14, "EAST ROAD", 12, 16),
-        (59, "CAVE", 16, 16),
-        (3, "LAKEMERE", 14, 16),
-        (64, "LAKEMERE REST HOUSE", 6, 8),
-        (88, "HERMIT'S HOUSE", 6, 6),
-        (65, "HALL OF WATER", 9, 8),
-        (16, "SEA ROAD", 12, 12),
-        (5, "PORT LANTERN", 14, 16),
-        (89, "PORT REST HOUSE", 6, 8),
-        (92, "HALL OF SPARKS", 9, 8),
-        (93, "WOODCUTTER'S HOUSE", 6, 6),
-        (94, "BOAT", 8, 12),
-        (8, "GULL ISLE", 16, 16),
-        (171, "ISLE REST HOUSE", 6, 8),
-        (167, "KEEPER'S HOUSE", 6, 6),
-        (165, "GROTTO", 14, 16),
-        (142, "LIGHTHOUSE", 7, 9),
-        (143, "LIGHTHOUSE STAIRS", 7, 9),
-        (144, "LIGHTHOUSE LAMP", 7, 9),
-        (33, "SUMMIT ROAD", 10, 12),
-        (108, "LOWER CLIMB", 14, 20),
-        (194, "UPPER CLIMB", 14, 20),
-        (198, "LAST CLIMB", 14, 20),
-        (120, "SUMMIT", 7, 6),
-        (118, "HALL OF BELLS", 6, 6),
-    )
-)
-"""Every map of the cartridge; numbers are the real game's, sizes never exceed those there."""
+STORY: Final = (
+    ("greeted_dad", 0x000, 37, True), ("met_elder", 0x021, 40, True),
+    ("got_starter", 0x022, 40, True), ("beat_rival", 0x023, 40, True),
+    ("got_almanac", 0x025, 40, True), ("got_charm", 0x024, 40, True), ("got_map", 0x018, 0, False),
+    ("beat_lena", 0x3C1, 12, True), ("got_letter", 0x039, 1, True), ("got_friend", 0x3C5, 44, True),
+    ("beat_otis", 0x3C2, 13, True), ("slept_stone", 0x070, 58, True),
+    ("beat_pupil1", 0x072, 54, True), ("beat_leader1", 0x077, 54, True),
+    ("got_tonic", 0x076, 54, False), ("letter_brought", 0x038, 2, True),
+    ("beat_mara", 0x3E2, 14, True), ("beat_toby", 0x3E3, 14, True),
+    ("beat_digger", 0x579, 59, True), ("got_shell", 0x57E, 59, False),
+    ("beat_rival2", 0x098, 3, True), ("slept_lake", 0x0B8, 64, True),
+    ("beat_pupil2", 0x0BA, 65, True), ("beat_leader2", 0x0BF, 65, True),
+    ("met_hermit", 0x550, 88, True), ("got_pass", 0x55C, 88, True), ("beat_ute", 0x413, 16, True),
+    ("beat_ivy", 0x411, 16, True), ("asked_stone", 0x151, 93, True), ("got_stone", 0x0C0, 88, True),
+    ("stone_brought", 0x239, 93, True), ("got_cut", 0x5E0, 93, True),
+    ("gate_open", 0x160, 92, True), ("beat_pupil3", 0x162, 92, True),
+    ("beat_leader3", 0x167, 92, True), ("beat_sal", 0x412, 8, True),
+    ("slept_isle", 0x128, 171, True), ("got_puddlo", 0x3C6, 8, True),
+    ("beat_roe", 0x57B, 165, True), ("beat_miner", 0x57A, 165, True), ("got_key", 0x6A6, 165, True),
+    ("heard_way", 0x119, 167, True), ("door_open", 0x6A5, 8, True), ("got_lamp", 0x111, 144, True),
+    ("lamp_shown", 0x12A, 167, True), ("blessed", 0x026, 40, True), ("slept_mill", 0x531, 41, True),
+    ("beat_hale", 0x539, 33, True), ("passed_watch1", 0x530, 33, True),
+    ("passed_watch2", 0x536, 33, True), ("passed_watch3", 0x533, 33, True),
+    ("beat_nils", 0x911, 108, True), ("beat_greta", 0x912, 108, True),
+    ("beat_rival3", 0x526, 108, True), ("beat_ola", 0x53A, 194, True),
+    ("beat_jon", 0x53B, 194, True), ("beat_warden", 0x8FE, 194, True),
+    ("beat_tilda", 0x661, 198, True), ("beat_sage", 0x8E1, 198, True),
+    ("beat_champion", 0x901, 120, True),
+)  # fmt: skip
+"""Events in the order of the story: name, number of the event flag, map, whether it is required."""
+MAPS: Final = {
+    37: "Home", 0: "Hearth", 40: "Elder's House", 12: "North Road", 1: "Millbrook",
+    41: "Millbrook Rest House", 44: "Cottage", 13: "Stone Road", 2: "Stonewick",
+    58: "Stonewick Rest House", 54: "Hall Of Stone", 14: "East Road", 59: "Cave", 3: "Lakemere",
+    64: "Lakemere Rest House", 88: "Hermit's House", 65: "Hall Of Water", 16: "Sea Road",
+    5: "Port Lantern", 89: "Port Rest House", 92: "Hall Of Sparks", 93: "Woodcutter's House",
+    94: "Boat", 8: "Gull Isle", 171: "Isle Rest House", 167: "Keeper's House", 165: "Grotto",
+    142: "Lighthouse", 143: "Lighthouse Stairs", 144: "Lighthouse Lamp", 33: "Summit Road",
+    108: "Lower Climb", 194: "Upper Climb", 198: "Last Climb", 120: "Summit", 118: "Hall Of Bells",
+}  # fmt: skip
+"""Names by map number."""

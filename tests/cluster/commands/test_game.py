@@ -8,7 +8,7 @@ import pytest
 
 from Daddy.cluster.orchestrator.commands.game import game_name
 from Daddy.core.errors import RomError
-from Daddy.pokemon.cartridge.build import cartridge_path
+from Daddy.pokemon.rom import cartridge_path
 from tests.cluster.conftest import config_of
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from Daddy.pokemon.archive.env import Access, ArchivedEnv
 from Daddy.pokemon.archive.rules import Rules
-from Daddy.pokemon.cartridge.player import BUTTONS, Player, read_facts
+from scripts.cartridge.player import BUTTONS, Player, read_facts
 
 
 def archived(root: Path, rules: Rules, slot: int = 0, **options: Any) -> ArchivedEnv:

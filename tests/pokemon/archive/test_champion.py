@@ -15,9 +15,9 @@ from Daddy.pokemon.archive.claims import Claim, ident
 from Daddy.pokemon.archive.env import ArchivedEnv
 from Daddy.pokemon.archive.replay import Game
 from Daddy.pokemon.archive.rules import Rules
-from Daddy.pokemon.cartridge.build import cartridge_path
 from Daddy.pokemon.inputs.tape import from_bytes
 from Daddy.pokemon.recordings.scout import Scout
+from Daddy.pokemon.rom import cartridge_path
 from tests.pokemon.archive.players import advance, archived
 
 GAME = Game(cartridge_path(), seconds=60.0)

@@ -18,8 +18,8 @@ from Daddy.pokemon.archive.names import Entry
 from Daddy.pokemon.archive.replay import Game, _answer, judge
 from Daddy.pokemon.archive.rules import Rules
 from Daddy.pokemon.archive.store import Archive
-from Daddy.pokemon.cartridge.build import cartridge_path
 from Daddy.pokemon.emulator import PYBOY_VERSION
+from Daddy.pokemon.rom import cartridge_path
 from tests.pokemon.archive.players import advance, archived
 
 RULES = Rules(follow=False)

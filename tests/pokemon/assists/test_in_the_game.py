@@ -22,10 +22,10 @@ from Daddy.pokemon.archive.rules import Rules
 from Daddy.pokemon.assists.helper import Helper
 from Daddy.pokemon.assists.moment import Act, Moment, look
 from Daddy.pokemon.assists.table import TABLE, Assist
-from Daddy.pokemon.cartridge.player import BUTTONS, Player, read_facts
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.progress import read_progress
+from scripts.cartridge.player import BUTTONS, Player, read_facts
 from tests.pokemon.archive.players import advance, archived
 from tests.pokemon.assists.test_decisions import ready
 from tests.pokemon.lookalike import lookalike

@@ -16,7 +16,6 @@ from Daddy.core.booth import Shown, Word
 from Daddy.core.clock import SystemClock
 from Daddy.core.piece import Piece
 from Daddy.core.rom import Rom, load_rom
-from Daddy.pokemon.cartridge.build import cartridge_path
 from Daddy.pokemon.emulator import PYBOY_VERSION
 from Daddy.pokemon.inputs import operations
 from Daddy.pokemon.inputs.stretch import Beginning, Stretch
@@ -28,6 +27,7 @@ from Daddy.pokemon.live.show import Show
 from Daddy.pokemon.live.vigil import Vigil
 from Daddy.pokemon.recordings.feed import beginning
 from Daddy.pokemon.recordings.way import made
+from Daddy.pokemon.rom import cartridge_path
 from Daddy.pokemon.starts.boot import start_state
 from Daddy.pokemon.starts.named import BY_HAND
 from Daddy.pokemon.starts.shelf import shelf_of
@@ -96,7 +96,7 @@ def test_a_game_that_hangs_and_a_thread_that_dies_end_the_process_with_a_reason(
 import sys, threading, time
 from Daddy.core.clock import SystemClock
 from Daddy.core.rom import load_rom
-from Daddy.pokemon.cartridge.build import cartridge_path
+from Daddy.pokemon.rom import cartridge_path
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.live.booth import thread_died, watch
 from Daddy.pokemon.live.vigil import Vigil

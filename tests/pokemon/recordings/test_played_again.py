@@ -8,22 +8,22 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from Daddy.pokemon.live.sample import record_sample, weigh
 
 from Daddy.core.errors import RomError
 from Daddy.core.rom import load_rom
 from Daddy.pokemon.archive.rules import Rules
-from Daddy.pokemon.cartridge.build import cartridge_path
 from Daddy.pokemon.emulator import FRAMES_PER_SECOND, Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.inputs import operations as ops
 from Daddy.pokemon.inputs import tape
 from Daddy.pokemon.inputs.recorder import Recorder
 from Daddy.pokemon.inputs.tape import Tape, from_bytes, to_bytes
-from Daddy.pokemon.live.sample import record_sample, weigh
 from Daddy.pokemon.ram_map import BADGES, RANDOM
 from Daddy.pokemon.recordings.deck import Deck, check_start
 from Daddy.pokemon.recordings.scout import Scout
 from Daddy.pokemon.recordings.way import recorder_at, recorder_of
+from Daddy.pokemon.rom import cartridge_path
 from Daddy.pokemon.starts.boot import beginning
 from Daddy.pokemon.starts.named import BY_HAND
 from Daddy.pokemon.starts.shelf import shelf_of

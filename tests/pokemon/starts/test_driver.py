@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from Daddy.pokemon.cartridge.build import cartridge_path
 from Daddy.pokemon.emulator import Emulator
+from Daddy.pokemon.rom import cartridge_path
 from Daddy.pokemon.starts import driver as driving
 from Daddy.pokemon.starts.driver import Driver, StuckError
 from Daddy.pokemon.starts.route import CARTRIDGE, REAL, Go, Read, Route, Talk, routes

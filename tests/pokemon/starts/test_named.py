@@ -7,9 +7,8 @@ import pytest
 
 from Daddy.core.errors import RomError
 from Daddy.core.rom import Rom, load_rom
-from Daddy.pokemon.cartridge.build import cartridge_path
 from Daddy.pokemon.emulator import Emulator
-from Daddy.pokemon.rom import find_rom
+from Daddy.pokemon.rom import cartridge_path, find_rom
 from Daddy.pokemon.starts import named
 from Daddy.pokemon.starts.boot import BEGINNING, default_start, start_state
 from Daddy.pokemon.starts.named import BY_HAND

@@ -6,9 +6,8 @@ from Daddy.core.errors import RomError
 from Daddy.core.rom import load_rom
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import Emulator
-from Daddy.pokemon.rom import find_rom
+from Daddy.pokemon.rom import check_start, find_rom
 from Daddy.pokemon.starts.boot import beginning
-from Daddy.pokemon.starts.checks import check_start
 from Daddy.pokemon.starts.preflight import preflight
 
 ROM = load_rom(find_rom(None, environ={}))

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from Daddy.pokemon.cartridge.expressions import AsmError, evaluate
-from Daddy.pokemon.cartridge.opcodes import encode
-from Daddy.pokemon.cartridge.pictures import tiles
-from Daddy.pokemon.cartridge.reader import Line, read, split_arguments
+from scripts.cartridge.expressions import AsmError, evaluate
+from scripts.cartridge.opcodes import encode
+from scripts.cartridge.reader import Line, read, split_arguments
+from scripts.cartridge.tiles import tiles
 
 ROM_SIZE = 0x8000
 LABEL = re.compile(r"(\.?[A-Za-z_]\w*):(.*)")

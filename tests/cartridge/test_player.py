@@ -7,14 +7,14 @@ from functools import partial
 import pytest
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.cartridge.facts import Facts, read_facts
-from Daddy.pokemon.cartridge.player import BUTTONS, QUEST, Player
-from Daddy.pokemon.cartridge.roads import Place
-from Daddy.pokemon.cartridge.symbols import STORY
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.memory import byte
 from Daddy.pokemon.telemetry import TELEMETRY
-from tests.pokemon.cartridge.game import ROM, Game
+from scripts.cartridge.distances import Place
+from scripts.cartridge.game_state import Facts, read_facts
+from scripts.cartridge.player import BUTTONS, QUEST, Player
+from scripts.cartridge.symbols import STORY
+from tests.cartridge.game import ROM, Game
 
 WAITS = TELEMETRY.index("waits")
 

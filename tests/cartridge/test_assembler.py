@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.pokemon.cartridge.assembler import Assembler
-from Daddy.pokemon.cartridge.expressions import AsmError
+from scripts.cartridge.assembler import Assembler
+from scripts.cartridge.expressions import AsmError
 
 
 def assemble(source: str, **more: str) -> bytes:

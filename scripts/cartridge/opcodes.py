@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from Daddy.pokemon.cartridge.expressions import AsmError
+from scripts.cartridge.expressions import AsmError
 
 R8 = ("b", "c", "d", "e", "h", "l", "[hl]", "a")
 R16 = ("bc", "de", "hl", "sp")

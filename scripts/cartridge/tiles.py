@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from Daddy.pokemon.cartridge.expressions import AsmError
+from scripts.cartridge.expressions import AsmError
 
 SHADES = ".-+#"
 TILE = 8

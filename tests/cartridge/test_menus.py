@@ -12,9 +12,9 @@ from Daddy.pokemon import field, story
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.party import CUT
 from Daddy.pokemon.progress import Progress, read_progress
-from Daddy.pokemon.reading import doubts
-from tests.pokemon.cartridge.game import Game
-from tests.pokemon.cartridge.stops import game_at
+from scripts.benches._state_report import doubts
+from tests.cartridge.game import Game
+from tests.cartridge.stops import game_at
 
 Start = Callable[[str], Game]
 TEACH = ("start", "down", "a", *("down",) * 4, "a")

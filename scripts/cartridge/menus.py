@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from Daddy.pokemon.cartridge.atlas import REGROWS, Atlas
-from Daddy.pokemon.cartridge.facts import Facts
-from Daddy.pokemon.cartridge.roads import STEPS
+from scripts.cartridge.distances import STEPS
+from scripts.cartridge.game_state import Facts
+from scripts.cartridge.maps import REGROWS, Atlas
 
 BOOK = 0xC4
 ABLE = (0xB0, 0xA9)

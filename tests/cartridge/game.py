@@ -7,11 +7,12 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from Daddy.pokemon.cartridge.build import build, cartridge_path
-from Daddy.pokemon.cartridge.facts import Facts, read_facts
-from Daddy.pokemon.cartridge.player import Player
-from Daddy.pokemon.cartridge.symbols import SEED_ADDRESS
 from Daddy.pokemon.emulator import Emulator
+from Daddy.pokemon.rom import cartridge_path
+from scripts.cartridge.build import build
+from scripts.cartridge.game_state import Facts, read_facts
+from scripts.cartridge.player import Player
+from scripts.cartridge.symbols import SEED_ADDRESS
 
 ROM = cartridge_path().read_bytes()
 BOOT_STEPS = 12

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from Daddy.pokemon.cartridge.player import BUTTONS, Player
-from Daddy.pokemon.cartridge.symbols import SEED_ADDRESS, STORY
-from tests.pokemon.cartridge.game import ROM, Game, starting_at
+from scripts.cartridge.player import BUTTONS, Player
+from scripts.cartridge.symbols import SEED_ADDRESS, STORY
+from tests.cartridge.game import ROM, Game, starting_at
 
 WALKS = ("down", "left", "right", "up")
 SHADES = {0, 85, 153, 255}

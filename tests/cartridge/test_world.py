@@ -6,10 +6,10 @@ from collections.abc import Set as AbstractSet
 
 import pytest
 
-from Daddy.pokemon.cartridge.atlas import GRASS, LEDGE, REGROWS, WALK, read_atlas
-from Daddy.pokemon.cartridge.build import build, cartridge_path
-from Daddy.pokemon.cartridge.player import BEDS, GREAT_BELL, LEVER, QUEST
-from Daddy.pokemon.cartridge.roads import (
+from Daddy.pokemon.ladder import UNPAID
+from Daddy.pokemon.rom import cartridge_path
+from scripts.cartridge.build import build
+from scripts.cartridge.distances import (
     STEPS,
     Place,
     World,
@@ -18,7 +18,9 @@ from Daddy.pokemon.cartridge.roads import (
     distances,
     stands,
 )
-from Daddy.pokemon.cartridge.symbols import (
+from scripts.cartridge.maps import GRASS, LEDGE, REGROWS, WALK, read_atlas
+from scripts.cartridge.player import BEDS, GREAT_BELL, LEVER, QUEST
+from scripts.cartridge.symbols import (
     FERRIES,
     MAPS,
     MENU_ADDRESS,
@@ -28,7 +30,6 @@ from Daddy.pokemon.cartridge.symbols import (
     STORY,
     SWITCHES,
 )
-from Daddy.pokemon.ladder import UNPAID
 
 ATLAS = read_atlas(cartridge_path().read_bytes())
 BARE = bare_roads(ATLAS)

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.cartridge.player import BUTTONS
-from tests.pokemon.cartridge.stops import PLAYER, game_at, walk_to
+from scripts.cartridge.player import BUTTONS
+from tests.cartridge.stops import PLAYER, game_at, walk_to
 
 CHAOS, MOST_STEPS = 300, 3_000
 MACHINE, BORROWER, LEVER = (171, 1, 6), (8, 5, 6), (165, 2, 3)

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from Daddy.pokemon.cartridge.atlas import COUNTER, LEDGE, REGROWS, WALK, Atlas, MapPlan
-from Daddy.pokemon.cartridge.symbols import FERRIES, STORY
+from scripts.cartridge.maps import COUNTER, LEDGE, REGROWS, WALK, Atlas, MapPlan
+from scripts.cartridge.symbols import FERRIES, STORY
 
 STEPS = {"down": (1, 0), "up": (-1, 0), "left": (0, -1), "right": (0, 1)}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from Daddy.pokemon.cartridge.roads import Place, World
-from Daddy.pokemon.cartridge.symbols import (
+from scripts.cartridge.distances import Place, World
+from scripts.cartridge.symbols import (
     MENU_ADDRESS,
     MODE_ADDRESS,
     SECRET_ADDRESS,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from Daddy.core.rom import load_rom
-from Daddy.pokemon.cartridge.build import cartridge_path
-from Daddy.pokemon.cartridge.player import Facts, Player, read_facts
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_SECOND
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.inputs.tape import Tape, length, to_bytes
 from Daddy.pokemon.ram_map import RAM_START
 from Daddy.pokemon.recordings.way import recorder_at
+from Daddy.pokemon.rom import cartridge_path
+from scripts.cartridge.player import Facts, Player, read_facts
 
 
 def record_sample(steps: int, seed: int = 1, *, scripted: bool = True) -> Tape:

@@ -11,16 +11,19 @@ import pytest
 
 from Daddy.core.process import run
 from Daddy.core.rom import CARTRIDGE_SHA1, LEAN_CARTRIDGE_SHA1, load_rom
-from Daddy.pokemon.cartridge import build as building
-from Daddy.pokemon.cartridge.build import LEAN, SOURCE, build, cartridge_path, main
-from Daddy.pokemon.cartridge.expressions import AsmError
-from Daddy.pokemon.cartridge.header import header_checksum
+from Daddy.pokemon.rom import cartridge_path
+from scripts.cartridge.__main__ import main
+from scripts.cartridge.build import LEAN, SOURCE, build
+from scripts.cartridge.expressions import AsmError
+from scripts.cartridge.header import header_checksum
 
 ROM = cartridge_path().read_bytes()
 
 
-def test_rebuilding_gives_the_committed_bytes() -> None:
-    assert build()[0] == ROM
+@pytest.mark.parametrize("name", ["daddy.gb", "symbols.py"])
+def test_rebuilding_gives_the_committed_bytes(tmp_path: Path, name: str) -> None:
+    assert main([], tmp_path) == 0
+    assert (tmp_path / name).read_bytes() == (cartridge_path().parent / name).read_bytes()
 
 
 def test_the_committed_image_is_the_one_that_is_known_by_its_hash() -> None:
@@ -40,17 +43,14 @@ def test_a_constant_that_the_source_does_not_have_is_refused() -> None:
         build({"BUSY_WROK": 1})
 
 
-def test_check_says_yes_for_the_committed_image_and_no_for_another(
-    monkeypatch: pytest.MonkeyPatch, tmp_path, capsys: pytest.CaptureFixture[str]
+def test_check_says_yes_for_the_committed_files_and_no_for_another_image(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--check"]) == 0
-    other = tmp_path / "other.gb"
-    other.write_bytes(ROM[:-1] + b"\x01")
-    monkeypatch.setattr(building, "cartridge_path", lambda: other)
-    assert main(["--check"]) == 1
-    assert "differs" in capsys.readouterr().out
-    assert main([]) == 0
-    assert other.read_bytes() == ROM
+    assert main([], tmp_path) == 0
+    (tmp_path / "daddy.gb").write_bytes(ROM[:-1] + b"\x01")
+    assert main(["--check"], tmp_path) == 1
+    assert "daddy.gb differ" in capsys.readouterr().out
 
 
 def test_the_header_is_valid_and_names_the_real_games_kind_of_cartridge() -> None:
@@ -68,7 +68,7 @@ def test_the_logo_of_licensed_cartridges_is_not_there() -> None:
 
 def test_the_cartridge_can_be_read_without_an_emulator_or_numpy() -> None:
     script = (
-        "import sys, Daddy.pokemon.cartridge.build, Daddy.pokemon.cartridge.player\n"
+        "import sys, scripts.cartridge.build\n"
         "sys.exit(bool({'pyboy', 'numpy', 'torch'} & set(sys.modules)))"
     )
     assert run([sys.executable, "-c", script], timeout_s=60).returncode == 0

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from Daddy.pokemon.cartridge.build import LEAN, build
-from Daddy.pokemon.cartridge.player import Player
-from tests.pokemon.cartridge.game import ROM, Game
+from scripts.cartridge.build import LEAN, build
+from scripts.cartridge.player import Player
+from tests.cartridge.game import ROM, Game
 
 STACK = 0xDF00 - 0xC000
 """Above lies what interrupts left on the stack."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from Daddy.pokemon.cartridge.facts import Facts
-from Daddy.pokemon.cartridge.symbols import MAPS, STORY, SWITCHES
+from scripts.cartridge.game_state import Facts
+from scripts.cartridge.symbols import MAPS, STORY, SWITCHES
 
 _NAMES: Final = [flag.name for flag in STORY + SWITCHES]
 _NUMBERS: Final = {facts.name: facts.number for facts in MAPS}

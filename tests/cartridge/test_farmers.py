@@ -17,7 +17,7 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import BUTTONS
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.progress import Progress
-from tests.pokemon.cartridge.stops import game_at, walk_to
+from tests.cartridge.stops import game_at, walk_to
 
 WEIGHTS = Reward()
 ROUNDS = 12

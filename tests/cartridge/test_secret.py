@@ -8,14 +8,14 @@ import pytest
 
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import script
-from Daddy.pokemon.cartridge.atlas import read_atlas
-from Daddy.pokemon.cartridge.stops import told
-from Daddy.pokemon.cartridge.symbols import SECRET_ADDRESS
 from Daddy.pokemon.observation import observe
 from Daddy.pokemon.progress import read_progress
 from Daddy.pokemon.visited import Visited
-from tests.pokemon.cartridge.game import ROM, Game
-from tests.pokemon.cartridge.stops import game_at, walk_to
+from scripts.cartridge.maps import read_atlas
+from scripts.cartridge.named_moments import told
+from scripts.cartridge.symbols import SECRET_ADDRESS
+from tests.cartridge.game import ROM, Game
+from tests.cartridge.stops import game_at, walk_to
 
 KEEPER = (167, 2, 3)
 FALL = read_atlas(ROM).fall

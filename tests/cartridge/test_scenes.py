@@ -8,13 +8,13 @@ import pytest
 
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import script
-from Daddy.pokemon.cartridge.stops import told
-from Daddy.pokemon.cartridge.symbols import STORY
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_STEP
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.telemetry import TELEMETRY
-from tests.pokemon.cartridge.game import Game
-from tests.pokemon.cartridge.stops import game_at, state_at, walk_to
+from scripts.cartridge.named_moments import told
+from scripts.cartridge.symbols import STORY
+from tests.cartridge.game import Game
+from tests.cartridge.stops import game_at, state_at, walk_to
 
 WAITS = TELEMETRY.index("waits")
 

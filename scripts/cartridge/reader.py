@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from Daddy.pokemon.cartridge.expressions import AsmError
+from scripts.cartridge.expressions import AsmError
 
 ARGUMENT = re.compile(r'(?:"[^"]*"|[^,"])+')
 DEPTH_LIMIT = 8

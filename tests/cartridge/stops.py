@@ -1,14 +1,14 @@
-"""Moments to begin tests from (`Daddy.pokemon.cartridge.stops`), played to once per process."""
+"""Moments to begin tests from (`scripts.cartridge.named_moments`), played to once per process."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
-from Daddy.pokemon.cartridge.facts import Facts
-from Daddy.pokemon.cartridge.player import Player
-from Daddy.pokemon.cartridge.roads import Place, stands
-from Daddy.pokemon.cartridge.stops import STOPS, free, holds
-from tests.pokemon.cartridge.game import ROM, Game
+from scripts.cartridge.distances import Place, stands
+from scripts.cartridge.game_state import Facts
+from scripts.cartridge.named_moments import STOPS, free, holds
+from scripts.cartridge.player import Player
+from tests.cartridge.game import ROM, Game
 
 MOST_STEPS = 3_000
 PLAYER = Player(ROM)

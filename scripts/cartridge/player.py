@@ -9,10 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from Daddy.pokemon.cartridge.atlas import Atlas, read_atlas
-from Daddy.pokemon.cartridge.facts import Facts, read_facts
-from Daddy.pokemon.cartridge.menus import at_menu, can_teach, shrub_ahead
-from Daddy.pokemon.cartridge.roads import (
+from scripts.cartridge.distances import (
     Place,
     Roads,
     World,
@@ -21,7 +18,10 @@ from Daddy.pokemon.cartridge.roads import (
     distances,
     stands,
 )
-from Daddy.pokemon.cartridge.symbols import STORY
+from scripts.cartridge.game_state import Facts, read_facts
+from scripts.cartridge.maps import Atlas, read_atlas
+from scripts.cartridge.menus import at_menu, can_teach, shrub_ahead
+from scripts.cartridge.symbols import STORY
 
 __all__ = ["BEDS", "BUTTONS", "GREAT_BELL", "QUEST", "Facts", "Player", "read_facts"]
 

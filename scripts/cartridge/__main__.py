@@ -1,0 +1,38 @@
+"""Build the cartridge: ``python -m scripts.cartridge`` writes its image and its symbols.
+
+``--check`` writes nothing and exits with 1 when the committed files differ from the source.
+``--lean FILE`` writes the same game without its busy work: for learning, not for measuring speed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from Daddy.core.files import write_atomic
+from scripts.cartridge.build import LEAN, OUTPUT, build, symbol_module
+
+
+def main(argv: list[str] | None = None, output: Path = OUTPUT) -> int:
+    """Return 0 when done (or equal), 1 when a committed file differs from its source."""
+    parser = argparse.ArgumentParser(prog="cartridge", description="Assemble the free cartridge.")
+    parser.add_argument("--check", action="store_true", help="compare only, write nothing")
+    parser.add_argument("--lean", type=Path, metavar="FILE", help="write it without busy work")
+    args = parser.parse_args(argv)
+    if args.lean:
+        write_atomic(args.lean, build(LEAN)[0])
+        return 0
+    files = {"daddy.gb": build()[0], "symbols.py": symbol_module().encode()}
+    if args.check:
+        differing = [name for name, data in files.items() if (output / name).read_bytes() != data]
+        print(f"{' and '.join(differing)} differ from the source" if differing else "up to date")
+        return 1 if differing else 0
+    for name, data in files.items():
+        write_atomic(output / name, data)
+        print(f"{name}: {len(data)} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
