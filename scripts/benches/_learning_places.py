@@ -84,7 +84,7 @@ def moment_of_rank(rom: Rom, rank: int) -> bytes:
 
 
 def _missing(what: str) -> bytes:
-    raise DaddyError(f"the scripted player never reached {what}", "see tests/pokemon/cartridge")
+    raise DaddyError(f"the scripted player never reached {what}", "see tests/cartridge")
 
 
 def _moments(rom: Rom, wanted: Callable[[frozenset[str]], bool]) -> Iterator[bytes]:
