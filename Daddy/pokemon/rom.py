@@ -8,9 +8,6 @@ from pathlib import Path
 
 from Daddy.core.rom import ENVIRONMENT_VARIABLE
 
-BEGINNING = "beginning"
-"""Start state of every game: the first moment at which the player can walk."""
-
 
 def cartridge_path() -> Path:
     """Path of the free cartridge, a 32 KiB ROM image inside the package."""

@@ -17,8 +17,8 @@ from Daddy.pokemon.emulator import PYBOY_VERSION
 from Daddy.pokemon.inputs.stretch import Beginning
 from Daddy.pokemon.recordings.proof import STEPS, proof
 from Daddy.pokemon.recordings.way import made
-from Daddy.pokemon.rom import BEGINNING
 from Daddy.pokemon.starts.named import is_route
+from Daddy.pokemon.starts.route import BEGINNING
 
 
 class Finding(NamedTuple):

@@ -16,8 +16,8 @@ from Daddy.core.rom import Rom
 from Daddy.pokemon.emulator import PYBOY_VERSION, Emulator
 from Daddy.pokemon.inputs import tape
 from Daddy.pokemon.inputs.recorder import Game, Recorder
-from Daddy.pokemon.rom import BEGINNING
 from Daddy.pokemon.starts.boot import click_through, default_start, start_state
+from Daddy.pokemon.starts.route import BEGINNING
 
 
 def recorder_of(rom: Rom) -> Recorder:

@@ -17,7 +17,7 @@ from Daddy.core.rom import Rom
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.progress import read_progress
-from Daddy.pokemon.rom import BEGINNING
+from Daddy.pokemon.starts.route import BEGINNING
 
 _CLOCK_RUNS = 0b1
 _CLICK_LIMIT = 3_000

@@ -18,8 +18,7 @@ from Daddy.core.errors import FileError, RomError
 from Daddy.core.files import read_bounded, sha256_hex
 from Daddy.core.rom import Rom
 from Daddy.pokemon.emulator import Emulator
-from Daddy.pokemon.rom import BEGINNING
-from Daddy.pokemon.starts.route import VERSION, Route, routes
+from Daddy.pokemon.starts.route import BEGINNING, VERSION, Route, routes
 from Daddy.pokemon.starts.shelf import Shelf, shelf_of
 
 BY_HAND: Final = "hand"

@@ -12,6 +12,8 @@ from typing import Final
 
 VERSION: Final = 1
 """Grows with every change of what is driven or how: states made before are made anew."""
+BEGINNING: Final = "beginning"
+"""Start state of every game: the first moment at which the player can walk."""
 CREATURE: Final = "a creature"
 """Awaited like an event: the party is no longer empty."""
 
