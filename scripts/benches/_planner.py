@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import median
 
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.plan import plan
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.records import (
     Attempt,

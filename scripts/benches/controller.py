@@ -23,12 +23,12 @@ from statistics import median
 
 from Daddy.cluster.orchestrator.actions import Submit
 from Daddy.cluster.orchestrator.companions import Companions
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.controller import Controller, Parts
 from Daddy.cluster.orchestrator.effects import Effects
 from Daddy.cluster.orchestrator.intent import Intent, write_intent
 from Daddy.cluster.orchestrator.ledger import LedgerFile
 from Daddy.cluster.orchestrator.local_scheduler import LocalScheduler
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import (
     JobState,
     Mode,

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from Daddy.cluster.orchestrator.control_parameters import look_seconds, make_policy
 from Daddy.cluster.orchestrator.ledger import read_entries
-from Daddy.cluster.orchestrator.rules import look_seconds, make_policy
 from Daddy.core.config import CHECKOUT
 from Daddy.core.errors import SchedulerError
 from Daddy.core.lease import read_lease

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.companions import Companions
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.controller import Controller, Parts
 from Daddy.cluster.orchestrator.history import Entry
 from Daddy.cluster.orchestrator.intent import Intent, read_intent, write_intent
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import JobState, Mode, QueueJob, Snapshot
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.events import read_events

@@ -16,6 +16,7 @@ from Daddy.cluster.orchestrator.actions import (
     Pause,
     Submit,
 )
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.decisions.failures import REFUSED_FOR_GOOD, is_final
 from Daddy.cluster.orchestrator.decisions.pauses import find
 from Daddy.cluster.orchestrator.effects import Effects
@@ -23,7 +24,6 @@ from Daddy.cluster.orchestrator.intent import Intent, read_intent, write_intent
 from Daddy.cluster.orchestrator.ledger import LedgerFile, read_entries
 from Daddy.cluster.orchestrator.orders import read_orders
 from Daddy.cluster.orchestrator.plan import plan
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import Desired, Mode, Observation, QueueJob, Snapshot
 from Daddy.cluster.orchestrator.records import Site as SiteFacts
 from Daddy.cluster.orchestrator.scheduler import (
@@ -234,11 +234,12 @@ def test_a_change_of_a_waiting_job_is_remembered_as_it_was_made(tmp_path: Path) 
     hands.effects.apply([Submit("a slot is empty", exclude=("n1",))])
     token = hands.site.asked[0]
     change = Amend(token, 17, "n2 failed twice", hold=True, exclude=("n1", "n2"))
-    assert hands.ledger.view.attempts[0].excluded == ("n1",)
+    assert hands.ledger.view.attempts[0].requests.excluded == ("n1",)
     hands.effects.apply([change])
     assert hands.site.changes == [change]
     (attempt,) = LedgerFile(hands.run.ledger, 2).view.attempts
-    assert (attempt.held, attempt.excluded, attempt.limit_s) == (True, ("n1", "n2"), None)
+    asked = attempt.requests
+    assert (asked.held, asked.excluded, asked.limit_s) == (True, ("n1", "n2"), None)
 
 
 def test_a_pause_is_durable_and_told_once(tmp_path: Path) -> None:

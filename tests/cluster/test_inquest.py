@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.decisions.pauses import find
 from Daddy.cluster.orchestrator.history import Entry, replay
 from Daddy.cluster.orchestrator.inquest import Inquest
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import JobState, Ledger, QueueJob, Snapshot
 from Daddy.cluster.orchestrator.scheduler import JobRef
 

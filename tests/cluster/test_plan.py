@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from Daddy.cluster.orchestrator.actions import Amend, Cancel, Conclude, EndTerm, Signal, Submit
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.plan import plan
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import (
     Attempt,
     Desired,
@@ -22,6 +22,7 @@ from Daddy.cluster.orchestrator.records import (
     Snapshot,
     Unknown,
 )
+from tests.cluster.world import attempt_of
 
 NOW = 10_000.0
 POLICY = Policy(max_running=4, spares=4, extra=0, enforced=True, prequeue=True)
@@ -32,7 +33,7 @@ RUN = Desired(Mode.RUN, 4)
 
 def attempt(number: int, **facts) -> Attempt:
     basics = {"token": f"{number:012x}", "number": number, "phase": Phase.SUBMITTED}
-    return Attempt(**{**basics, "intended_ts": NOW - 60, "job_id": 100 + number, **facts})
+    return attempt_of(**{**basics, "intended_ts": NOW - 60, "job_id": 100 + number, **facts})
 
 
 def trains(number: int, slot: int, **facts) -> Attempt:
@@ -148,7 +149,7 @@ def test_drain_cancels_what_waits_and_then_signals_what_trains() -> None:
 def test_a_signalled_job_gets_its_time_and_not_more() -> None:
     waits = trains(1, 0, signalled_ts=NOW - POLICY.drain_s + 1)
     assert decide(ledger(waits), Desired(Mode.DRAIN, 4)) == ()
-    over = replace(waits, signalled_ts=NOW - POLICY.drain_s)
+    over = trains(1, 0, signalled_ts=NOW - POLICY.drain_s)
     assert isinstance(decide(ledger(over), Desired(Mode.DRAIN, 4))[0], Cancel)
 
 

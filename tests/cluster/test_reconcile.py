@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.history import fold
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.records import (
     Attempt,
@@ -17,6 +17,7 @@ from Daddy.cluster.orchestrator.records import (
     SlotView,
     Snapshot,
 )
+from tests.cluster.world import attempt_of
 
 NOW = 1000.0
 POLICY = Policy(absence_gap_s=30.0, max_running=2)
@@ -25,7 +26,7 @@ TOKEN = "00000000000a"
 
 def attempt(phase: Phase = Phase.RUNNING, **facts) -> Attempt:
     basics = {"token": TOKEN, "number": 1, "intended_ts": 100.0, "job_id": 7, "started_ts": 110.0}
-    return Attempt(**{**basics, "phase": phase, **facts})
+    return attempt_of(**{**basics, "phase": phase, **facts})
 
 
 def row(state: JobState = JobState.RUNNING, word: str = "RUNNING", **facts) -> QueueJob:
@@ -64,7 +65,7 @@ def test_a_job_that_shows_up_again_was_never_gone() -> None:
     known = after(Ledger((attempt(),)), seen(Ledger((attempt(),))))
     back = seen(known, row())
     assert kinds(back) == ["present"]
-    assert after(known, back).attempts[0].absences == 0
+    assert after(known, back).attempts[0].observed.absences == 0
 
 
 def test_one_listing_is_enough_with_a_goodbye_on_disk_or_a_dead_process() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.control_parameters import SILENCE_S
 from Daddy.cluster.orchestrator.slots import Silence, newest_checkpoint, read_slots
 from Daddy.core.clock import SystemClock
 from Daddy.core.lease import Lease, end_term
@@ -57,8 +57,8 @@ def test_a_time_in_which_nobody_could_look_is_no_silence_of_the_learners() -> No
     silence = Silence(clock)
     assert silence.of(0, 1, 7) == 0.0
     clock.at += 600.0  # the shared disk hung: no look, and no beat either
-    assert silence.of(0, 1, 7) < Policy().silence_s
+    assert silence.of(0, 1, 7) < SILENCE_S
     for _ in range(3):
         clock.at += 100.0
         still = silence.of(0, 1, 7)
-    assert still >= Policy().silence_s
+    assert still >= SILENCE_S

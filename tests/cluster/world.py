@@ -6,7 +6,7 @@ The controller's whole memory is the list of entries, as on disk; a crash loses 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 
 from Daddy.cluster.orchestrator.actions import (
     Action,
@@ -20,22 +20,35 @@ from Daddy.cluster.orchestrator.actions import (
     Signal,
     Submit,
 )
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.history import Entry, replay
 from Daddy.cluster.orchestrator.plan import plan
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.records import (
+    Attempt,
     Desired,
     JobState,
     Ledger,
     Mode,
     Observation,
+    Observed,
     QueueJob,
+    Requests,
     Site,
     SlotView,
     Snapshot,
     Unknown,
 )
+
+
+def attempt_of(**facts) -> Attempt:
+    """An attempt of facts that are given flat, those of its inner records too."""
+    inner = {
+        name: kind(**{part.name: facts.pop(part.name) for part in fields(kind)
+                      if part.name in facts})
+        for name, kind in (("observed", Observed), ("requests", Requests))
+    }  # fmt: skip
+    return Attempt(**facts, **inner)
 
 
 @dataclass

@@ -2,10 +2,10 @@
 
 Enter at ``run_controller``; ``commands`` has one module for each word. The loop in ``controller``
 reads the queue through a ``scheduler`` (``slurm_scheduler`` or ``local_scheduler``), lets the pure
-``reconcile`` write down what was seen (``outcomes``: how jobs ended), asks the pure ``plan`` (made
+``reconcile`` write down what was seen, asks the pure ``plan`` (made
 of ``decisions``) what to do, and applies it through ``effects``; ``ledger`` remembers
 (``ledger_snapshot``: what it comes to, for who only looks). A configuration becomes a controller in
-``assembly``: ``rules`` (the ``policy``), ``queues`` (which scheduler), ``specs`` (what is asked for
+``assembly``: ``control_parameters``, ``queues`` (which scheduler), ``specs`` (what is asked for
 each job).
 ``slurm_templates`` is the only source of job scripts, ``slurm_commands`` runs and counts Slurm's
 programs, and what they print is read by the pure ``slurm_listing`` (squeue), ``slurm_states``,

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, replace
 
 from Daddy.cluster.orchestrator.actions import Plan
 from Daddy.cluster.orchestrator.companions import Companions
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.effects import Effects
 from Daddy.cluster.orchestrator.glance import Glance
 from Daddy.cluster.orchestrator.history import Entry
@@ -21,7 +22,6 @@ from Daddy.cluster.orchestrator.inquest import Inquest
 from Daddy.cluster.orchestrator.intent import read_intent, write_intent
 from Daddy.cluster.orchestrator.ledger import LedgerFile
 from Daddy.cluster.orchestrator.plan import plan
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.records import (
     Desired,

@@ -12,7 +12,15 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import Any
 
-from Daddy.cluster.orchestrator.records import Attempt, Ledger, Orphan, Outcome, Phase, Site
+from Daddy.cluster.orchestrator.records import (
+    Attempt,
+    Ledger,
+    Orphan,
+    Outcome,
+    Phase,
+    Requests,
+    Site,
+)
 
 _KEPT = 250
 """Attempts kept in mind: more than a day may have, nine days of four slots; the file keeps all."""
@@ -38,8 +46,9 @@ def _submitted(attempt: Attempt, entry: Entry) -> Attempt:
         attempt,
         job_id=int(entry.data["job_id"]),
         phase=phase,
-        absences=0,
-        answered_ts=attempt.answered_ts or entry.ts,
+        observed=replace(
+            attempt.observed, absences=0, answered_ts=attempt.observed.answered_ts or entry.ts
+        ),
         ended_ts=None,
         outcome=None,
     )
@@ -60,13 +69,16 @@ def _requeued(attempt: Attempt, entry: Entry) -> Attempt:
     return replace(
         attempt,
         phase=Phase.SUBMITTED,
-        restarts=int(entry.data.get("restarts", attempt.restarts + 1)),
+        observed=replace(
+            attempt.observed,
+            restarts=int(entry.data.get("restarts", attempt.observed.restarts + 1)),
+            silent_ts=None,
+        ),
         started_ts=None,
         slot=None,
         term=None,
         claimed_ts=None,
         left_ts=None,
-        silent_ts=None,
     )
 
 
@@ -96,19 +108,27 @@ def _ended(attempt: Attempt, entry: Entry) -> Attempt:
 
 def _amended(attempt: Attempt, entry: Entry) -> Attempt:
     data = entry.data
-    exclude = data.get("exclude")
-    return replace(
+    before = attempt.requests
+    return _asked(
         attempt,
-        held=bool(data.get("hold", attempt.held)),
-        excluded=attempt.excluded if exclude is None else tuple(exclude),
-        limit_s=data.get("limit_s", attempt.limit_s),
+        held=bool(data.get("hold", before.held)),
+        excluded=tuple(data.get("exclude", before.excluded)),
+        limit_s=data.get("limit_s", before.limit_s),
     )
+
+
+def _asked(attempt: Attempt, **requests: Any) -> Attempt:
+    return replace(attempt, requests=replace(attempt.requests, **requests))
+
+
+def _observed(attempt: Attempt, **facts: Any) -> Attempt:
+    return replace(attempt, observed=replace(attempt.observed, **facts))
 
 
 _ABOUT_ATTEMPTS: Mapping[str, _Change] = {
     "submitted": _submitted,
-    "answered": lambda attempt, entry: replace(attempt, answered_ts=entry.ts),
-    "unanswered": lambda attempt, entry: replace(attempt, answered_ts=entry.ts),
+    "answered": lambda attempt, entry: _observed(attempt, answered_ts=entry.ts),
+    "unanswered": lambda attempt, entry: _observed(attempt, answered_ts=entry.ts),
     "rejected": _rejected,
     "started": _started,
     "requeued": _requeued,
@@ -119,15 +139,15 @@ _ABOUT_ATTEMPTS: Mapping[str, _Change] = {
         attempt, left_ts=entry.ts, reason=str(entry.data.get("reason", ""))
     ),
     "progressed": lambda attempt, entry: replace(attempt, progressed_ts=entry.ts),
-    "absent": lambda attempt, entry: replace(
-        attempt, absences=attempt.absences + 1, absent_ts=entry.ts
+    "absent": lambda attempt, entry: _observed(
+        attempt, absences=attempt.observed.absences + 1, absent_ts=entry.ts
     ),
-    "present": lambda attempt, _: replace(attempt, absences=0),
-    "silent": lambda attempt, entry: replace(attempt, silent_ts=entry.ts),
-    "stirred": lambda attempt, _: replace(attempt, silent_ts=None),
-    "signalled": lambda attempt, entry: replace(attempt, signalled_ts=entry.ts),
-    "dismissed": lambda attempt, _: replace(attempt, dismissed=True),
-    "cancelled": lambda attempt, entry: replace(attempt, cancelled_ts=entry.ts),
+    "present": lambda attempt, _: _observed(attempt, absences=0),
+    "silent": lambda attempt, entry: _observed(attempt, silent_ts=entry.ts),
+    "stirred": lambda attempt, _: _observed(attempt, silent_ts=None),
+    "signalled": lambda attempt, entry: _asked(attempt, signalled_ts=entry.ts),
+    "dismissed": lambda attempt, _: _asked(attempt, dismissed=True),
+    "cancelled": lambda attempt, entry: _asked(attempt, cancelled_ts=entry.ts, dismissed=True),
     "canceller": lambda attempt, entry: replace(attempt, canceller=entry.data["canceller"]),
 }
 
@@ -142,7 +162,7 @@ def _new_attempt(entry: Entry) -> Attempt:
         job_id=data.get("job_id"),
         after=data.get("after"),
         release=str(data.get("release", "")),
-        excluded=tuple(data.get("exclude", ())),
+        requests=Requests(excluded=tuple(data.get("exclude", ()))),
     )
 
 

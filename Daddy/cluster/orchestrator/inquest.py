@@ -56,10 +56,10 @@ class Inquest:
 def _unexplained(attempt: Attempt, word: str | None) -> bool:
     """Whether it has left the listing, or is listed as cancelled by somebody."""
     if word is None:
-        return attempt.absences > 0
+        return attempt.observed.absences > 0
     return word.startswith("CANCELLED") and _unasked(attempt)
 
 
 def _unasked(attempt: Attempt) -> bool:
     """Whether its end, if it was cancelled, was not our wish."""
-    return not attempt.dismissed and attempt.cancelled_ts is None
+    return not attempt.requests.dismissed

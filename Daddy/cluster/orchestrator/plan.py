@@ -8,6 +8,7 @@ module in ``decisions``; here they are put together, and every action carries it
 from __future__ import annotations
 
 from Daddy.cluster.orchestrator.actions import Action, EndTerm, Orders, Pause, Plan
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.decisions import (
     dismissal,
     hangs,
@@ -20,7 +21,6 @@ from Daddy.cluster.orchestrator.decisions import (
     yielding,
 )
 from Daddy.cluster.orchestrator.decisions.view import View, look
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import Desired, Ledger, Mode, Observation, Unknown
 
 
@@ -66,7 +66,7 @@ def _run(view: View) -> tuple[list[Action], list[str]]:
     if why is not None:
         return [Pause(why)], [f"paused: {why}"]
     guests = yielding.guests(view.snapshot)
-    avoided = nodes.excluded(ledger, policy, now)
+    avoided = nodes.excluded(ledger, now)
     wishes, story = queueing.fill_up(view, avoided)
     actions = [
         *hangs.end_silent(ledger, view.snapshot, policy, now),

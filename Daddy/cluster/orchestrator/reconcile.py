@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
+from Daddy.cluster.orchestrator.control_parameters import SILENCE_S, SLOW_CLAIM_S, Policy
 from Daddy.cluster.orchestrator.history import Entry
-from Daddy.cluster.orchestrator.outcomes import from_goodbye, outcome_of
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import (
     Attempt,
     JobState,
@@ -25,6 +24,30 @@ from Daddy.cluster.orchestrator.records import (
     Snapshot,
     Waits,
 )
+
+_BY_EXIT_CODE = {
+    0: Outcome.DONE,
+    10: Outcome.DRAINED,
+    11: Outcome.NOT_NEEDED,
+    2: Outcome.REFUSED,
+    3: Outcome.REFUSED,
+    7: Outcome.REFUSED,
+    93: Outcome.REFUSED,
+}
+"""Exit codes of a learner (``core.errors``) that say more than success or failure."""
+
+_BY_WORD = {
+    "TIMEOUT": Outcome.DRAINED,
+    "PREEMPTED": Outcome.DRAINED,
+    "CANCELLED": Outcome.CANCELLED,
+    "NODE_FAIL": Outcome.NODE_FAILED,
+    "BOOT_FAIL": Outcome.NODE_FAILED,
+    "LOST": Outcome.LOST,
+}
+"""Scheduler's words that say more than the exit code does."""
+
+_UNLAUNCHED = "JobLaunchFailure"
+"""Slurm's reason for a job whose script it could not start, and for one whose script was killed."""
 
 
 def reconcile(
@@ -89,22 +112,22 @@ def _about(
     now: float,
 ) -> Iterator[Entry]:
     if row is None:
-        yield from _from_lease(attempt, view, ledger, policy, now)
+        yield from _from_lease(attempt, view, ledger, now)
         yield from _missing(attempt, view, snapshot, policy, now)
     elif row.state is JobState.PENDING:
         yield from _queued(attempt, row, now)
     else:
         yield from _begun(attempt, row, now)
         if view is not None and view.restarts >= row.restarts:
-            yield from _from_lease(attempt, view, ledger, policy, now)
+            yield from _from_lease(attempt, view, ledger, now)
         if row.state is JobState.ENDED:
             yield _end(attempt, row, view, now)
         else:
-            yield from _signs_of_life(attempt, row, view, policy, now)
+            yield from _signs_of_life(attempt, row, view, now)
 
 
 def _from_lease(
-    attempt: Attempt, view: SlotView | None, ledger: Ledger, policy: Policy, now: float
+    attempt: Attempt, view: SlotView | None, ledger: Ledger, now: float
 ) -> Iterator[Entry]:
     if view is None:
         return
@@ -112,7 +135,7 @@ def _from_lease(
         data: dict[str, object] = {"slot": view.slot, "term": view.term}
         if view.release:
             data["release"] = view.release
-        if _waited(attempt, view, ledger, now) > policy.slow_claim_s:
+        if _waited(attempt, view, ledger, now) > SLOW_CLAIM_S:
             data["slow"] = True
         yield Entry("claimed", now, attempt.token, data)
     if attempt.progressed_ts is None and view.checkpoint_term == view.term:
@@ -136,28 +159,28 @@ def _waited(attempt: Attempt, view: SlotView, ledger: Ledger, now: float) -> flo
 
 
 def _signs_of_life(
-    attempt: Attempt, row: QueueJob, view: SlotView | None, policy: Policy, now: float
+    attempt: Attempt, row: QueueJob, view: SlotView | None, now: float
 ) -> Iterator[Entry]:
     """A suspended job is not asked for any."""
     if view is None or view.goodbye is not None:
         return
-    silent = view.silent_s >= policy.silence_s and not row.word.startswith("SUSPENDED")
-    if silent and attempt.silent_ts is None:
+    silent = view.silent_s >= SILENCE_S and not row.word.startswith("SUSPENDED")
+    if silent and attempt.observed.silent_ts is None:
         yield Entry("silent", now, attempt.token, {"seconds": round(view.silent_s)})
-    elif not silent and attempt.silent_ts is not None:
+    elif not silent and attempt.observed.silent_ts is not None:
         yield Entry("stirred", now, attempt.token)
 
 
 def _seen(attempt: Attempt, row: QueueJob, now: float) -> Iterator[Entry]:
     if attempt.job_id != row.job_id or attempt.phase is Phase.INTENT:
         yield Entry("submitted", now, attempt.token, {"job_id": row.job_id, "adopted": True})
-    elif attempt.absences:
+    elif attempt.observed.absences:
         yield Entry("present", now, attempt.token)
 
 
 def _requeued(attempt: Attempt, row: QueueJob, now: float) -> Iterator[Entry]:
     """The scheduler put it back into the queue: the same job begins anew."""
-    if row.restarts > attempt.restarts:
+    if row.restarts > attempt.observed.restarts:
         data = {"reason": row.why, "restarts": row.restarts}
         yield Entry("requeued", now, attempt.token, data)
 
@@ -184,7 +207,7 @@ def _begun(attempt: Attempt, row: QueueJob, now: float) -> Iterator[Entry]:
 
 def _end(attempt: Attempt, row: QueueJob, view: SlotView | None, now: float) -> Entry:
     holds = view is not None and view.restarts >= row.restarts
-    outcome = outcome_of(attempt, row, claimed=attempt.slot is not None or holds)
+    outcome = _outcome(attempt, row, claimed=attempt.slot is not None or holds)
     goodbye = view.goodbye if view is not None else attempt.reason
     said = f"exit code {row.exit_code}" if row.exit_code else row.word.lower()
     data: dict[str, object] = {"outcome": outcome.value, "reason": goodbye or said}
@@ -195,15 +218,39 @@ def _end(attempt: Attempt, row: QueueJob, view: SlotView | None, now: float) -> 
     return Entry("ended", now, attempt.token, data)
 
 
+def _outcome(attempt: Attempt, row: QueueJob, claimed: bool) -> Outcome:
+    """What the end in ``row`` means, of an attempt that ``claimed`` a slot or did not get there.
+
+    The first line that fits wins.
+    """
+    if attempt.observed.silent_ts is not None:
+        return Outcome.HUNG
+    named = _BY_WORD.get((row.word.split() or [""])[0].rstrip("+"))
+    if named is not None:
+        return named
+    if row.why == _UNLAUNCHED and not claimed:
+        return Outcome.UNLAUNCHED
+    if row.exit_code in _BY_EXIT_CODE:
+        return _BY_EXIT_CODE[row.exit_code]
+    if row.exit_code is None and row.word.startswith("COMPLETED"):
+        return Outcome.DONE
+    return Outcome.CRASHED if attempt.requests.cancelled_ts is None else Outcome.CANCELLED
+
+
+def _outcome_of_goodbye(goodbye: str) -> Outcome:
+    """What its last words mean where nobody remembers how the job ended."""
+    return Outcome.DONE if goodbye.startswith("total_steps") else Outcome.DRAINED
+
+
 def _missing(
     attempt: Attempt, view: SlotView | None, snapshot: Snapshot, policy: Policy, now: float
 ) -> Iterator[Entry]:
-    if snapshot.begun_ts <= (attempt.answered_ts or attempt.intended_ts + policy.answer_s):
+    if snapshot.begun_ts <= (attempt.observed.answered_ts or attempt.intended_ts + policy.answer_s):
         return
     gone = view is not None and (view.goodbye is not None or view.holder_alive is False)
-    if attempt.absences == 0 and not gone:
+    if attempt.observed.absences == 0 and not gone:
         yield Entry("absent", now, attempt.token)
-    elif gone or snapshot.begun_ts - attempt.absent_ts >= policy.absence_gap_s:
+    elif gone or snapshot.begun_ts - attempt.observed.absent_ts >= policy.absence_gap_s:
         yield _gone(attempt, view, now)
 
 
@@ -212,10 +259,10 @@ def _gone(attempt: Attempt, view: SlotView | None, now: float) -> Entry:
         return Entry("rejected", now, attempt.token, {"reason": "it never came to the queue"})
     goodbye = view.goodbye if view is not None else None
     if goodbye is not None:
-        data = {"outcome": from_goodbye(goodbye).value, "reason": goodbye}
-    elif attempt.silent_ts is not None:
+        data = {"outcome": _outcome_of_goodbye(goodbye).value, "reason": goodbye}
+    elif attempt.observed.silent_ts is not None:
         data = {"outcome": Outcome.HUNG.value, "reason": "it gave no sign of life"}
-    elif attempt.cancelled_ts is not None:
+    elif attempt.requests.cancelled_ts is not None:
         data = {"outcome": Outcome.CANCELLED.value, "reason": "cancelled by the controller"}
     else:
         data = {"outcome": Outcome.LOST.value, "reason": "gone from two listings"}

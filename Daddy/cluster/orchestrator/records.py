@@ -195,6 +195,36 @@ class SlotView:
 
 
 @dataclass(frozen=True, slots=True)
+class Observed:
+    """What several looks at an attempt's job add up to; stamps are wall seconds."""
+
+    answered_ts: float | None = None
+    """When the scheduler's answer to the submission came, or was given up."""
+    restarts: int = 0
+    """How often the scheduler put the job back into the queue."""
+    absences: int = 0
+    """Complete listings in a row without the job."""
+    absent_ts: float = 0.0
+    silent_ts: float | None = None
+    """Since when the learner gives no sign of life; None while it does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """What the controller asked of an attempt's job; stamps are wall seconds."""
+
+    signalled_ts: float | None = None
+    dismissed: bool = False
+    """The job was to go, be the scheduler's answer known or not."""
+    cancelled_ts: float | None = None
+    held: bool = False
+    excluded: tuple[str, ...] = ()
+    """Nodes it is kept away from."""
+    limit_s: int | None = None
+    """Time limit where it was made shorter than the run's."""
+
+
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """One try to fill a slot, as the ledger tells it."""
 
@@ -207,32 +237,17 @@ class Attempt:
     """Job id that must end first (chain mode)."""
     release: str = ""
     """What it runs: chosen when it claimed its slot, until then the newest when submitted."""
-    answered_ts: float | None = None
-    """When the scheduler's answer to the submission came, or was given up."""
     started_ts: float | None = None
     ended_ts: float | None = None
     node: str = ""
-    restarts: int = 0
     slot: int | None = None
     term: int | None = None
     claimed_ts: float | None = None
     left_ts: float | None = None
     """When it was seen to have released its slot; from then on it is on its way out."""
     progressed_ts: float | None = None
-    absences: int = 0
-    absent_ts: float = 0.0
-    silent_ts: float | None = None
-    """Since when it gives no sign of life; None while it does."""
-    signalled_ts: float | None = None
-    dismissed: bool = False
-    """Whether we wished it gone, be the scheduler's answer known or not."""
-    cancelled_ts: float | None = None
-    held: bool = False
-    """Kept waiting by our own wish."""
-    excluded: tuple[str, ...] = ()
-    """Nodes it will not run on, by our own wish."""
-    limit_s: int | None = None
-    """Time limit where it was made shorter than the run's."""
+    observed: Observed = Observed()
+    requests: Requests = Requests()
     canceller: int | None = None
     """Somebody else's user id that cancelled it."""
     outcome: Outcome | None = None

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from Daddy.cluster.orchestrator.actions import Plan
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.decisions.breaker import Hold, holds
 from Daddy.cluster.orchestrator.decisions.capacity import way
 from Daddy.cluster.orchestrator.decisions.nodes import excluded
 from Daddy.cluster.orchestrator.decisions.rollout import rollout
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import (
     SUMMARY_VERSION,
     Attempt,
@@ -86,7 +86,7 @@ def _rules(intent: Intent | None, ledger: Ledger, policy: Policy, now: float) ->
     return {
         "chaining": {"mode": chosen.chaining.value, "how": chosen.reason},
         "breaker": [_hold(one, now) for one in holds(ledger, policy, now, given_up)],
-        "excluded": list(excluded(ledger, policy, now)),
+        "excluded": list(excluded(ledger, now)),
         "rollout": rolling.reason if rolling is not None else "",
     }
 
@@ -137,7 +137,7 @@ def _holder(holder: Attempt | None, row: QueueJob | None) -> dict[str, Any]:
         "job_id": holder.job_id if holder is not None else None,
         "release": holder.release if holder is not None else None,
         "started_ts": holder.started_ts if holder is not None else None,
-        "leaving": holder is not None and holder.signalled_ts is not None,
+        "leaving": holder is not None and holder.requests.signalled_ts is not None,
         "progressed": holder is not None and holder.progressed_ts is not None,
         "node": row.node if row is not None else None,
         "word": row.word if row is not None else None,
@@ -164,7 +164,7 @@ def _waiting(attempt: Attempt, row: QueueJob | None) -> dict[str, Any]:
         "token": attempt.token,
         "job_id": attempt.job_id,
         "after": attempt.after,
-        "held": attempt.held,
+        "held": attempt.requests.held,
         "state": row.state.value if row is not None else "unseen",
         "why": row.why if row is not None else "the scheduler has not shown it yet",
         "waits": row.waits.value if row is not None else None,

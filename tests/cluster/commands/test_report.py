@@ -13,10 +13,10 @@ import pytest
 from Daddy.cluster.orchestrator import tenure
 from Daddy.cluster.orchestrator.commands.look import look
 from Daddy.cluster.orchestrator.commands.report import read_status
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.history import Entry
 from Daddy.cluster.orchestrator.intent import Intent, write_intent
 from Daddy.cluster.orchestrator.ledger import LedgerFile
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import (
     JobState,
     Mode,

@@ -11,6 +11,7 @@ from Daddy.cluster.orchestrator.records import (
     QueueJob,
     Snapshot,
 )
+from tests.cluster.world import attempt_of
 
 NOW = 1_000_000.0
 
@@ -18,7 +19,7 @@ NOW = 1_000_000.0
 def waits(number: int, **facts) -> Attempt:
     """A job in the queue."""
     basics = {"token": f"{number:012x}", "number": number, "phase": Phase.SUBMITTED}
-    return Attempt(**{**basics, "intended_ts": NOW - 900, "job_id": 100 + number, **facts})
+    return attempt_of(**{**basics, "intended_ts": NOW - 900, "job_id": 100 + number, **facts})
 
 
 def trains(number: int, slot: int, **facts) -> Attempt:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.decisions.capacity import (
     ahead,
     limit_refused,
@@ -13,7 +14,6 @@ from Daddy.cluster.orchestrator.decisions.capacity import (
     room,
     way,
 )
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import (
     Attempt,
     Chaining,
@@ -26,7 +26,7 @@ from Daddy.cluster.orchestrator.records import (
 )
 from tests.cluster.decisions.conftest import NOW, queue, trains, waits
 
-POLICY = Policy(max_running=4, spares=4, extra=4, reserve=2, hourly=20)
+POLICY = Policy(max_running=4, spares=4, extra=4, hourly=20)
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from Daddy.cluster.orchestrator.actions import Cancel, Notify, Signal
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.decisions.hangs import end_silent
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import JobState, Ledger, Phase, QueueJob, Snapshot
 from tests.cluster.decisions.conftest import NOW, queue, trains, waits
 
-POLICY = Policy(silence_s=300, recancel_s=60, stall_s=1800)
+POLICY = Policy(recancel_s=60)
 
 
 def treated(*attempts):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.decisions.maintenance import shorten
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import Ledger, Waits
 from tests.cluster.decisions.conftest import NOW, queue, waits
 

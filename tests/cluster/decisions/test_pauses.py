@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from Daddy.cluster.orchestrator.actions import Pause
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.decisions.pauses import find
 from Daddy.cluster.orchestrator.plan import plan
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import Desired, Ledger, Mode, Outcome, Waits
 from tests.cluster.decisions.conftest import NOW, ended, queue, trains, waits
 
@@ -45,7 +45,7 @@ def test_one_cancelled_by_hand_is_only_replaced_and_two_at_once_pause() -> None:
 
 
 def test_what_we_cancelled_ourselves_and_what_was_before_start_does_not_count() -> None:
-    ours = [cancelled(n, 60, cancelled_ts=NOW - 90) for n in (1, 2)]
+    ours = [cancelled(n, 60, dismissed=True) for n in (1, 2)]
     assert why(*ours) is None
     assert why(cancelled(1, 70), cancelled(2, 60), started_ts=NOW - 30) is None
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from Daddy.cluster.orchestrator.actions import Action, Amend, Notify, Submit
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.plan import plan
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import (
     Attempt,
     Desired,

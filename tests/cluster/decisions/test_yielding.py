@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from Daddy.cluster.orchestrator.actions import Amend, Signal, Submit
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.plan import plan
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import (
     Desired,
     JobState,

@@ -55,7 +55,7 @@ class _Reader:
 
     def _look(self, config: Config, intent: Intent | None, ledger: Ledger) -> dict[str, Any]:
         from Daddy.cluster.orchestrator.commands.look import look, sparing_queue
-        from Daddy.cluster.orchestrator.rules import make_policy
+        from Daddy.cluster.orchestrator.control_parameters import make_policy
 
         executor = intent.executor if intent is not None else "local"
         if self._queue is None:

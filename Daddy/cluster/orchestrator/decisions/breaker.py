@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from math import inf
 from zlib import crc32
 
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.decisions.failures import failures, is_failure, is_final
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import Attempt, Ledger, Outcome
 
 FOREVER_S = 10 * 365 * 86400.0

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 
-from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.control_parameters import SLOW_CLAIM_S, Policy
 from Daddy.cluster.orchestrator.records import Chaining, JobState, Ledger, Site, Snapshot
 
 _HOUR_S = 3600.0
@@ -20,6 +20,8 @@ _DAY_S = 86_400.0
 _MONTH_S = 30 * _DAY_S
 _DAILY = 10
 """A day may see this many times an hour's submissions."""
+_RESERVE = 2
+"""Places of the site's submit limit that are left to the person's own jobs."""
 _OFTEN = 3
 """Slow hand-overs in a month from which all the extra successors pay."""
 
@@ -35,7 +37,7 @@ class Way:
 def way(site: Site, policy: Policy) -> Way:
     """The best way that the site's rules and the person's allow: the first line that holds."""
     cap, limit = site.max_running, site.max_submitted
-    full = limit is not None and limit - policy.reserve <= policy.max_running
+    full = limit is not None and limit - _RESERVE <= policy.max_running
     wide = cap is not None and cap > policy.max_running
     table = (
         (not policy.prequeue, Chaining.LATE, "controller.prequeue is never"),
@@ -81,22 +83,22 @@ def _more(ledger: Ledger, policy: Policy, empty: int, now: float) -> int:
     """
     stuck = 0
     if empty:
-        stuck = sum(1 for stamp in slow_from(ledger, policy) if stamp <= now)
+        stuck = sum(1 for stamp in slow_from(ledger) if stamp <= now)
     slow = stuck + sum(1 for stamp in ledger.slow_claims if now - stamp < _MONTH_S)
     return policy.extra if slow >= _OFTEN else policy.extra // 2 if slow else 0
 
 
-def slow_from(ledger: Ledger, policy: Policy) -> list[float]:
+def slow_from(ledger: Ledger) -> list[float]:
     """When each waiting job will have waited too long for a slot that is empty now.
 
     Never while the scheduler itself has put one back into the queue: that says nothing of waits.
     """
-    if any(one.queued and one.restarts for one in ledger.live):
+    if any(one.queued and one.observed.restarts for one in ledger.live):
         return []
     ever = (one for one in ledger.attempts if one.slot is not None)
     emptied = max((one.left_ts or one.ended_ts or 0.0 for one in ever), default=0.0)
     waiting = (one.intended_ts for one in ledger.live if one.queued)
-    return [max(stamp, emptied) + policy.slow_claim_s for stamp in waiting]
+    return [max(stamp, emptied) + SLOW_CLAIM_S for stamp in waiting]
 
 
 def limit_refused(ledger: Ledger, others: int = 0) -> dict[str, object]:
@@ -122,7 +124,7 @@ def room(
     if ledger.site.max_submitted is not None:
         others = sum(1 for job in snapshot.others if job.state is not JobState.ENDED)
         places = ledger.site.max_submitted - len(ledger.live) - others
-        kept = max(fill, places - policy.reserve)
+        kept = max(fill, places - _RESERVE)
         limits.append((min(places, kept), f"the site's {ledger.site.max_submitted} jobs"))
     limits.append((_rate(ledger, policy, now), "the rate of submissions"))
     count, why = min(limits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from Daddy.cluster.orchestrator.actions import Action, Cancel, Conclude, Signal
-from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.records import (
     Attempt,
     Desired,
@@ -38,12 +38,13 @@ def _dismiss(
 ) -> Action | None:
     if attempt.job_id is None:
         return None
-    if attempt.cancelled_ts is not None and now - attempt.cancelled_ts < policy.recancel_s:
+    asked = attempt.requests
+    if asked.cancelled_ts is not None and now - asked.cancelled_ts < policy.recancel_s:
         return None
     if not running or desired.mode in (Mode.NOW, Mode.STOPPED):
         return Cancel(attempt.token, attempt.job_id, f"the run is to {desired.mode.value}")
-    if attempt.signalled_ts is None:
+    if asked.signalled_ts is None:
         return Signal(attempt.token, attempt.job_id, f"the run is to {desired.mode.value}")
-    if now - attempt.signalled_ts >= policy.drain_s:
+    if now - asked.signalled_ts >= policy.drain_s:
         return Cancel(attempt.token, attempt.job_id, f"still here {policy.drain_s:g} s after")
     return None

@@ -7,9 +7,11 @@ has suspended is not asked for signs of life.
 from __future__ import annotations
 
 from Daddy.cluster.orchestrator.actions import Action, Cancel, Notify, Signal
-from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.control_parameters import SILENCE_S, Policy
 from Daddy.cluster.orchestrator.records import Attempt, Ledger, Phase, Snapshot
 
+_STALL_S = 1800.0
+"""Seconds of beats without a checkpoint that are worth a word to the person."""
 _NOT_YET = ("SUSPENDED", "CONFIGURING")
 """Words for a job whose program may not run: suspended, or its node boots for it."""
 
@@ -29,12 +31,12 @@ def _treat(attempt: Attempt, policy: Policy, now: float) -> Action | None:
         return None
     if attempt.slot is None:
         return _unclaimed(attempt, attempt.job_id, policy, now)
-    if attempt.silent_ts is not None:
+    if attempt.observed.silent_ts is not None:
         return _silent(attempt, attempt.job_id, policy, now)
     since = attempt.claimed_ts
     if attempt.training and attempt.progressed_ts is None and since is not None:
         waited = now - since
-        if waited >= policy.stall_s:
+        if waited >= _STALL_S:
             said = f"slot {attempt.slot} trains for {waited / 60:.0f} min without a checkpoint"
             return Notify(f"stall-{attempt.token}", said)
     return None
@@ -43,19 +45,21 @@ def _treat(attempt: Attempt, policy: Policy, now: float) -> Action | None:
 def _unclaimed(attempt: Attempt, job_id: int, policy: Policy, now: float) -> Action | None:
     """A job that runs and neither takes a slot nor leaves."""
     since = attempt.started_ts
-    if since is None or now - since < policy.silence_s or not _again(attempt, policy, now):
+    if since is None or now - since < SILENCE_S or not _again(attempt, policy, now):
         return None
-    return Cancel(attempt.token, job_id, f"no slot was claimed within {policy.silence_s:g} s")
+    return Cancel(attempt.token, job_id, f"no slot was claimed within {SILENCE_S:g} s")
 
 
 def _silent(attempt: Attempt, job_id: int, policy: Policy, now: float) -> Action | None:
-    said = f"no sign of life for more than {policy.silence_s:g} s"
-    if attempt.signalled_ts is None:
+    said = f"no sign of life for more than {SILENCE_S:g} s"
+    signalled = attempt.requests.signalled_ts
+    if signalled is None:
         return Signal(attempt.token, job_id, said)
-    if now - attempt.signalled_ts >= policy.recancel_s and _again(attempt, policy, now):
+    if now - signalled >= policy.recancel_s and _again(attempt, policy, now):
         return Cancel(attempt.token, job_id, said)
     return None
 
 
 def _again(attempt: Attempt, policy: Policy, now: float) -> bool:
-    return attempt.cancelled_ts is None or now - attempt.cancelled_ts >= policy.recancel_s
+    cancelled = attempt.requests.cancelled_ts
+    return cancelled is None or now - cancelled >= policy.recancel_s

@@ -8,7 +8,7 @@ shorter stays so: the others are to have their whole time once the maintenance i
 from __future__ import annotations
 
 from Daddy.cluster.orchestrator.actions import Action, Amend
-from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.records import JobState, Ledger, Snapshot, Waits
 
 _WORTH_S = 900.0
@@ -37,5 +37,5 @@ def shorten(
     return [
         Amend(job.token, job.job_id, said, limit_s=minutes)
         for job in blocked[:fill]
-        if (known[job.token].limit_s or policy.limit_s) > left
+        if (known[job.token].requests.limit_s or policy.limit_s) > left
     ]

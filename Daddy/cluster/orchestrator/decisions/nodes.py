@@ -13,19 +13,22 @@ from collections.abc import Iterable
 
 from Daddy.cluster.orchestrator.actions import Action, Amend
 from Daddy.cluster.orchestrator.decisions.failures import is_failure
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import Attempt, Ledger, Outcome
 
 _STRIKES = 2
+_STRIKE_S = 86_400.0
+"""Seconds for which a node that failed twice is left out."""
+_MOST = 3
+"""Nodes left out at once."""
 _WELL = (Outcome.DONE, Outcome.DRAINED)
 
 
-def excluded(ledger: Ledger, policy: Policy, now: float) -> tuple[str, ...]:
+def excluded(ledger: Ledger, now: float) -> tuple[str, ...]:
     """Names of the nodes to leave out now, sorted."""
-    strikes = _strikes(ledger, now - policy.strike_s)
+    strikes = _strikes(ledger, now - _STRIKE_S)
     bad = [node for node, stamps in strikes.items() if len(stamps) >= _STRIKES]
     worst = sorted(bad, key=lambda node: (-max(strikes[node]), node))
-    chosen = worst[: policy.max_excluded]
+    chosen = worst[:_MOST]
     if not chosen:
         return ()
     good = {one.node for one in ledger.attempts if one.node and one.progressed_ts is not None}
@@ -65,5 +68,5 @@ def keep_away(waiting: Iterable[Attempt], nodes: tuple[str, ...]) -> list[Action
     return [
         Amend(one.token, one.job_id, said, exclude=nodes)
         for one in waiting
-        if one.queued and one.job_id is not None and one.excluded != nodes
+        if one.queued and one.job_id is not None and one.requests.excluded != nodes
     ]

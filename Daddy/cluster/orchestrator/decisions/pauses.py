@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.records import (
     Attempt,
     JobState,
@@ -45,8 +45,7 @@ def _cancelled(ledger: Ledger) -> list[Attempt]:
         one
         for one in ledger.over
         if one.outcome is Outcome.CANCELLED
-        and not one.dismissed
-        and one.cancelled_ts is None
+        and not one.requests.dismissed
         and (one.ended_ts or 0.0) >= ledger.started_ts
     ]
     return sorted(found, key=lambda one: one.ended_ts or 0.0)

@@ -114,7 +114,7 @@ def _shrink(view: View, ahead: int) -> list[Action]:
     return [
         Cancel(one.token, one.job_id, "more jobs wait than may start")
         for one in newest
-        if one.job_id is not None and one.cancelled_ts is None
+        if one.job_id is not None and one.requests.cancelled_ts is None
     ]
 
 
@@ -134,7 +134,7 @@ def hold_back(view: View, *, guests: bool) -> list[Action]:
     return [
         Amend(one.token, one.job_id, why if hold else "it may start again", hold=hold)
         for one, hold in wishes
-        if one.job_id is not None and one.held is not hold
+        if one.job_id is not None and one.requests.held is not hold
     ]
 
 
@@ -147,7 +147,7 @@ def _barred(view: View, waits: Sequence[Attempt]) -> list[Attempt]:
     """
     ready, ends = _ready(view), set(_free_of_holds(view, view.training))
     free = view.fill - sum(1 for one in ready if not one.queued)
-    queued = sorted((one for one in ready if one.queued), key=lambda one: one.held)
+    queued = sorted((one for one in ready if one.queued), key=lambda one: one.requests.held)
     may = {one.token for one in queued[: max(0, free)]}
     return [one for one in waits if one.token not in may and one.after not in ends]
 

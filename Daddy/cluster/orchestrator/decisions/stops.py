@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from Daddy.cluster.orchestrator.policy import Policy
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.records import JobState, Ledger, Snapshot, Waits
 
 _HOPELESS = (Waits.BUDGET, Waits.NEVER)

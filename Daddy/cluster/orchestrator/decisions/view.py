@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.decisions import stops
 from Daddy.cluster.orchestrator.decisions.breaker import Hold, holds, tries_left
 from Daddy.cluster.orchestrator.decisions.rollout import Rollout, rollout
 from Daddy.cluster.orchestrator.decisions.stops import Stop
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import Attempt, Desired, Ledger, Snapshot
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 
+from Daddy.cluster.orchestrator.control_parameters import HOT_FOR_S, SILENCE_S, Policy
 from Daddy.cluster.orchestrator.decisions import capacity
 from Daddy.cluster.orchestrator.decisions.view import View
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.records import Attempt, JobState, Mode, Phase
 
 
@@ -28,7 +28,7 @@ def wake_at(view: View, *, busy: bool) -> float:
 def _is_recent(view: View) -> bool:
     """Somebody was submitted a moment ago: the last one, as attempts stand in that order."""
     live = view.ledger.live
-    return bool(live) and view.now - live[-1].intended_ts < view.policy.hot_for_s
+    return bool(live) and view.now - live[-1].intended_ts < HOT_FOR_S
 
 
 def _is_moving(view: View) -> bool:
@@ -38,7 +38,7 @@ def _is_moving(view: View) -> bool:
 
 def _about_to_end(view: View) -> bool:
     """A running job is near its real end, by the scheduler's own clock."""
-    near = view.policy.hot_for_s / 2
+    near = HOT_FOR_S / 2
     return any(
         job.state is JobState.RUNNING
         and job.ends_ts is not None
@@ -56,19 +56,20 @@ def due_at(view: View) -> float:
     for attempt in view.ledger.live:
         stamps += _stamps(attempt, view.policy)
     if view.fill:
-        stamps += capacity.slow_from(view.ledger, view.policy)
+        stamps += capacity.slow_from(view.ledger)
     return min((stamp for stamp in stamps if stamp > view.now), default=inf)
 
 
 def _stamps(attempt: Attempt, policy: Policy) -> Iterator[float]:
-    if attempt.absences:
-        yield attempt.absent_ts + policy.absence_gap_s
+    seen, asked = attempt.observed, attempt.requests
+    if seen.absences:
+        yield seen.absent_ts + policy.absence_gap_s
     if attempt.phase is Phase.INTENT:
-        yield attempt.answered_ts or attempt.intended_ts + policy.answer_s
-    if attempt.cancelled_ts is not None:
-        yield attempt.cancelled_ts + policy.recancel_s
-    elif attempt.signalled_ts is not None:
-        yield attempt.signalled_ts + policy.recancel_s
-        yield attempt.signalled_ts + policy.drain_s
+        yield seen.answered_ts or attempt.intended_ts + policy.answer_s
+    if asked.cancelled_ts is not None:
+        yield asked.cancelled_ts + policy.recancel_s
+    elif asked.signalled_ts is not None:
+        yield asked.signalled_ts + policy.recancel_s
+        yield asked.signalled_ts + policy.drain_s
     if attempt.phase is Phase.RUNNING and attempt.slot is None and attempt.started_ts:
-        yield attempt.started_ts + policy.silence_s
+        yield attempt.started_ts + SILENCE_S

@@ -34,7 +34,7 @@ def make_room(ledger: Ledger, waiting: Sequence[QueueJob], slots: int) -> list[A
     if not waiting:
         return []
     training = [one for one in ledger.live if one.training]
-    leaving = [one for one in ledger.live if one.left_ts is not None or one.signalled_ts]
+    leaving = [one for one in ledger.live if one.left_ts is not None or one.requests.signalled_ts]
     if leaving or len(training) < slots:
         return []
     last = max(training, key=_ends)

@@ -19,10 +19,10 @@ from Daddy.cluster.orchestrator.actions import (
     Signal,
     Submit,
 )
+from Daddy.cluster.orchestrator.control_parameters import HOT_FOR_S, SILENCE_S, Policy
 from Daddy.cluster.orchestrator.decisions.capacity import limit_refused
 from Daddy.cluster.orchestrator.history import Entry, fold
 from Daddy.cluster.orchestrator.plan import plan
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.records import Desired, Ledger, Mode
 from Daddy.cluster.orchestrator.simulate.eyes import Eyes
@@ -117,7 +117,7 @@ class Ours:
             self._seen()
 
     def silent(self, job: Job) -> None:
-        late = self.site.now + self.policy.silence_s
+        late = self.site.now + SILENCE_S
         self.site.at(late, lambda: self._seen() if job.running else None)
 
     def leaves(self, job: Job) -> None:
@@ -231,7 +231,7 @@ class Ours:
             facts["after"] = action.after
         self._note("intent", token, **facts, exclude=action.exclude)
         site.books.commands += 1
-        self._hot_until = site.now + self.policy.hot_for_s
+        self._hot_until = site.now + HOT_FOR_S
         self.jobs[token] = job
         if not site.submit(job):
             self._note("learnt", site=limit_refused(self.ledger))

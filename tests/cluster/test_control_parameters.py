@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from Daddy.cluster.orchestrator.control_parameters import make_policy
 from Daddy.cluster.orchestrator.decisions.capacity import way
 from Daddy.cluster.orchestrator.records import Chaining, Site
-from Daddy.cluster.orchestrator.rules import make_policy
 from tests.cluster.conftest import config_of
 
 

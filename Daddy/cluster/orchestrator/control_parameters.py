@@ -1,14 +1,22 @@
-"""Pure: from a configuration to the rules that the controller decides by, for its queue."""
+"""Pure. The control parameters of one run, and how they follow from its configuration."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
+from typing import TYPE_CHECKING
 
-from Daddy.cluster.orchestrator.policy import Policy
 from Daddy.core.duration import parse_duration
-from Daddy.core.settings import Config
 
+if TYPE_CHECKING:
+    from Daddy.core.settings import Config
+
+HOT_FOR_S = 120.0
+"""Seconds after a submission, and around a job's end, in which passes are closer together."""
+SILENCE_S = 300.0
+"""Seconds without a beat after which a learner counts as hung."""
+SLOW_CLAIM_S = 60.0
+"""Seconds that a slot waits for the queue beyond which the queue counts as slow."""
 _LOCAL_DELAYS_S = (0.0, 1.0, 5.0, 30.0, 120.0, 600.0)
 _SLURM_DELAYS_S = (0.0, 60.0, 300.0, 900.0, 1800.0, 3600.0)
 _LOCAL_PASS_S = 2.0
@@ -17,6 +25,48 @@ _SLURM_QUIET_PASS_S = 150.0
 _HOURLY = 20
 """Submissions in an hour that no site minds; short jobs need more to stay alive at all."""
 _LOCAL_HOURLY = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Seconds and counts that the decisions go by."""
+
+    pass_s: float = 60.0
+    """Between passes when something is awaited."""
+    quiet_pass_s: float = 150.0
+    """Between passes when all slots train and nothing ends soon."""
+    hot_pass_s: float = 10.0
+    """Between passes while something is about to change."""
+    absence_gap_s: float = 30.0
+    """Two listings count as two looks only this far apart."""
+    answer_s: float = 40.0
+    """The longest that a submission can take to be answered."""
+    drain_s: float = 180.0
+    """What a signalled job gets before it is cancelled."""
+    recancel_s: float = 60.0
+    delays_s: tuple[float, ...] = (0.0, 60.0, 300.0, 900.0, 1800.0, 3600.0)
+    """Wait after the first, second, … failure in a row without checkpoint progress."""
+    breaker_failures: int = 5
+    """Failures in a row of the whole fleet that open the breaker."""
+    canary_s: float = 3600.0
+    """Between two tries while the breaker is open."""
+    forget_s: float = 6 * 3600.0
+    """Quiet time after which failures no longer count."""
+    prequeue: bool = True
+    overlap: bool = False
+    enforced: bool = False
+    """The scheduler is known to hold back what would be one too many (our own local queue)."""
+    max_running: int = 4
+    spares: int = 4
+    """Successors that may wait beyond the slots, one for each job that trains."""
+    extra: int = 8
+    """More of them where the queue is slow."""
+    budget_s: float = inf
+    """Job-seconds that the run may take in all."""
+    limit_s: float = 14_400.0
+    """Time limit of a job."""
+    hourly: int = 20
+    """Submissions in any hour; and in any day ten times as many."""
 
 
 def make_policy(config: Config, executor: str) -> Policy:
