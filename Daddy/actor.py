@@ -46,11 +46,9 @@ class Announced:
         """As the exchange; says which version it is."""
         return self._announce(self._exchange.begin(initial, resumed))
 
-    def adopt(
-        self, weights: StateDict, stride: Callable[[StateDict], StateDict]
-    ) -> Adoption | None:
+    def adopt(self, weights: StateDict) -> Adoption | None:
         """As the exchange; says which version it is and what became of contributions."""
-        adoption = self._exchange.adopt(weights, stride)
+        adoption = self._exchange.adopt(weights)
         self._tell_receipts()
         self._tell_warnings()
         return None if adoption is None else self._announce(adoption)

@@ -21,7 +21,6 @@ METRICS: dict[str, str] = {
     "version": "version of the shared weights adopted last",
     "fleet_steps": "environment steps of all contributors in that version",
     "adoption_kl": "KL divergence in nats of the policy when it adopted that version",
-    "adoption_share": "how far it followed: 1 all the way, less where the policy would have jumped",
     "collect_seconds": "time spent playing",
     "update_seconds": "time spent learning",
     "share_seconds": "time spent on shared weights",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from Daddy.core.seat import LEAVING
 from Daddy.learning import checkpoint as disk
+from Daddy.learning.adoption import CRITIC_STEPS, divergence, guard_critic, log_probs
 from Daddy.learning.ahead import LOADED
 from Daddy.learning.gae import advantages, explained_variance
 from Daddy.learning.parts import Outcome, Parts
@@ -28,7 +29,6 @@ from Daddy.learning.session import (
     to_checkpoint,
 )
 from Daddy.learning.show import Show, report
-from Daddy.learning.stride import CRITIC_STEPS, Follower, guard_critic
 
 if TYPE_CHECKING:
     from Daddy.learning.ports import StateDict
@@ -72,12 +72,12 @@ def begin(parts: Parts) -> Session:
     return session
 
 
-def take_over(session: Session, adoption: Adoption, follower: Follower | None = None) -> None:
-    """Go on with the adopted weights; `follower` knows how far they are on the way there."""
+def take_over(session: Session, adoption: Adoption, own: StateDict | None = None) -> None:
+    """Go on with the adopted weights; a learner that held `own` weights has its critic fitted."""
     session.take_weights(adoption.weights)
     session.version = adoption.version
     session.fleet_steps = session.parts.exchange.fleet_steps()
-    told = {} if follower is None else settle(session, follower)
+    told = settle(session, own) if own is not None and session.rollout.played else {}
     write_state(session, "adopted", version=adoption.version, reason=adoption.reason, **told)
 
 
@@ -115,40 +115,30 @@ def prove_life(session: Session) -> None:
 
 
 def adopt_newer(session: Session, *, learns: bool = True) -> None:
-    """Take over a newer version if there is one; the memory is played again under its weights.
-
-    Who learns goes only as far as its policy stays alike; who only plays goes all the way.
-    """
+    """Take over a newer version if there is one; the memory is played again under its weights."""
     if not look_is_due(session):
         prove_life(session)
         return
     session.mark("adopt", "beat")
     with session.timed("share_seconds"):
         own = session.weights()
-        follower = session.follower(own) if learns else None
-        adoption = session.parts.exchange.adopt(own, follower or _all_the_way)
+        adoption = session.parts.exchange.adopt(own)
         if adoption is not None:
-            take_over(session, adoption, follower)
+            take_over(session, adoption, own if learns else None)
             session.replay_memory()
     session.costs["adopt"].add(session.since("adopt"))
 
 
-def _all_the_way(weights: StateDict) -> StateDict:
-    return weights
-
-
-def settle(session: Session, follower: Follower) -> dict[str, object]:
-    """Make good what a jump does to a learner; how far it was, for the event."""
-    if follower.stride is None:  # the shared weights were taken as they are
-        return {}
-    share, kl = follower.stride.share, follower.stride.kl
-    known = session.rollout.spread(CRITIC_STEPS, session.parts.device)
-    fitted = guard_critic(session.parts.policy, known)
-    if share < 1.0:
-        session.learner.cool()
-    session.metrics.update({"adoption_share": share, "adoption_kl": kl})
+def settle(session: Session, own: StateDict) -> dict[str, object]:
+    """Fit the critic of a learner that held `own` weights; facts for the event."""
+    policy, device = session.parts.policy, session.parts.device
+    batch = session.rollout.last_sequence(device)
+    before, after = (log_probs(policy, each, batch) for each in (own, session.weights()))
+    kl = divergence(before, after)
+    session.metrics["adoption_kl"] = kl
     told = {"kl": round(kl, 6)} if isfinite(kl) else {}
-    return {**told, "share": share, "critic_fitted": fitted}
+    fitted = guard_critic(policy, session.rollout.spread(CRITIC_STEPS, device))
+    return {**told, "critic_fitted": fitted}
 
 
 def collect(session: Session) -> bool:

@@ -57,14 +57,8 @@ class WeightExchange(Protocol):
         """
         ...
 
-    def adopt(
-        self, weights: StateDict, stride: Callable[[StateDict], StateDict]
-    ) -> Adoption | None:
-        """Merge if it is our turn; a newer version, rebased on `weights`, if there is one.
-
-        `stride` gets the weights that this comes to and gives those to take: them, or what lies on
-        the way. What is left of the way is never offered as progress.
-        """
+    def adopt(self, weights: StateDict) -> Adoption | None:
+        """Merge if it is our turn; a newer version, rebased on `weights`, if there is one."""
         ...
 
     def beat(self) -> None:

@@ -27,7 +27,6 @@ from Daddy.learning.parts import Parts
 from Daddy.learning.ppo import Learner
 from Daddy.learning.rollout import Rollout
 from Daddy.learning.schedule import Cost, affordable
-from Daddy.learning.stride import Follower
 
 if TYPE_CHECKING:
     from Daddy.learning.ports import StateDict
@@ -88,13 +87,6 @@ class Session:
         if any(not torch.equal(ours[name].cpu(), value) for name, value in weights.items()):
             self.rollout.filled = 0
         self.parts.policy.load_state_dict(weights)
-
-    def follower(self, own: StateDict) -> Follower | None:
-        """What says how far from `own` to follow the shared weights; None until it has played."""
-        if not self.rollout.played:
-            return None
-        device = self.parts.device
-        return Follower(self.parts.policy, own, lambda: self.rollout.last_sequence(device))
 
     @torch.inference_mode()
     def replay_memory(self) -> None:

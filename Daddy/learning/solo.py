@@ -32,10 +32,7 @@ class NoExchange:
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:  # noqa: ARG002
         return "nothing published: collaboration is off"
 
-    def adopt(
-        self, weights: StateDict, stride: Callable[[StateDict], StateDict]
-    ) -> OwnWeights | None:
-        del weights, stride
+    def adopt(self, weights: StateDict) -> OwnWeights | None:  # noqa: ARG002
         return None
 
     def beat(self) -> None:

@@ -24,7 +24,7 @@ from Daddy.weights.gate.fences import Fence, raise_fence
 from Daddy.weights.laptop.delivery import serve
 from Daddy.weights.merger import Merger
 from Daddy.weights.polyak import StateDict, copy, is_finite
-from Daddy.weights.progress import Adoption, Base, Progress, Stride, whole
+from Daddy.weights.progress import Adoption, Base, Progress
 from Daddy.weights.replay import candidates, repair
 from Daddy.weights.resume import ancestry, read_note, resume, take_note
 from Daddy.weights.settings import ExchangeSettings
@@ -110,17 +110,14 @@ class SharedExchange:
             self._tell("error", {"what": "publish", "reason": said})
         return said
 
-    def adopt(self, weights: StateDict, stride: Stride = whole) -> Adoption | None:
-        """Merge if it is due and nobody else does; a newer version, rebased, if there is one.
-
-        ``stride`` gets the weights that it comes to and says which to take instead, if not them.
-        """
+    def adopt(self, weights: StateDict) -> Adoption | None:
+        """Merge if it is due and nobody else does; a newer version, rebased, if there is one."""
         try:
             self._beat(left=False)
             self._merge()
             if self._store.newest() == self._at.base.version:
                 return None
-            return self._adopt_newest(copy(weights), stride)
+            return self._adopt_newest(copy(weights))
         except (OSError, DaddyError) as error:
             self._tell("error", {"what": "adopt", "reason": str(error)})
             return None
@@ -142,7 +139,7 @@ class SharedExchange:
 
     def bookkeeping(self) -> bytes:
         """What a successor needs besides the weights to go on."""
-        return take_note(self._store, self._at, self._run_id, self._incarnation).to_bytes()
+        return take_note(self._at, self._run_id, self._incarnation).to_bytes()
 
     def leave(self, reason: str) -> None:
         """Say goodbye, so that nobody waits for us; the last one merges what is left."""
@@ -246,7 +243,7 @@ class SharedExchange:
 
     # -- adopting
 
-    def _adopt_newest(self, own: StateDict, stride: Stride) -> Adoption | None:
+    def _adopt_newest(self, own: StateDict) -> Adoption | None:
         at = self._at
         record, base = self._load_newest()
         if base.version <= at.base.version:
@@ -254,7 +251,7 @@ class SharedExchange:
         fate = fate_of(self._store, self._peer, self._incarnation, at.base.version, record)
         for number, (_, reason) in fate.refused.items():
             self._tell("state", {"state": "refused", "sequence": number, "reason": reason})
-        adoption = at.rebase(base, own, fate, stride)
+        adoption = at.rebase(base, own, fate)
         self._follow_up(record, base.weights)
         return adoption
 

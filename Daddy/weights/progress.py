@@ -4,16 +4,13 @@ In one line: own weights = base + deltas offered but not yet merged + progress s
 the first two; an offer is own - anchor, so every bit of progress is offered exactly once, and on
 adoption what has not been merged is carried over to the new version instead of being dropped.
 
-Who goes only part of the way to a new version stands beside it. What lies between (``held_back``)
-is nobody's progress: the anchor is moved by it, or the next offer would pull all others back.
-
 Under the rule "polyak" an offer is own - base (absolute weights), and only progress since is
 carried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from Daddy.weights.fate import Fate
@@ -24,14 +21,6 @@ Key = tuple[str, int]
 
 _DROPPED = ("values", "reverted")
 """Faults after which an author goes on without what it had learnt."""
-
-Stride = Callable[[StateDict], StateDict]
-"""From the weights that an adoption comes to, to those that are taken: part of the way, or all."""
-
-
-def whole(weights: StateDict) -> StateDict:
-    """The stride of whoever goes all the way."""
-    return weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +59,6 @@ class Progress:
     optimizer_steps: int = 0
     unmerged: dict[int, StateDict] = field(default_factory=dict)
     blobs: dict[int, str] = field(default_factory=dict)
-    held_back: StateDict | None = None
     contained: int = 0
     """The last offer since the last rebase: the anchor is what own weights were then; 0: none."""
     before: Mapping[str, int] = field(default_factory=dict)
@@ -96,12 +84,12 @@ class Progress:
         self.env_steps, self.optimizer_steps = env_steps, optimizer_steps
         self.counted_steps = max(self.counted_steps, env_steps)
 
-    def rebase(self, base: Base, own: StateDict, fate: Fate, stride: Stride = whole) -> Adoption:
+    def rebase(self, base: Base, own: StateDict, fate: Fate) -> Adoption:
         """Move to ``base``; return the weights to go on with.
 
         Offers not judged yet stay on top, late ones become progress again, and a refusal for values
         or a revert (or progress that is not finite) drops all progress: the new version is taken as
-        it is, all the way. Else ``stride`` says how far.
+        it is.
         """
         since = difference(own, self.anchor)
         bad = [self._why(fate, n) for n in self.unmerged if self._fault(fate, n) in _DROPPED]
@@ -109,7 +97,7 @@ class Progress:
         late = [delta for n, delta in self.unmerged.items() if self._fault(fate, n) == "late"]
         kept = {n: delta for n, delta in self.unmerged.items() if n > fate.judged}
         self.unmerged, self.blobs = kept, {n: self.blobs[n] for n in kept}
-        self.base, self.held_back, self.inherited, self.contained = base, None, {}, 0
+        self.base, self.inherited, self.contained = base, {}, 0
         self.anchor = base.weights if self.absolute else add(base.weights, *kept.values())
         if bad:
             self.drop_all()
@@ -119,17 +107,12 @@ class Progress:
                             "are not finite")  # fmt: skip
         carried = [] if self.absolute else late
         weights = add(self.anchor, since, *carried)
-        taken = stride(weights)
-        if taken is weights:
-            return Adoption(base.version, weights, f"adopted v{base.version}, rebased")
-        self.held_back = difference(taken, weights)
-        self.anchor = add(self.anchor, self.held_back)
-        return Adoption(base.version, taken, f"adopted v{base.version} part of the way, rebased")
+        return Adoption(base.version, weights, f"adopted v{base.version}, rebased")
 
     def drop_all(self) -> None:
         """Forget everything on top of the base."""
         self.unmerged, self.blobs, self.anchor = {}, {}, self.base.weights
-        self.held_back, self.contained = None, 0
+        self.contained = 0
 
     @staticmethod
     def _fault(fate: Fate, number: int) -> str:

@@ -6,15 +6,13 @@ that wrote it went on to offer it, or its base is too old to be of use.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from Daddy.core.errors import WeightsError
-from Daddy.core.files import sha256_hex
 from Daddy.weights import offers
-from Daddy.weights.encoding.state_codec import decode, encode
+from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.fate import fate_of
 from Daddy.weights.polyak import StateDict, add, copy, difference
 from Daddy.weights.progress import Adoption, Key, Progress
@@ -42,7 +40,7 @@ class Note:
     counted_steps: int
     optimizer_steps: int
     held_back: str = ""
-    """Hash of what was not taken of the last adoption, as a blob; "" where all was."""
+    """Hash of the part of the last adoption that a learner of the release before did not take."""
     contained: int = 0
     before: Mapping[str, int] = field(default_factory=dict)
     inherited: Mapping[Key, str] = field(default_factory=dict)
@@ -72,14 +70,13 @@ class Note:
             "env_steps": self.env_steps,
             "counted_steps": self.counted_steps,
             "optimizer_steps": self.optimizer_steps,
-            "held_back": self.held_back,
             "contained": self.contained,
             "before": [[name, last] for name, last in self.before.items()],
             "inherited": [[*key, sha] for key, sha in self.inherited.items()],
         }, sort_keys=True).encode()  # fmt: skip
 
 
-def take_note(store: Store, progress: Progress, run_id: str, incarnation: str) -> Note:
+def take_note(progress: Progress, run_id: str, incarnation: str) -> Note:
     """What a successor needs besides the weights."""
     return Note(
         run_id=run_id,
@@ -90,21 +87,10 @@ def take_note(store: Store, progress: Progress, run_id: str, incarnation: str) -
         env_steps=progress.env_steps,
         counted_steps=progress.counted_steps,
         optimizer_steps=progress.optimizer_steps,
-        held_back=_keep(store, progress.held_back),
         contained=progress.contained,
         before=progress.before,
         inherited=progress.inherited,
     )
-
-
-def _keep(store: Store, held_back: StateDict | None) -> str:
-    """Put what was not taken where a successor looks; one who does not find it goes all the way."""
-    if held_back is None:
-        return ""
-    data = encode(held_back)
-    with contextlib.suppress(OSError):
-        store.put_blob(data, "blob")
-    return sha256_hex(data)
 
 
 def read_note(data: bytes) -> Note | None:
@@ -157,9 +143,8 @@ def resume(
     progress.inherited = {k: sha for k, sha in note.offered.items() if k[1] > judged[k]}
     waiting = [offered[key] for key in progress.inherited]
     anchor = add(old, *_contained(offered, beside, note, absolute=progress.absolute))
-    if newest.version == note.version and len(waiting) == len(offered):
+    if newest.version == note.version and len(waiting) == len(offered) and not beside:
         progress.anchor = anchor
-        progress.held_back = beside[0] if beside else None
         return Adoption(newest.version, own, f"resumed on v{newest.version}")
     since = difference(own, anchor)
     progress.anchor = add(progress.base.weights, *([] if progress.absolute else waiting))

@@ -144,11 +144,8 @@ class Plain:
         offers.publish(self._store, offer)
         return f"contribution {self._sequence}"
 
-    def adopt(
-        self, weights: StateDict, stride: Callable[[StateDict], StateDict]
-    ) -> Adoption | None:
+    def adopt(self, weights: StateDict) -> Adoption | None:  # noqa: ARG002
         """The newest version as it is."""
-        del weights, stride
         self.beat()
         return self._take()
 

@@ -380,11 +380,8 @@ class Partner(NoExchange):
         self.resumed = resumed
         return OwnWeights(7, initial(), "newest")
 
-    def adopt(self, weights, stride):
-        if not self.offers:
-            return None
-        offered = self.offers.popleft()
-        return replace(offered, weights=stride(offered.weights))
+    def adopt(self, weights):
+        return self.offers.popleft() if self.offers else None
 
     def publish(self, weights, env_steps, optimizer_steps):
         self.published.append(env_steps)

@@ -13,7 +13,6 @@ from Daddy.core.names import new_incarnation
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.polyak import StateDict
-from Daddy.weights.progress import Stride, whole
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store.durable import Hook, no_hook
 
@@ -109,8 +108,8 @@ class Peer:
     def publish(self) -> str:
         return self.exchange.publish(self.weights, self.env_steps, self.updates)
 
-    def adopt(self, stride: Stride = whole) -> int | None:
-        adoption = self.exchange.adopt(self.weights, stride)
+    def adopt(self) -> int | None:
+        adoption = self.exchange.adopt(self.weights)
         if adoption is None:
             return None
         self.weights, self.version = dict(adoption.weights), adoption.version

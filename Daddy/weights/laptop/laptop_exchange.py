@@ -31,7 +31,7 @@ from Daddy.weights.laptop.pulled_version import (
 from Daddy.weights.laptop.receipts import read_receipts
 from Daddy.weights.offers import box_name
 from Daddy.weights.polyak import StateDict, add, copy, difference, is_finite
-from Daddy.weights.progress import Adoption, Base, Progress, Stride, whole
+from Daddy.weights.progress import Adoption, Base, Progress
 from Daddy.weights.records.probation import is_reverted
 from Daddy.weights.store.records import INT8, PLAIN, Contribution, Receipt, Written, parse
 from Daddy.weights.store.strict_json import LIMIT
@@ -75,8 +75,8 @@ class PulledVersions:
         del weights, env_steps, optimizer_steps
         return "nothing published: this laptop only plays"
 
-    def adopt(self, weights: StateDict, stride: Stride = whole) -> Adoption | None:
-        """A newer version, rebased on ``weights``, if one was pulled; ``stride`` says how far."""
+    def adopt(self, weights: StateDict) -> Adoption | None:
+        """A newer version, rebased on ``weights``, if one was pulled."""
         try:
             frame = read_frame(self._folder / "wan" / "HEAD.json")
             if frame is None or frame.version == self._at.base.version:
@@ -88,7 +88,7 @@ class PulledVersions:
         except WeightsError as error:
             self._warn(error.message)
             return None
-        return self._at.rebase(base, copy(weights), self._fate(base.version), stride)
+        return self._at.rebase(base, copy(weights), self._fate(base.version))
 
     def beat(self) -> None:
         """Nobody waits for a laptop."""

@@ -1,16 +1,11 @@
-"""How far a learner goes along when the shared weights move: all the way, unless its policy would
-jump.
+"""An adopted version changes the policy and the critic: the jump is measured, the critic fitted.
 
-PPO takes for granted that two policies in a row are alike. So the way is shortened until they are,
-by their KL divergence on what was seen last; the rate is warmed up again after a shortened one. The
-critic, which belongs to weights that were left, is fitted part of the way to the returns that are
-known, where that helps much: PPO learns as well as its critic knows.
+The critic is replaced by an average of critics, each of which knew its own learner's weights. Its
+last layer is fitted to the known returns where that helps much.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
@@ -21,11 +16,6 @@ if TYPE_CHECKING:
     from Daddy.learning.ports import StateDict
     from Daddy.learning.rollout import Minibatch
 
-SHARES = (1.0, 0.5, 0.25, 0.1)
-"""Shares of the way that are tried, in this order."""
-MOST_KL = 0.05
-"""Nats between the policy before and after. Healthy adoptions of four learners lie at 0.002 to
-0.008 in our pilot, those that hurt above 0.1: it acts in trouble only."""
 CRITIC_STEPS = 2048
 """Steps of the newest rollout that a critic is judged on, and fitted to, after an adoption."""
 RIDGE = 1.0
@@ -36,35 +26,9 @@ SURE = 0.8
 worth leaving the critic's own learning for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stride:
-    """A share of the way, and the KL divergence in nats from the policy before to that after."""
-
-    share: float
-    kl: float
-
-
-def longest(divergence: Callable[[float], float]) -> Stride:
-    """The longest stride whose `divergence` is small enough; the shortest where none is."""
-    kl = float("nan")
-    for share in SHARES:
-        kl = divergence(share)
-        if kl <= MOST_KL:
-            return Stride(share, kl)
-    return Stride(SHARES[-1], kl)
-
-
-def between(own: StateDict, other: StateDict, share: float) -> StateDict:
-    """`share` of the way from `own` to `other`; what is counted, not learnt, is the other's."""
-    return {
-        name: torch.lerp(one, other[name], share) if one.is_floating_point() else other[name]
-        for name, one in own.items()
-    }
-
-
 @torch.inference_mode()
 def log_probs(policy: ActorCritic, weights: StateDict, batch: Minibatch) -> Tensor:
-    """What the policy would do with these weights on `batch`: (T, B, A), whatever it holds now."""
+    """Log-probabilities, (T, B, A), of the policy's actions on `batch` with these weights."""
     from torch.func import functional_call  # a tenth of a second that a boot need not wait for
 
     device = batch.starts.device
@@ -77,32 +41,6 @@ def log_probs(policy: ActorCritic, weights: StateDict, batch: Minibatch) -> Tens
 def divergence(before: Tensor, after: Tensor) -> float:
     """Mean KL divergence in nats from the first policy to the second; arguments (..., A)."""
     return float((before.exp() * (before - after)).sum(-1).mean())
-
-
-@dataclass
-class Follower:
-    """One adoption by a learner that holds `own`; `seen` gives what it saw last.
-
-    `stride` tells how far it went, None where nobody asked.
-    """
-
-    policy: ActorCritic
-    own: StateDict
-    seen: Callable[[], Minibatch]
-    stride: Stride | None = None
-
-    def __call__(self, offered: StateDict) -> StateDict:
-        """The weights to take: `offered`, or what lies on the way to them."""
-        batch = self.seen()
-        before = log_probs(self.policy, self.own, batch)
-
-        def jump(share: float) -> float:
-            there = between(self.own, offered, share)
-            return divergence(before, log_probs(self.policy, there, batch))
-
-        self.stride = longest(jump)
-        share = self.stride.share
-        return offered if share == 1.0 else between(self.own, offered, share)
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-"""How far a learner follows: measured on its own policy, and made good where it was a jump."""
+"""A learner adopts a version: the jump is measured, the critic fitted where that helps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from Daddy.learning import stride
+from Daddy.learning import adoption
 from Daddy.learning.cartpole import CartPole
 from Daddy.learning.loop import adopt_newer, begin, checkpoint, collect, estimate, update
 from Daddy.learning.policy import make_policy
@@ -22,12 +22,12 @@ class Jumps(NoExchange):
     def __init__(self, by):
         self.by, self.version, self.offered = by, 0, None
 
-    def adopt(self, weights, stride):
+    def adopt(self, weights):
         self.version += 1
         moved = {name: value.clone() for name, value in weights.items()}
         moved["actor.weight"][0] += self.by
         self.offered = moved
-        return OwnWeights(self.version, stride(moved), "newer")
+        return OwnWeights(self.version, moved, "newer")
 
 
 def played(path, by, **options):
@@ -45,74 +45,38 @@ def judged(policy, batch):
     return policy(batch.observations, batch.state, batch.starts)[1]
 
 
-@pytest.mark.parametrize(
-    ("kls", "share"),
-    [([0.05], 1.0), ([0.06, 0.01], 0.5), ([9, 9, 0.05], 0.25), ([9, 9, 9, 9], 0.1)],
-)
-def test_the_longest_stride_that_leaves_the_policy_alike(kls, share):
-    left = list(kls)
-    found = stride.longest(lambda _: left.pop(0))
-    assert (found.share, found.kl) == (share, kls[-1])
-
-
-def test_a_divergence_that_is_no_number_counts_as_too_much():
-    assert stride.longest(lambda share: float("nan") if share > 0.2 else 0.0).share == 0.1
-
-
 def test_the_divergence_is_that_of_the_two_distributions():
     p, q = torch.tensor([[0.5, 0.5]]), torch.tensor([[0.9, 0.1]])
     by_hand = 0.5 * (torch.log(torch.tensor(0.5 / 0.9)) + torch.log(torch.tensor(0.5 / 0.1)))
-    assert stride.divergence(p.log(), q.log()) == pytest.approx(float(by_hand))
-
-
-def test_half_of_the_way_is_half_of_every_weight_and_all_of_what_is_counted():
-    own = {"w": torch.tensor([1.0, 2.0]), "n": torch.tensor([3])}
-    there = stride.between(own, {"w": torch.tensor([3.0, 0.0]), "n": torch.tensor([9])}, 0.5)
-    assert torch.equal(there["w"], torch.tensor([2.0, 1.0]))
-    assert torch.equal(there["n"], torch.tensor([9]))
+    assert adoption.divergence(p.log(), q.log()) == pytest.approx(float(by_hand))
 
 
 @pytest.mark.parametrize("memory", [0, 16])
-def test_newer_weights_that_are_alike_are_taken_as_they_are(tmp_path, memory):
-    session = played(tmp_path, 1e-4, memory=memory)
-    adopt_newer(session)
-    offered, taken = session.parts.exchange.offered, session.weights()
-    assert all(one.equal(offered[name]) for name, one in taken.items() if "critic" not in name)
-    assert session.metrics["adoption_share"] == 1.0
-    assert 0.0 <= session.metrics["adoption_kl"] < stride.MOST_KL
-    assert session.learner.cold == 0
-
-
-@pytest.mark.parametrize("memory", [0, 16])
-def test_a_policy_that_would_jump_goes_part_of_the_way(tmp_path, memory):
+def test_a_newer_version_is_taken_whole_and_the_jump_is_told(tmp_path, memory):
     session = played(tmp_path, 3.0, memory=memory)
     own = session.weights()
     batch = session.rollout.last_sequence(session.parts.device)
-    before = stride.log_probs(session.parts.policy, own, batch)
+    before = adoption.log_probs(session.parts.policy, own, batch)
     adopt_newer(session)
-    share, offered = session.metrics["adoption_share"], session.parts.exchange.offered
-    assert share in stride.SHARES[1:]
-    now = session.weights()
-    there = stride.between(own, offered, share)
-    assert all(torch.equal(now[name], one) for name, one in there.items() if "critic" not in name)
+    offered, taken = session.parts.exchange.offered, session.weights()
+    assert all(one.equal(offered[name]) for name, one in taken.items() if "critic" not in name)
     with torch.inference_mode():
         logits, *_ = session.parts.policy(batch.observations, batch.state, batch.starts)
-    measured = stride.divergence(before, torch.log_softmax(logits, -1))
+    measured = adoption.divergence(before, torch.log_softmax(logits, -1))
     assert measured == pytest.approx(session.metrics["adoption_kl"], rel=1e-3)
-    assert measured <= stride.MOST_KL or share == stride.SHARES[-1]
 
 
-def test_who_only_plays_goes_all_the_way(tmp_path):
+def test_an_actor_takes_a_version_as_it_is(tmp_path):
     session = played(tmp_path, 3.0)
     adopt_newer(session, learns=False)
     offered = session.parts.exchange.offered
     assert all(torch.equal(one, offered[name]) for name, one in session.weights().items())
-    assert "adoption_share" not in session.metrics
+    assert "adoption_kl" not in session.metrics
 
 
-def test_after_a_jump_the_rate_is_warmed_up_again(tmp_path):
-    session = played(tmp_path, 3.0)
-    adopt_newer(session)
+def test_a_cooled_rate_is_warmed_up_again(tmp_path):
+    session = played(tmp_path, 0.0)
+    session.learner.cool()
     rates = [session.learner._warmed(1.0) for _ in range(12)]
     assert rates[0] == pytest.approx(1 / 11)
     assert all(after > before for before, after in pairwise(rates[:11]))
@@ -120,8 +84,8 @@ def test_after_a_jump_the_rate_is_warmed_up_again(tmp_path):
 
 
 def test_a_stop_while_the_rate_is_warmed_up_changes_nothing(tmp_path):
-    session = played(tmp_path, 3.0)
-    adopt_newer(session)
+    session = played(tmp_path, 0.0)
+    session.learner.cool()
     session.learner._warmed(1.0)
     checkpoint(session)
     again = begin(cartpole_parts(tmp_path, place=Place(term=2)))
@@ -134,13 +98,13 @@ def test_a_critic_is_fitted_to_what_was_returned_where_that_helps(tmp_path):
     noise = torch.randn(batch.targets.shape, generator=torch.Generator().manual_seed(1))
     batch.targets.copy_(judged(policy, batch) + 0.1 * noise)
     before = {name: one.clone() for name, one in policy.critic.state_dict().items()}
-    assert not stride.guard_critic(policy, batch), "only noise is left to be learnt"
+    assert not adoption.guard_critic(policy, batch), "only noise is left to be learnt"
     now = policy.critic.state_dict()
     assert all(torch.equal(now[name], one) for name, one in before.items())
     with torch.no_grad():
         policy.critic.weight += 0.5
     bad = (judged(policy, batch) - batch.targets).square().mean()
-    assert stride.guard_critic(policy, batch)
+    assert adoption.guard_critic(policy, batch)
     good = (judged(policy, batch) - batch.targets).square().mean()
     assert good < 0.5 * bad
 
@@ -154,8 +118,8 @@ def test_a_critic_that_errs_a_little_is_left_to_what_it_learns_itself(tmp_path):
     with torch.no_grad():
         policy.critic.bias += 0.04
     small = float((judged(policy, batch) - batch.targets).square().mean())
-    assert 1.1 * least < small < least / stride.SURE
-    assert not stride.guard_critic(policy, batch)
+    assert 1.1 * least < small < least / adoption.SURE
+    assert not adoption.guard_critic(policy, batch)
 
 
 def test_one_sequence_says_nothing_about_another(tmp_path):
@@ -165,7 +129,7 @@ def test_one_sequence_says_nothing_about_another(tmp_path):
     one = replace(whole, targets=whole.targets[:, :1] + 9.0, starts=whole.starts[:, :1],
                   state=whole.state[:, :1],
                   observations={k: v[:, :1] for k, v in whole.observations.items()})  # fmt: skip
-    assert not stride.guard_critic(session.parts.policy, one)
+    assert not adoption.guard_critic(session.parts.policy, one)
 
 
 def test_the_fit_goes_half_of_the_way_to_the_layer_that_made_the_returns():
@@ -174,20 +138,19 @@ def test_the_fit_goes_half_of_the_way_to_the_layer_that_made_the_returns():
     features = torch.randn(512, 8, generator=torch.Generator().manual_seed(1))
     truth = torch.linspace(-1, 1, 8)
     before = policy.critic.weight[0].clone()
-    stride.fit_critic(policy, features, features @ truth + 0.5)
+    adoption.fit_critic(policy, features, features @ truth + 0.5)
     assert torch.allclose(policy.critic.weight[0], (before + truth) / 2, atol=0.06)
     for _ in range(12):
-        stride.fit_critic(policy, features, features @ truth + 0.5)
+        adoption.fit_critic(policy, features, features @ truth + 0.5)
     assert torch.allclose(policy.critic.weight[0], truth, atol=0.01)
     assert policy.critic.bias.item() == pytest.approx(0.5, abs=0.01)
 
 
-def test_how_far_it_went_is_written_down(tmp_path):
+def test_the_jump_is_written_down(tmp_path):
     notebook = Notebook()
     session = played(tmp_path, 3.0, events=notebook)
     adopt_newer(session)
     _, told = notebook.states("adopted")[-1]
-    assert told["share"] == session.metrics["adoption_share"]
     assert told["kl"] == pytest.approx(session.metrics["adoption_kl"], abs=1e-6)
 
 
@@ -197,14 +160,13 @@ def test_a_divergence_that_is_no_number_is_not_written_and_ends_nothing(tmp_path
     adopt_newer(session)
     _, told = notebook.states("adopted")[-1]
     assert "kl" not in told
-    assert told["share"] == stride.SHARES[-1]
 
 
 def test_a_fit_that_is_no_number_leaves_the_critic_as_it_was(tmp_path):
     session = played(tmp_path, 0.0)
     policy = session.parts.policy
     before = policy.critic.weight.detach().clone()
-    stride.fit_critic(policy, torch.full((8, 64), float("nan")), torch.zeros(8))
+    adoption.fit_critic(policy, torch.full((8, 64), float("nan")), torch.zeros(8))
     assert torch.equal(policy.critic.weight, before)
 
 
