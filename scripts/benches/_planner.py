@@ -23,8 +23,7 @@ from Daddy.cluster.orchestrator.records import (
     SlotView,
     Snapshot,
 )
-from Daddy.cluster.orchestrator.slurm_listing import LISTING, parse_listing
-from Daddy.cluster.orchestrator.slurm_marks import job_comment, job_name
+from Daddy.cluster.orchestrator.slurm_squeue import LISTING, job_comment, job_name, parse_listing
 
 NOW = 1_700_000_000.0
 RUN = "bench-000000"

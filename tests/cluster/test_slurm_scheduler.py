@@ -15,12 +15,17 @@ import pytest
 from Daddy.cluster.orchestrator.actions import Amend
 from Daddy.cluster.orchestrator.records import Snapshot, Unknown
 from Daddy.cluster.orchestrator.scheduler import JobRef, JobSpec, Refused, Submitted, Unanswered
-from Daddy.cluster.orchestrator.slurm_listing import FIELDS
-from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
+from Daddy.cluster.orchestrator.slurm_scheduler import (
+    SlurmScheduler,
+    amendments,
+    is_job,
+    read_answer,
+)
+from Daddy.cluster.orchestrator.slurm_squeue import FIELDS
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import SchedulerError
 from Daddy.core.process import Completed
-from tests.cluster.test_slurm_listing import USUAL, line
+from tests.cluster.test_slurm_squeue import USUAL, line
 
 RUN, TOKEN = "slim_run-0fed50", "0123456789ab"
 NAME = f"daddy-{RUN}-{TOKEN}"
@@ -274,3 +279,61 @@ def test_the_jobs_own_question_counts_too(
     scheduler.submit(spec(tmp_path))
     (path,) = (tmp_path / "calls").iterdir()
     assert [one.split()[1] for one in path.read_text().splitlines()] == ["sbatch", "squeue"]
+
+
+@pytest.mark.parametrize(
+    ("printed", "answer"),
+    [
+        ("17\n", Submitted(17)),
+        ("17;cluster\n", Submitted(17)),
+        ("Welcome to the cluster\n17\n", Submitted(17)),
+        ("17\nYour quota is 90 % used\n", Submitted(17)),
+        ("", Unanswered("exit code 0 without a word")),
+        ("Submitted batch job 17\n", Unanswered("exit code 0 without a word")),
+    ],
+)
+def test_the_id_in_what_sbatch_prints(printed: str, answer: object) -> None:
+    assert read_answer(Completed(0, printed, "")) == answer
+
+
+def refusal(words: str) -> object:
+    return read_answer(Completed(1, "", words))
+
+
+def test_a_time_out_is_no_answer_and_a_refusal_is() -> None:
+    failed = "sbatch: error: Batch job submission failed: "
+    timeout = f"{failed}Socket timed out on send/recv operation"
+    policy = f"{failed}Job violates accounting/QOS policy"
+    nowhere = "sbatch: error: invalid partition specified: nope"
+    limit = "sbatch: error: QOSMaxSubmitJobPerUserLimit"
+    assert refusal(timeout) == Unanswered(timeout)
+    assert refusal("") == Unanswered("exit code 1 without a word")
+    assert refusal(policy) == Refused(policy)
+    assert refusal(limit) == Refused(limit, limit=True)
+    assert refusal(nowhere) == Refused(nowhere, for_good=True)
+
+
+JOB = f"JobId=17 JobName={NAME} UserId=root(0) GroupId=root(0) QOS=students"
+
+
+def test_a_job_is_ours_by_id_and_name_together() -> None:
+    assert is_job(JOB, 17, NAME)
+    assert not is_job(JOB, 18, NAME)
+    assert not is_job(JOB, 17, f"daddy-{RUN}-ffffffffffff")
+    assert not is_job("", 17, NAME)
+
+
+@pytest.mark.parametrize(
+    ("change", "commands"),
+    [
+        ({"exclude": ("n1", "n2")}, ["update JobId=17 ExcNodeList=n1,n2"]),
+        ({"exclude": ()}, ["update JobId=17 ExcNodeList="]),
+        ({"limit_s": 3700}, ["update JobId=17 TimeLimit=61"]),
+        ({"hold": True}, ["uhold 17"]),
+        ({"hold": False, "limit_s": 10}, ["update JobId=17 TimeLimit=1", "release 17"]),
+        ({}, []),
+    ],
+)
+def test_how_a_waiting_job_is_changed(change: dict[str, object], commands: list[str]) -> None:
+    made = amendments(17, Amend("0123456789ab", 17, "because", **change))
+    assert [" ".join(argv) for argv in made] == [f"scontrol {words}" for words in commands]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from Daddy.cluster.orchestrator.records import Site
-from Daddy.cluster.orchestrator.slurm_site import read_site
+from Daddy.cluster.orchestrator.slurm_site import maintenance_begins, read_site
 
 REQUEST = {"partition": "gpu-linuxlab", "gres": "gpu:1", "cpus-per-task": 8}
 CONFIG = (
@@ -124,3 +124,26 @@ def test_a_site_is_asked_six_things_at_most() -> None:
     answers = Answers()
     read_site(answers, "student", REQUEST)
     assert len(answers.asked) <= 6
+
+
+RESERVATION = (
+    "ReservationName=mt StartTime=1795287908 EndTime=1795289708 Duration=00:30:00 Nodes=n[1-4] "
+    "PartitionName=(null) Flags=MAINT,IGNORE_JOBS,SPEC_NODES,ALL_NODES TRES=cpu=32 Users=root "
+    "State=INACTIVE"
+)
+
+
+def test_the_next_maintenance_that_is_not_over_counts() -> None:
+    later = RESERVATION.replace("1795287908", "1795900000").replace("1795289708", "1795990000")
+    both = f"{later}\n{RESERVATION}\n"
+    assert maintenance_begins(both, "gpu-linuxlab", 1795280000.0) == 1795287908.0
+    assert maintenance_begins(both, "gpu-linuxlab", 1795288000.0) == 1795287908.0
+    assert maintenance_begins(both, "gpu-linuxlab", 1795289709.0) == 1795900000.0
+    assert maintenance_begins("No reservations in the system\n", "gpu-linuxlab", 0.0) is None
+
+
+def test_a_course_or_another_partitions_maintenance_is_no_concern() -> None:
+    course = RESERVATION.replace("MAINT,", "")
+    elsewhere = RESERVATION.replace("PartitionName=(null)", "PartitionName=cpu")
+    assert maintenance_begins(f"{course}\n{elsewhere}", "gpu-linuxlab", 0.0) is None
+    assert maintenance_begins(elsewhere, "cpu", 0.0) == 1795287908.0

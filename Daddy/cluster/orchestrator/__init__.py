@@ -5,13 +5,11 @@ reads the queue through a ``scheduler`` (``slurm_scheduler`` or ``local_schedule
 ``reconcile`` write down what was seen, asks the pure ``plan`` (made
 of ``decisions``) what to do, and applies it through ``effects``; ``ledger`` remembers
 (``ledger_snapshot``: what it comes to, for who only looks). A configuration becomes a controller in
-``assembly``: ``control_parameters``, ``queues`` (which scheduler), ``specs`` (what is asked for
+``assembly``: ``control_parameters``, ``executors`` (which scheduler), ``specs`` (what is asked for
 each job).
 ``slurm_templates`` is the only source of job scripts, ``slurm_commands`` runs and counts Slurm's
-programs, and what they print is read by the pure ``slurm_listing`` (squeue), ``slurm_states``,
-``slurm_reasons`` (why jobs wait), ``slurm_marks`` (whose they are), ``slurm_show`` (scontrol),
-``slurm_site`` with ``slurm_limits`` (what the site allows) and ``slurm_autopsy`` behind
-``slurm_accounting`` (sacct), which the ``inquest`` asks about the dead. ``local_job`` runs beside
+programs; ``slurm_squeue`` (the listing), ``slurm_site`` (the site's limits) and ``slurm_sacct``
+(ends of jobs, for the ``inquest``) read their output. ``local_job`` runs beside
 each local job, ``slots`` reads the learners' leases (between passes ``glance`` only looks whether
 they changed), ``daemon`` outlives the shell, ``notify`` tells the person. ``orders`` is what jobs
 read when they start. Without a controller jobs make its passes: ``sidecar`` watches

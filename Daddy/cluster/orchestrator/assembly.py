@@ -11,9 +11,9 @@ from Daddy.cluster.orchestrator.companions import Companions
 from Daddy.cluster.orchestrator.control_parameters import Policy, look_seconds, make_policy
 from Daddy.cluster.orchestrator.controller import Controller, Parts
 from Daddy.cluster.orchestrator.effects import Effects, Tell
+from Daddy.cluster.orchestrator.executors import make_scheduler
 from Daddy.cluster.orchestrator.ledger import LedgerFile
 from Daddy.cluster.orchestrator.notify import tell
-from Daddy.cluster.orchestrator.queues import make_scheduler
 from Daddy.cluster.orchestrator.slots import Silence
 from Daddy.cluster.orchestrator.specs import SpecMaker
 from Daddy.core.clock import Clock

@@ -17,8 +17,8 @@ from pathlib import Path
 from Daddy.cluster.orchestrator import tenure
 from Daddy.cluster.orchestrator.actions import Submit
 from Daddy.cluster.orchestrator.assembly import assemble
+from Daddy.cluster.orchestrator.executors import run_id
 from Daddy.cluster.orchestrator.failover import Probe, write_probe
-from Daddy.cluster.orchestrator.queues import run_id
 from Daddy.cluster.orchestrator.records import Mode
 from Daddy.cluster.orchestrator.slots import Silence
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler

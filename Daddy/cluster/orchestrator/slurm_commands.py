@@ -1,34 +1,34 @@
-"""Door to Slurm's programs: a built environment, a timeout, and every call counted.
+"""Adapter for Slurm's programs: a built environment, a timeout, and every call counted.
 
-Nothing of the person's ``SQUEUE_*``, ``SBATCH_*`` or ``SLURM_*`` variables gets through but
-``SLURM_CONF``: ``SQUEUE_STATES=R`` alone would hide every waiting job at exit code 0. Calls are
-counted by all who ask for a run (controller, ``status``, jobs) as lines of one file per host and
-day in ``controller/calls``: one append each, no lock.
+Of the person's ``SQUEUE_*``, ``SBATCH_*`` and ``SLURM_*`` variables only ``SLURM_CONF`` is passed
+on: ``SQUEUE_STATES=R`` alone would hide every waiting job at exit code 0. Controller, ``status``
+and jobs count their calls as lines of one file per host and day in ``controller/calls``: one append
+each, no lock.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.slurm_states import rate_limited
 from Daddy.core.clock import Clock
 from Daddy.core.machine import host_name
 from Daddy.core.process import Completed, ProcessTimeoutError, ProgramMissingError, run
 
 _FOREIGN = ("SLURM_", "SBATCH_", "SQUEUE_", "SCANCEL_", "SALLOC_", "SRUN_", "SACCT_", "SCONTROL_",
             "SINFO_")  # fmt: skip
-
 _ASK_TIMEOUT_S = 10.0
+_RATE_LIMIT = re.compile(r"RPC rate limit", re.IGNORECASE)
 _SLOW_S = 900.0
-"""How long slurmctld's wish to be asked less often is heeded."""
+"""Time for which slurmctld's request for fewer calls is heeded."""
 
 
 def slurm_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What Slurm's commands are started with: the caller's, cleaned of what bends their answers."""
+    """The environment for Slurm's programs, cleaned of everything that bends their answers."""
     kept = {key: value for key, value in environ.items() if not key.startswith(_FOREIGN)}
     if "SLURM_CONF" in environ:
         kept["SLURM_CONF"] = environ["SLURM_CONF"]
@@ -36,7 +36,7 @@ def slurm_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class SlurmCommands:
-    """Runs Slurm's programs for one run; ``calls`` is how many so far."""
+    """Runs Slurm's programs for one run; ``calls`` is their number so far."""
 
     def __init__(self, clock: Clock, environ: Mapping[str, str], folder: Path | None) -> None:
         self._clock = clock
@@ -52,12 +52,12 @@ class SlurmCommands:
         """
         self.count(Path(argv[0]).name)
         done = run(argv, timeout_s, env=self._env, die_with_us=True)
-        if rate_limited(done.stderr):
+        if _RATE_LIMIT.search(done.stderr):
             self._slow_until = self._clock.monotonic() + _SLOW_S
         return done
 
     def ask(self, argv: Sequence[str], timeout_s: float = _ASK_TIMEOUT_S) -> str | None:
-        """What a command prints; None where it cannot be had in time."""
+        """The output of a command; None where it cannot be had in time."""
         if timeout_s <= 0:
             return None
         try:
@@ -68,11 +68,11 @@ class SlurmCommands:
 
     @property
     def slowed(self) -> bool:
-        """Whether slurmctld asked, not long ago, to be asked less often."""
+        """Whether slurmctld asked for fewer calls a short while ago."""
         return self._clock.monotonic() < self._slow_until
 
     def count(self, program: str) -> None:
-        """One more call, by whomever it is made."""
+        """Count one call of a program."""
         self.calls += 1
         if self._folder is None:
             return

@@ -1,4 +1,4 @@
-"""The site's Slurm as a queue: sbatch, squeue, scancel, scontrol, sacct, sacctmgr, translated.
+"""Adapter for the site's Slurm: sbatch, squeue, scancel, scontrol, sacct and sacctmgr as a queue.
 
 A listing that failed or cannot be read whole is ``Unknown``. A submission without an answer may
 have made a job, but its sbatch has ended when we say so: a listing begun afterwards counts. Jobs
@@ -8,6 +8,7 @@ are touched by id *and* token only.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -29,24 +30,15 @@ from Daddy.cluster.orchestrator.scheduler import (
     Submitted,
     Unanswered,
 )
-from Daddy.cluster.orchestrator.slurm_accounting import SlurmAccounting
 from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands
-from Daddy.cluster.orchestrator.slurm_listing import (
+from Daddy.cluster.orchestrator.slurm_sacct import SlurmAccounting
+from Daddy.cluster.orchestrator.slurm_site import Request, maintenance_begins, read_site
+from Daddy.cluster.orchestrator.slurm_squeue import (
     LISTING,
-    Asked,
     GarbledListingError,
-    Listing,
     differences,
+    job_name,
     parse_listing,
-)
-from Daddy.cluster.orchestrator.slurm_marks import job_comment, job_name
-from Daddy.cluster.orchestrator.slurm_show import amendments, is_job, maintenance_begins
-from Daddy.cluster.orchestrator.slurm_site import Request, read_site
-from Daddy.cluster.orchestrator.slurm_states import (
-    answered,
-    parse_job_id,
-    refused_for_good,
-    submit_limit_reached,
 )
 from Daddy.cluster.orchestrator.slurm_templates import render
 from Daddy.core.clock import Clock
@@ -60,9 +52,27 @@ _SUBMIT_TIMEOUT_S = 40.0
 _LIST_TIMEOUT_S = 30.0
 _SITE_S = 15.0
 """For all questions about the site: a database that hangs does not keep slots empty."""
-_GONE = ("Invalid job id", "already completing or completed", "already finished")
 _RESERVATION_S = 600.0
-"""How long an answer about reservations holds."""
+"""Time for which an answer about reservations holds."""
+_SQUEUE = ("squeue", "--me", "--noheader", "--array", "--all", "--states=all",
+           f"--Format={LISTING}")  # fmt: skip
+_GONE = ("Invalid job id", "already completing or completed", "already finished")
+_FATAL_REFUSALS = (
+    "Invalid account",
+    "Invalid partition",
+    "invalid partition",
+    "Invalid qos",
+    "Requested node configuration is not available",
+    "Requested time limit is invalid",
+    "Invalid generic resource",
+    "Invalid feature specification",
+    "Memory specification can not be satisfied",
+    "Unable to open file",
+    "User's group not permitted",
+)
+"""Words in a refusal of sbatch that no waiting will change."""
+_NO_ANSWER = ("Socket timed out", "Unable to contact", "timed out", "Zero Bytes", "Connection")
+"""Words of a failed sbatch after which a job may exist all the same."""
 
 
 class SlurmScheduler:
@@ -87,10 +97,10 @@ class SlurmScheduler:
         self._request = dict(request or {})
         self._list_timeout_s = list_timeout_s or _LIST_TIMEOUT_S
         self.commands = SlurmCommands(clock, os.environ if environ is None else environ, calls)
-        self._new: dict[int, Asked] = {}
+        self._new: dict[int, JobSpec] = {}
         self._renamed: dict[str, str] = {}
         own = os.getuid() if user_id is None else user_id
-        self._accounting = SlurmAccounting(self.commands, run_id, own, clock)
+        self.autopsy = SlurmAccounting(self.commands, run_id, own, clock).autopsy
         self._reserved: tuple[float, float | None] = (float("-inf"), None)
 
     @property
@@ -100,39 +110,34 @@ class SlurmScheduler:
     def snapshot(self) -> Observation:
         """One listing of the person's jobs in every state and partition."""
         begun = self._clock.now()
-        command = ["squeue", "--me", "--noheader", "--array", "--all", "--states=all"]
         try:
-            done = self.commands.run([*command, f"--Format={LISTING}"], self._list_timeout_s)
+            done = self.commands.run(_SQUEUE, self._list_timeout_s)
+            if done.returncode != 0:
+                return Unknown(begun, _first_line(done), self.commands.slowed)
+            listing = parse_listing(done.stdout, self._run_id, self._new)
         except (ProcessTimeoutError, ProgramMissingError) as error:
             return Unknown(begun, error.message, self.commands.slowed)
-        if done.returncode != 0:
-            return Unknown(begun, _first_line(done), self.commands.slowed)
-        try:
-            listing = parse_listing(done.stdout, self._run_id, self._new)
         except GarbledListingError as error:
             return Unknown(begun, str(error), self.commands.slowed)
         self._renamed.update(listing.renamed)
+        asked = {job_id: self._new.pop(job_id) for job_id in listing.rows}
         return Snapshot(
             begun,
             listing.jobs,
             listing.others,
             maintenance_ts=self._maintenance(listing.jobs),
-            warnings=self._compare(listing),
+            warnings=tuple(
+                f"job {job_id}: {deviation}"
+                for job_id, spec in asked.items()
+                for deviation in differences(spec, listing.rows[job_id])
+            ),
             slow_down=self.commands.slowed,
         )
 
-    def _compare(self, listing: Listing) -> tuple[str, ...]:
-        """What became of our submissions otherwise than asked, once for each job."""
-        asked = {job_id: self._new.pop(job_id) for job_id in listing.rows}
-        return tuple(
-            f"job {job_id}: {said}"
-            for job_id, one in asked.items()
-            for said in differences(one, listing.rows[job_id])
-        )
-
     def _maintenance(self, jobs: Sequence[QueueJob]) -> float | None:
-        """When the reservation begins that a job waits for; asked only if one does."""
-        if not any(job.waits is Waits.RESERVATION and _pending(job) for job in jobs):
+        """The start of the reservation that a job waits for; asked only if one does."""
+        waiting = (job for job in jobs if job.state is JobState.PENDING)
+        if not any(job.waits is Waits.RESERVATION for job in waiting):
             return None
         asked, begins = self._reserved
         if self._clock.monotonic() - asked < _RESERVATION_S:
@@ -152,9 +157,9 @@ class SlurmScheduler:
             return Unanswered(error.message)
         except ProgramMissingError as error:
             return Refused(error.message, for_good=True)
-        answer = _read_answer(done)
+        answer = read_answer(done)
         if isinstance(answer, Submitted):
-            self._new[answer.job_id] = _asked(spec)
+            self._new[answer.job_id] = spec
             self.commands.count("squeue")  # the job itself will ask for its end
         return answer
 
@@ -187,11 +192,11 @@ class SlurmScheduler:
         self._demand(["scancel", *options, named, str(job.job_id)], gone=_GONE)
 
     def _name_of(self, job: JobRef) -> str:
-        """What the site made of it, where a listing knew the job by its comment."""
+        """The site's name for the job, where a listing knew it by its comment."""
         return self._renamed.get(job.token, job_name(self._run_id, job.token))
 
     def amend(self, job: JobRef, change: Amend) -> None:
-        """``scontrol`` looks at ids alone, so the job is looked at first: id and name must fit.
+        """Change a waiting job. ``scontrol`` goes by ids alone, so id and name are compared first.
 
         Nodes and limit leave a waiting job its age. A hold takes it (Slurm 22.05 with accounting).
         """
@@ -204,7 +209,7 @@ class SlurmScheduler:
     def _demand(self, argv: Sequence[str], gone: tuple[str, ...] = ()) -> Completed:
         """Run a command that must work, but for a job that is ``gone`` already by these words.
 
-        SchedulerError with what Slurm says, also where it says nothing.
+        SchedulerError with Slurm's words, also where it says nothing.
         """
         try:
             done = self.commands.run(argv, _SUBMIT_TIMEOUT_S)
@@ -213,9 +218,6 @@ class SlurmScheduler:
         if done.returncode != 0 and not any(words in done.stderr for words in gone):
             raise SchedulerError(f"{argv[0]} failed: {_first_line(done)}", "it is tried again")
         return done
-
-    def autopsy(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
-        return self._accounting.autopsy(jobs)
 
     def site(self) -> tuple[Site, str]:
         """Limits of associations and QOS, as far as they are enforced and can be read soon."""
@@ -227,24 +229,40 @@ class SlurmScheduler:
         return read_site(ask, user_name(), self._request)
 
 
-def _asked(spec: JobSpec) -> Asked:
-    name = job_name(spec.run_id, spec.token)
-    comment = job_comment(spec.run_id, spec.number, spec.token)
-    return Asked(name, comment, spec.time_limit_s, spec.request)
-
-
-def _pending(job: QueueJob) -> bool:
-    return job.state is JobState.PENDING
-
-
-def _read_answer(done: Completed) -> Answer:
-    job_id = parse_job_id(done.stdout)
-    if done.returncode == 0 and job_id is not None:
-        return Submitted(job_id)
-    why = _first_line(done)
-    if done.returncode != 0 and answered(done.stderr):
-        return Refused(why, refused_for_good(done.stderr), submit_limit_reached(done.stderr))
+def read_answer(done: Completed) -> Answer:
+    """The answer of ``sbatch --parsable``, whatever a site's plugins print around the id."""
+    lines = (line.strip() for line in done.stdout.splitlines())
+    found = [match for line in lines if (match := re.fullmatch(r"(\d+)(;\S+)?", line))]
+    if done.returncode == 0 and found:
+        return Submitted(int(found[-1][1]))
+    why, said = _first_line(done), done.stderr
+    refused = "Batch job submission failed" in said or "sbatch: error" in said
+    if done.returncode != 0 and refused and not any(words in said for words in _NO_ANSWER):
+        for_good = any(words in said for words in _FATAL_REFUSALS)
+        return Refused(why, for_good, limit="MaxSubmitJob" in said)
     return Unanswered(why)
+
+
+def is_job(text: str, job_id: int, name: str) -> bool:
+    """Whether ``scontrol --oneliner show job`` shows the job of this id *and* name."""
+    first = re.match(r"JobId=(\d+) (?:ArrayJobId=\S+ ArrayTaskId=\S+ )?JobName=(.*?) \w+=", text)
+    return first is not None and (int(first[1]), first[2]) == (job_id, name)
+
+
+def amendments(job_id: int, change: Amend) -> list[list[str]]:
+    """The ``scontrol`` commands of a change. A limit is cut to whole minutes, Slurm's unit.
+
+    ``uhold``, because a hold by an operator's account could not be told from an administrator's.
+    """
+    facts = []
+    if change.exclude is not None:
+        facts.append(f"ExcNodeList={','.join(change.exclude)}")
+    if change.limit_s is not None:
+        facts.append(f"TimeLimit={max(1, change.limit_s // 60)}")
+    commands = [["scontrol", "update", f"JobId={job_id}", *facts]] if facts else []
+    if change.hold is not None:
+        commands.append(["scontrol", "uhold" if change.hold else "release", str(job_id)])
+    return commands
 
 
 def _first_line(done: Completed) -> str:

@@ -1,10 +1,9 @@
-"""The only source of job scripts: a job's parameters as sbatch text, written below by submitit.
+"""Adapter for submitit's renderer of job scripts, which orders and quotes the ``#SBATCH`` lines.
 
-submitit's renderer orders and shell-quotes the ``#SBATCH`` lines; its requeueing, its pickles and
-its ``srun`` stay unused. The last line is ``exec``, so that the learner *is* the batch process:
-under a plain batch shell neither SIGUSR1 nor SIGTERM would ever reach it. Job output is appended,
-because a site may requeue all the same. The renderer is a private name of submitit: it stays
-behind :func:`render`, whose text is tested.
+Its requeueing, its pickles and its ``srun`` stay unused. The last line is ``exec``, so that the
+learner *is* the batch process: under a plain batch shell neither SIGUSR1 nor SIGTERM would ever
+reach it. Job output is appended, because a site may requeue all the same. The renderer is a private
+name of submitit: it stays behind :func:`render`, whose text is tested.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import shlex
 from collections.abc import Callable, Sequence
 
 from Daddy.cluster.orchestrator.scheduler import JobSpec
-from Daddy.cluster.orchestrator.slurm_marks import job_comment, job_name
+from Daddy.cluster.orchestrator.slurm_squeue import job_comment, job_name
 from Daddy.core.duration import format_duration
 from Daddy.core.job import JOB_END_TIME, JOB_ID
 
@@ -26,9 +25,8 @@ _INHERITED = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "SLURM_CONF",
     "BASH_ENV", "MODULEPATH", "MODULESHOME", "LMOD_CMD", "LMOD_DIR", "LMOD_PKG",
 )  # fmt: skip
-"""All that a job takes over from the shell it was submitted in: who and where it is, and what a
-module system needs to begin. ``ALL`` would carry another job's variables along, where a job
-submits its own successor, and whatever somebody happened to type before ``start``."""
+"""All that a job takes over from the shell it was submitted in. ``ALL`` would carry another job's
+variables along, where a job submits its own successor, and everything typed before ``start``."""
 
 
 def render(spec: JobSpec) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from Daddy.cluster.orchestrator.actions import Submit
-from Daddy.cluster.orchestrator.queues import run_id, slurm_request
+from Daddy.cluster.orchestrator.executors import run_id, slurm_request
 from Daddy.cluster.orchestrator.scheduler import JobSpec
 from Daddy.core.config import load_effective
 from Daddy.core.duration import parse_duration

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.executors import make_scheduler
 from Daddy.cluster.orchestrator.history import fold
 from Daddy.cluster.orchestrator.intent import Intent
 from Daddy.cluster.orchestrator.plan import plan
-from Daddy.cluster.orchestrator.queues import make_scheduler
 from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.records import Ledger, Observation, SlotView, Snapshot
 from Daddy.cluster.orchestrator.slots import read_slots

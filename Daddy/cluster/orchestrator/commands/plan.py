@@ -9,10 +9,10 @@ from math import isfinite
 from Daddy.cluster.orchestrator.actions import Action, Plan
 from Daddy.cluster.orchestrator.commands.request import Request, frozen, known_intent
 from Daddy.cluster.orchestrator.control_parameters import make_policy
+from Daddy.cluster.orchestrator.executors import choose_executor, make_scheduler
 from Daddy.cluster.orchestrator.history import fold
 from Daddy.cluster.orchestrator.ledger import recall
 from Daddy.cluster.orchestrator.plan import plan as decide
-from Daddy.cluster.orchestrator.queues import choose_executor, make_scheduler
 from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.records import Desired, Mode, Observation, Snapshot
 from Daddy.cluster.orchestrator.slots import read_slots

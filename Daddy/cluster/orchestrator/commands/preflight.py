@@ -36,7 +36,7 @@ from Daddy.cluster.orchestrator.commands.partitions import (
     parse_partitions,
     partition_findings,
 )
-from Daddy.cluster.orchestrator.queues import run_id
+from Daddy.cluster.orchestrator.executors import run_id
 from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.cluster.orchestrator.specs import SpecMaker

@@ -17,9 +17,9 @@ from Daddy.cluster.orchestrator.commands.game import game_name
 from Daddy.cluster.orchestrator.commands.preflight import Findings, check_places, check_slurm
 from Daddy.cluster.orchestrator.commands.request import Request, absolute, as_error, known_intent
 from Daddy.cluster.orchestrator.commands.serve import launch, serve
+from Daddy.cluster.orchestrator.executors import choose_executor
 from Daddy.cluster.orchestrator.failover import read_probe
 from Daddy.cluster.orchestrator.intent import Intent, write_intent
-from Daddy.cluster.orchestrator.queues import choose_executor
 from Daddy.cluster.orchestrator.records import Mode
 from Daddy.cluster.orchestrator.slurm_templates import render
 from Daddy.cluster.orchestrator.specs import SpecMaker

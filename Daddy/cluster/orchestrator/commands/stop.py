@@ -9,8 +9,8 @@ from dataclasses import replace
 from Daddy.cluster.orchestrator import tenure
 from Daddy.cluster.orchestrator.commands.request import Request, absolute, frozen, known_intent
 from Daddy.cluster.orchestrator.commands.serve import see_through
+from Daddy.cluster.orchestrator.executors import choose_executor
 from Daddy.cluster.orchestrator.intent import Intent, read_intent, write_intent
-from Daddy.cluster.orchestrator.queues import choose_executor
 from Daddy.cluster.orchestrator.records import Mode
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import run_paths

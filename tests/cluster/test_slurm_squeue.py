@@ -1,21 +1,26 @@
-"""What squeue prints, line by line, and what it never does to us: half an answer."""
+"""The listing of squeue, line by line: states, reasons, marks, and never half an answer."""
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
 from Daddy.cluster.orchestrator.records import JobState, Waits
-from Daddy.cluster.orchestrator.slurm_listing import (
+from Daddy.cluster.orchestrator.scheduler import JobSpec
+from Daddy.cluster.orchestrator.slurm_squeue import (
     FIELDS,
     LISTING,
-    Asked,
     GarbledListingError,
     differences,
+    job_comment,
+    job_name,
     parse_listing,
+    state_of,
+    token_of,
+    waits_for,
 )
-from Daddy.cluster.orchestrator.slurm_marks import job_comment, job_name, token_of
 
 RUN, TOKEN = "slim_run-0fed50", "0123456789ab"
 NAME, COMMENT = job_name(RUN, TOKEN), job_comment(RUN, 12, TOKEN)
@@ -158,7 +163,19 @@ def test_twenty_thousand_lines_are_read_in_a_second() -> None:
     assert time.process_time() - begun < 1.5
 
 
-ASKED = Asked(NAME, COMMENT, 14_400, {"partition": "gpu-linuxlab", "gres": "gpu:1"})
+ASKED = JobSpec(
+    token=TOKEN,
+    number=12,
+    run_id=RUN,
+    argv=("true",),
+    environment={},
+    work_dir=Path(),
+    logs=Path(),
+    script=Path("job.sbatch"),
+    time_limit_s=14_400,
+    warn_s=180,
+    request={"partition": "gpu-linuxlab", "gres": "gpu:1"},
+)
 
 
 def compare(**changes: str) -> tuple[str, ...]:
@@ -181,3 +198,64 @@ def test_a_job_that_is_as_it_was_asked_for_gives_no_word() -> None:
 )
 def test_what_a_plugin_made_of_a_submission_is_told(change: dict[str, str], said: str) -> None:
     assert compare(**change) == (said,)
+
+
+@pytest.mark.parametrize(
+    ("word", "state"),
+    [
+        ("PENDING", JobState.PENDING),
+        ("SPECIAL_EXIT", JobState.PENDING),
+        ("RUNNING", JobState.RUNNING),
+        ("COMPLETING", JobState.RUNNING),
+        ("CONFIGURING", JobState.RUNNING),
+        ("SUSPENDED", JobState.RUNNING),
+        ("SOMETHING_NEW", JobState.RUNNING),
+        ("COMPLETED", JobState.ENDED),
+        ("CANCELLED by 1000", JobState.ENDED),
+        ("NODE_FAIL", JobState.ENDED),
+        ("TIMEOUT", JobState.ENDED),
+    ],
+)
+def test_states(word: str, state: JobState) -> None:
+    assert state_of(word) is state
+
+
+REASONS = {
+    Waits.TURN: (
+        "", "Priority", "Resources", "BeginTime", "Dependency", "JobHeldUser", "Licenses",
+        "ReqNodeNotAvail, UnavailableNodes:n[1-4]",
+        "ReqNodeNotAvail, May be reserved for other job",
+        "QOSGrpJobsLimit", "QOSGrpGRES", "QOSMaxJobsPerAccountLimit", "QOSMaxGRESPerAccount",
+        "AssocGrpCPURunMinutesLimit", "QOSGrpGRESRunMinutes", "PartitionDown", "NodeDown",
+        "SomethingOfNextYear",
+    ),
+    Waits.CAP: (
+        "QOSMaxJobsPerUserLimit", "AssocMaxJobsLimit", "QOSMaxGRESPerUser", "QOSMaxCpuPerUserLimit",
+        "QOSMaxMemoryPerUser", "AssocGrpGRES", "AssocGrpJobsLimit", "AssocGrpCpuLimit",
+        "AssociationJobLimit", "QOSJobLimit",
+    ),
+    Waits.BUDGET: (
+        "AssocGrpCPUMinutesLimit", "AssocGrpGRESMinutes", "AssocGrpBillingMinutes",
+        "QOSGrpCPUMinutesLimit", "QOSGrpGRESMinutes", "AssocGrpWallLimit", "QOSUsageThreshold",
+    ),
+    Waits.RESERVATION: (
+        "ReqNodeNotAvail, Reserved for maintenance", "Reservation",
+        "ReqNodeNotAvail(Reserved for maintenance)",
+    ),
+    Waits.ADMIN: ("JobHeldAdmin",),
+    Waits.NEVER: (
+        "PartitionTimeLimit", "QOSMaxWallDurationPerJobLimit", "AssocMaxWallDurationPerJobLimit",
+        "QOSMaxGRESPerJob", "QOSMaxCpuPerNode", "QOSMinGRES", "AssocMaxCpuPerJobLimit",
+        "InvalidAccount", "InvalidQOS", "AccountNotAllowed", "BadConstraints",
+        "DependencyNeverSatisfied", "ReservationDeleted", "launch failed requeued held",
+        "job requeued in held state", "JobHoldMaxRequeue",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reason", "waits"),
+    [(reason, waits) for waits, reasons in REASONS.items() for reason in reasons],
+)
+def test_every_reason_has_its_kind(reason: str, waits: Waits) -> None:
+    assert waits_for(reason) is waits

@@ -1,6 +1,6 @@
-"""The queue that a run's jobs wait in: which one it is, its scheduler, what is asked of it.
+"""Chooses the executor of a run, ``slurm`` or ``local``, and makes its scheduler.
 
-Only the scheduler that is used is imported: ``status`` is waited for.
+Only the scheduler that is used is imported: a person waits for ``status``.
 """
 
 from __future__ import annotations
@@ -37,20 +37,18 @@ def run_id(config: Config, run: RunPaths) -> str:
 
 
 def make_scheduler(
-    executor: str,
-    config: Config,
-    run: RunPaths,
-    clock: Clock,
-    patience_s: float | None = None,
+    executor: str, config: Config, run: RunPaths, clock: Clock, patience_s: float | None = None
 ) -> Scheduler:
-    """The queue of that name; ``patience_s``: how long its listing may take, if not as usual."""
+    """The scheduler of that name; ``patience_s`` replaces the usual time limit of its listing."""
     if executor == "slurm":
         from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 
-        request = slurm_request(config)
-        ident = run_id(config, run)
         return SlurmScheduler(
-            ident, clock, calls=run.calls, request=request, list_timeout_s=patience_s
+            run_id(config, run),
+            clock,
+            calls=run.calls,
+            request=slurm_request(config),
+            list_timeout_s=patience_s,
         )
     from Daddy.cluster.orchestrator.local_scheduler import LocalScheduler
 
@@ -58,7 +56,7 @@ def make_scheduler(
 
 
 def slurm_request(config: Config, exclude: Sequence[str] = ()) -> dict[str, str | int]:
-    """What is asked of Slurm, by long option; settings left open are left to the site."""
+    """Options of a job by long name; settings left open are left to the site."""
     slurm = config.slurm
     wishes: dict[str, str | int | None] = {
         "partition": slurm.partition,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator.queues import choose_executor, run_id, slurm_request
+from Daddy.cluster.orchestrator.executors import choose_executor, run_id, slurm_request
 from Daddy.core.config import run_paths
 from Daddy.core.errors import SchedulerError
 from tests.cluster.conftest import config_of

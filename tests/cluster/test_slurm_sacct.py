@@ -1,16 +1,16 @@
-"""What sacct remembers, as 22.05.8 prints it."""
+"""Ends of jobs as sacct 22.05.8 prints them."""
 
 from __future__ import annotations
 
 from Daddy.cluster.orchestrator.records import JobState
-from Daddy.cluster.orchestrator.slurm_autopsy import parse_answer, question
+from Daddy.cluster.orchestrator.slurm_sacct import parse_ends, sacct_argv
 
 RUN, TOKEN = "tiny-000000", "0123456789ab"
 NAME = f"daddy-{RUN}-{TOKEN}"
 
 
 def ask(text: str, own_id: int = 1000):
-    return parse_answer(text, RUN, {17: TOKEN}, own_id)
+    return parse_ends(text, RUN, {17: TOKEN}, own_id)
 
 
 def test_somebody_elses_cancel_is_told_and_ones_own_is_not() -> None:
@@ -49,4 +49,4 @@ def test_lines_that_are_no_rows_are_passed_over() -> None:
 
 
 def test_many_are_asked_for_at_once() -> None:
-    assert "--jobs=17,18" in question({17: TOKEN, 18: "f" * 12})
+    assert "--jobs=17,18" in sacct_argv([17, 18])
