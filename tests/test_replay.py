@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from Daddy.pokemon.live.sample import record_sample
 from PIL import Image
 
 from Daddy import play
@@ -25,6 +24,7 @@ from Daddy.pokemon.rom import cartridge_path
 from Daddy.projector import Projector
 from tests.components import program
 from tests.pokemon.archive.players import advance, archived
+from tests.pokemon.sample import record_sample
 
 ROM = load_rom(cartridge_path())
 

@@ -265,10 +265,3 @@ def lower_priority(niceness: int) -> None:
         process = psutil.Process()
         if int(process.nice() or 0) < niceness:
             process.nice(niceness)
-
-
-def lower_thread_priority(niceness: int) -> None:
-    """Let other threads go before this one, where a thread has a priority of its own."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)

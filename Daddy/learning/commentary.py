@@ -129,14 +129,6 @@ class Commentary:
         """Hand on."""
         self._frames.offer(agent, picture)
 
-    def taped(self) -> frozenset[int]:
-        """Of whom what they play is wanted."""
-        return self._frames.taped()
-
-    def play(self, agent: int, piece: bytes) -> None:
-        """Hand on."""
-        self._frames.play(agent, piece)
-
     # -- talking
 
     def line(self) -> str:

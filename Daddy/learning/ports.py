@@ -91,14 +91,6 @@ class FrameSink(Protocol):
         """One picture of SCREEN_BYTES that was asked for; the newest wins."""
         ...
 
-    def taped(self) -> frozenset[int]:
-        """Agents of whom what they play is wanted now."""
-        ...
-
-    def play(self, agent: int, piece: bytes) -> None:
-        """A piece of what one plays (`core.piece`); of too many the oldest are dropped."""
-        ...
-
 
 class Stopper(Protocol):
     """Says when to stop, and why."""
@@ -185,11 +177,6 @@ class VectorEnv(Protocol):
     def watch(self, agents: frozenset[int]) -> None: ...
     def frames(self) -> dict[int, bytes]:
         """The newest picture (SCREEN_BYTES) of each watched environment."""
-        ...
-
-    def tape(self, agents: frozenset[int]) -> None: ...
-    def pieces(self, members: slice) -> dict[int, bytes]:
-        """What the last step of these environments gave of what they play (`core.piece`)."""
         ...
 
     def save_states(self) -> list[bytes]:

@@ -15,22 +15,20 @@ from Daddy.learning.session import Session
 class Show:
     """What :meth:`after_step` needs to know between two steps."""
 
-    __slots__ = ("_asked", "_asks", "_drawing", "_session", "_taped", "_telemetry", "walks")
+    __slots__ = ("_asked", "_asks", "_drawing", "_session", "_telemetry", "walks")
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._telemetry = session.parts.vector.telemetry
         self._asks = session.parts.frames.asks
         self._asked = 0
-        self._drawing = self._taped = frozenset[int]()
+        self._drawing = frozenset[int]()
         self.walks = session.walks if session.walks.watching else None
 
     def after_step(self, members: slice) -> None:
         """Some environments have made a step."""
         if self.walks is not None:
             self.walks.look(self._telemetry()[members], members.start)
-        if self._taped:
-            self._play(members)
         if self._drawing:
             self._offer()
         elif self._asks[0] != self._asked:
@@ -41,19 +39,8 @@ class Show:
         reports, pictures = parts.frames.due()
         if reports:
             report(self._session)
-        agents = frozenset(range(parts.vector.num_envs))
         if pictures:
-            self._draw(pictures & agents)
-        taped = parts.frames.taped() & agents
-        if taped != self._taped:
-            self._taped = taped
-            parts.vector.tape(taped)
-
-    def _play(self, members: slice) -> None:
-        """Hand on what was played."""
-        parts = self._session.parts
-        for agent, piece in parts.vector.pieces(members).items():
-            parts.frames.play(agent, piece)
+            self._draw(pictures & frozenset(range(parts.vector.num_envs)))
 
     def _draw(self, agents: frozenset[int]) -> None:
         self._drawing = agents

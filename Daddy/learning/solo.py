@@ -62,11 +62,5 @@ class NoFrames:
     def offer(self, agent: int, picture: bytes) -> None:
         """Shows nothing to nobody."""
 
-    def taped(self) -> frozenset[int]:
-        return frozenset()
-
-    def play(self, agent: int, piece: bytes) -> None:
-        """Plays nothing to nobody."""
-
     def close(self) -> None:
         """Nothing was opened."""

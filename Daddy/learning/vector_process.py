@@ -28,8 +28,8 @@ from Daddy.learning.pufferlib_door import PufferEnv, pufferlib_vector
 from Daddy.learning.vector_rows import EnvFactory, EnvRow, Layout, Rows
 
 T = TypeVar("T")
-DRAWN, TAPED = 1, 2
-"""Bits of what is asked of a step besides its action."""
+DRAWN = 1
+"""Asked of a step besides its action: a picture."""
 _LOOK_S = 1.0
 """Seconds between two looks whether the driver still lives, where the kernel does not tell."""
 
@@ -58,14 +58,14 @@ class Seat:
 class EnvGroup(PufferEnv):  # type: ignore[misc]
     """The environments of one seat as one native pufferlib environment.
 
-    An observation is a row of bytes (`Layout`); an action is (action, DRAWN | TAPED).
+    An observation is a row of bytes (`Layout`); an action is (action, DRAWN or 0).
     Rows beyond `count` pad the block and are never touched.
     """
 
     def __init__(self, env_fn: EnvFactory, seat: Seat, buf: SimpleNamespace | None = None) -> None:
         """Without a buffer (in the driver) only the spaces exist, no environment."""
         self.single_observation_space = Box(0, 255, (seat.layout.size,), np.uint8)
-        self.single_action_space = MultiDiscrete([int(seat.layout.action_space.n), 4])
+        self.single_action_space = MultiDiscrete([int(seat.layout.action_space.n), 2])
         self.num_agents = seat.size
         super().__init__(buf)
         rows = Rows(seat.layout, self.observations)
@@ -95,7 +95,7 @@ class EnvGroup(PufferEnv):  # type: ignore[misc]
         for env, (action, _) in zip(self._envs, asked, strict=False):
             env.begin(action)
         for i, env in enumerate(self._envs):
-            outcome = env.finish(bool(asked[i][1] & DRAWN), bool(asked[i][1] & TAPED))
+            outcome = env.finish(asked[i][1] == DRAWN)
             self.rewards[i] = outcome.reward
             self.terminals[i], self.truncations[i] = outcome.terminated, outcome.truncated
             if outcome.episode is not None:

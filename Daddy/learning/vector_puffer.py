@@ -21,7 +21,7 @@ from Daddy.core.files import write_atomic
 from Daddy.learning.ports import EpisodeEnd, Transition
 from Daddy.learning.pufferlib_door import pufferlib_vector
 from Daddy.learning.vector_groups import split, step_all
-from Daddy.learning.vector_process import DRAWN, TAPED, Seat, state_path
+from Daddy.learning.vector_process import DRAWN, Seat, state_path
 from Daddy.learning.vector_rows import EnvFactory, Layout, Rows, layout_of
 from Daddy.learning.vector_sleeping import SleepingMultiprocessing
 
@@ -53,7 +53,6 @@ class PufferVector:
         self._row = np.concatenate([np.r_[rows] for rows in self._blocks])
         """Row of each environment."""
         self._watched = np.zeros(num_envs, bool)
-        self._taped = np.zeros(num_envs, bool)
         self._pictured = np.zeros(num_envs, bool)
         atexit.register(self.close)
 
@@ -97,7 +96,7 @@ class PufferVector:
         """Begin a step of one group; see `ports.VectorEnv`."""
         members, rows = self._groups[group], self._blocks[group]
         self._actions[rows, 0] = actions
-        self._actions[rows, 1] = self._watched[members] * DRAWN + self._taped[members] * TAPED
+        self._actions[rows, 1] = self._watched[members] * DRAWN
         self._puffer.wake(group, pufferlib_vector.STEP)
 
     def recv(self) -> tuple[int, Transition]:
@@ -132,16 +131,6 @@ class PufferVector:
         """The newest picture of each watched environment."""
         pictures, row = self._rows.pictures, self._row
         return {i: pictures[row[i]].tobytes() for i in np.flatnonzero(self._pictured).tolist()}
-
-    def tape(self, agents: frozenset[int]) -> None:
-        """Have what these environments play from the next step on."""
-        self._taped[:] = False
-        self._taped[[agent for agent in agents if agent < self._num_envs]] = True
-
-    def pieces(self, members: slice) -> dict[int, bytes]:
-        """What the last step of these environments gave of what they play."""
-        taped = members.start + np.flatnonzero(self._taped[members])
-        return {i: piece for i in taped.tolist() if (piece := self._rows.piece(self._row[i]))}
 
     def save_states(self) -> list[bytes]:
         """One state per environment; they travel as private files, which a death cannot tear."""

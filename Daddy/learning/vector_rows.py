@@ -19,7 +19,6 @@ from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from Daddy.core.errors import FileError
-from Daddy.core.piece import PIECE_BYTES
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.learning.ports import EpisodeEnd
 
@@ -28,7 +27,6 @@ _ALIGNED = 8
 """Every field begins at a multiple of so many bytes, as numpy likes it."""
 _COUNTERS = struct.Struct("<4sdQ")
 _MAGIC = b"ROW1"
-_LENGTH = struct.Struct("<H")
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,6 @@ def layout_of(env: gymnasium.Env[Any, Any]) -> Layout:
     wanted = {f"obs/{key}": (box.dtype, box.shape) for key, box in space.spaces.items()}
     wanted["telemetry"] = (np.dtype(np.float32), (len(names),))
     wanted["picture"] = (np.dtype(np.uint8), (SCREEN_BYTES,))
-    wanted["piece"] = (np.dtype(np.uint8), (_LENGTH.size + PIECE_BYTES,))
     fields, offset = {}, 0
     for name, (dtype, shape) in wanted.items():
         fields[name] = (offset, np.dtype(dtype), tuple(shape or ()))
@@ -63,10 +60,7 @@ def layout_of(env: gymnasium.Env[Any, Any]) -> Layout:
 
 
 class Rows:
-    """Views into a (n, layout.size) uint8 buffer: `observations`, `telemetry`, `pictures`.
-
-    `pieces` hold what was played, while that is wanted: a length and so many bytes.
-    """
+    """Views into a (n, layout.size) uint8 buffer: `observations`, `telemetry`, `pictures`."""
 
     def __init__(self, layout: Layout, buffer: NDArray[np.uint8]) -> None:
         views = {
@@ -74,13 +68,7 @@ class Rows:
             for name, (offset, dtype, shape) in layout.fields.items()
         }
         self.telemetry, self.pictures = views.pop("telemetry"), views.pop("picture")
-        self.pieces = views.pop("piece")
         self.observations = {name.removeprefix("obs/"): view for name, view in views.items()}
-
-    def piece(self, place: int) -> bytes:
-        """What the row's last step gave of what was played; empty when it gave none."""
-        row = self.pieces[place].data
-        return bytes(row[_LENGTH.size :][: _LENGTH.unpack_from(row)[0]])
 
 
 def _column(
@@ -116,18 +104,16 @@ class EnvRow:
         self._telemetry: Callable[[], Sequence[float]] | None
         self._telemetry = getattr(env.unwrapped, "telemetry", None)
         self._picture: Callable[[], bytes] | None = getattr(env.unwrapped, "picture", None)
-        self._tape: Callable[[bool], bytes] | None = getattr(env.unwrapped, "tape", None)
-        self._taped = False
 
     def reset(self, seed: int) -> None:
         """Begin the first episode of the random sequence `seed`."""
         self._begin(seed)
         self._report(watched=False)
 
-    def step(self, action: int, watched: bool, taped: bool = False) -> Outcome:
+    def step(self, action: int, watched: bool) -> Outcome:
         """One step; after a done the row holds the first observation of the next episode."""
         self.begin(action)
-        return self.finish(watched, taped)
+        return self.finish(watched)
 
     def begin(self, action: int) -> None:
         """The first half of a step, of an environment whose steps have halves; else nothing yet."""
@@ -135,7 +121,7 @@ class EnvRow:
         if self._has_halves:
             self._env.begin(action)
 
-    def finish(self, watched: bool, taped: bool = False) -> Outcome:
+    def finish(self, watched: bool) -> Outcome:
         """The rest of the step that was begun."""
         told = self._env.finish() if self._has_halves else self._env.step(self._action)
         observation, reward, terminated, truncated, info = told
@@ -148,8 +134,6 @@ class EnvRow:
         else:
             self._put(observation)
         self._report(watched)
-        if taped or self._taped:
-            self._put_piece(taped)
         cut = bool(truncated or info.get("jumped"))
         return Outcome(float(reward), bool(terminated), cut, episode)
 
@@ -182,12 +166,6 @@ class EnvRow:
     def _put(self, observation: Mapping[str, Any]) -> None:
         for key, column in self._rows.observations.items():
             column[self._place] = observation[key]
-
-    def _put_piece(self, taped: bool) -> None:
-        self._taped = taped
-        piece = self._tape(taped) if self._tape is not None else b""
-        row = self._rows.pieces[self._place]
-        row[: _LENGTH.size + len(piece)] = np.frombuffer(_LENGTH.pack(len(piece)) + piece, np.uint8)
 
     def _report(self, watched: bool) -> None:
         if self._telemetry is not None:

@@ -67,7 +67,6 @@ class SerialVector:
         self._envs = [EnvRow(env, self._rows, i, i) for i, env in enumerate(envs)]
         self._groups = split(num_envs, groups)
         self._watched: frozenset[int] = frozenset()
-        self._taped: frozenset[int] = frozenset()
         self._pictured: frozenset[int] = frozenset()
         self._drawn: dict[int, frozenset[int]] = {}
         """Whose pictures each group draws in the step it is out for."""
@@ -105,12 +104,12 @@ class SerialVector:
 
     def send(self, group: int, actions: NDArray[np.integer[Any]]) -> None:
         """Begin a step of one group; see `ports.VectorEnv`."""
-        members, watched, taped = self._groups[group], self._watched, self._taped
+        members, watched = self._groups[group], self._watched
         chosen = dict(zip(range(members.start, members.stop), actions.tolist(), strict=True))
         self._drawn[group] = watched & chosen.keys()
 
         def step(i: int) -> Outcome:
-            return self._envs[i].step(chosen[i], i in watched, i in taped)
+            return self._envs[i].step(chosen[i], i in watched)
 
         self._begin(group, Batch(step, chosen))
 
@@ -145,15 +144,6 @@ class SerialVector:
     def frames(self) -> dict[int, bytes]:
         """The newest picture of each watched environment."""
         return {i: self._rows.pictures[i].tobytes() for i in sorted(self._pictured)}
-
-    def tape(self, agents: frozenset[int]) -> None:
-        """Have what these environments play from the next step on."""
-        self._taped = frozenset(agents) & frozenset(range(self.num_envs))
-
-    def pieces(self, members: slice) -> dict[int, bytes]:
-        """What the last step of these environments gave of what they play."""
-        taped = sorted(self._taped & set(range(members.start, members.stop)))
-        return {i: piece for i in taped if (piece := self._rows.piece(i))}
 
     def save_states(self) -> list[bytes]:
         """One state per environment."""

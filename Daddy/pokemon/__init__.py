@@ -8,6 +8,6 @@
 reward parts) and `save_state` (an environment as bytes). `registration` tells gymnasium the name,
 `map_names` names the maps for people. `archive/` keeps save states by milestone and goes back to
 them; `assists/` plays a part by rules where that is asked for; `inputs/` is what was played
-as data, `recordings/` plays it again, `live/` while it happens;
+as data, `recordings/` plays it again;
 `cartridge/` holds the free game that everything runs on by default.
 """

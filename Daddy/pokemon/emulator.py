@@ -77,10 +77,6 @@ class Emulator:
         self._boy.tick(_PRIMING_FRAMES, True, False)
         self._screen: NDArray[np.uint8] = self._boy.screen.ndarray
 
-    def record(self, recorder: Listener | None) -> None:
-        """From now on tell this one what is done here; None: nobody."""
-        self._recorder = recorder
-
     def press(self, button: str) -> None:
         """Play one step with `button` (one of BUTTONS) and draw its last frame."""
         self._boy.button(button, _HELD_FRAMES)

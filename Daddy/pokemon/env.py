@@ -33,7 +33,6 @@ from Daddy.pokemon.inputs.recorder import Recorder
 from Daddy.pokemon.observation import Observation, observation_space, observe
 from Daddy.pokemon.progress import Progress, read_progress
 from Daddy.pokemon.ram_map import RANDOM
-from Daddy.pokemon.recordings.feed import Feed
 from Daddy.pokemon.reward import Records
 from Daddy.pokemon.rom import find_rom
 from Daddy.pokemon.starts.boot import start_state
@@ -89,8 +88,6 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self._start = start_state(self.rom, init_state, base, states_dir, cache_dir)
         self._emulator = Emulator(self.rom.data, recorder)
         self._emulator.load_state(self._start)
-        where = (str(init_state or ""), str(states_dir), str(cache_dir))
-        self._feed = Feed(self._emulator, self.rom, self._start, *where)
         self._helper = Helper(self._emulator, assists)
         self._episode = -1
         self.journal: Mapping[str, Any] = {}
@@ -217,10 +214,6 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
     def picture(self) -> bytes:
         """The screen at 2 bits a pixel, `core.vocabulary.SCREEN_BYTES` bytes."""
         return self._emulator.picture()
-
-    def tape(self, wanted: bool) -> bytes:
-        """The next piece of what was played, once it is `wanted`: see `recordings.feed`."""
-        return self._feed.take(wanted)
 
     def render(self) -> NDArray[np.uint8] | None:  # type: ignore[override]
         """The screen, (144, 160, 3) uint8, in render mode ``rgb_array``."""

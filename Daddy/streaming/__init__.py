@@ -4,7 +4,7 @@ Rooms, each of which knows only those below it:
 
 web     the viewer in a browser
 show    the viewer in a window, and in lines
-home    a relay brought to the laptop, what it says, what is played from it
+home    a relay brought to the laptop, and what it says
 job     what a learner's streamer is made of
 login   what a relay on the login node is made of
 wire    what both ends say to each other

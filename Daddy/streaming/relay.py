@@ -198,9 +198,8 @@ class Relay:
     def _publish_wishes(self, *, watched: bool) -> None:
         wanted = self._programme.wanted() if watched else {}
         if wanted or self._asked:
-            now, wish = self._clock.monotonic(), self._programme.wish
-            fps, taped = wish.fps, wish.inputs
-            self._asked = wanted if self._seat.publish(fps, wanted, now, taped) else {}
+            now, fps = self._clock.monotonic(), self._programme.wish.fps
+            self._asked = wanted if self._seat.publish(fps, wanted, now) else {}
             if wanted and not self._asked:
                 self._link.send(note(f"{SEATS} viewers are served already: waiting for a place"))
 

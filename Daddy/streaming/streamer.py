@@ -20,22 +20,18 @@ from typing import Any
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.machine import die_with_parent
 from Daddy.core.vocabulary import SCREEN_BYTES
-from Daddy.streaming.job.listener import OUT_LIMIT, Listener
+from Daddy.streaming.job.listener import Listener
 from Daddy.streaming.job.port import Port
-from Daddy.streaming.job.ring import Record, StreamerEnd, Tag
+from Daddy.streaming.job.ring import Record, StreamerEnd
 from Daddy.streaming.login.seats import Watchers
 from Daddy.streaming.login.spool import SpoolWriter
-from Daddy.streaming.wire.outbox import Handed, Outbox
 from Daddy.streaming.wire.protocol import Message
 from Daddy.streaming.wire.segment import (
-    PIECE_HEAD,
-    PIECES_LIMIT,
     Packer,
     Picture,
     Told,
     Writer,
     pack_head,
-    pack_piece,
     pack_reports,
     seal,
 )
@@ -76,9 +72,8 @@ class Streamer:
         self._told: Told | None = None
         self._head: list[Message] = []
         self._frames: list[Message] = []
-        self._outbox = Outbox()
         self._packer = Packer()
-        self._wanted = self._taped = frozenset[int]()
+        self._wanted = frozenset[int]()
         self._watched = False
         self._interval_s = 1.0
         self._due = dict.fromkeys(("look", "write", "report", "picture"), 0.0)
@@ -164,10 +159,8 @@ class Streamer:
             self._due["write"] = self._due["write"] if self._told else 0.0
             self._told = pack_reports(self._who, reports)
         for record in self._memory.records():
-            if record.tag == Tag.PICTURE and len(record.payload) == SCREEN_BYTES:
+            if len(record.payload) == SCREEN_BYTES:
                 self._add(_picture(record))
-            elif record.tag == Tag.PIECE:
-                self._hand_on(Handed(record.agent, record.captured_ms, record.payload))
 
     def _add(self, picture: Picture) -> None:
         message = self._packer.pack(picture)
@@ -175,11 +168,6 @@ class Streamer:
             self._frames.append(message)
             if self.listener:
                 self.listener.tell([message])
-
-    def _hand_on(self, piece: Handed) -> None:
-        self._outbox.put(piece)
-        if self.listener:
-            self.listener.tell([pack_piece(piece)])
 
     def _look(self, now: float) -> None:
         """Who watches, and whom."""
@@ -190,14 +178,14 @@ class Streamer:
         if wanted - self._wanted:
             self._due["picture"] = now
             self._due["write"] = min(self._due["write"], now + LOOK_EVERY_S)
-        self._want(wanted, wishes.taped.get(self._who.peer, frozenset()))
+        self._want(wanted)
         self._due["write"] = min(self._due["write"], now + self._write_every_s())
         self.port.look(self._watchers.hosts if self._direct else frozenset(), now)
 
-    def _want(self, agents: frozenset[int], taped: frozenset[int] = frozenset()) -> None:
-        if (agents, taped) != (self._wanted, self._taped):
-            self._wanted, self._taped = agents, taped
-            self._memory.want(agents, taped)
+    def _want(self, agents: frozenset[int]) -> None:
+        if agents != self._wanted:
+            self._wanted = agents
+            self._memory.want(agents)
 
     def _write(self) -> None:
         """The segment that is over into the spool, and the next one's head to who is connected."""
@@ -208,9 +196,7 @@ class Streamer:
         if self.listener:
             self.listener.tell(self._head)
         sequence = self._spool.next_sequence()
-        pieces = self._outbox.take(PIECES_LIMIT, PIECE_HEAD)
-        told = [*self._head, *map(pack_piece, pieces), *over]
-        self._spool.write(sequence, seal(sequence, told))
+        self._spool.write(sequence, seal(sequence, [*self._head, *over]))
         self.written += 1
 
     def _give_way(self, now: float) -> None:
@@ -221,8 +207,7 @@ class Streamer:
 
     def _so_far(self) -> list[Message]:
         """What who has just connected has to know: the head, and what is in no segment yet."""
-        pieces = map(pack_piece, self._outbox.waiting(OUT_LIMIT // 2, PIECE_HEAD))
-        return [*self._head, *pieces, *self._frames]
+        return [*self._head, *self._frames]
 
 
 def _picture(record: Record) -> Picture:

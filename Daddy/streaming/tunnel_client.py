@@ -21,7 +21,7 @@ from Daddy.core.machine import host_name
 from Daddy.core.names import check_peer, new_incarnation
 from Daddy.core.process import Child, companion
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
-from Daddy.streaming.job.ring import LearnerEnd, Record, Tag, nameless_file
+from Daddy.streaming.job.ring import LearnerEnd, Record, nameless_file
 
 if TYPE_CHECKING:
     from Daddy.core.settings import Training
@@ -105,17 +105,7 @@ class FrameSender:
         report = self._reports.get(agent)
         step, episode = (report.step, report.episode) if report else (0, 0)
         now_ms = round(self._clock.monotonic() * 1000)
-        self._memory.put(Record(Tag.PICTURE, agent, step, episode, now_ms, picture))
-        self._ring()
-
-    def taped(self) -> frozenset[int]:
-        """Agents of whom what they play is wanted now."""
-        return self._memory.taped()
-
-    def play(self, agent: int, piece: bytes) -> None:
-        """A piece of what one plays (``core.piece``), to be handed on as it is."""
-        now_ms = round(self._clock.monotonic() * 1000)
-        self._memory.put(Record(Tag.PIECE, agent, 0, 0, now_ms, piece))
+        self._memory.put(Record(agent, step, episode, now_ms, picture))
         self._ring()
 
     def close(self) -> None:

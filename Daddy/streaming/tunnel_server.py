@@ -27,7 +27,6 @@ from Daddy.core.signals import set_by
 from Daddy.streaming.home.connect import carrying
 from Daddy.streaming.home.receiver import Receiver
 from Daddy.streaming.home.scene import Scene
-from Daddy.streaming.home.stage import command
 from Daddy.streaming.home.ways import Course, Way, first_course
 from Daddy.streaming.home.whom import add_arguments, find_target
 from Daddy.streaming.show.headless import Form, print_scenes
@@ -77,13 +76,6 @@ def _parser(*, connecting: bool) -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="lines as JSON; implies --headless")
     parser.add_argument("--wait", type=float, metavar="S", help="give up without a relay in S s")
     parser.add_argument("--fps", type=float, default=MAX_FPS, help="pictures a second at most (60)")
-    parser.add_argument(
-        "--inputs",
-        action="store_true",
-        help="play what agents press in an emulator here: 60 frames a second over any line, with "
-        "your game (--rom, or DADDY_ROM, else the cartridge); half a core per agent",
-    )
-    parser.add_argument("--rom", help="your PokemonRed.gb; implies --inputs")
     parser.add_argument("--token", type=Path, help="token file (~/.config/daddy/stream.token)")
     parser.add_argument("--screenshot", type=Path, help="keep a picture of the window here (PNG)")
     parser.add_argument("--record-events", type=Path, help="folder for an event file of counts")
@@ -154,8 +146,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ensure_token(token, host_name())
     load_tokens([token])
     wish, once = Wish(args.top_k, args.fps, to_pins(args.pin)), list[Token]()
-    player = command(args.rom) if args.inputs or args.rom else ()
-    receiver = Receiver(args.port, lambda: (*once, *load_tokens([token])), wish, clock, player)
+    receiver = Receiver(args.port, lambda: (*once, *load_tokens([token])), wish, clock)
     waiting = _waiting(receiver.port, args.login, os.environ, Path.home())
     with carrying(course, receiver, once, clock, hopeless):
         try:
@@ -200,7 +191,6 @@ def _show(
             lambda top_k, pins: receiver.subscribe(Wish(top_k, args.fps, to_pins(pins))),
             record,
             stop,
-            receiver.seek,
         )
         return
     keeper = _screenshot_keeper(args, waiting) if args.screenshot else None

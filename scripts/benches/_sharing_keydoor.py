@@ -143,13 +143,6 @@ class KeyDoors:
         """None."""
         return {}
 
-    def tape(self, agents: frozenset[int]) -> None:
-        """There are no keys that a viewer could press."""
-
-    def pieces(self, members: slice) -> dict[int, bytes]:  # noqa: ARG002 - there are none
-        """None."""
-        return {}
-
     def save_states(self) -> list[bytes]:
         """One per game; the first holds the dice and what was visited, too."""
         common = {"dice": self._dice.bit_generator.state, "visited": self.visited.tolist()}

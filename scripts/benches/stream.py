@@ -25,7 +25,6 @@ from Daddy.streaming.wire.protocol import HEADER, MAC_BYTES
 from scripts.benches import _stream_codecs as codecs
 from scripts.benches import _stream_links as links
 from scripts.benches import _stream_memory as memory
-from scripts.benches import _stream_replay as replay
 from scripts.benches import _stream_targets as targets
 from scripts.benches import _stream_training as training
 from scripts.benches._stream_corpus import record
@@ -35,7 +34,7 @@ from scripts.benches._stream_picture import draw
 from scripts.benches._stream_selection import simulate
 
 FLAT = True
-PARTS = ("codecs", "selection", "journey", "links", "replay", "targets")
+PARTS = ("codecs", "selection", "journey", "links", "targets")
 ALONE = ("training", "memory")
 """Parts that take hours, an hour: measured only when they are asked for."""
 OPTIONS = {"only": {"choices": (*PARTS, *ALONE), "help": "this part alone"}}
@@ -58,9 +57,6 @@ def run(quick: bool, only: str | None = None) -> dict[str, object]:
         found["journey"] = journey(pictures, QUICK_JOURNEY_S if quick else JOURNEY_S)
     if only in (None, "links"):
         found["links"] = links.measure(pictures, quick)
-    if only in (None, "replay"):
-        found["replay"] = played = replay.measure(quick)
-        found["ours"] = {**found.get("ours", {}), "replay_bytes_per_s": played["bytes_per_s"]}
     if only in (None, "targets"):
         found["measured"] = targets.measure(pictures, quick)
     if only == "training":

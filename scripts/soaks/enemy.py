@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import functools
 import random
-import struct
 from collections.abc import Callable
 
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
-from Daddy.pokemon.inputs import stretch
-from Daddy.pokemon.inputs.stretch import Beginning
 from Daddy.streaming.wire import codec, tiling
 from Daddy.streaming.wire.auth import Mac, Token, proof, session_key, transcript
-from Daddy.streaming.wire.inputs import Want
 from Daddy.streaming.wire.messages import (
     FORMAT_TILES,
     FORMAT_TILING,
@@ -46,8 +42,6 @@ _STATUS = Status(
     tuple(Peer(f"slot-{n}", f"node{n}", str(4711 + n), 0.5) for n in range(4)),
     {n: f"Fern Hollow {n}" for n in range(12)},
 )  # fmt: skip
-_BEGINNING = Beginning("a" * 40, "2.7.0", "b" * 64, "beginning", "c" * 16, "a game")
-_OFFER, _PLAY = (1).to_bytes(4, "little"), struct.pack("<III", 1, 1, 5)
 
 
 @functools.lru_cache(maxsize=64)
@@ -73,15 +67,9 @@ def _frame(number: int, base: int, form: int = FORMAT_TILES) -> bytes:
     return Frame(*facts, tiling.deflate(shown[1], shown[:1]), form).pack()
 
 
-@functools.lru_cache(maxsize=64)
-def _stretch(number: int) -> bytes:
-    return _PLAY + stretch.pack(bytes([number % 7]) * number, bytes(8))
-
-
 def prepare() -> None:
     """Deflate everything once, so that an enemy's own work is not taken for its victim's."""
     for number in range(1, 40):
-        _stretch(number)
         for base in (0, max(0, number - 1)):
             _frame(number, base)
         _frame(number, max(1, number - 1), FORMAT_TILING)
@@ -99,8 +87,6 @@ def relay_says(chance: random.Random) -> Message:
         Message(Kind.FRAME, _frame(number, 0), chance.randrange(0xFFFF)),
         Message(Kind.NOTE, b"slot-0/3 won badge 4"),
         Message(Kind.PING, stamps(chance.randrange(2**40))),
-        Message(Kind.OFFER, _OFFER + _BEGINNING.pack(), chance.randrange(4)),
-        Message(Kind.PLAY, _stretch(number), 1),
         bye(Reason.DONE, "the relay ends"),
     ))  # fmt: skip
 
@@ -121,7 +107,6 @@ def viewer_says(chance: random.Random) -> Message:
         Message(Kind.SUBSCRIBE, Wish(chance.randrange(1, 17), 15.0).pack()),
         Message(Kind.ACK, ack(chance.randrange(50)), stream),
         Message(Kind.NEED_KEY, b"", stream),
-        Message(Kind.WANT, Want(1, chance.randrange(50), True, False).pack(), stream),
         Message(Kind.PONG, stamps(chance.randrange(2**40), 5)),
         bye(Reason.DONE, "the viewer was closed"),
     ))  # fmt: skip

@@ -17,13 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from Daddy.core import booth
-from Daddy.core.piece import Piece
 from Daddy.core.vocabulary import SCREEN_BYTES
-from Daddy.pokemon.inputs.stretch import read_beginning
-from Daddy.pokemon.live.chain import Chain
 from Daddy.streaming.best_selector import Rules
-from Daddy.streaming.home.replays import Replays
 from Daddy.streaming.home.source import Source, compose
 from Daddy.streaming.login.featured import read_featured
 from Daddy.streaming.login.programme import About, Programme
@@ -32,9 +27,7 @@ from Daddy.streaming.show.headless import line
 from Daddy.streaming.show.keys import View
 from Daddy.streaming.show.window import Waiting, draw
 from Daddy.streaming.wire import codec, flow, messages, protocol, tiling
-from Daddy.streaming.wire.inputs import read_offer, read_play, read_want
 from Daddy.streaming.wire.messages import Wish, read_wish
-from Daddy.streaming.wire.outbox import Handed
 from Daddy.streaming.wire.protocol import Kind, Message, ProtocolError
 from Daddy.streaming.wire.segment import (
     HEAD,
@@ -42,7 +35,6 @@ from Daddy.streaming.wire.segment import (
     Picture,
     Writer,
     pack_head,
-    pack_piece,
     pack_reports,
     read_segment,
     seal,
@@ -100,33 +92,13 @@ def false_relay(chance: random.Random) -> Visit:
 
 def looked_at(chance: random.Random) -> Visit:
     """The same, and what a person, a script and the window then make of it."""
-    booth_ = _Booth()
-    source = Source("ssh", Replays(booth_.hear))
+    source = Source("ssh")
     visit = _deceive(source, chance)
     scene = compose([source], 4, float(LENGTH), (), "", {})
     for panel in scene.panels:
         line(panel, 1)
     draw(scene, _SIZE, View(4), Waiting(9999, "anna@login"))
     return visit
-
-
-class _Booth:
-    """What the emulator beside a viewer reads of what it is sent, before anything is played."""
-
-    def __init__(self) -> None:
-        self._chains: dict[int, Chain] = {}
-
-    def hear(self, word: booth.Word) -> None:
-        """A piece takes its place or breaks its chain; anything worse comes out."""
-        for one in booth.Splitter().feed(word.pack()):
-            if one.kind != booth.Kind.PIECE:
-                continue
-            _, piece = booth.read_piece_word(one.body)
-            with suppress(ValueError):
-                if not piece.index:
-                    self._chains[one.lane] = Chain(piece.chain, read_beginning(piece.data))
-            if one.lane in self._chains and piece.index:
-                self._chains[one.lane].add(piece, 0.0)
 
 
 def _deceive(source: Source, chance: random.Random) -> Visit:
@@ -152,7 +124,7 @@ def _deceive(source: Source, chance: random.Random) -> Visit:
 def false_viewer(chance: random.Random) -> Visit:
     """A viewer with the token that says anything to a relay that sends pictures."""
     session, seal = enemy.sealed(RELAY)
-    programme = Programme(_ABOUT, Wish(2, 15.0, inputs=True), Rules())
+    programme = Programme(_ABOUT, Wish(2, 15.0), Rules())
     for count in range(1, LENGTH + 1):
         data = enemy.spoilt(enemy.viewer_says(chance), chance)
         try:
@@ -172,7 +144,7 @@ def false_viewer(chance: random.Random) -> Visit:
 
 _READERS: tuple[Callable[[bytes], object], ...] = (
     messages.read_frame, messages.read_rows, messages.read_ack, messages.read_stamps, read_wish,
-    read_status, protocol.from_json, protocol.read_bye, read_offer, read_play, read_want,
+    read_status, protocol.from_json, protocol.read_bye,
 )  # fmt: skip
 
 
@@ -212,7 +184,7 @@ def pictures(chance: random.Random) -> Visit:
 
 def segments(chance: random.Random) -> Visit:
     """Spool files whose checksum fits and whose content does not, up to what the relay sends."""
-    programme, refused = Programme(_ABOUT, Wish(2, 15.0, inputs=True), Rules()), 0
+    programme, refused = Programme(_ABOUT, Wish(2, 15.0), Rules()), 0
     for number in range(1, LENGTH // 4 + 1):
         data = _segment(number, chance)
         segment = read_segment(data)
@@ -228,10 +200,9 @@ def segments(chance: random.Random) -> Visit:
 def _segment(number: int, chance: random.Random) -> bytes:
     who = Writer(f"slot-{chance.randrange(4)}", "node1", "17", f"{number:08d}")
     taken = [Picture(n % 2, n, 0, 66 * n, enemy.picture(n)) for n in range(chance.randrange(4))]
-    played = [Handed(n % 2, 7, Piece(1, n, b"anything").pack()) for n in range(chance.randrange(4))]
     packer, head = Packer(), pack_head(pack_reports(who, [enemy.report(n) for n in range(4)]), 5)
     frames = [message for one in taken if (message := packer.pack(one)) is not None]
-    whole = seal(number, [*head, *map(pack_piece, played), *frames])
+    whole = seal(number, [*head, *frames])
     if chance.random() < 0.2:
         return mutate(whole, chance)
     body = b"".join(_spoilt_some(whole[HEAD.size :], chance))

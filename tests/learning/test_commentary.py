@@ -33,7 +33,6 @@ class Sinks:
         self.events: list[tuple[str, int, dict[str, object]]] = []
         self.reports: list[AgentReport] = []
         self.pictures: list[tuple[int, bytes]] = []
-        self.pieces: list[tuple[int, bytes]] = []
 
     def write(self, event: str, step: int, data: Mapping[str, object]) -> None:
         self.events.append((event, step, dict(data)))
@@ -45,12 +44,6 @@ class Sinks:
 
     def report(self, reports: Sequence[AgentReport]) -> None:
         self.reports += reports
-
-    def taped(self) -> frozenset[int]:
-        return frozenset({2})
-
-    def play(self, agent: int, piece: bytes) -> None:
-        self.pieces.append((agent, piece))
 
     def offer(self, agent: int, picture: bytes) -> None:
         self.pictures.append((agent, picture))
@@ -84,13 +77,10 @@ def test_everything_is_handed_on(commentary: Commentary, sinks: Sinks) -> None:
     commentary.write("metric", 5, {"steps_per_second": 10.0})
     commentary.report([agent(0, 1)])
     commentary.offer(1, bytes(SCREEN_BYTES))
-    commentary.play(2, b"a piece")
     assert sinks.events == [("metric", 5, {"steps_per_second": 10.0})]
     assert sinks.reports == [agent(0, 1)]
     assert sinks.pictures == [(1, bytes(SCREEN_BYTES))]
-    assert sinks.pieces == [(2, b"a piece")]
     assert (commentary.asks, commentary.due()) == (b"\1", (True, {1}))
-    assert commentary.taped() == {2}
 
 
 def test_a_line_comes_at_most_every_ten_seconds(

@@ -31,31 +31,3 @@ def test_a_picture_is_drawn_once_for_each_that_is_offered(
     train(cartpole_parts(tmp_path, vector=vector, frames=watcher, pace=SHORT))
     assert len(watcher.pictures) > 1
     assert Drawing.drawn in (len(watcher.pictures), len(watcher.pictures) + 1)
-
-
-class Taped(CartPole):
-    """Gives a piece at every step, while one is wanted."""
-
-    def tape(self, wanted: bool) -> bytes:
-        return b"a piece" if wanted else b""
-
-
-class Taping(Watcher):
-    """Wants what the first environment plays."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.played: list[tuple[int, bytes]] = []
-
-    def taped(self) -> frozenset[int]:
-        return frozenset({0})
-
-    def play(self, agent: int, piece: bytes) -> None:
-        self.played.append((agent, piece))
-
-
-def test_what_is_played_is_handed_on_at_every_step_and_nobody_elses(tmp_path: Path) -> None:
-    sink, vector = Taping(), SerialVector(Taped, SETTINGS.num_envs)
-    outcome = train(cartpole_parts(tmp_path, vector=vector, frames=sink, pace=SHORT))
-    assert set(sink.played) == {(0, b"a piece")}
-    assert len(sink.played) >= outcome.step / SETTINGS.num_envs - 2

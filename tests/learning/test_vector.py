@@ -19,7 +19,7 @@ from Daddy.learning.ports import VectorEnv
 from Daddy.learning.vector import make_vector, puffer_installed
 from Daddy.learning.vector_groups import split
 from Daddy.pokemon.env import PokemonRedEnv
-from tests.learning.toys import Dozing, Failing, Jumping, Slow, Taped
+from tests.learning.toys import Dozing, Failing, Jumping, Slow
 
 BACKENDS = ("threads", "pufferlib") if puffer_installed() else ("threads",)
 GAME = partial(PokemonRedEnv, episode_steps=45)
@@ -207,20 +207,6 @@ def test_only_watched_environments_are_drawn(make: Make, backend: str) -> None:
         1: SCREEN_BYTES,
         3: SCREEN_BYTES,
     }
-
-
-@pytest.mark.parametrize("backend", ["serial", *BACKENDS])
-def test_what_wanted_environments_play_is_given_in_the_step_that_closed_it(
-    make: Make, backend: str
-) -> None:
-    vector, given = make(backend, Taped), []
-    vector.reset(range(NUM_ENVS))
-    for wanted in (set(), {1, 4, 99}, {1}, {1}, set(), set()):
-        vector.tape(frozenset(wanted))
-        vector.step(np.zeros(NUM_ENVS, np.int64))
-        given.append(vector.pieces(slice(0, NUM_ENVS)))
-        assert vector.pieces(slice(2, 4)) == {}
-    assert given == [{}, {1: b"step 2", 4: b"step 2"}, {}, {1: b"step 4"}, {}, {}]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

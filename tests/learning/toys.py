@@ -57,10 +57,3 @@ class Jumping(Slow):
     def step(self, action: Any) -> Any:
         *told, _ = super().step(action)
         return *told, {"jumped": True} if action == 1 else {}
-
-
-class Taped(Slow):
-    """Gives a piece at every second step, while one is wanted."""
-
-    def tape(self, wanted: bool) -> bytes:
-        return f"step {self._steps}".encode() if wanted and self._steps % 2 == 0 else b""

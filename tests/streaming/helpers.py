@@ -13,13 +13,11 @@ from pathlib import Path
 
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
 from Daddy.streaming.wire.auth import Token
-from Daddy.streaming.wire.outbox import Handed
 from Daddy.streaming.wire.segment import (
     Packer,
     Picture,
     Writer,
     pack_head,
-    pack_piece,
     pack_reports,
     seal,
 )
@@ -119,12 +117,8 @@ def pack_segment(
     sent_ms: int,
     reports: Sequence[AgentReport],
     pictures: Sequence[Picture],
-    pieces: Sequence[Handed] = (),
 ) -> bytes:
-    """A segment of at most ``SEGMENT_LIMIT`` bytes: pictures that do not fit are left out.
-
-    ``pieces`` take at most ``PIECES_LIMIT`` bytes.
-    """
+    """A segment of at most ``SEGMENT_LIMIT`` bytes: pictures that do not fit are left out."""
     head, packer = pack_head(pack_reports(writer, reports), sent_ms), Packer()
     frames = [message for one in pictures if (message := packer.pack(one)) is not None]
-    return seal(sequence, [*head, *map(pack_piece, pieces), *frames])
+    return seal(sequence, [*head, *frames])

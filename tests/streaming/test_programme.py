@@ -101,16 +101,11 @@ def test_who_falls_silent_keeps_nobody_out_of_a_full_line() -> None:
     assert [stream for stream, _ in frames(told, 100.0 + FREE_S)] == [2]
 
 
-def test_who_is_played_by_the_viewer_itself_keeps_nobody_out_and_a_quiet_line_has_room() -> None:
-    told = full_line()
-    told.wish = Wish(2, 15.0, inputs=True)
-    told.choose(100.0)
-    play(told, 100.0)
-    told.channels[told.featured[0]].inputs.plays = True
-    ((stream, frame),) = play(told, 101.0)
-    assert stream == 2
-    for one, seq in ((1, 1), (2, frame.seq)):
-        told.hear(Message(Kind.ACK, ack(seq), one), 101.1)
+def test_a_quiet_line_has_room() -> None:
+    told = programme(1)
+    told._pace.alone = True
+    ((stream, frame),) = play(told, 101.0, 1)
+    told.hear(Message(Kind.ACK, ack(frame.seq), stream), 101.1)
     assert told.frames(101.1) == []
     (said,) = told.frames(101.1 + FREE_S)
     assert said == note("the line has room again: pictures of all agents")

@@ -15,7 +15,7 @@ from pathlib import Path
 from Daddy.core.clock import SystemClock
 from Daddy.core.machine import host_name
 from Daddy.streaming.home.receiver import Receiver
-from Daddy.streaming.job.ring import LearnerEnd, Record, StreamerEnd, Tag, nameless_file
+from Daddy.streaming.job.ring import LearnerEnd, Record, StreamerEnd, nameless_file
 from Daddy.streaming.streamer import Streamer
 from Daddy.streaming.tunnel_client import FrameSender
 from Daddy.streaming.wire.messages import Wish
@@ -182,7 +182,7 @@ def skewed_job(stream: Path, stop: threading.Event) -> None:
         learner.report([report(0, step=step)])
         for agent in learner.wanted():
             now_ms = round(clock.monotonic() * 1000)
-            learner.put(Record(Tag.PICTURE, agent, step, 0, now_ms, picture(step % 40)))
+            learner.put(Record(agent, step, 0, now_ms, picture(step % 40)))
         streamer.step()
     streamer.port.close()
     learner.close()

@@ -22,7 +22,7 @@ from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming import streamer, tunnel_client
 from Daddy.streaming.job import listener
 from Daddy.streaming.job.listener import Listener
-from Daddy.streaming.job.ring import LearnerEnd, Record, StreamerEnd, Tag, nameless_file
+from Daddy.streaming.job.ring import LearnerEnd, Record, StreamerEnd, nameless_file
 from Daddy.streaming.login import seats
 from Daddy.streaming.login.spool import SpoolReader, SpoolWriter, Wishes, read_wishes, write_wishes
 from Daddy.streaming.streamer import Streamer
@@ -169,9 +169,9 @@ def desk(tmp_path: Path, monkeypatch) -> Iterator[Desk]:
 
 
 def test_a_streamer_begins_by_wanting_nothing(desk: Desk, tmp_path: Path) -> None:
-    desk.end.want({3}, {3})
+    desk.end.want({3})
     Streamer(desk.end, tmp_path, WHO, SystemClock(), 60.0, direct=False)
-    assert (desk.learner.wanted(), desk.learner.taped()) == (frozenset(), frozenset())
+    assert desk.learner.wanted() == frozenset()
 
 
 def test_nobody_watching_means_nothing_is_wanted(desk: Desk) -> None:
@@ -208,7 +208,7 @@ def wanted_and_put(desk: Desk, stream: Path) -> None:
     ask(stream)
     assert desk.until(desk.learner.wanted)
     desk.streamer._due = dict.fromkeys(desk.streamer._due, float("inf"))
-    desk.learner.put(Record(Tag.PICTURE, 3, 1, 0, 1, picture(1)))
+    desk.learner.put(Record(3, 1, 0, 1, picture(1)))
 
 
 def test_a_pass_in_which_only_a_picture_is_due_asks_for_it_and_no_more(
@@ -306,7 +306,7 @@ def test_memory_stays_bounded_while_the_disk_hangs(desk: Desk, tmp_path: Path) -
     ask(tmp_path)
     desk.streamer._due["write"] = float("inf")
     for step in range(2000):
-        desk.learner.put(Record(Tag.PICTURE, 3, step, 0, step, picture(step % 40)))
+        desk.learner.put(Record(3, step, 0, step, picture(step % 40)))
         desk.streamer._take()
     assert sum(len(one.body) for one in desk.streamer._frames) < 64 * 1024
 

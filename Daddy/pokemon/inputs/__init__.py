@@ -3,8 +3,6 @@
 operations  what can be done at the door, as bytes
 tape        a recording: whose game, where it begins, the operations, digests of the memory
 recorder    what an emulator tells while it plays
-stretch     live play: what a chain begins at, and each stretch of it
-live        what an emulator tells while somebody watches
 
 Holds inputs only, never a state: whoever has the game sees the same, nobody gets it from here.
 """

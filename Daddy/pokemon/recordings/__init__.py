@@ -4,6 +4,4 @@ way      how a start state comes about from power-on
 hand     an operation, done at an emulator
 deck     one emulator that plays a recording and compares the digests
 scout    a deck ahead of whoever watches: what is verified, and what was reached where
-proof    that two machines' emulators play a game alike
-feed     one environment's play as pieces, while somebody wants it
 """

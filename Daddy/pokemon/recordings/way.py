@@ -7,14 +7,11 @@ state can play it.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from Daddy.core.errors import RomError
 from Daddy.core.rom import Rom
 from Daddy.pokemon.emulator import PYBOY_VERSION, Emulator
-from Daddy.pokemon.inputs import tape
 from Daddy.pokemon.inputs.recorder import Game, Recorder
 from Daddy.pokemon.starts.boot import click_through, default_start, start_state
 from Daddy.pokemon.starts.route import BEGINNING
@@ -37,36 +34,6 @@ def recorder_at(rom: Rom, start: str = "", states_dir: str = "", cache_dir: str 
     recorder = recorder_of(rom)
     recorder.loads(state, bytes)
     return recorder
-
-
-def moment_at(
-    rom: Rom, state: bytes, start: str = "", states_dir: str = "", cache_dir: str = ""
-) -> tuple[str, str]:
-    """(name of the moment that the start state is, what the start is called).
-
-    "" for a start that nobody knows the way to: its moment is that of its bytes.
-    """
-    name = start or default_start(rom)
-    with contextlib.suppress(RomError):
-        for recorder, reached in _ways(rom, name, states_dir, cache_dir):
-            if reached == state:
-                return recorder.tape().end, name
-    return tape.of_state(rom.sha1, PYBOY_VERSION, state), ""
-
-
-def made(rom: Rom, start: str) -> tuple[str, bytes]:
-    """(name of the moment, state) of the beginning or a route's end, made of the game alone.
-
-    Whoever asked may be a stranger: no file of this person's is read, and none is written. RomError
-    where nobody knows the way, or it leads nowhere.
-    """
-    if start == BEGINNING:
-        ways = _way(rom, partial(click_through, real=rom.real))
-    else:
-        ways = _driven_ways(rom, start, "")
-    for recorder, state in ways:
-        return recorder.tape().end, state
-    raise RomError(f"the way to {start!r} leads nowhere here", "see: python -m Daddy.play --help")
 
 
 def _ways(rom: Rom, name: str, states_dir: str, cache_dir: str) -> Iterator[tuple[Recorder, bytes]]:

@@ -1,4 +1,4 @@
-"""What a viewer knows: a relay brought here, what it says, and what is played from it.
+"""What a viewer knows: a relay brought here, and what it says.
 
 ways, whom, orders      by which way ssh leads to a relay, whose, and what is asked of it
 calls, spare_ssh        that in ssh's words; by paramiko where there is no ssh
@@ -6,5 +6,4 @@ connect                 the call that keeps on
 listening, receiver     the port that relays come to, and each of them
 source, scene, history  what there is to see at one moment, and what was seen (pure)
 rate                    how many a second, of late (pure)
-replays, stage          the emulator beside the viewer, a process of its own
 """

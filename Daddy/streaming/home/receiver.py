@@ -15,20 +15,16 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import count
 
-from Daddy.core.booth import Word
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError
 from Daddy.streaming.home.listening import Connection, carrier_of, listen
-from Daddy.streaming.home.replays import Replays
 from Daddy.streaming.home.scene import Scene
 from Daddy.streaming.home.source import Source, compose
 from Daddy.streaming.home.source import count as add_up
-from Daddy.streaming.home.stage import Stage
 from Daddy.streaming.wire.auth import NONCE_BYTES, Token
 from Daddy.streaming.wire.messages import Wish
-from Daddy.streaming.wire.protocol import READ_BYTES, Message, ProtocolError, Reason, bye
+from Daddy.streaming.wire.protocol import READ_BYTES, Kind, Message, ProtocolError, Reason, bye
 from Daddy.streaming.wire.session import VIEWER, Session
 
 MAX_CONNECTIONS = 8
@@ -54,13 +50,9 @@ class Receiver:
         tokens: Callable[[], Sequence[Token]],
         wish: Wish,
         clock: Clock,
-        player: Sequence[str] = (),
     ) -> None:
-        """``player``: the command that plays agents' inputs (``stage``); none: pictures only."""
         self._tokens = tokens
-        self._wish = replace(wish, inputs=bool(player))
-        self._stage = Stage(player, self._played, self._stage_ended) if player else None
-        self._lanes = count(1)
+        self._wish = wish
         self._clock = clock
         self._lock = threading.Lock()
         self._stop = threading.Event()
@@ -130,27 +122,18 @@ class Receiver:
     def subscribe(self, wish: Wish) -> None:
         """Ask every relay for another number of agents."""
         with self._lock:
-            self._wish = replace(wish, inputs=self._wish.inputs)
-            self._ask()
-
-    def seek(self, name: str, seconds: float) -> None:
-        """Go back or ahead in what is played here of an agent."""
-        with self._lock:
+            self._wish = wish
             for one in self._connections:
                 if one.source:
-                    one.source.seek(name, seconds)
+                    one.session.send(self._subscribe())
 
-    def _ask(self) -> None:
-        for one in self._connections:
-            if one.source:
-                one.session.send(one.source.subscribe(self._wish))
+    def _subscribe(self) -> Message:
+        return Message(Kind.SUBSCRIBE, self._wish.pack())
 
     def close(self) -> None:
         """Say BYE to everyone and end the thread."""
         self._stop.set()
         self._thread.join(timeout=2.0)
-        if self._stage:
-            self._stage.close()
 
     def _work(self) -> None:
         while not self._stop.is_set():
@@ -226,9 +209,8 @@ class Receiver:
     def _welcome(self, one: Connection) -> None:
         self._trouble, self._alone_since = "", None
         self.served += 1
-        say = self._stage.say if self._stage and self._wish.inputs else None
-        one.source = Source(carrier_of(one.socket), Replays(say, self._lanes))
-        one.session.send(one.source.subscribe(self._wish))
+        one.source = Source(carrier_of(one.socket))
+        one.session.send(self._subscribe())
 
     def _hear(self, one: Connection, message: Message) -> None:
         if one.source is None:
@@ -239,27 +221,6 @@ class Receiver:
             one.session.send(answer)
         if text:
             self._notes.append(text)
-
-    def _played(self, word: Word) -> None:
-        """A frame or a verdict of the emulator beside us; on its own thread. ValueError."""
-        with self._lock:
-            now = self._clock.monotonic()
-            for one in self._connections:
-                if one.source and (told := one.source.tell(word, now)):
-                    never = one.source.replays.never
-                    for answer in told[0]:
-                        one.session.send(one.source.subscribe(self._wish) if never else answer)
-                    self._notes.extend(told[1:] if told[1] else ())
-
-    def _stage_ended(self, why: str) -> None:
-        """The emulator cannot begin, or died: pictures from now on."""
-        with self._lock:
-            self._wish = replace(self._wish, inputs=False)
-            self._notes.append(f"inputs cannot be played here: {why}")
-            for one in self._connections:
-                if one.source:
-                    one.source.replays.end()
-            self._ask()
 
     def _tidy(self) -> None:
         now, slept = self._clock.monotonic(), self._slept()
@@ -288,7 +249,5 @@ class Receiver:
         self._connections.remove(one)
         if self._alone_since is None and not any(other.source for other in self._connections):
             self._alone_since = self._clock.monotonic()
-        if one.source:
-            one.source.replays.keep(())
         for name, frames in one.source.totals.items() if one.source else ():
             add_up(self._past, name, frames)

@@ -30,10 +30,6 @@ class Panel:
     silent_s: float
     returns: tuple[float, ...]
     per_second: float = 0.0
-    replayed: bool = False
-    """Played here from the agent's inputs: ``age_s`` is how long ago the learner played it."""
-    cut: str = ""
-    """Why it does not go on from what was shown a moment ago."""
 
     @property
     def stale(self) -> bool:

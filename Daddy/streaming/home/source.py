@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from Daddy.core.booth import Word
 from Daddy.streaming.home.history import NOWHERE, History
 from Daddy.streaming.home.rate import Rate
-from Daddy.streaming.home.replays import Replays
 from Daddy.streaming.home.scene import STALE_S, Panel, Scene
 from Daddy.streaming.wire.flow import Receiver as Decoder
-from Daddy.streaming.wire.inputs import read_play
 from Daddy.streaming.wire.messages import (
     MAX_TOP_K,
     Row,
-    Wish,
     ack,
     read_frame,
     read_rows,
@@ -32,7 +28,7 @@ MAX_NAMES = 512
 _NEXT_UP = 6
 _RETURNS = 120
 _NEED_KEYS, _NEED_KEYS_S = 3, 10.0
-_OURS = (Kind.HELLO, Kind.AUTH, Kind.ACK, Kind.NEED_KEY, Kind.SUBSCRIBE, Kind.WANT)
+_OURS = (Kind.HELLO, Kind.AUTH, Kind.ACK, Kind.NEED_KEY, Kind.SUBSCRIBE)
 
 
 @dataclass
@@ -55,9 +51,8 @@ _MISSING = Peer("?", "?", "?")
 class Source:
     """One authenticated relay. ``owner`` is the program at the other end of the socket."""
 
-    def __init__(self, owner: str | None, replays: Replays | None = None) -> None:
+    def __init__(self, owner: str | None) -> None:
         self._owner = owner
-        self.replays = replays or Replays()
         self.status: Status | None = None
         self.rows: tuple[Row, ...] = ()
         self.streams: dict[int, Stream] = {}
@@ -74,24 +69,16 @@ class Source:
             return self.status.via if self.status else "unknown"
         return "ssh-R" if self._owner.startswith("ssh") else "spool"
 
-    def subscribe(self, wish: Wish) -> Message:
-        """The message that asks for ``wish``."""
-        self.replays.wish(wish.top_k)
-        inputs = wish.inputs and not self.replays.never
-        return Message(Kind.SUBSCRIBE, replace(wish, inputs=inputs).pack())
-
     def hear(self, message: Message, now: float) -> tuple[list[Message], str]:
         """Take a message over; returns answers and a sentence for the person, if any."""
         if message.kind == Kind.FRAME:
             return self._frame(message, now), ""
         if message.kind == Kind.TELEM:
-            return self._telemetry(read_rows(message.body))
+            return [], self._telemetry(read_rows(message.body))
         if message.kind == Kind.STATUS:
             self.status = read_status(message.body)
         elif message.kind == Kind.PING:
             return [self._pong(message.body, now)], ""
-        elif message.kind in (Kind.OFFER, Kind.PLAY):
-            self.replays.hear(message, self._captured_s(message, now))
         elif message.kind == Kind.NOTE:
             return [], clean(message.body.decode(errors="replace"), BODY_LIMIT[Kind.NOTE])
         elif message.kind == Kind.BYE:
@@ -99,28 +86,6 @@ class Source:
         elif message.kind in _OURS:
             raise ProtocolError(f"a relay does not send kind {message.kind}")
         return [], ""
-
-    def _captured_s(self, message: Message, now: float) -> float:
-        """When a PLAY's piece was played, on our monotonic clock."""
-        captured_ms = read_play(message.body).captured_ms if message.kind == Kind.PLAY else 0
-        return now - self._age_s(captured_ms, now)
-
-    def tell(self, word: Word, now: float) -> tuple[list[Message], str] | None:
-        """A word of the emulator beside us; None when it is about another relay's stream."""
-        told = self.replays.tell(word, now)
-        if told is None:
-            return None
-        stream, answers, text = told
-        row = next((one for one in self.rows if one.stream == stream), None)
-        if row and not answers and self.replays.of(stream):
-            count(self.totals, self.name(row), 1)
-        return answers, f"{self.name(row)}: {text}" if text and row else ""
-
-    def seek(self, name: str, seconds: float) -> None:
-        """Go back or ahead in what is played here of that agent."""
-        for row in self.rows:
-            if row.stream and self.name(row) == name:
-                self.replays.seek(row.stream, seconds)
 
     def _pong(self, body: bytes, now: float) -> Message:
         """Answer, and learn how the relay's clock stands: the earliest arrival says it best."""
@@ -158,7 +123,8 @@ class Source:
             raise ProtocolError("three pictures in ten seconds could not be decoded")
         return Message(Kind.NEED_KEY, stream=number)
 
-    def _telemetry(self, rows: list[Row]) -> tuple[list[Message], str]:
+    def _telemetry(self, rows: list[Row]) -> str:
+        """Take the rows over; a sentence on what featured agents have just achieved."""
         news = self._news(rows)
         self._keep_outgoing(rows)
         self.rows = tuple(rows)
@@ -166,10 +132,9 @@ class Source:
         live = {row.stream: row for row in rows if row.stream}
         for number in [one for one in self.streams if one not in live]:
             del self.streams[number]
-        answers = self.replays.keep(live)
         for number, row in live.items():
             self._stream(number).returns.append(row.episode_return)
-        return answers, "  ·  ".join(news)
+        return "  ·  ".join(news)
 
     def _keep_outgoing(self, rows: list[Row]) -> None:
         """Who leaves the stage is shown in its place until the newcomer's first picture is here."""
@@ -214,7 +179,7 @@ class Source:
             row, stream = (before, last) if now - last.received <= STALE_S else (row, stream)
         age = self._age(stream, now)
         silent = now - stream.received if stream.pixels else 0.0
-        panel = Panel(
+        return Panel(
             name=self.name(row),
             peer=self.peer(row),
             row=row,
@@ -227,17 +192,12 @@ class Source:
             returns=tuple(stream.returns),
             per_second=stream.rate.per_second(now),
         )
-        replay = self.replays.of(row.stream)
-        return panel if replay is None else replay.over(panel, now)
 
     def _age(self, stream: Stream, now: float) -> float:
-        return self._age_s(stream.captured_ms, now) if stream.pixels is not None else 0.0
-
-    def _age_s(self, captured_ms: int, now: float) -> float:
-        """How long ago that was on the relay's clock; 0 while its clock is not known."""
-        if self._offset_ms is None:
+        """Age of the picture, seconds; 0 while the relay's clock is not known."""
+        if stream.pixels is None or self._offset_ms is None:
             return 0.0
-        captured_here = captured_ms + self._offset_ms % 2**32
+        captured_here = stream.captured_ms + self._offset_ms % 2**32
         age_ms = (now * 1000 - captured_here) % 2**32
         return 0.0 if age_ms > 2**31 else age_ms / 1000
 

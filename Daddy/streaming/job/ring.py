@@ -16,7 +16,6 @@ import struct
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from enum import IntEnum
 from functools import lru_cache
 from operator import attrgetter
 from typing import NamedTuple
@@ -27,13 +26,11 @@ MAX_AGENTS = 512
 _REPORT_ASK, _PICTURE_ASK, _ASKS, _CLOSING, _WANTED = 0, 1, 2, 8, 512
 """Numbers that grow when reports, pictures or either are asked for; the learner's goodbye, which is
 the learner's byte; a byte an agent."""
-_PICTURES, _PIECES = 1, 2
-"""In that byte: what of the agent is wanted."""
 _REPORTS = 1024
 _REPORTS_HEAD = struct.Struct("<QI")
 _REPORTS_LIMIT = 256 * 1024
 _HEAD = struct.Struct("<QHHIQQI")
-"""counter, tag, agent, length, step, captured (ms of the learner's monotonic clock), episode."""
+"""counter, 0, agent, length, step, captured (ms of the learner's monotonic clock), episode."""
 _SLOT = 6144
 RECORDS = 256
 """Records that wait for the streamer: eight seconds of two agents at 15 pictures a second."""
@@ -44,17 +41,9 @@ _FIELDS = tuple(one.name for one in fields(AgentReport))
 _facts = attrgetter(*_FIELDS)
 
 
-class Tag(IntEnum):
-    """What a record holds."""
-
-    PICTURE = 1
-    PIECE = 2
-
-
 class Record(NamedTuple):
-    """One thing that the learner said of one agent."""
+    """One picture that the learner took of one agent."""
 
-    tag: int
     agent: int
     step: int
     episode: int
@@ -102,24 +91,16 @@ class LearnerEnd:
 
     def wants(self, agent: int) -> bool:
         """Whether pictures of this agent are wanted."""
-        return 0 <= agent < MAX_AGENTS and bool(self._bytes[_WANTED + agent] & _PICTURES)
+        return 0 <= agent < MAX_AGENTS and bool(self._bytes[_WANTED + agent])
 
     def wanted(self) -> frozenset[int]:
         """Agents whose pictures are wanted."""
-        return self._those(_PICTURES)
-
-    def taped(self) -> frozenset[int]:
-        """Agents of whom what they play is wanted."""
-        return self._those(_PIECES)
-
-    def _those(self, what: int) -> frozenset[int]:
-        return _agents(bytes(self._bytes[_WANTED : _WANTED + MAX_AGENTS]), what)
+        return _agents(bytes(self._bytes[_WANTED : _WANTED + MAX_AGENTS]))
 
     def want_nothing(self) -> None:
         """To be called only while no streamer lives: the bytes are its own."""
         if any(self._bytes[_WANTED : _WANTED + MAX_AGENTS]):
             self._bytes[_WANTED : _WANTED + MAX_AGENTS] = bytes(MAX_AGENTS)
-            self._bytes[_ASKS] = (self._bytes[_ASKS] + 1) % 256  # or taping would go on
 
     def report(self, reports: Sequence[AgentReport]) -> None:
         """The newest reports take the place of those before; too many are left out."""
@@ -137,7 +118,7 @@ class LearnerEnd:
         number, size = self._written + 1, len(record.payload)
         at = _RING + number % RECORDS * _SLOT
         start = at + _HEAD.size
-        facts = (record.tag, record.agent, size, record.step, record.captured_ms, record.episode)
+        facts = (0, record.agent, size, record.step, record.captured_ms, record.episode)
         _HEAD.pack_into(self._map, at, 2 * number - 1, *facts)
         self._bytes[start : start + size] = record.payload
         _HEAD.pack_into(self._map, at, 2 * number, *facts)
@@ -155,8 +136,8 @@ class LearnerEnd:
 
 
 @lru_cache(maxsize=8)  # asked for with every picture, and the same for seconds
-def _agents(row: bytes, what: int) -> frozenset[int]:
-    return frozenset(agent for agent, one in enumerate(row) if one & what)
+def _agents(row: bytes) -> frozenset[int]:
+    return frozenset(agent for agent, wanted in enumerate(row) if wanted)
 
 
 class StreamerEnd:
@@ -187,13 +168,12 @@ class StreamerEnd:
         for number in asks:
             self._map[number] = (self._map[number] + 1) % 256
 
-    def want(self, agents: Iterable[int], taped: Iterable[int] = ()) -> None:
-        """Pictures of these agents are wanted, and what the others play; and of nobody else."""
+    def want(self, agents: Iterable[int]) -> None:
+        """Pictures of these agents are wanted, and of nobody else."""
         row = bytearray(MAX_AGENTS)
-        for what, some in ((_PICTURES, agents), (_PIECES, taped)):
-            for agent in some:
-                if 0 <= agent < MAX_AGENTS:
-                    row[agent] |= what
+        for agent in agents:
+            if 0 <= agent < MAX_AGENTS:
+                row[agent] = 1
         self._map[_WANTED : _WANTED + MAX_AGENTS] = bytes(row)
         self._grow(_ASKS)
 
@@ -225,11 +205,11 @@ class StreamerEnd:
 
     def _copy(self, number: int) -> Record | None:
         at = _RING + number % RECORDS * _SLOT
-        counter, tag, agent, size, step, captured_ms, episode = _HEAD.unpack_from(self._map, at)
+        counter, _, agent, size, step, captured_ms, episode = _HEAD.unpack_from(self._map, at)
         payload = self._map[at + _HEAD.size : at + _HEAD.size + min(size, RECORD_LIMIT)]
         if counter != 2 * number or self._counter(number) != counter:
             return None
-        return Record(tag, agent, step, episode, captured_ms, payload)
+        return Record(agent, step, episode, captured_ms, payload)
 
     def _counter(self, number: int) -> int:
         return int(_HEAD.unpack_from(self._map, _RING + number % RECORDS * _SLOT)[0])

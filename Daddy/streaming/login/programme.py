@@ -7,7 +7,7 @@ moves bytes and asks the clock.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 
 from Daddy.streaming.best_selector import AgentKey, Featured, Rules, score, select
@@ -15,16 +15,14 @@ from Daddy.streaming.login.fleet import Fleet
 from Daddy.streaming.login.pace import FREE_S, Pace
 from Daddy.streaming.login.playout import Playout, restamp
 from Daddy.streaming.wire.flow import UNACKED_BYTES, Sender, window
-from Daddy.streaming.wire.inputs import Inputs, read_want
 from Daddy.streaming.wire.messages import MAX_TOP_K, Row, Wish, pack_rows, read_ack
-from Daddy.streaming.wire.outbox import Handed
 from Daddy.streaming.wire.protocol import BODY_LIMIT, VERSION, Kind, Message, ProtocolError
 from Daddy.streaming.wire.segment import Picture, Segment
 from Daddy.streaming.wire.status import Status
 
 _DELAY_WEIGHT = 0.1
 _LAST_PICTURES = 2 * MAX_TOP_K
-_OURS = (Kind.HELLO, Kind.AUTH, Kind.STATUS, Kind.TELEM, Kind.FRAME, Kind.OFFER, Kind.PLAY)
+_OURS = (Kind.HELLO, Kind.AUTH, Kind.STATUS, Kind.TELEM, Kind.FRAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,6 @@ class Channel:
     sender: Sender
     playout: Playout = field(default_factory=Playout)
     last: Picture | None = None
-    inputs: Inputs = field(default_factory=Inputs)
 
 
 class Programme:
@@ -87,15 +84,6 @@ class Programme:
                     channel.playout.hurry(direct=key.peer in self.direct)
                     lump = [one for one in segment.pictures if one.agent == key.agent]
                     channel.playout.add([self._on_our_clock(key, one) for one in lump], now)
-                    channel.inputs.absorb(self._handed(key, segment), segment.incarnation)
-
-    def _handed(self, key: AgentKey, segment: Segment) -> list[Handed]:
-        """The pieces of this agent's play, their time on our clock."""
-        return [
-            replace(one, captured_ms=self.fleet.captured_ms(key.peer, one.captured_ms))
-            for one in segment.pieces
-            if one.agent == key.agent
-        ]
 
     def _on_our_clock(self, key: AgentKey, picture: Picture) -> Picture:
         return restamp(picture, self.fleet.captured_ms(key.peer, picture.captured_ms))
@@ -134,9 +122,7 @@ class Programme:
     def restart(self, version: int = VERSION) -> None:
         """A new viewer: it has no picture yet, so every stream begins anew, as it can read it."""
         self._version, self._pace = version, Pace()
-        for key, before in self.channels.items():
-            before.inputs.restart()
-            self.channels[key] = replace(self._channel(key), inputs=before.inputs)
+        self.channels = {key: self._channel(key) for key in self.channels}
 
     def awaits(self) -> bool:
         """Whether an agent is featured of which no picture is known."""
@@ -155,10 +141,6 @@ class Programme:
         if message.kind == Kind.NEED_KEY:
             if channel:
                 channel.sender.need_key()
-        elif message.kind == Kind.WANT:
-            want = read_want(message.body)
-            if channel:
-                channel.inputs.hear(want)
         elif message.kind in _OURS:
             raise ProtocolError(f"a viewer does not send kind {message.kind}")
         return ()
@@ -177,7 +159,6 @@ class Programme:
                 late = ((round(now * 1000) - frame.captured_ms) % 2**32) / 1000
                 self._delay_s += _DELAY_WEIGHT * (late - self._delay_s)
                 messages.append(Message(Kind.FRAME, frame.pack(), stream=channel.stream))
-        messages += self._plays(allowed)
         return messages + [note(text) for text in self._pace.sent(self._unacked(), now)]
 
     def _play_out(self, now: float) -> None:
@@ -185,34 +166,19 @@ class Programme:
         for key in self.featured:
             channel = self.channels[key]
             for _, picture in channel.playout.due(now):
-                if not self._plays_itself(channel):
-                    channel.sender.offer(picture)
+                channel.sender.offer(picture)
                 self._note_last(key, picture)
 
-    def _plays_itself(self, channel: Channel) -> bool:
-        return self.wish.inputs and channel.inputs.plays
-
     def _drawn(self, now: float) -> list[Channel]:
-        """Whose pictures may leave, by place; on a full line the first that has any lately:
-        who is silent, or is played by the viewer itself, keeps nobody out.
-        """
+        """Whose pictures may leave, by place; on a full line the first that has any lately."""
         channels = [self.channels[key] for key in self.featured]
         if not self._pace.alone:
             return channels
-        busy = (c for c in channels if not self._plays_itself(c) and c.sender.busy(now, FREE_S))
+        busy = (channel for channel in channels if channel.sender.busy(now, FREE_S))
         return list(islice(busy, 1))
 
-    def _plays(self, allowed: int) -> list[Message]:
-        """What is played comes after the pictures of others: it is in no hurry."""
-        messages: list[Message] = []
-        for channel in self.channels.values():
-            if self.wish.inputs and self._unacked() <= UNACKED_BYTES:
-                messages += channel.inputs.messages(channel.stream, allowed)
-        return messages
-
     def _unacked(self) -> int:
-        channels = self.channels.values()
-        return sum(one.sender.unacked_bytes() + one.inputs.unacked_bytes() for one in channels)
+        return sum(channel.sender.unacked_bytes() for channel in self.channels.values())
 
     def next_due(self) -> float | None:
         """When the next picture is due (monotonic seconds)."""

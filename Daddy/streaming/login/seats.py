@@ -42,15 +42,12 @@ class Seat:
         self._number = 0
         self._seen: dict[int, tuple[Wishes, float]] = {}
 
-    def publish(
-        self, fps: float, wanted: Mapping[str, frozenset[int]], now: float, taped: bool = False
-    ) -> bool:
-        """Ask the jobs for pictures, and for what is played; False while every list is another's"""
+    def publish(self, fps: float, wanted: Mapping[str, frozenset[int]], now: float) -> bool:
+        """Ask the jobs for pictures; False while every list is another's."""
         if self._holder and not self._holds(now):
             return False
         self._counter += 1
-        taping = wanted if taped else {}
-        wishes = Wishes(self._counter, fps, wanted, self._holder, self._host, taping)
+        wishes = Wishes(self._counter, fps, wanted, self._holder, self._host)
         write_wishes(self._stream, wishes, self._number)
         return True
 
@@ -92,19 +89,18 @@ class Watchers:
     def wishes(self, now: float) -> Wishes:
         """The union of what is wanted now, at the highest of the rates."""
         counter, fps, hosts = 0, 0.2, set[str]()
-        wanted, taped = dict[str, frozenset[int]](), dict[str, frozenset[int]]()
+        wanted = dict[str, frozenset[int]]()
         for number in range(SEATS):
             wishes = read_wishes(self._stream, number)
             if wishes is None or not self._moves(number, wishes.counter, now):
                 continue
             counter, fps = counter + wishes.counter, max(fps, wishes.fps)
             hosts |= {wishes.host} if wishes.wanted and wishes.host else set()
-            for union, added in ((wanted, wishes.wanted), (taped, wishes.taped)):
-                for peer, agents in added.items():
-                    some = frozenset(sorted(agents)[:MAX_TOP_K])
-                    union[peer] = union.get(peer, frozenset()) | some
+            for peer, agents in wishes.wanted.items():
+                some = frozenset(sorted(agents)[:MAX_TOP_K])
+                wanted[peer] = wanted.get(peer, frozenset()) | some
         self.hosts = frozenset(hosts)
-        return Wishes(counter, fps, wanted, taped=taped)
+        return Wishes(counter, fps, wanted)
 
     def _moves(self, number: int, counter: int, now: float) -> bool:
         before, since = self._moved.get(number, (None, now))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -103,9 +103,8 @@ def _read(path: Path) -> bytes:
 class Wishes:
     """What the relay asks of the jobs: pictures of these agents, this many a second.
 
-    ``taped`` are those of whom what they play is wanted as well. ``counter`` moves as long as
-    somebody watches; ``holder`` is whose list it is, where a relay has to find one (``seats``);
-    ``host`` is where the relay runs.
+    ``counter`` moves as long as somebody watches; ``holder`` is whose list it is, where a relay has
+    to find one (``seats``); ``host`` is where the relay runs.
     """
 
     counter: int
@@ -113,7 +112,6 @@ class Wishes:
     wanted: Mapping[str, frozenset[int]]
     holder: str = ""
     host: str = ""
-    taped: Mapping[str, frozenset[int]] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=64)  # asked for at every look
@@ -124,11 +122,10 @@ def _wishes_path(stream: Path, number: int) -> Path:
 def write_wishes(stream: Path, wishes: Wishes, number: int = 0) -> None:
     """Publish the wish list of this number; one writer (a relay)."""
     wanted = {peer: sorted(agents) for peer, agents in wishes.wanted.items()}
-    taped = {"taped": {peer: sorted(agents) for peer, agents in wishes.taped.items()}}
     holder = {"holder": wishes.holder} if number else {}
     facts = {"v": 1, "counter": wishes.counter, "fps": wishes.fps, "wanted": wanted}
     facts |= {"host": wishes.host} if wishes.host else {}
-    write_json(_wishes_path(stream, number), {**facts, **holder, **(taped if wishes.taped else {})})
+    write_json(_wishes_path(stream, number), {**facts, **holder})
 
 
 def read_wishes(stream: Path, number: int = 0) -> Wishes | None:
@@ -144,10 +141,10 @@ def _wishes_of(data: bytes) -> Wishes | None:
         FileError, KeyError, TypeError, ValueError, AttributeError, OverflowError
     ):
         raw = parse_json(data, "a wish list")
-        wanted, taped = _agents(raw["wanted"]), _agents(raw.get("taped", {}))
+        wanted = _agents(raw["wanted"])
         fps, holder = max(0.2, min(60.0, float(raw["fps"]))), str(raw.get("holder", ""))
         host = clean(raw.get("host", ""))
-        return Wishes(int(raw["counter"]), fps, wanted, holder, host, taped)
+        return Wishes(int(raw["counter"]), fps, wanted, holder, host)
     return None
 
 

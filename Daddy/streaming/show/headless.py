@@ -10,7 +10,6 @@ from enum import Enum
 from Daddy.core.clock import Clock
 from Daddy.core.vocabulary import TUNNEL_PORT
 from Daddy.streaming.home.receiver import Receiver
-from Daddy.streaming.home.replays import ago
 from Daddy.streaming.home.scene import Panel, Scene
 from Daddy.streaming.home.ways import KNOCK_S, usual_causes
 from Daddy.streaming.show.lines import agent_line, waiting_line
@@ -31,16 +30,10 @@ def line(panel: Panel, frames: int) -> str:
     return (
         f"{panel.name:<12} score {row.score:3d} = {row.badges} badges + {row.story_flags} flags  "
         f"{panel.map_name:<18} L{row.level:<3d} return {row.episode_return:8.1f}  "
-        f"step {row.step:9,d}  {state}  {_way(panel)}  "
+        f"step {row.step:9,d}  {state}  {panel.bytes_per_frame:4.0f} B/frame  "
+        f"age {panel.age_s:4.1f} s  "
         f"{panel.peer.host} job {panel.peer.job or '-'}"
     )
-
-
-def _way(panel: Panel) -> str:
-    """How the picture came here, and how old it is."""
-    if panel.replayed:
-        return f"from inputs, {ago(panel.age_s)}"
-    return f"{panel.bytes_per_frame:4.0f} B/frame  age {panel.age_s:4.1f} s"
 
 
 def waiting_lines(waiting: Waiting, scene: Scene) -> list[str]:

@@ -26,8 +26,6 @@ class Act(Enum):
     COPY = "the line to copy"
     RECORD = "a film from here on"
     SAVE = "the film until here"
-    BACK = "ten seconds back"
-    AHEAD = "ten seconds ahead"
 
 
 class Sheet(Enum):
@@ -216,10 +214,6 @@ def _record(view: View, shown: Shown, _: str) -> Pressed:
     return Pressed(view, f"recording {name}; R ends it", Act.RECORD)
 
 
-def _seek(view: View, _: Shown, key: str) -> Pressed:
-    return Pressed(view, act=Act.BACK if key == "left" else Act.AHEAD)
-
-
 def _only(act: Act) -> Callable[[View, Shown, str], Pressed]:
     return lambda view, _, __: Pressed(view, act=act)
 
@@ -232,7 +226,6 @@ TABLE = (
     Key(("p",), "P", "pin: this agent stays, or not", _pin),
     Key(("t",), "T", "tour of all agents, or not", _tour),
     Key(("space",), "Space", "pause this window, or go on", _pause),
-    Key(("left", "right"), "Left Right", "10 s back, ahead (from inputs)", _seek),
     Key(("s",), "S", "what the score is made of", _sheet(Sheet.SCORE)),
     Key(("f",), "F", "figures of the stream", _sheet(Sheet.FIGURES)),
     Key(("m",), "M", "maps: with heat, without, none", _band),

@@ -46,7 +46,7 @@ def agent_line(panel: Panel, frames: int, now: float) -> str:
             "return": round(row.episode_return, 3),
             "episode": row.episode,
             "step": row.step,
-            "from": "inputs" if panel.replayed else "pictures",
+            "from": "pictures",
             "frames": frames,
             "bytes_per_frame": round(panel.bytes_per_frame),
             "age_s": round(panel.age_s, 3),

@@ -1,7 +1,7 @@
 """Door to pygame's windows: what is shown in them, and what the person before them presses.
 
 The window belongs to the main thread; the network has its own. It is painted only when something
-changed, at most 30 times a second, and 60 where inputs are played.
+changed, at most 30 times a second.
 """
 
 from __future__ import annotations
@@ -27,11 +27,9 @@ from Daddy.streaming.show.window import Waiting, draw
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 import pygame
 
-FPS, PLAYED_FPS = 30, 60
-"""Of a window that shows pictures, and of one that shows play from inputs."""
+FPS = 30
 _WAITING_S = 0.1
 """Between two looks while there is nobody to see: a hundredth of a core is enough to wait with."""
-_SEEK_S = 10.0
 _SHOT_EVERY_S = 5.0
 
 
@@ -65,7 +63,6 @@ class Window:
         self._clock = clock
         self._screenshot = screenshot
         self._shot_at = 0.0
-        self._seek: Callable[[str, float], None] = lambda _, __: None
 
     def run(
         self,
@@ -73,21 +70,17 @@ class Window:
         wish: Callable[[int, tuple[str, ...]], None],
         each_second: Callable[[Scene], None],
         stop: threading.Event,
-        seek: Callable[[str, float], None] = lambda _, __: None,
     ) -> None:
         """Show ``scene_of(top_k)`` until the window is closed or ``stop`` is set.
 
-        ``wish`` is told when the person wants another number of agents, or certain ones, ``seek``
-        to which agent's seconds (back: less than 0) they want to go.
+        ``wish`` is told when the person wants another number of agents, or certain ones.
         """
-        self._seek = seek
         next_second, asked, pause = 0.0, self._watcher.wish, 1 / FPS
         try:
             while not self._clock.wait(stop, pause) and not self._leave:
-                began = self._clock.monotonic()
                 scene = scene_of(asked[0])
                 self._show(scene)
-                pause = _pause(scene, self._clock.monotonic() - began)
+                pause = 1 / FPS if scene.panels else _WAITING_S
                 self._listen()
                 if self._watcher.wish != asked:
                     asked = self._watcher.wish
@@ -133,8 +126,6 @@ class Window:
             self._leave = True
         elif act is Act.COPY:
             self._copy()
-        elif act in (Act.BACK, Act.AHEAD):
-            self._seek(self._watcher.focus, _SEEK_S if act is Act.AHEAD else -_SEEK_S)
         elif act is Act.SHOT:
             path = self._watcher.films.next_path("png")
             save(self._surface, path)
@@ -159,15 +150,6 @@ def _on_display(caption: str, size: tuple[int, int], flags: int = 0) -> Any:
     if pygame.display.get_driver() == "x11":
         os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
     return pygame.display.set_mode(size, flags)
-
-
-def _pause(scene: Scene, spent_s: float) -> float:
-    """Seconds until the next look; what painting took counts where frames come at 60."""
-    if not scene.panels:
-        return _WAITING_S
-    if any(panel.replayed for panel in scene.panels):
-        return max(0.001, 1 / PLAYED_FPS - spent_s)
-    return 1 / FPS
 
 
 def _key_name(event: Any) -> str:

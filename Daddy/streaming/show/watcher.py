@@ -60,11 +60,6 @@ class Watcher:
             self.say(toast)
         return act
 
-    @property
-    def focus(self) -> str:
-        """The agent that keys are about; "" where nobody is shown."""
-        return focus(self.view, self._names())
-
     def click(self, at: tuple[int, int], size: tuple[int, int]) -> None:
         """A click at a point of the window."""
         name = panel_at(self._scene, size, self.view, *at) if self._scene else ""

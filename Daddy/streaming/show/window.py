@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from Daddy.core.vocabulary import TUNNEL_PORT
-from Daddy.streaming.home.replays import ago
 from Daddy.streaming.home.scene import Panel, Scene
 from Daddy.streaming.home.ways import KNOCK_S, usual_causes
 from Daddy.streaming.show.band import MIN_LINES, draw_band
@@ -100,8 +99,6 @@ def panel_at(scene: Scene, size: tuple[int, int], view: View, x: int, y: int) ->
 def _mark(panel: Panel, view: View, shown: Sequence[str]) -> str:
     name = panel.name
     marks = [
-        f"from inputs, {ago(panel.age_s)}" if panel.replayed else "",
-        panel.cut,
         "on tour" if name == view.touring else "",
         "pinned" if name in view.pins else "",
         "recording" if view.recording and name == focus(view, shown) else "",
@@ -142,8 +139,6 @@ def _state(scene: Scene, theme: Theme, view: View) -> tuple[str, Colour]:
         return f"connected  ·  {scene.transport}", theme.soft
     if all(panel.stale for panel in scene.panels):
         return f"no new picture  ·  {scene.transport}", theme.alarm
-    if all(panel.replayed for panel in scene.panels):
-        return f"from inputs  ·  {scene.transport}", theme.soft
     return f"live  ·  {scene.way}  ·  {scene.transport}", theme.soft
 
 

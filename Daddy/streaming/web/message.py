@@ -131,8 +131,6 @@ def _panel(panel: Panel) -> dict[str, Any]:
         "return": round(row.episode_return, 1),
         "step": row.step,
         "stale": panel.stale,
-        "replayed": panel.replayed,
-        "cut": panel.cut,
         "returns": [round(value, 1) for value in panel.returns],
     }
 

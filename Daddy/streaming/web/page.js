@@ -109,7 +109,6 @@ function state() {
   if (!facts.connected) return ["waiting", "calls"];
   if (facts.panels.length === 0) return [`connected · ${facts.transport}`, ""];
   if (facts.panels.every((one) => one.stale)) return [`no new picture · ${facts.transport}`, "alarm"];
-  if (facts.panels.every((one) => one.replayed)) return [`from inputs · ${facts.transport}`, ""];
   return [`live · ${facts.way} · ${facts.transport}`, ""];
 }
 
@@ -168,10 +167,6 @@ function badge(rows, number) {
   return shape;
 }
 
-function played(age) {
-  return `played ${age < 90 ? `${age.toFixed(0)} s` : `${(age / 60).toFixed(0)} min`} ago`;
-}
-
 function drawPanel(panel, one, [tag, age, silent]) {
   const { part } = panel;
   panel.name = one.name;
@@ -185,9 +180,9 @@ function drawPanel(panel, one, [tag, age, silent]) {
   put(part("host"), one.host);
   put(part("steps"), `${short(one.step)} steps`);
   put(part("return"), `return ${one.return.toFixed(1)}`);
-  put(part("age"), !tag || lost ? "" : one.replayed ? played(age) : `${age.toFixed(1)} s old`);
+  put(part("age"), !tag || lost ? "" : `${age.toFixed(1)} s old`);
   put(part("veil"), !tag ? "the first picture is on its way"
-    : lost ? "not live" : one.stale ? `no new picture for ${silent.toFixed(0)} s` : one.cut);
+    : lost ? "not live" : one.stale ? `no new picture for ${silent.toFixed(0)} s` : "");
   part("badges").setAttribute("aria-label", `${one.badges} of ${look.badges.length} badges`);
   [...part("badges").children].forEach((shape, number) => shape.classList.toggle("won", number < one.badges));
   curve(part("curve"), one.returns, Math.min(...one.returns), Math.max(...one.returns));

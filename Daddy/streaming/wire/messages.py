@@ -215,18 +215,16 @@ Pin = tuple[str, int]
 @dataclass(frozen=True, slots=True)
 class Wish:
     """What a viewer asks for: how many agents, how many pictures of each a second, and who is to
-    be among them whatever their rank. ``inputs``: it can play what they play itself.
+    be among them whatever their rank.
     """
 
     top_k: int
     fps: float
     pins: tuple[Pin, ...] = ()
-    inputs: bool = False
 
     def pack(self) -> bytes:
         """The body of a SUBSCRIBE; pins that do not fit are left out, the last ones first."""
         wish: dict[str, object] = {"k": self.top_k, "fps": self.fps}
-        wish |= {"inputs": True} if self.inputs else {}
         for count in range(min(MAX_PINS, len(self.pins)), 0, -1):
             body = to_json({**wish, "pins": [list(pin) for pin in self.pins[:count]]})
             if len(body) <= BODY_LIMIT[Kind.SUBSCRIBE]:
@@ -242,9 +240,7 @@ def read_wish(body: bytes) -> Wish:
         pins = tuple(_read_pin(one) for one in list(raw.get("pins", []))[:MAX_PINS])
     except (TypeError, ValueError, OverflowError, UsageError) as error:
         raise ProtocolError("a SUBSCRIBE has a wrong field") from error
-    return Wish(
-        max(1, min(MAX_TOP_K, top_k)), max(1.0, min(MAX_FPS, fps)), pins, raw.get("inputs") is True
-    )
+    return Wish(max(1, min(MAX_TOP_K, top_k)), max(1.0, min(MAX_FPS, fps)), pins)
 
 
 def _read_pin(raw: Any) -> Pin:

@@ -37,9 +37,6 @@ class Kind(IntEnum):
     PING = 10
     PONG = 11
     BYE = 12
-    OFFER = 13
-    WANT = 14
-    PLAY = 15
 
 
 BODY_LIMIT = {
@@ -55,13 +52,10 @@ BODY_LIMIT = {
     Kind.PING: 16,
     Kind.PONG: 16,
     Kind.BYE: 128,
-    Kind.OFFER: 512,
-    Kind.WANT: 64,
-    Kind.PLAY: 3072,
 }
 _LIMITS = {int(kind): limit for kind, limit in BODY_LIMIT.items()}
 UNKNOWN_LIMIT = 32768
-"""Bytes of a message of a kind that a newer version may add: skipped, not an error."""
+"""Bytes of a message of another release's kind: skipped, not an error."""
 
 
 class Reason(IntEnum):

@@ -1,11 +1,10 @@
 """Pure: half a second of a learner's play as messages, and as the bytes of a spool file.
 
 A segment is made of the wire's own messages: HELLO (who writes, names of maps), TELEM (how far each
-agent is), PLAYs (pieces of what an agent plays; ``stream`` is the agent), FRAMEs (the first of each
-agent is whole, the others differ from the one before). To a relay that is connected they go one by
-one, as they come about. A spool file holds them all behind magic, version, a sequence number, the
-body's length and a CRC-32 over both: a reader takes all of it or nothing, so a half-written file is
-merely "not yet".
+agent is), FRAMEs (the first of each agent is whole, the others differ from the one before). A relay
+that is connected gets them one by one, as they come about. A spool file holds them all behind
+magic, version, a sequence number, the body's length and a CRC-32 over both: a reader takes all of
+it or nothing, so a half-written file is merely "not yet".
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import NamedTuple
 from Daddy.core.vocabulary import AgentReport
 from Daddy.streaming.wire import codec
 from Daddy.streaming.wire.messages import Frame, Row, pack_rows, read_frame, read_rows, row_of
-from Daddy.streaming.wire.outbox import Handed
 from Daddy.streaming.wire.protocol import (
     BODY_LIMIT,
     HEADER,
@@ -41,12 +39,7 @@ HEAD = struct.Struct("<4sHHQII")
 _SUMMED = struct.Struct("<QI")
 SEGMENT_LIMIT = 64 * 1024
 """Bytes of one file; a busy second of four agents is about 20 kB."""
-PIECES_LIMIT = 16 * 1024
-"""Of those, bytes of pieces of play."""
 _HEAD_LIMIT = 2 * HEADER.size + BODY_LIMIT[Kind.HELLO] + BODY_LIMIT[Kind.TELEM]
-_CAPTURED = struct.Struct("<I")
-PIECE_HEAD = HEADER.size + _CAPTURED.size
-"""Bytes that a piece takes beyond its own."""
 MAX_AGENTS = 512
 DAMAGED = (
     ProtocolError,
@@ -88,7 +81,6 @@ class Segment:
     rows: tuple[Row, ...]
     maps: Mapping[int, str]
     pictures: tuple[Picture, ...] = field(repr=False, default=())
-    pieces: tuple[Handed, ...] = field(repr=False, default=())
     direct: bool = False
 
 
@@ -120,12 +112,6 @@ def pack_reports(writer: Writer, reports: Sequence[AgentReport]) -> Told:
 def pack_head(told: Told, sent_ms: int) -> list[Message]:
     """What a segment begins with, at ``sent_ms`` of the writer's monotonic clock."""
     return [Message(Kind.HELLO, to_json({**told.who, "sent_ms": sent_ms})), told.rows]
-
-
-def pack_piece(one: Handed) -> Message:
-    """A piece of play as a PLAY of the spool: its time, and the piece."""
-    body = _CAPTURED.pack(one.captured_ms % 2**32) + one.piece
-    return Message(Kind.PLAY, body, stream=one.agent)
 
 
 def seal(sequence: int, messages: Sequence[Message]) -> bytes:
@@ -162,7 +148,7 @@ class Packer:
     """Pictures of one segment as FRAMEs, as long as there is room in it."""
 
     def __init__(self) -> None:
-        self._room = SEGMENT_LIMIT - HEAD.size - _HEAD_LIMIT - PIECES_LIMIT
+        self._room = SEGMENT_LIMIT - HEAD.size - _HEAD_LIMIT
         self._last: dict[int, tuple[int, bytes]] = {}
 
     def pack(self, picture: Picture) -> Message | None:
@@ -219,7 +205,6 @@ class Reassembly:
         self._said: Segment | None = None
         self._rows: list[Row] = []
         self._pictures: list[Picture] = []
-        self._pieces: list[Handed] = []
         self._last: dict[int, bytes] = {}
 
     def hear(self, message: Message) -> None:
@@ -231,22 +216,13 @@ class Reassembly:
             self._rows = read_rows(message.body)
         elif message.kind == Kind.FRAME:
             self._pictures.append(_read_picture(message, self._last))
-        elif message.kind == Kind.PLAY:
-            captured_ms = _CAPTURED.unpack_from(message.body)[0]
-            piece = message.body[_CAPTURED.size :]
-            self._pieces.append(Handed(message.stream, captured_ms, piece))
 
     def take(self) -> Segment | None:
         """What was heard since the last time; None when that is nothing, or nobody's."""
-        if self._said is None or not (self._rows or self._pictures or self._pieces):
+        if self._said is None or not (self._rows or self._pictures):
             return None
-        said = replace(
-            self._said,
-            rows=tuple(self._rows),
-            pictures=tuple(self._pictures),
-            pieces=tuple(self._pieces),
-        )
-        self._rows, self._pictures, self._pieces = [], [], []
+        said = replace(self._said, rows=tuple(self._rows), pictures=tuple(self._pictures))
+        self._rows, self._pictures = [], []
         return said
 
 

@@ -8,7 +8,6 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from Daddy.pokemon.live.sample import record_sample, weigh
 
 from Daddy.core.errors import RomError
 from Daddy.core.rom import load_rom
@@ -28,6 +27,7 @@ from Daddy.pokemon.starts.boot import beginning
 from Daddy.pokemon.starts.named import BY_HAND
 from Daddy.pokemon.starts.shelf import shelf_of
 from tests.pokemon.archive.players import advance, archived
+from tests.pokemon.sample import record_sample, weigh
 
 ROM = load_rom(cartridge_path())
 sample = lru_cache(record_sample)
