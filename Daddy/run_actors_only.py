@@ -18,8 +18,8 @@ from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import UsageError, WeightsError, run_entry
 from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
+from Daddy.core.stopping import StopSignal
 from Daddy.core.terms import GAME, agreed, differing, from_pairs, unknown
-from Daddy.core.wall import StopSignal
 from Daddy.hardware.profile import load_profile, save_profile
 from Daddy.hardware.recommend import recommend
 from Daddy.learning.prepare import prepare

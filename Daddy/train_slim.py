@@ -15,18 +15,17 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
-from Daddy.core.boot import Boot
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import load, run_paths, shared_paths
-from Daddy.core.duration import parse_duration
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
-from Daddy.core.job import SLOT, read_job
+from Daddy.core.humanize import parse_duration
+from Daddy.core.job import SLOT, Boot, read_job
 from Daddy.core.machine import memory_bytes, usable_cores
 from Daddy.core.names import new_incarnation, new_token
 from Daddy.core.seat import PATIENCE_S, Seat, claim, resume
 from Daddy.core.settings import Config
 from Daddy.core.shared_paths import JoinedPaths
-from Daddy.core.wall import StopSignal, Wall
+from Daddy.core.stopping import StopSignal, Wall
 from Daddy.errands.duties import duties
 from Daddy.hardware.recommend import Facts, recommend
 from Daddy.learning.ahead import VectorAhead, beat_while_loading, read_ahead, undisturbed

@@ -9,7 +9,7 @@ from pathlib import Path
 from Daddy.core.clock import Clock
 from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
-from Daddy.core.wall import StopSignal
+from Daddy.core.stopping import StopSignal
 
 
 @dataclass

@@ -21,8 +21,8 @@ from matplotlib.axes import Axes
 
 from Daddy.core.errors import UsageError, run_entry
 from Daddy.core.events import read_events
-from Daddy.core.fleet import Fleet, fold
 from Daddy.core.paths import RunPaths
+from Daddy.dashboard import Fleet, fold
 
 INK, FAINT = "#1f2933", "#cbd2d9"
 COLOURS = ("#2f855a", "#2b6cb0", "#dd9f2b", "#c05621", "#6b46c1", "#0f766e", "#9d174d", "#4a5568")

@@ -11,7 +11,7 @@ from Daddy import laptop
 from Daddy.core import machine
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import UsageError
-from Daddy.core.wall import StopSignal
+from Daddy.core.stopping import StopSignal
 from Daddy.pokemon.rom import cartridge_path
 from Daddy.visit import Limits
 

@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from Daddy import train_slim
+from Daddy.cluster.release_build import freeze
 from Daddy.core.config import load
 from Daddy.core.events import read_events
-from Daddy.core.fleet import fold
-from Daddy.core.freezing import freeze
 from Daddy.core.lease import end_term, read_lease
 from Daddy.core.paths import RunPaths
+from Daddy.dashboard import fold
 from Daddy.learning.checkpoint import load_newest, manifests
 from Daddy.learning.solo import NoFrames
 from Daddy.streaming import tunnel_client

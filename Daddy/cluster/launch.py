@@ -18,19 +18,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from Daddy.cluster.bundle import nearest
 from Daddy.cluster.orchestrator.orders import read_orders
-from Daddy.cluster.unpack import nearest
-from Daddy.core.boot import Boot
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, FileError, run_entry
 from Daddy.core.events import EventWriter
 from Daddy.core.files import read_json
-from Daddy.core.job import RELEASE, SLOT, TERM, Job, read_job
+from Daddy.core.job import RELEASE, SLOT, TERM, Boot, Job, read_job
 from Daddy.core.machine import age_seconds, host_name, myself
 from Daddy.core.paths import ReleasePaths, RunPaths
 from Daddy.core.process import start
 from Daddy.core.seat import PATIENCE_S, Seat, claim
-from Daddy.core.wall import StopSignal, hold_signals
+from Daddy.core.stopping import StopSignal, hold_signals
 
 _LEARNER = "Daddy.train_slim"
 _SIDECAR = "Daddy.cluster.orchestrator.sidecar"

@@ -1,19 +1,23 @@
 """Every setting of a run: its name, type, default and meaning.
 
-No other module holds a default, but for the weights of the reward (`core.reward`). The names of the
-guide are public interface; ``docs/configuration.md`` lists all of them.
+No other module holds a default. The names of the guide are public interface;
+``docs/configuration.md`` lists all of them.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from Daddy.core.assists import chosen
-from Daddy.core.copies import Mirror
-from Daddy.core.reward import Reward
-from Daddy.core.section import Section
+from Daddy.core.humanize import parse_duration
+
+
+class Section(BaseModel):
+    """Base of all sections: unknown keys are errors, values are frozen and checked."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Training(Section):
@@ -227,6 +231,42 @@ class Archive(Section):
     )
 
 
+class Reward(Section):
+    """The reward of one unit of each part.
+
+    Where the best public learner publishes a tuned value, it is the default here.
+    """
+
+    cell: float = Field(
+        0.029, description="a cell that was not stepped on since the last forgetting"
+    )
+    open_goal: float = Field(
+        9.5, ge=0, description="factor of a cell on a map where a required milestone is still open"
+    )
+    way: float = Field(0.3, description="a way from one map to another, taken for the first time")
+    sign: float = Field(0.2, description="a sign read for the first time")
+    event: float = Field(0.73, description="an event flag, set for the first time")
+    required: float = Field(7.1, description="a required milestone, beside its event flag")
+    item: float = Field(3.4, description="an item that the story needs, held for the first time")
+    hm: float = Field(8.1, description="a machine of a field move, held for the first time")
+    badge: float = Field(1.9, description="a badge")
+    level: float = Field(1.1, description="a level of the party's sum; beyond 15 a quarter of it")
+    move: float = Field(4.1, description="a move that nobody in the party knew before")
+    seen: float = Field(2.2, description="a species seen")
+    caught: float = Field(3.1, description="a species caught")
+    field: float = Field(4.8, description="a field move that did its work, once per map and move")
+    heal: float = Field(
+        0.75, description="the party's HP restored wholly; of each map the best counts, once"
+    )
+    blackout: float = Field(-0.1, description="the party's last HP lost")
+    memory_steps: int = Field(
+        20_000,
+        ge=0,
+        description="steps after which cells, ways, signs and healings are forgotten and count "
+        "again, at other times in each environment; 0: never",
+    )
+
+
 class Controller(Section):
     """How the controller looks and queues."""
 
@@ -251,6 +291,18 @@ class Controller(Section):
     relay: bool = Field(True, description="run the stream's relay beside the controller")
 
 
+class Mirror(Section):
+    """The copy in the home directory that a purged run is restored from."""
+
+    minutes: float = Field(10.0, ge=0, description="time between two looks; 0: no copy")
+    folder: str = Field(
+        "", description="folder of the copies of all runs; empty: ~/.local/share/daddy/mirrors"
+    )
+    megabytes: int = Field(
+        256, ge=1, description="most a run's copy takes; the archive's share is what weights leave"
+    )
+
+
 class Config(Section):
     """One run, wholly described. What jobs receive is this, frozen in their release."""
 
@@ -269,8 +321,6 @@ class Config(Section):
 
     @model_validator(mode="after")
     def _limits_fit(self) -> Config:
-        from Daddy.core.duration import parse_duration
-
         parse_duration(self.slurm.time_limit)
         return self
 

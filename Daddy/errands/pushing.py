@@ -15,7 +15,7 @@ from Daddy.core import machine, process
 from Daddy.core.clock import Clock
 from Daddy.core.errors import ConfigError
 from Daddy.core.machine import ProcessId
-from Daddy.core.remembered import SETUP, remembered, settings_path
+from Daddy.core.saved_cluster import SETUP, remembered, settings_path
 from Daddy.errands.errand import Errand, Say
 from Daddy.weights.laptop.ssh import find_remote
 

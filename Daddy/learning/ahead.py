@@ -14,8 +14,8 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from Daddy.core.boot import Boot
 from Daddy.core.clock import Clock
+from Daddy.core.job import Boot
 from Daddy.core.seat import Seat
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from Daddy.core.boot import Boot
 from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.job import Boot
 from Daddy.core.machine import usable_cores
 from Daddy.core.seeds import seed_for
 from Daddy.core.settings import Config

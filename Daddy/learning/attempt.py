@@ -11,14 +11,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from Daddy.core.boot import Boot
 from Daddy.core.clock import Clock
 from Daddy.core.events import EventWriter
-from Daddy.core.job import read_job
+from Daddy.core.job import Boot, read_job
 from Daddy.core.machine import host_name, myself
 from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
-from Daddy.core.wall import StopSignal, Wall
+from Daddy.core.stopping import StopSignal, Wall
 
 
 @dataclass(frozen=True)

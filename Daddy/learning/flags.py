@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.section import Section
-from Daddy.core.settings import Collaboration, Config, Training
+from Daddy.core.settings import Collaboration, Config, Section, Training
 
 _SECTIONS: dict[str, type[Section]] = {"training": Training, "collaboration": Collaboration}
 _NUMBERS = (

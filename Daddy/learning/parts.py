@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from Daddy.core.boot import Boot
 from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.job import Boot
 from Daddy.learning.ports import EventSink, FrameSink, Stopper, VectorEnv, WeightExchange
 from Daddy.learning.settings import PpoSettings
 

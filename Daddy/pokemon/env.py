@@ -17,8 +17,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from Daddy.core.reward import Reward
 from Daddy.core.rom import load_rom
+from Daddy.core.settings import Reward
 from Daddy.pokemon import save_state as saving
 from Daddy.pokemon import script
 from Daddy.pokemon.assists.helper import Helper
@@ -47,7 +47,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
     """Pokémon Red, Blue or the free cartridge with seven keys.
 
     Observation: see `Daddy.pokemon.observation.observation_space`. Actions: index into BUTTONS.
-    Reward: sum of the named parts of `Daddy.core.reward.Reward`, which every step's info
+    Reward: sum of the named parts of `Daddy.core.settings.Reward`, which every step's info
     holds as ``reward_parts``; the last step's info adds the episode's summary. An episode
     terminates when the game is won and is truncated after `episode_steps`.
     """

@@ -3,7 +3,7 @@
 Owns the rule that nothing is paid twice: what an episode achieves is a difference of *records*, the
 best it has seen so far, so that a flag cleared and set again, an item handed over, a creature put
 into a box or a badge read during a glitch earns nothing the second time. What it explores is judged
-by `exploration`. The weights are settings (`core.reward.Reward`), each of its part's name.
+by `exploration`. The weights are settings (`core.settings.Reward`), each of its part's name.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from Daddy.core.reward import Reward
+from Daddy.core.settings import Reward
 from Daddy.pokemon import story
 from Daddy.pokemon.bag import HM_BITS, REQUIRED_BITS
 from Daddy.pokemon.progress import Progress, rewardable

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from Daddy.core.reward import Reward
+from Daddy.core.settings import Reward
 from Daddy.pokemon import field, story
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.exploration import Exploration

@@ -19,7 +19,7 @@ from Daddy.core.errors import UsageError, run_entry
 from Daddy.core.machine import host_name
 from Daddy.core.names import new_token
 from Daddy.core.paths import RunPaths
-from Daddy.core.signals import set_by
+from Daddy.core.stopping import set_by
 from Daddy.streaming.best_selector import Rules
 from Daddy.streaming.login.link import Link
 from Daddy.streaming.login.pipes import Pipes

@@ -24,7 +24,7 @@ from Daddy.core.events import EventWriter
 from Daddy.core.files import read_json, write_json
 from Daddy.core.machine import die_with_parent, full_host_name, host_name
 from Daddy.core.paths import RunPaths
-from Daddy.core.signals import set_by
+from Daddy.core.stopping import set_by
 from Daddy.streaming.best_selector import Rules
 from Daddy.streaming.login.address import jobs_token
 from Daddy.streaming.login.direct import Direct, Sieve

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, UsageError, run_entry
 from Daddy.core.machine import host_name
-from Daddy.core.remembered import kept_login, remembered, settings_path, tunnel_options
-from Daddy.core.signals import set_by
+from Daddy.core.saved_cluster import kept_login, remembered, settings_path, tunnel_options
+from Daddy.core.stopping import set_by
 from Daddy.streaming.home.connect import carrying
 from Daddy.streaming.home.receiver import Receiver
 from Daddy.streaming.home.scene import Scene

@@ -17,10 +17,10 @@ from Daddy.core.clock import Clock
 from Daddy.core.config import run_paths, shared_paths
 from Daddy.core.errors import DaddyError, FileError, WeightsError
 from Daddy.core.files import create_exclusive, read_bounded, sha256_hex
+from Daddy.core.humanize import one_line
 from Daddy.core.settings import Config
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.core.terms import agreed, to_pairs
-from Daddy.core.words import one_line
 from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.encoding.tensor_layout import metadata_of, schema_of_bytes
 from Daddy.weights.history import numbers

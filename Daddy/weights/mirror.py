@@ -20,7 +20,7 @@ from Daddy.core.errors import DaddyError, ExitCode, FileError, run_entry
 from Daddy.core.files import write_json
 from Daddy.core.machine import die_with_parent
 from Daddy.core.paths import mirrors_folder
-from Daddy.core.signals import set_by
+from Daddy.core.stopping import set_by
 from Daddy.weights.recovery.holes import find_holes
 from Daddy.weights.recovery.mirroring import MirrorCard, Original, mirror
 from Daddy.weights.store.durable import Hook, no_hook

@@ -27,8 +27,8 @@ from Daddy.core.errors import (
 )
 from Daddy.core.events import EventWriter
 from Daddy.core.machine import die_with_parent
-from Daddy.core.remembered import remembered, settings_path
-from Daddy.core.signals import Alarm
+from Daddy.core.saved_cluster import remembered, settings_path
+from Daddy.core.stopping import Alarm
 from Daddy.weights.laptop import pull_push
 from Daddy.weights.laptop.pull_push import folder_bytes, turn
 from Daddy.weights.laptop.receipts import effect_of, efforts, read_receipts, told

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.reward import Reward
 from Daddy.core.rom import load_rom
+from Daddy.core.settings import Reward
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story
 from Daddy.pokemon.memory import byte

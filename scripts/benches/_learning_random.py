@@ -26,7 +26,7 @@ from Daddy.core.job import SLOT
 from Daddy.core.paths import RunPaths
 from Daddy.core.seeds import seed_for
 from Daddy.core.settings import Config
-from Daddy.core.wall import StopSignal
+from Daddy.core.stopping import StopSignal
 from Daddy.learning.ports import EpisodeEnd, VectorEnv
 from Daddy.learning.prepare import prepare
 from Daddy.learning.settings import resolve

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from Daddy.core.machine import die_with_parent
-from Daddy.core.signals import set_by
+from Daddy.core.stopping import set_by
 from scripts.benches._stream_codecs import seed_message
 from scripts.benches._stream_corpus import rgb
 from scripts.benches._stream_straight import read_corpus

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from Daddy.core.machine import die_with_parent
-from Daddy.core.signals import set_by
+from Daddy.core.stopping import set_by
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
 from Daddy.streaming.best_selector import Rules
 from Daddy.streaming.login.link import Link

@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from Daddy.cluster.release_build import freeze
 from Daddy.core.config import load
 from Daddy.core.errors import DaddyError
 from Daddy.core.events import read_events
-from Daddy.core.fleet import Attempt, fold
-from Daddy.core.freezing import freeze
 from Daddy.core.machine import cpu_seconds
 from Daddy.core.names import new_token
 from Daddy.core.paths import RunPaths
+from Daddy.dashboard import Attempt, fold
 
 LONGEST_S = 120.0
 SLOW_OPEN_S = 0.002

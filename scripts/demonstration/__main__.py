@@ -18,9 +18,9 @@ from rich.text import Text
 
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import load, run_paths
-from Daddy.core.duration import format_duration
 from Daddy.core.errors import run_entry
 from Daddy.core.files import write_json
+from Daddy.core.humanize import format_duration
 from Daddy.core.paths import RunPaths
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.dashboard import RunView, render

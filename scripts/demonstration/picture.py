@@ -14,8 +14,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from Daddy.core.fleet import Attempt, Episode, Fleet
-from Daddy.dashboard import mean
+from Daddy.dashboard import Attempt, Episode, Fleet, mean
 from scripts.demonstration.summary import Versions
 
 INK, FAINT, GREEN, AMBER, BLUE = "#1f2933", "#cbd2d9", "#2f855a", "#dd9f2b", "#2b6cb0"

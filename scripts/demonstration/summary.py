@@ -11,9 +11,9 @@ from typing import Any
 
 from Daddy.core.events import read_events
 from Daddy.core.files import read_bounded, read_json, sha256_hex
-from Daddy.core.fleet import Episode, Fleet, fold
 from Daddy.core.paths import RunPaths
 from Daddy.core.shared_paths import SharedPaths
+from Daddy.dashboard import Episode, Fleet, fold
 
 _RECORD_LIMIT = 1 << 20
 

@@ -21,7 +21,7 @@ from Daddy.core.files import append_line, write_json
 from Daddy.core.job import read_job
 from Daddy.core.lease import Lease
 from Daddy.core.machine import myself
-from Daddy.core.wall import StopSignal, drain_margin
+from Daddy.core.stopping import StopSignal, drain_margin
 
 STEP_S = 0.25
 SAVE_S = 2.0

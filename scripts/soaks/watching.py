@@ -19,8 +19,8 @@ from typing import Any
 
 from Daddy.core import machine
 from Daddy.core.events import read_events
-from Daddy.core.fleet import Handover, fold
 from Daddy.core.paths import RunPaths
+from Daddy.dashboard import Handover, fold
 from scripts.demonstration.stage import Stage, fresh_run
 
 SITE, PORT = "demo-slurm", 9999

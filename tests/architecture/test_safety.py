@@ -17,8 +17,7 @@ EVERY_INTERFACE = "0.0.0.0"
 HANDLERS = {
     "Daddy/cluster/orchestrator/local_job.py",
     "Daddy/cluster/orchestrator/local_scheduler.py",
-    "Daddy/core/signals.py",
-    "Daddy/core/wall.py",
+    "Daddy/core/stopping.py",
     "Daddy/weights/sync.py",
     "cluster/testbed/supervisor.py",
     "scripts/benches/__main__.py",

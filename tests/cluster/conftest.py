@@ -16,10 +16,10 @@ import pytest
 
 from Daddy.core.config import load
 from Daddy.core.events import read_events
-from Daddy.core.fleet import Fleet, fold
 from Daddy.core.lease import read_lease
 from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
+from Daddy.dashboard import Fleet, fold
 from tests import patience
 
 ROOT = Path(__file__).resolve().parents[2]

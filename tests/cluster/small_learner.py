@@ -21,7 +21,7 @@ from Daddy.core.events import EventWriter
 from Daddy.core.files import write_json
 from Daddy.core.job import read_job
 from Daddy.core.seat import resume
-from Daddy.core.wall import StopSignal, drain_margin
+from Daddy.core.stopping import StopSignal, drain_margin
 
 STEP_S = 0.1
 

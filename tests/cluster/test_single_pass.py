@@ -122,8 +122,8 @@ def test_whether_jobs_may_submit_is_found_out_and_silence_is_no_answer(person, t
     config = small_config(person.run.root, controller={"executor": "slurm", "failover": True})
     config["training"]["cartridge"] = True
     person.config.write_text(json.dumps(config))
+    from Daddy.cluster.release_build import freeze
     from Daddy.core.config import load
-    from Daddy.core.freezing import freeze
 
     freeze(person.run, load(person.config), person.checkout)
     env = {"PATH": f"{programs}:{os.environ['PATH']}"}

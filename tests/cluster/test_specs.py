@@ -6,9 +6,9 @@ from pathlib import Path
 
 from Daddy.cluster.orchestrator.actions import Submit
 from Daddy.cluster.orchestrator.specs import SpecMaker
+from Daddy.cluster.release_build import Release
 from Daddy.core.config import effective_json, run_paths
 from Daddy.core.files import write_atomic
-from Daddy.core.release import Release
 from tests.cluster.conftest import config_of
 
 

@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from Daddy.core.boot import Boot
 from Daddy.core.clock import SystemClock
+from Daddy.core.job import Boot
 from Daddy.learning.ahead import LOADED, VectorAhead, beat_while_loading, undisturbed
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from Daddy.core import files
-from Daddy.core.wall import StopSignal
+from Daddy.core.stopping import StopSignal
 from Daddy.learning.checkpoint import Checkpoint, load_newest, save
 
 

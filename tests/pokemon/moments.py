@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import pairwise
 
-from Daddy.core.reward import Reward
+from Daddy.core.settings import Reward
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.progress import Progress, read_progress
 from Daddy.pokemon.tally import Tally

@@ -12,7 +12,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from Daddy.core.errors import RomError
-from Daddy.core.reward import Reward
+from Daddy.core.settings import Reward
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.pokemon import milestones
 from Daddy.pokemon.env import PokemonRedEnv

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from Daddy.core.reward import Reward
+from Daddy.core.settings import Reward
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story
 from Daddy.pokemon.exploration import Exploration

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.core.reward import Reward
+from Daddy.core.settings import Reward
 from Daddy.pokemon import ladder, story
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.bag import REQUIRED_ITEMS

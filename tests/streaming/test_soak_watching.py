@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from Daddy.core.fleet import Handover
+from Daddy.dashboard import Handover
 from scripts.soaks.watching import growth, returns
 
 

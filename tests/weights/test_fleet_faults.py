@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.core.wall import StopSignal
+from Daddy.core.stopping import StopSignal
 from Daddy.weights import merger as merging
 from Daddy.weights.history import read_history
 from Daddy.weights.merger import Merger

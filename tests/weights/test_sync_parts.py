@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.errors import ConfigError, FileError, NetworkError, UsageError
-from Daddy.core.remembered import remembered
+from Daddy.core.saved_cluster import remembered
 from Daddy.weights.laptop.pull_push import shown
 from Daddy.weights.laptop.ssh import (
     HostKeyChangedError,

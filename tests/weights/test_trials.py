@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from Daddy.core.errors import UsageError
-from Daddy.core.remembered import remembered
+from Daddy.core.saved_cluster import remembered
 from Daddy.weights.laptop.keys import Rrsync, own_keys
 from Daddy.weights.laptop.setup import Seen, find_ring, read_rrsync
 from Daddy.weights.laptop.ssh import Remote, connect, explain, remember

@@ -16,6 +16,7 @@ from Daddy.cluster.orchestrator.ledger import LedgerFile
 from Daddy.cluster.orchestrator.notify import tell
 from Daddy.cluster.orchestrator.slots import Silence
 from Daddy.cluster.orchestrator.specs import SpecMaker
+from Daddy.cluster.release_build import Release
 from Daddy.core.clock import Clock
 from Daddy.core.config import load_effective, run_paths, shared_paths
 from Daddy.core.errors import FileError
@@ -24,7 +25,6 @@ from Daddy.core.files import read_json
 from Daddy.core.lease import Lease
 from Daddy.core.machine import host_name
 from Daddy.core.paths import RunPaths
-from Daddy.core.release import Release
 from Daddy.core.settings import Config
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING
 
-from Daddy.core.duration import parse_duration
+from Daddy.core.humanize import parse_duration
 
 if TYPE_CHECKING:
     from Daddy.core.settings import Config

@@ -30,7 +30,7 @@ from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.job import JOB_END_TIME, JOB_ID
 from Daddy.core.machine import identify, myself
 from Daddy.core.process import Child, spawn
-from Daddy.core.signals import set_by
+from Daddy.core.stopping import set_by
 
 _LOOK_S = 0.05
 """Seconds between two looks, at the job and for a free place: a hand-over waits for two of them."""

@@ -23,12 +23,12 @@ from Daddy.cluster.orchestrator.records import Mode
 from Daddy.cluster.orchestrator.slots import Silence
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.cluster.orchestrator.specs import SpecMaker
+from Daddy.cluster.release_build import Release
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import load_effective, run_paths
 from Daddy.core.errors import ExitCode, SchedulerError, run_entry
 from Daddy.core.machine import host_name
 from Daddy.core.paths import RunPaths
-from Daddy.core.release import Release
 from Daddy.core.settings import Config
 
 _WATCHED_S = 3.0

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from Daddy.cluster.orchestrator.records import JobState, QueueJob, Waits
-from Daddy.core.duration import parse_duration
+from Daddy.core.humanize import parse_duration
 
 if TYPE_CHECKING:
     from Daddy.cluster.orchestrator.scheduler import JobSpec

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from Daddy.cluster.orchestrator.scheduler import JobSpec
 from Daddy.cluster.orchestrator.slurm_squeue import job_comment, job_name
-from Daddy.core.duration import format_duration
+from Daddy.core.humanize import format_duration
 from Daddy.core.job import JOB_END_TIME, JOB_ID
 
 _ASK_END = (

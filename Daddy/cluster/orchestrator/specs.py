@@ -7,13 +7,13 @@ import sys
 from Daddy.cluster.orchestrator.actions import Submit
 from Daddy.cluster.orchestrator.executors import run_id, slurm_request
 from Daddy.cluster.orchestrator.scheduler import JobSpec
+from Daddy.cluster.release_build import Release
 from Daddy.core.config import load_effective
-from Daddy.core.duration import parse_duration
+from Daddy.core.humanize import parse_duration
 from Daddy.core.job import RELEASE
 from Daddy.core.paths import RunPaths
-from Daddy.core.release import Release
 from Daddy.core.settings import Config
-from Daddy.core.wall import drain_margin
+from Daddy.core.stopping import drain_margin
 
 _OVERLAP_S = 120
 """How long a successor runs beside its predecessor where the site and the person allow that."""

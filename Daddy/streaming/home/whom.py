@@ -7,8 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from Daddy.core.errors import UsageError
-from Daddy.core.masters import master_socket, opened_socket
-from Daddy.core.remembered import kept_login, remembered, settings_path
+from Daddy.core.saved_cluster import (
+    kept_login,
+    master_socket,
+    opened_socket,
+    remembered,
+    settings_path,
+)
 from Daddy.core.vocabulary import TUNNEL_PORT
 from Daddy.streaming.home.orders import Target, is_login
 from Daddy.streaming.home.ways import Way

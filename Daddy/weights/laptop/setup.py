@@ -20,7 +20,7 @@ from Daddy.core.files import read_bounded, write_atomic
 from Daddy.core.machine import host_name
 from Daddy.core.names import to_peer
 from Daddy.core.paths import STREAM_TOKEN
-from Daddy.core.remembered import SETUP, key_folder, remembered, settings_path, short_path
+from Daddy.core.saved_cluster import SETUP, key_folder, remembered, settings_path, short_path
 from Daddy.weights.laptop import keys as key_files
 from Daddy.weights.laptop.keys import KEY_S, Keys, Rrsync, Verdict, make_key, own_keys
 from Daddy.weights.laptop.pull_push import contributors

@@ -20,8 +20,7 @@ from pathlib import Path
 from Daddy.core import process
 from Daddy.core.errors import ConfigError, DaddyError, FileError, NetworkError, UsageError
 from Daddy.core.files import write_json
-from Daddy.core.masters import master_socket, opened_socket
-from Daddy.core.remembered import SETUP
+from Daddy.core.saved_cluster import SETUP, master_socket, opened_socket
 
 CONNECT_S = 10
 CHECK_S = 5.0

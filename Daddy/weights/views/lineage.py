@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from Daddy.core.humanize import one_line
 from Daddy.core.names import FRIENDS_JOB
-from Daddy.core.words import one_line
 from Daddy.weights.records.probation import Revert
 from Daddy.weights.store.records import Input, Keyframe, Receipt, Version
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timezone
 
-from Daddy.core.words import one_line
+from Daddy.core.humanize import one_line
 from Daddy.weights.views.lineage import Refused, Step, spread
 
 HEADER = ("version", "merged", "steps", "from, share in %", "lag", "norm", "by", "KL", "refused")

@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from Daddy.core.words import amount
+from Daddy.core.humanize import amount
 from Daddy.weights.views.lineage import JOB, Kind, Step, kind_of, peer_order
 from Daddy.weights.views.lines import stamp
 

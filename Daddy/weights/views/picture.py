@@ -17,7 +17,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from Daddy.core.words import one_line
+from Daddy.core.humanize import one_line
 from Daddy.weights.views import panels
 from Daddy.weights.views.lineage import Step, fold, kinds_of, peer_order
 from Daddy.weights.views.panels import FAINT, INK, Colours

@@ -14,7 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from Daddy.core.words import age, amount, clock, one_line, span
+from Daddy.core.humanize import age, amount, clock, one_line, span
 
 MOST_REFUSALS, MOST_PENDING, MOST_PEERS, MOST_REVERTS = 5, 4, 16, 3
 """Lines of each that a screen has room for; the rest is counted."""

@@ -24,13 +24,13 @@ from Daddy.cluster.orchestrator.controller import Controller
 from Daddy.cluster.orchestrator.intent import Intent, read_intent, write_intent
 from Daddy.cluster.orchestrator.ledger import LedgerFile, read_entries
 from Daddy.cluster.orchestrator.records import Ledger, Mode
+from Daddy.cluster.release_build import Release
 from Daddy.core.config import effective_json
 from Daddy.core.events import read_events
 from Daddy.core.files import read_json, write_json
 from Daddy.core.lease import Lease, end_term, read_lease
 from Daddy.core.paths import RunPaths
 from Daddy.core.process import Completed, ProcessTimeoutError
-from Daddy.core.release import Release
 from Daddy.core.settings import Config
 from tests.cluster.faults import shim
 

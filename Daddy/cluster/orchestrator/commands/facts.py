@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from Daddy.cluster.orchestrator.commands.heirs import waits_for
-from Daddy.core.words import age, amount, clock, span
+from Daddy.core.humanize import age, amount, clock, span
 
 _BAR = 24
 

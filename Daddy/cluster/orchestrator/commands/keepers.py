@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.commands.forecast import human
-from Daddy.core.duration import format_duration
 from Daddy.core.errors import DaddyError
+from Daddy.core.humanize import format_duration
 from Daddy.core.process import run
 
 REAPERS = frozenset({"arbiter2", "arbiter", "earlyoom", "systemd-oomd", "nohang", "loginreaper"})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from Daddy.cluster.orchestrator import single_pass
 from Daddy.cluster.orchestrator.commands.request import Request, frozen, started_here
+from Daddy.cluster.release_build import Release
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode
 from Daddy.core.paths import RunPaths
-from Daddy.core.release import Release
 
 
 def once(request: Request) -> int:

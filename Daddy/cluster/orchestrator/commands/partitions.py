@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from Daddy.core.duration import format_duration, parse_duration
 from Daddy.core.errors import SchedulerError
+from Daddy.core.humanize import format_duration, parse_duration
 from Daddy.core.settings import Slurm
 
 FORMAT = "%R|%a|%l|%N"

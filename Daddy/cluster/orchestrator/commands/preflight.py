@@ -40,6 +40,7 @@ from Daddy.cluster.orchestrator.executors import run_id
 from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.cluster.orchestrator.specs import SpecMaker
+from Daddy.cluster.release_build import Release
 from Daddy.core.access import check_reach, make_readable, opening
 from Daddy.core.clock import SystemClock
 from Daddy.core.config import run_paths, shared_paths
@@ -49,7 +50,6 @@ from Daddy.core.machine import boot_time
 from Daddy.core.outboxes import outboxes
 from Daddy.core.paths import RunPaths
 from Daddy.core.process import run as run_program
-from Daddy.core.release import Release
 from Daddy.core.settings import Config
 from Daddy.core.shared_paths import JoinedPaths, SharedPaths
 

@@ -23,12 +23,12 @@ from Daddy.core.clock import Clock
 from Daddy.core.config import shared_paths
 from Daddy.core.errors import FileError
 from Daddy.core.files import read_json
+from Daddy.core.humanize import one_line
 from Daddy.core.lease import holder_alive, read_lease
 from Daddy.core.machine import user_name
 from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
-from Daddy.core.wall import drain_margin
-from Daddy.core.words import one_line
+from Daddy.core.stopping import drain_margin
 
 FRESH_S = 90.0
 """Age up to which a living controller's summary is as good as a look of our own; later if it said

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.intent import Intent, read_intent
+from Daddy.cluster.release_build import Release
 from Daddy.core.config import load, load_effective, run_paths
 from Daddy.core.errors import DaddyError, FileError
 from Daddy.core.paths import RunPaths
-from Daddy.core.release import Release
 from Daddy.core.settings import Config
 
 

@@ -17,7 +17,7 @@ from rich.text import Text
 from Daddy.cluster.orchestrator.commands.facts import differs, facts, told_heir
 from Daddy.cluster.orchestrator.commands.heirs import heirs
 from Daddy.cluster.orchestrator.commands.verdict import SILENT_S, boots, is_suspended, leaves
-from Daddy.core.words import age, amount, clock, one_line, span
+from Daddy.core.humanize import age, amount, clock, one_line, span
 
 WIDE = 104
 """Columns from which each slot's successor fits beside it."""

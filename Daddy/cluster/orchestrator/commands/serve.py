@@ -11,14 +11,14 @@ from Daddy.cluster.orchestrator import daemon, tenure
 from Daddy.cluster.orchestrator.assembly import assemble
 from Daddy.cluster.orchestrator.controller import Controller
 from Daddy.cluster.orchestrator.intent import read_intent
+from Daddy.cluster.release_build import Release
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import load_effective, run_paths
 from Daddy.core.errors import ControllerAliveError, DaddyError, ExitCode, FileError
 from Daddy.core.lease import Lease
 from Daddy.core.paths import RunPaths
-from Daddy.core.release import Release
 from Daddy.core.settings import Config
-from Daddy.core.signals import set_by
+from Daddy.core.stopping import set_by
 
 _READY_TIMEOUT_S = 150.0
 """More than a contender waits for another host's heartbeat."""

@@ -23,14 +23,13 @@ from Daddy.cluster.orchestrator.intent import Intent, write_intent
 from Daddy.cluster.orchestrator.records import Mode
 from Daddy.cluster.orchestrator.slurm_templates import render
 from Daddy.cluster.orchestrator.specs import SpecMaker
+from Daddy.cluster.release_build import Release, freeze
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import run_paths
 from Daddy.core.errors import ControllerAliveError, ExitCode
 from Daddy.core.files import write_atomic
-from Daddy.core.freezing import freeze
 from Daddy.core.lease import LeaseView
 from Daddy.core.paths import RunPaths
-from Daddy.core.release import Release
 from Daddy.core.settings import Config
 
 _LEAVES_S = 10.0

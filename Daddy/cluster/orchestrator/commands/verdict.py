@@ -9,7 +9,7 @@ from typing import Any
 from Daddy.cluster.orchestrator.commands.heirs import waits_for
 from Daddy.cluster.orchestrator.records import Mode
 from Daddy.core.errors import ExitCode
-from Daddy.core.words import age
+from Daddy.core.humanize import age
 
 SILENT_S = 120.0
 """Age of a beat from which a slot that trains is in trouble; file servers show it late."""

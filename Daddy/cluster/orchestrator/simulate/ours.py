@@ -29,7 +29,7 @@ from Daddy.cluster.orchestrator.simulate.eyes import Eyes
 from Daddy.cluster.orchestrator.simulate.jobs import DRAINED, Job, Stage
 from Daddy.cluster.orchestrator.simulate.seats import Seat, Seats
 from Daddy.cluster.orchestrator.simulate.site import Site
-from Daddy.core.wall import drain_margin
+from Daddy.core.stopping import drain_margin
 
 RUNS_S = 13_500.0
 """``training.max_runtime_seconds`` as it comes."""

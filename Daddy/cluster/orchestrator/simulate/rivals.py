@@ -11,7 +11,7 @@ from collections import deque
 
 from Daddy.cluster.orchestrator.simulate.jobs import DRAINED, Job, Stage
 from Daddy.cluster.orchestrator.simulate.site import Site
-from Daddy.core.wall import drain_margin
+from Daddy.core.stopping import drain_margin
 
 _POLL_S, _PAUSE_S = 60.0, 15.0
 _SEED_RUNS_S = 13_500.0

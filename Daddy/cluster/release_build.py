@@ -2,7 +2,7 @@
 
 Editing the checkout never touches a running fleet: a release is named by the hash of its code, its
 configuration and its environment (interpreter, packages that matter, the site's ``setup`` lines),
-and written once. Its code stands there twice: readable, and as one parcel that jobs unpack on
+and written once. Its code stands there twice: readable, and as one bundle that jobs unpack on
 their node.
 """
 
@@ -17,22 +17,33 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from Daddy.cluster.bundle import pack
 from Daddy.core.config import CHECKOUT, effective_json
 from Daddy.core.errors import DaddyError
 from Daddy.core.files import file_sha256, read_json, sha256_hex, to_json, write_atomic, write_new
-from Daddy.core.parcel import pack
 from Daddy.core.paths import ReleasePaths, RunPaths
 from Daddy.core.process import run
-from Daddy.core.release import Release
 from Daddy.core.settings import Config
 
 VERSION = 2
 _PACKAGES = ("torch", "pufferlib", "pyboy", "submitit", "numpy", "gymnasium", "safetensors")
 _IDENT = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One frozen pair of code and configuration."""
+
+    ident: str
+    path: Path
+
+    @property
+    def config(self) -> Path:
+        return ReleasePaths(self.path).config
 
 
 def freeze(run_paths: RunPaths, config: Config, checkout: Path = CHECKOUT) -> Release:
@@ -154,6 +165,8 @@ def _commit(checkout: Path) -> dict[str, object]:
 
 
 def _version(package: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package)
     except PackageNotFoundError:

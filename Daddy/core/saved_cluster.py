@@ -1,12 +1,19 @@
-"""What ``sync_weights.sh setup`` keeps of the cluster, for every program of a laptop.
+"""The cluster that ``sync_weights.sh setup`` keeps for a laptop's programs, and ssh's sockets.
 
-One file of plain texts, ``~/.config/daddy/sync.json``: whom to reach and how, and which of the
-laptop's own keys (beside it, in ``keys/``) were tried there and found to do what they are for.
+One file of plain texts, ``~/.config/daddy/sync.json``: the login, and which of the laptop's own
+keys (beside it, in ``keys/``) were tried there and found to do what they are for. Shared
+connections of ssh have their sockets in a private folder with a short path, because socket paths
+end at about 100 characters. A socket's name holds login and key: ssh's own ``%C`` leaves the key
+out, and one key's work would go over another.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import os
 import shlex
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -63,3 +70,24 @@ def short_path(text: str, home: Path) -> str:
     if inside != text and shlex.quote(inside) == inside:
         return f"~/{inside}"
     return text if text.startswith("~/") else shlex.quote(text)
+
+
+def master_socket(login: str, port: str, key: str, ssh_config: str) -> Path:
+    """The path without an ending; FileError when the folder is not ours alone."""
+    text = f"{login} {port} {key} {ssh_config}"
+    return _private_folder() / hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def opened_socket(master: Path) -> Path:
+    """Where the connection listens that a person opened with ``sync_weights.sh login``."""
+    return master.with_suffix(".login")
+
+
+def _private_folder() -> Path:
+    folder = Path("/tmp") / f".daddy-{os.getuid()}"  # noqa: S108 - checked below
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    facts = os.lstat(folder)
+    if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
+        raise FileError(f"{folder} is not a private folder of yours", f"remove {folder}")
+    return folder

@@ -1,4 +1,4 @@
-from Daddy.core.fleet import fold
+from Daddy.dashboard import fold
 
 
 def event(ts, kind, ident, name, data, step=0):

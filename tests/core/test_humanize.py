@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.core.words import age, amount, clock, one_line, span
+from Daddy.core.humanize import (
+    age,
+    amount,
+    clock,
+    format_duration,
+    one_line,
+    parse_duration,
+    span,
+)
 
 
 @pytest.mark.parametrize(
@@ -46,3 +54,21 @@ def test_counts_keep_what_can_be_read() -> None:
 )
 def test_what_others_wrote_stays_on_its_line_and_commands_no_terminal(text, said):
     assert one_line(text) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("4:00:00", 14_400), ("2", 120), ("1:30", 90), ("1-00:00:00", 86_400), ("0:01:15", 75)],
+)
+def test_slurms_ways_to_write_a_length_of_time(text, seconds):
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-1", "1:2:3:4", "4h"])
+def test_anything_else_is_no_length_of_time(text):
+    with pytest.raises(ValueError, match="no length of time"):
+        parse_duration(text)
+
+
+def test_lengths_of_time_are_shown_as_slurm_writes_them():
+    assert format_duration(14_399.9) == "3:59:59"

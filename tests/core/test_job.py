@@ -1,5 +1,5 @@
-from Daddy.core.boot import Boot
 from Daddy.core.clock import SystemClock
+from Daddy.core.job import Boot
 
 
 class Told(SystemClock):

@@ -4,9 +4,9 @@ import shutil
 
 import pytest
 
-from Daddy.core import freezing
+from Daddy.cluster import release_build
+from Daddy.cluster.release_build import freeze, stamp, verify
 from Daddy.core.config import load
-from Daddy.core.freezing import freeze, stamp, verify
 from Daddy.core.paths import RunPaths
 
 
@@ -49,7 +49,7 @@ def test_changed_code_settings_or_environment_make_another(run, checkout, tmp_pa
     code = freeze(run, config(), edited)
     settings = freeze(run, config(seed=8), checkout)
     modules = freeze(run, load(None, {"slurm.setup": ["module load cuda"]}), checkout)
-    monkeypatch.setattr(freezing, "_version", lambda package: "9.9")
+    monkeypatch.setattr(release_build, "_version", lambda package: "9.9")
     upgraded = freeze(run, config(), checkout)
     idents = {one.ident for one in (first, code, settings, modules, upgraded)}
     assert len(idents) == 5

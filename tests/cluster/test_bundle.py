@@ -3,9 +3,9 @@ import tarfile
 
 import pytest
 
+from Daddy.cluster.bundle import faults, pack, unpack
 from Daddy.core.errors import FileError
 from Daddy.core.files import sha256_hex
-from Daddy.core.parcel import faults, pack, unpack
 
 FILES = {"Daddy/code.py": b"ANSWER = 42\n", "Daddy/data/a": b"\x00", "config.json": b"{}"}
 

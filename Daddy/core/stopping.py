@@ -1,12 +1,18 @@
-"""When a job must leave: before its wall time, when asked to, or when it lost its slot.
+"""The reasons for which a process leaves: its wall time, or a signal.
 
-:class:`Wall` is the first trigger, :class:`StopSignal` the second and third. Both only *say* why;
-leaving in good order is the loop's business.
+:class:`Wall` and :class:`StopSignal` only report a reason; the loop leaves in good order. An
+:class:`Alarm` is an event that a signal sets without harm to what it interrupts: a handler that
+sets the event itself may wait for a lock which the interrupted wait holds, and one that raises may
+leave a lock of the library taken for good. So the handler writes a byte, and a thread that reads it
+sets the event.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import signal
+import threading
 from dataclasses import dataclass
 from types import FrameType
 
@@ -80,3 +86,34 @@ class StopSignal:
     def stop_reason(self) -> str | None:
         """``signal SIGTERM`` and the like once one has come."""
         return self._reason
+
+
+class Alarm(threading.Event):
+    """An event that a handler may :meth:`ring`; it is set a moment later.
+
+    Keeps a thread until then, and two descriptors for good: meant for one or two in a process.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ear, self._bell = os.pipe()
+        os.set_blocking(self._bell, False)
+        threading.Thread(target=self._listen, name="alarm", daemon=True).start()
+
+    def ring(self) -> None:
+        """Have it set. Takes no lock; once is enough."""
+        with contextlib.suppress(BlockingIOError):  # rung so often that it is surely heard
+            os.write(self._bell, b"!")
+
+    def _listen(self) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # the main thread's
+        os.read(self._ear, 1)
+        self.set()
+
+
+def set_by(*numbers: int) -> Alarm:
+    """An event that each of these signals sets from now on; main thread only."""
+    alarm = Alarm()
+    for number in numbers:
+        signal.signal(number, lambda *_: alarm.ring())
+    return alarm
