@@ -107,9 +107,9 @@ def _remember(visit: Visit, commentary: Commentary) -> None:
     """Add this visit to what its owner did for the run."""
     from Daddy.weights.laptop.receipts import Effort, add_visit
 
-    found = (commentary.step, commentary.compared, commentary.milestones["handed in"])
+    effort = Effort(commentary.step, commentary.milestones["handed in"])
     with suppress(OSError):
-        add_visit(visit.shared, visit.user_id, Effort(*found))
+        add_visit(visit.shared, visit.user_id, effort)
 
 
 def _commentary(visit: Visit, frames: FrameSink) -> Commentary:

@@ -129,7 +129,7 @@ def _learn(attempt: Attempt, seat: Seat, stopper: AnyOf, events: Told) -> Outcom
             clock=attempt.clock,
             boot=attempt.boot,
         )
-        closing.enter_context(duties(attempt, seat.number, own))
+        closing.enter_context(duties(attempt, seat.number))
         parts = assemble(config, _task(config), around, ahead=ahead)
         closing.callback(parts.vector.close)
         closing.callback(parts.board.close)

@@ -188,7 +188,6 @@ class Collaboration(Section):
     max_staleness: int = Field(4, ge=0, description="versions a job's base may lag")
     laptop_staleness: int = Field(8, ge=0, description="versions or minutes a laptop may lag")
     keep_versions: int = Field(8, ge=2, description="versions whose weights are kept")
-    examine_share: float = Field(0.01, ge=0, le=0.5, description="share of cores for evaluations")
     allowed_user_ids: list[str] = Field(
         default_factory=list, description="laptops that may contribute; empty: all in the inbox"
     )
@@ -348,7 +347,7 @@ WITHOUT_MEANING = (
 )  # fmt: skip
 """Keys of public configurations that are accepted with a warning and do nothing here."""
 
-REMOVED = ("collaboration.elastic_alpha",)
+REMOVED = ("collaboration.elastic_alpha", "collaboration.examine_share")
 """Keys and sections of the release before that are gone. A person's file gets one warning; in a
 release's own frozen configuration they are passed over in silence."""
 

@@ -2,10 +2,8 @@
 
 errand      a job on a thread that never disturbs whoever it runs beside; the archive to do it in
 courier     a laptop plays the run's milestones into its own archive, and hands in its own
-referee     a laptop plays two versions against each other
 pushing     a laptop's work goes to the cluster by itself
 postmaster  a job shows milestones to laptops, and judges those that laptops hand in
-examiner    entry: a job's child plays the version on probation against its reference
 beside      all of a laptop's errands, from the visit's start to its end
 duties      all of a job's, likewise
 

@@ -45,7 +45,6 @@ class Commentary:
         self.versions: list[int] = []
         self.milestones = Counter[str]()
         self.moved = 0.0
-        self.compared = 0
         self.accepted = self.refused = self.episodes = self.step = 0
 
     # -- the event sink
@@ -79,9 +78,6 @@ class Commentary:
             self._say(str(data["said"]))
         elif state == "receipt":
             self._take_receipt(data)
-        elif state == "evaluated":
-            self.compared += 1
-            self._say(_comparison(data))
         elif state == "milestone":
             self._take_milestone(data)
         elif state == "resumed":
@@ -155,8 +151,6 @@ class Commentary:
         if self.milestones["handed in"]:
             told = ", ".join(f"{what} {self.milestones[what]}" for what in _OWN_MILESTONES)
             text += f", milestones {told}"
-        if self.compared:
-            text += f", {self.compared} pairs of versions compared"
         return text
 
     def _say_sometimes(self) -> None:
@@ -174,15 +168,6 @@ def _rank(report: AgentReport) -> tuple[int, int, float]:
 def _furthest(report: AgentReport) -> str:
     where = f" at {report.map_name}" if report.map_name else ""
     return f"best {report.badges} badges, {report.story_flags} story flags{where}"
-
-
-def _comparison(data: Mapping[str, object]) -> str:
-    starts = f"{data['starts']} start{'s' * (data['starts'] != 1)}"
-    who = f"v{data['version']} against v{data['reference']} on {starts}"
-    said = f"{who}: {_number(data['mean']):+.2f}"
-    if data["low"] is None:
-        return said
-    return f"{said} [{_number(data['low']):+.2f}, {_number(data['high']):+.2f}]"
 
 
 def _with_help(data: Mapping[str, object]) -> str:

@@ -3,10 +3,8 @@
 Rooms:
 
 store        the folder protocol: records, blobs, versions, heads (no torch)
-records      versions on probation, in commit records (pure)
 encoding     states and deltas as bytes
 gate         which contributions count, and why others do not
-revert       a bad version is found, and taken back
 laptop       a laptop's side of the exchange, and its way to the cluster
 recovery     a small copy at home against purges, and going on from it
 views        what people get to see
@@ -24,6 +22,7 @@ fate         what became of a peer's offers (no torch)
 progress     where one peer stands, and what that makes of its weights
 merger       one merge, from pending contributions to the next version
 replay       a version again from its inputs: verify, repair
+reverting    the version that goes back to an older one (no torch)
 retention    what may go, and when
 resume       going on after a restart
 exchange     a job's WeightExchange

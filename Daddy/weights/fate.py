@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from Daddy.weights.records.probation import is_reverted
-from Daddy.weights.store.records import Version
+from Daddy.weights.store.records import Version, is_reverted
 from Daddy.weights.store.store import Store
 
 _FURTHEST = 255
@@ -52,17 +51,6 @@ def _told(
 
 def event_of(record: Version) -> dict[str, object]:
     """What the merger writes down of the version that it has made."""
-    for revert in record.reverts:
-        return {
-            "state": "reverted",
-            "version": record.version,
-            "first": revert.first,
-            "last": revert.last,
-            "good": revert.good,
-            "reason": revert.reason,
-            "without": list(revert.without),
-            "replayed": [f"{one.peer}/{one.sequence}" for one in record.replayed],
-        }
     return {
         "state": "merged",
         "version": record.version,

@@ -24,10 +24,8 @@ from Daddy.weights.gate.judging import Judge, Judged
 from Daddy.weights.laptop.delivery import serve
 from Daddy.weights.offers import Found
 from Daddy.weights.polyak import StateDict, is_finite, move
-from Daddy.weights.records.probation import Step
 from Daddy.weights.replay import candidates, factors, pull, repair
-from Daddy.weights.revert.evidence import look
-from Daddy.weights.revert.reverting import revert_receipts, taken_back
+from Daddy.weights.reverting import revert_receipts
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store.records import Conduct, Input, Version
 from Daddy.weights.store.store import Store
@@ -124,9 +122,6 @@ class Merger:
         if self._store.newest() != head.version:
             return None  # someone merged between our look and our claim: look again next time
         self._store.durable.hook("C8")
-        step = look(self._store, head)
-        if step.bad and (reverting := self._take_back(head, step)) is not None:
-            return reverting
         hearing = self._court(head, found).hear(found)
         judged, conduct = hearing.judged, hearing.conduct
         admitted = [one for one in judged if one.verdict.admitted]
@@ -136,19 +131,8 @@ class Merger:
             return None  # refusals of laptops and friends alone wait for the next version
         base, state, shares = self._moved(head, admitted, conduct)
         record = self._record(head, base, encode(state), shares, admitted, refused)
-        probation = head.probation if step.bad else step.probation  # bad: tried again next time
-        record = replace(record, conduct=conduct, probation=probation)
+        record = replace(record, conduct=conduct)
         return self._committed(record, state, [one.found for one in judged])
-
-    def _take_back(self, head: Version, step: Step) -> Version | None:
-        """The version that takes back what is bad; None where what was good cannot be read."""
-        try:
-            made, state = taken_back(self._store, head, step)
-        except WeightsError:
-            return None
-        self._store.durable.hook("C9")
-        stamped = replace(made, merger=self._name, ts=round(self._clock.now(), 3))
-        return self._committed(stamped, state, [])
 
     def _committed(
         self, record: Version, state: StateDict, judged: Sequence[Found]

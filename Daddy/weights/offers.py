@@ -32,7 +32,7 @@ BOX_LIMIT = 64
 """Records read from one laptop's box at a time; the rest waits for the next look."""
 
 EVALUATION = "eval-"
-"""How the files of ``evaluations`` begin, in the folders of jobs and in the boxes of laptops."""
+"""Prefix of files in which peers of earlier releases tell of versions they compared: not read."""
 
 _JOB_NAME = re.compile(r"(\d{6})\.json")
 _BOX_NAME = re.compile(r"([0-9a-f]{8})-(\d{6})-([0-9a-f]{12})\.json")

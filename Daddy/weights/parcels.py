@@ -63,8 +63,8 @@ def hand_in(local: Path, peer: str, incarnation: str, sequence: int, data: bytes
 
 
 def parcels_in(folder: Path) -> list[Path]:
-    """Files that travel alone: parcels, and evaluations of versions."""
-    return sorted([*folder.glob("*.claim"), *folder.glob("eval-*.json")])
+    """Files that travel alone."""
+    return sorted(folder.glob("*.claim"))
 
 
 def handed_in(local: Path, peer: str, *, waiting: bool = False) -> dict[str, tuple[str, int]]:

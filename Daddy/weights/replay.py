@@ -13,8 +13,7 @@ from Daddy.core.files import sha256_hex
 from Daddy.weights.encoding.quantise import decode_delta
 from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.polyak import StateDict, add, difference, move
-from Daddy.weights.records.probation import is_reverted
-from Daddy.weights.store.records import Version
+from Daddy.weights.store.records import Version, is_reverted
 from Daddy.weights.store.store import Store
 
 

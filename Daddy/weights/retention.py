@@ -1,8 +1,7 @@
 """What may go: contribution records once judged, blobs that no kept version needs, stray files.
 
 Records go before the blobs they name. Commit records stay for ever. Never removed: the newest
-``keep`` states, what their versions were made of, what is pending, the base of any live peer, and
-what a revert may need.
+``keep`` states, what their versions were made of, what is pending, and the base of any live peer.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ from pathlib import Path
 from Daddy.core.errors import WeightsError
 from Daddy.weights import beats, offers
 from Daddy.weights.offers import Found
-from Daddy.weights.revert.evidence import drop_evaluations
-from Daddy.weights.revert.reverting import needed_for_revert
 from Daddy.weights.store.records import Version
 from Daddy.weights.store.store import Store
 from Daddy.weights.watch import Watch
@@ -49,7 +46,6 @@ class Sweeper:
         for one in judged:
             self._drop_offer(one, refused=one.key in refused)
         self._drop_duplicates(record)
-        drop_evaluations(self._store, record)
         needed = self.needed(record)
         leaving = record.version - self._keep
         for number in range(max(0, leaving - self._keep), leaving + 1):
@@ -68,7 +64,6 @@ class Sweeper:
     def needed(self, record: Version) -> set[str]:
         """Hashes of every blob that must stay when ``record`` is the newest version."""
         keep = {offer.offer.blob for offer in self._pending(record)}
-        keep |= needed_for_revert(self._store, record)
         for kept in self._store.records(record.version - self._keep + 1, record.version):
             keep |= self._sources(kept)
         for pulse in beats.pulses(self._store):
@@ -141,6 +136,7 @@ class Sweeper:
             silent = self._age_s(("gone", folder), pulse.counter)
             if silent >= ORPHAN_S and not offers.sequences(folder):
                 with contextlib.suppress(OSError):
+                    _remove(list(folder.glob(f"{offers.EVALUATION}*.json")))
                     (folder / "hb.json").unlink(missing_ok=True)
                     folder.rmdir()
 
@@ -151,8 +147,9 @@ def blobs_of(record: Version) -> set[str]:
 
 
 def _unnamed(paths: Sequence[Path]) -> list[Path]:
-    """Those whose record is not among them."""
-    records = {path.stem for path in paths if path.suffix == ".json"}
+    """Those whose record is not among them, and evaluations of earlier releases."""
+    records = {path.stem for path in paths if path.suffix == ".json"
+               and not path.name.startswith(offers.EVALUATION)}  # fmt: skip
     return [path for path in paths if path.stem not in records]
 
 

@@ -8,8 +8,7 @@ have found the only reward of a grid world, shared and alone. E3: how much of it
 others are played on CartPole. E4: half of the syncs
 missed, jobs killed, all of them handed over. E5: merges lost, beside one shared file. E6: a member
 that lies. E7: versions that come a round late, with the round since rebased or dropped. E8: what a
-policy does after it was sent in half the bytes. revert: how often a clean version would be taken
-back, and how soon a bad one, in simulated evaluations.
+policy does after it was sent in half the bytes.
 
 The worth of an arm is the area under its learners' curves: what their own weights, as they are
 after sharing, earn on frozen starts after each round. Seeds that are done are kept in the folder of
@@ -32,7 +31,7 @@ STATE = CHECKOUT / "runs" / "benches" / "sharing"
 SEEDS, QUICK_SEEDS = 20, 2
 CONTRIBUTIONS, QUICK_CONTRIBUTIONS = 2_500, 10
 """Of each of four writers in E5."""
-RACE, REVERT = "E5", "revert"
+RACE = "E5"
 OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "state": f"where finished seeds are kept ({STATE.relative_to(CHECKOUT)})",
     "only": {"metavar": "E1,E5", "help": "some of the experiments"},
@@ -58,10 +57,9 @@ def run(
     prepare()
     from scripts.benches import _sharing_arms as arms
     from scripts.benches._sharing_picture import draw
-    from scripts.benches._sharing_revert import revert
     from scripts.benches._sharing_table import TABLES, Found
 
-    wanted = chosen(only, [*arms.NEEDS, RACE, REVERT])
+    wanted = chosen(only, [*arms.NEEDS, RACE])
     root = (state or STATE).expanduser().absolute() / ("quick" if quick else "full")
     root.mkdir(parents=True, exist_ok=True)
     count = seeds or (QUICK_SEEDS if quick else SEEDS)
@@ -71,8 +69,6 @@ def run(
     figures = {name: TABLES[name](found) for name in wanted if name in TABLES}
     if RACE in wanted and not stopped:
         figures[RACE] = race(root, QUICK_CONTRIBUTIONS if quick else CONTRIBUTIONS)
-    if REVERT in wanted and not stopped:
-        figures[REVERT] = revert(quick)
     draw(root / "sharing.png", found)
     return {
         **({"quick_run": "a smoke test: nothing here is a result"} if quick else {}),

@@ -1,4 +1,4 @@
-"""Four writers, two mergers, an examiner, retention: the product's own code on one folder.
+"""Four writers, two mergers, retention: the product's own code on one folder.
 
 In half of the schedules two of the writers are a friend's: they write in a folder of their own,
 which the others only read.
@@ -22,9 +22,7 @@ from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.joining import JoinedExchange
 from Daddy.weights.merger import Merger
 from Daddy.weights.polyak import StateDict, add
-from Daddy.weights.records.probation import Probation
 from Daddy.weights.retention import Sweeper
-from Daddy.weights.revert.evaluations import Evaluation, fixed_starts, write_evaluation
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store.store import Store
 from Daddy.weights.watch import Watch
@@ -111,7 +109,7 @@ class Fleet:
             names[2:] = [f"anna.slot-{k}" for k in range(2)]
         writers = [self._writer(name) for name in names]
         mergers = [self._merger(k) for k in range(MERGERS)]
-        others = [Process("retention", self._retain), Process("examiner", self._examine)]
+        others = [Process("retention", self._retain)]
         return [*writers, *mergers, *others]
 
     def clock(self) -> SkewedClock:
@@ -178,25 +176,6 @@ class Fleet:
                 merger.try_merge(self._settings.period_s)
             except (OSError, DaddyError):
                 continue  # as a writer does: tried again at the next call
-
-    def _examine(self) -> None:
-        """A job finds the version on probation bad, or fine, as chance has it."""
-        store, life = Store(self.paths), f"{self._baton.chance.getrandbits(32):08x}"
-        for number in range(1, 6 * ROUNDS):
-            self._baton.sleep(self._baton.between(0.0, 30.0))
-            try:
-                newest = store.newest()
-                if newest is not None and (now := store.version(newest).probation).trial:
-                    self._write_evaluation(store, life, number, now)
-            except (OSError, DaddyError):
-                continue
-
-    def _write_evaluation(self, store: Store, life: str, number: int, now: Probation) -> None:
-        trial, good = store.version(now.trial), store.version(now.good)
-        ours = self._baton.chance.choice([0.0, 0.0, 1.0])
-        pairs = tuple((seed, ours, 1.0) for seed in fixed_starts(trial.run_id, 40))
-        states = (trial.version, trial.state, good.version, good.state)
-        write_evaluation(store, Evaluation(trial.run_id, "slot-8", life, number, *states, pairs, 1))
 
     def _retain(self) -> None:
         store = Store(self.paths)

@@ -149,11 +149,3 @@ def test_what_is_shown_comes_with_a_new_version_and_must_be_what_its_name_says(
     assert parcels.read_shown(spoilt) is None
     parcels.show(store, {sha256_hex(b"two"): b"two"})
     assert [path.stem for path in (shared / "wan" / "claims").iterdir()] == [sha256_hex(b"two")]
-
-
-def test_evaluations_travel_as_they_are(shared: Path, tmp_path: Path) -> None:
-    path = tmp_path / "laptop" / "outbox" / "anna" / f"eval-{OWN}-000001.json"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b"{}")
-    assert push(FolderCarrier(shared), tmp_path / "laptop", ToldClock()) == 1
-    assert (shared / "inbox" / "anna" / path.name).read_bytes() == b"{}"

@@ -14,7 +14,7 @@ from Daddy.core.shared_paths import JoinedPaths, SharedPaths
 from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.joining import join
 from Daddy.weights.polyak import add
-from Daddy.weights.records.probation import Probation, Revert
+from Daddy.weights.store.records import Revert
 from Daddy.weights.store.store import Store
 from tests.weights.helpers import Peer, Told, ToldClock, begin, make_state, settings
 from tests.weights.test_company import SIZE, step, turned
@@ -91,8 +91,8 @@ def after_a_revert(run, clock):  # noqa: F811
     data = encode({n: one + 0.001 if one.is_floating_point() else one for n, one in state.items()})
     record = dataclasses.replace(
         head, version=last + 1, parent=store.record_hash(last), base=good, inputs=(), refused=(),
-        state=store.put_blob(data, "state"), size=len(data), probation=Probation(good=last + 1),
-        reverts=(Revert(good + 1, last, last, good, "worse", (), 0),),
+        state=store.put_blob(data, "state"), size=len(data),
+        reverts=(Revert(good + 1, last, last, good, "worse"),),
         reverted=((good + 1, last),),
     )  # fmt: skip
     assert store.commit(record)

@@ -16,8 +16,7 @@ from enum import Enum
 
 from Daddy.core.assists import strange
 from Daddy.weights.gate.usual import Usual
-from Daddy.weights.records.probation import is_reverted
-from Daddy.weights.store.records import Contribution
+from Daddy.weights.store.records import Contribution, is_reverted
 
 OTHERS_NEEDED = 3
 """Other jobs that must be there before anybody is called an outlier."""

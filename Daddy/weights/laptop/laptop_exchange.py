@@ -32,8 +32,15 @@ from Daddy.weights.laptop.receipts import read_receipts
 from Daddy.weights.offers import box_name
 from Daddy.weights.polyak import StateDict, add, copy, difference, is_finite
 from Daddy.weights.progress import Adoption, Base, Progress
-from Daddy.weights.records.probation import is_reverted
-from Daddy.weights.store.records import INT8, PLAIN, Contribution, Receipt, Written, parse
+from Daddy.weights.store.records import (
+    INT8,
+    PLAIN,
+    Contribution,
+    Receipt,
+    Written,
+    is_reverted,
+    parse,
+)
 from Daddy.weights.store.strict_json import LIMIT
 
 

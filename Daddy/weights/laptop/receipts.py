@@ -1,6 +1,6 @@
 """What became of a laptop's contributions, and what its owner did for the run. No torch.
 
-Steps and pairs are added up in ``effect/<peer>.json`` when a visit ends; what counted is read from
+Steps are added up in ``effect/<peer>.json`` when a visit ends; what counted is read from
 the receipts, which only the run writes.
 """
 
@@ -48,10 +48,9 @@ def _read_receipt(path: Path) -> Receipt | None:
 
 @dataclass(frozen=True, slots=True)
 class Effort(Written):
-    """Of one visit, or of all: environment steps, pairs of versions, milestones handed in."""
+    """Of one visit, or of all: environment steps, milestones handed in."""
 
     steps: int = 0
-    compared: int = 0
     milestones: int = 0
     visits: int = 0
 
@@ -61,7 +60,6 @@ def add_visit(local: Path, peer: str, one: Effort) -> Effort:
     before = read_effort(local, peer)
     total = Effort(
         before.steps + one.steps,
-        before.compared + one.compared,
         before.milestones + one.milestones,
         before.visits + 1,
     )
@@ -91,7 +89,6 @@ def effect_of(local: Path, peer: str) -> dict[str, Any]:
         "milestones": effort.milestones,
         "milestones_accepted": sum(one.accepted for one in answers),
         "milestones_refused": sum(not one.accepted for one in answers),
-        "compared": effort.compared,
     }
 
 
@@ -108,7 +105,7 @@ def told(effect: dict[str, Any]) -> str:
     if effect["milestones"]:
         kept, no = effect["milestones_accepted"], effect["milestones_refused"]
         said += f", {effect['milestones']} milestones handed in ({kept} kept, {no} refused)"
-    return said + f", {effect['compared']} pairs of versions compared"
+    return said
 
 
 def _path(local: Path, peer: str) -> Path:

@@ -22,10 +22,9 @@ from Daddy.core.files import read_bounded, sha256_hex
 from Daddy.core.paths import MirrorPaths, RunPaths
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.history import numbers
-from Daddy.weights.records.probation import is_reverted
 from Daddy.weights.recovery.best_states import choose, hash_in
 from Daddy.weights.store.durable import Durable, Hook, no_hook
-from Daddy.weights.store.records import RunCard, Version, Written, parse
+from Daddy.weights.store.records import RunCard, Version, Written, is_reverted, parse
 from Daddy.weights.store.store import Store
 from Daddy.weights.store.strict_json import LIMIT
 

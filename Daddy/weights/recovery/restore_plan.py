@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from Daddy.weights.records.probation import Probation
 from Daddy.weights.store.records import Conduct, Version
 
 LEAP = 10_000
@@ -105,7 +104,6 @@ def next_version(
         ts=ts,
         restored=True,
         conduct=_shifted(known, number),
-        probation=Probation(good=number),
         reverted=known.reverted if known else (),
     )
 

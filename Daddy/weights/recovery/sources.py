@@ -18,10 +18,9 @@ from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import beats
 from Daddy.weights.history import numbers
 from Daddy.weights.laptop.pulled_version import PREVIOUS, newest_verified, read_frame
-from Daddy.weights.records.probation import is_reverted
 from Daddy.weights.recovery.mirroring import read_mirror
 from Daddy.weights.recovery.restore_plan import Candidate
-from Daddy.weights.store.records import Keyframe, RunCard, Version, parse
+from Daddy.weights.store.records import Keyframe, RunCard, Version, is_reverted, parse
 from Daddy.weights.store.store import Store
 from Daddy.weights.store.strict_json import LIMIT
 

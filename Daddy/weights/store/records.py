@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from Daddy.core.errors import WeightsError
-from Daddy.weights.records.probation import UNTRIED, Probation, Revert
 from Daddy.weights.store.strict_json import FORMAT, build, read_object
 
 Record = TypeVar("Record", bound="Written")
 
 Terms = tuple[tuple[str, str], ...]
 """Settings and their values as JSON (``Daddy.core.terms``); older records have none."""
+
+KEPT_RANGES = 8
+"""Rollbacks whose ranges a commit record still names; a base in an older range is too stale."""
 
 PLAIN, INT8 = "", "int8"
 """Forms of a delta's file: safetensors, as all were once, or a frame of int8 with scales."""
@@ -31,8 +34,11 @@ class Written:
 
     def to_bytes(self) -> bytes:
         """Canonical JSON, with the format number."""
-        fields = dataclasses.asdict(self)
-        return (json.dumps({"format": FORMAT, **fields}, sort_keys=True, indent=1) + "\n").encode()
+        fields = {"format": FORMAT, **self._fields()}
+        return (json.dumps(fields, sort_keys=True, indent=1) + "\n").encode()
+
+    def _fields(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +130,28 @@ class Conduct(Written):
 
 
 @dataclass(frozen=True, slots=True)
+class Revert(Written):
+    """The versions that a commit record takes back, to go back to ``good``, and the reason.
+
+    Records of the release before also name ``bad``, the version found worse, the contributions
+    under suspicion (``without``) and the number of contributions added again (``replayed``).
+    """
+
+    first: int
+    last: int
+    bad: int
+    good: int
+    reason: str
+    without: tuple[str, ...] = ()
+    replayed: int = 0
+
+
+def is_reverted(version: int, ranges: Sequence[tuple[int, int]]) -> bool:
+    """Whether ``version`` lies in a range that was taken back."""
+    return any(first <= version <= last for first, last in ranges)
+
+
+@dataclass(frozen=True, slots=True)
 class Version(Written):
     """``merged/v00000043.json``: the commit record of one version; kept for ever.
 
@@ -156,10 +184,14 @@ class Version(Written):
     assists: tuple[str, ...] = ()
     restored: bool = False
     conduct: tuple[Conduct, ...] = ()
-    probation: Probation = UNTRIED
     reverts: tuple[Revert, ...] = ()
     replayed: tuple[Input, ...] = ()
     reverted: tuple[tuple[int, int], ...] = ()
+
+    def _fields(self) -> dict[str, Any]:
+        """The record; its ``probation`` tells mergers of the release before that it is good."""
+        held_good = {"good": self.version, "trial": 0, "since": 0, "asked_by": ""}
+        return {**dataclasses.asdict(self), "probation": held_good}
 
     @classmethod
     def first(

@@ -16,8 +16,7 @@ from typing import Any
 
 from Daddy.core.humanize import one_line
 from Daddy.core.names import FRIENDS_JOB
-from Daddy.weights.records.probation import Revert
-from Daddy.weights.store.records import Input, Keyframe, Receipt, Version
+from Daddy.weights.store.records import Input, Keyframe, Receipt, Revert, Version
 
 JOB = re.compile(r"slot-\d+")
 

@@ -18,7 +18,6 @@ from Daddy.weights import beats, offers
 from Daddy.weights.beats import Pulse
 from Daddy.weights.history import read_records
 from Daddy.weights.recovery.holes import find_holes, states_said
-from Daddy.weights.revert.evidence import finding
 from Daddy.weights.store.records import Receipt, Refusal, Version
 from Daddy.weights.store.store import Store
 from Daddy.weights.views.lineage import peer_order
@@ -61,7 +60,6 @@ def report_run(shared: SharedPaths, now: float) -> Record:
         "inbox": _inbox(store),
         "friends": _friends(store),
         "refused": _refused(records.versions),
-        "probation": None if head is None else _probation(store, head),
         "reverted": [_reverted(one) for one in records.versions if one.reverts],
         "disk": disk(shared.root),
         "flaws": flaws,
@@ -210,20 +208,6 @@ def _friends(store: Store) -> list[Record]:
 
 def _refused(versions: Sequence[Version]) -> list[Record]:
     return [refusal(version.version, one) for version in versions for one in version.refused]
-
-
-def _probation(store: Store, head: Version) -> Record:
-    """The version held good, the one on probation (None: none) and what their pairs say."""
-    now = head.probation
-    said = finding(store, head)
-    return {
-        "good": now.good,
-        "trial": now.trial or None,
-        "since": now.since if now.trial else None,
-        "asked_by": now.asked_by,
-        "pairs": said.pairs,
-        "said": said.reason if now.trial else "",
-    }
 
 
 def _reverted(record: Version) -> Record:

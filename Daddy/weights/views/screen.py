@@ -121,21 +121,12 @@ def _run_rows(status: Record, now: float) -> Iterator[tuple[str, str]]:
         told = [f"{one['name']}: {one['trouble'] or one['folder']}" for one in status["friends"]]
         yield from _list("friends", [one_line(one) for one in told], MOST_PEERS)
     yield from _refusals(status["refused"])
-    yield from _probation(status["probation"])
     took = [
         f"v{one['version']} took back v{one['first']} to v{one['last']}: {one_line(one['reason'])}"
         for one in reversed(status["reverted"])
     ]
     yield from _list("reverted", took, MOST_REVERTS) if took else ()
     yield "disk", _disk(status["disk"])
-
-
-def _probation(now: Record | None) -> Iterator[tuple[str, str]]:
-    """Which version is compared with which, and what is known so far."""
-    if now is None or now["trial"] is None:
-        return
-    asked = f", suspected by {one_line(now['asked_by'])}" if now["asked_by"] else ""
-    yield "on trial", f"v{now['trial']} against v{now['good']}{asked}: {one_line(now['said'])}"
 
 
 def _laptop_rows(status: Record, now: float) -> Iterator[tuple[str, str]]:
@@ -156,7 +147,7 @@ def _laptop_rows(status: Record, now: float) -> Iterator[tuple[str, str]]:
 def _effect(one: Record) -> str:
     said = f"{amount(one['steps'])} steps, {one['accepted']} contributions"
     said += f" ({100 * one['moved']:.0f} % of a version), {one['milestones_accepted']} of "
-    return said + f"{one['milestones']} milestones kept, {one['compared']} pairs compared"
+    return said + f"{one['milestones']} milestones kept"
 
 
 def _newest(status: Record, now: float) -> Iterator[tuple[str, str]]:
