@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import DaddyError, UsageError, run_entry
+from Daddy.core.errors import DaddyError, NetworkError, UsageError, run_entry
 from Daddy.core.machine import host_name
 from Daddy.core.saved_cluster import kept_login, remembered, settings_path, tunnel_options
 from Daddy.core.stopping import set_by
@@ -45,6 +46,7 @@ WEB_PORT = 9998
 _MIN_SIZE = (320, 240)
 _MAX_SIZE = (7680, 4320)
 _MAX_S = 366 * 86400.0
+_INSTALL = "install it: sudo apt install openssh-client (Debian, Ubuntu); macOS brings it along"
 
 
 def _parser(*, connecting: bool) -> argparse.ArgumentParser:
@@ -157,8 +159,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _course(args: argparse.Namespace) -> Course:
-    """Where ``connect`` is to go; the login is kept for the line to copy."""
+    """Where ``connect`` is to go; the login is kept for the line to copy. NetworkError: no ssh."""
     target = find_target(args, os.environ, Path.home(), asks=sys.stdin.isatty())
+    if shutil.which("ssh") is None:
+        raise NetworkError("connect needs ssh, which is not installed on this computer", _INSTALL)
     args.login = target.login
     return first_course(target, Way(args.by) if args.by else None)
 

@@ -13,12 +13,9 @@ from pathlib import Path
 import paramiko
 import pytest
 
-from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ConfigError, NetworkError
 from Daddy.core.ssh import login as login_module
-from Daddy.core.ssh.lines import Line
 from Daddy.core.ssh.login import Host, log_in
-from Daddy.core.ssh.troubles import LoginRefusedError, PersonNeededError
 from tests.components import program
 from tests.patience import until
 
@@ -131,7 +128,6 @@ def test_a_server_that_stalls_after_its_banner_is_a_slow_network(monkeypatch) ->
     monkeypatch.setattr(login_module, "CONNECT_S", 0.5)
     with listening(lambda sock: sock.sendall(BANNER)) as port:
         error = trouble(Host("127.0.0.1", "anna", str(port), config="/none"))
-    assert not isinstance(error, PersonNeededError)
     assert "does not answer in time" in error.message
 
 
@@ -143,20 +139,18 @@ def test_a_server_that_is_slow_to_answer_a_key_has_not_refused_it(
     monkeypatch.setattr(login_module, "CONNECT_S", 1.0)
     site.doorman.pause.clear()
     error = trouble(host)
-    assert not isinstance(error, PersonNeededError)
     assert "does not answer in time" in error.message
 
 
 def test_a_key_that_is_refused_in_time_is_refused(site: Site, tmp_path: Path) -> None:
     error = trouble(site.write(f"IdentityFile {keygen(tmp_path / 'mine', 'rsa')}"))
-    assert isinstance(error, LoginRefusedError)
+    assert "refuses our" in error.message
     assert "ssh-copy-id" not in error.fix
 
 
 @pytest.mark.parametrize("name", ["login..site.edu", f"{'x' * 64}.site.edu"])
 def test_a_name_that_cannot_be_one_needs_a_person(name: str) -> None:
     error = trouble(Host(name, config="/none"))
-    assert isinstance(error, PersonNeededError)
     assert "host's name" in error.fix
 
 
@@ -176,7 +170,7 @@ def test_a_line_that_cannot_be_read_spoils_no_other(
 ) -> None:
     host = site.write(f"IdentityFile {keygen(tmp_path / 'mine', 'ed25519')}")
     site.known.write_bytes(line + b"\n" + site.known.read_bytes())
-    assert isinstance(trouble(host), LoginRefusedError), "it came as far as our key"
+    assert "refuses our key" in trouble(host).message, "it came as far as our key"
 
 
 def test_names_are_known_by_patterns_and_hashes_as_openssh_has_them(
@@ -186,7 +180,7 @@ def test_names_are_known_by_patterns_and_hashes_as_openssh_has_them(
     name, rest = site.line.split(" ", 1)
     for right in ("[127.0.0.?]:*", f"other,{name}", paramiko.HostKeys.hash_host(name)):
         site.known.write_text(f"{right} {rest}")
-        assert isinstance(trouble(host), LoginRefusedError)
+        assert "refuses our key" in trouble(host).message
     site.known.write_text(f"*,!{name} {rest}")
     assert "not known here yet" in trouble(host).message
 
@@ -197,7 +191,6 @@ def test_a_revoked_key_is_refused(site: Site, also: bool) -> None:
     revoked = f"@revoked * {site.line.split(' ', 1)[1]}"
     site.known.write_text((site.line if also else "") + revoked)
     error = trouble(host)
-    assert isinstance(error, PersonNeededError)
     assert "is revoked" in error.message
     assert not site.doorman.offered
 
@@ -239,14 +232,13 @@ def test_configs_that_include_each_other_end_in_a_sentence(site: Site) -> None:
     host = site.write("Include more")
     (site.config.parent / "more").write_text("Include more\n")
     error = trouble(host)
-    assert isinstance(error, PersonNeededError)
     assert "more than 16 files include each other" in error.message
 
 
 def test_a_config_with_a_byte_of_another_alphabet_is_read(site: Site, tmp_path: Path) -> None:
     host = site.write(f"IdentityFile {keygen(tmp_path / 'mine', 'ed25519')}")
     site.config.write_bytes(b"# J\xfcrgen\n" + site.config.read_bytes())
-    assert isinstance(trouble(host), LoginRefusedError)
+    assert "refuses our key" in trouble(host).message
 
 
 def test_files_that_cannot_be_read_need_a_person(site: Site, tmp_path: Path) -> None:
@@ -254,18 +246,14 @@ def test_files_that_cannot_be_read_need_a_person(site: Site, tmp_path: Path) -> 
     folder.mkdir()
     site.write()
     error = trouble(Host("cluster", config=str(folder)))
-    assert isinstance(error, PersonNeededError)
     assert str(folder) in error.message
     error = trouble(site.write("what"))
-    assert isinstance(error, PersonNeededError)
     assert str(site.config) in error.message
     error = trouble(site.write("IdentityFile ~nobody-of-this-name/key"))
-    assert isinstance(error, PersonNeededError)
     host = site.write()
     site.known.unlink()
     site.known.mkdir()
     error = trouble(host)
-    assert isinstance(error, PersonNeededError)
     assert f"{site.known} cannot be read" in error.message
 
 
@@ -278,19 +266,18 @@ def test_a_key_that_we_may_not_read_is_named(site: Site, tmp_path: Path, monkeyp
 
     monkeypatch.setattr(paramiko.SSHClient, "_key_from_filepath", refused)
     error = trouble(host)
-    assert isinstance(error, PersonNeededError)
     assert error.message == f"{key} cannot be read: Permission denied"
 
 
 def test_a_key_that_is_named_and_missing_is_named(site: Site, tmp_path: Path) -> None:
     missing = tmp_path / "none"
     error = trouble(site.write(f"IdentityFile {missing}"))
-    assert isinstance(error, LoginRefusedError)
+    assert "refuses our" in error.message
     assert f"{missing} does not exist" in error.message
     alone = Host("cluster", key=str(missing), config=str(site.config), agent=False)
     error = trouble(alone)
     assert f"{missing} does not exist" in error.message
-    assert not isinstance(error, LoginRefusedError)
+    assert "refuses" not in error.message
 
 
 @pytest.fixture
@@ -311,31 +298,14 @@ def agent(tmp_path: Path, monkeypatch) -> Iterator[list[Path]]:
         child.wait(10)
 
 
-@pytest.mark.parametrize("how", ["config", "told", "free"])
+@pytest.mark.parametrize("how", ["config", "free"])
 def test_with_identities_only_the_agent_offers_what_is_named(
     site: Site, agent: list[Path], how: str
 ) -> None:
     only = ["IdentitiesOnly yes"] if how == "config" else []
     site.write(f"IdentityFile {agent[1]}", *only)
-    assert isinstance(
-        trouble(Host("cluster", config=str(site.config), named_only=how == "told")),
-        LoginRefusedError,
-    )
+    assert "refuses our" in trouble(Host("cluster", config=str(site.config))).message
     offered = 2 if how == "free" else 1
     assert len(site.doorman.offered) == offered
     named = paramiko.PublicBlob.from_file(f"{agent[1]}.pub").key_blob
     assert named in site.doorman.offered
-
-
-def test_a_command_that_is_refused_closes_our_connection(site: Site, tmp_path: Path) -> None:
-    site.doorman.answer = paramiko.AUTH_SUCCESSFUL
-    host = site.write(f"IdentityFile {keygen(tmp_path / 'mine', 'ed25519')}")
-    line = Line(host, SystemClock())
-    try:
-        ours, theirs = socket.socketpair()
-        ours.settimeout(10)
-        with pytest.raises(NetworkError):
-            line.run("true", theirs, print)
-        assert ours.recv(1) == b""
-    finally:
-        line.close()

@@ -287,6 +287,14 @@ def test_what_is_no_login_never_reaches_ssh(login: str, tmp_path: Path) -> None:
         find_target(args(login=login), {}, tmp_path, asks=False)
 
 
+def test_without_ssh_the_line_that_installs_it_is_told_and_the_exit_is_8(
+    tmp_path: Path, monkeypatch, capsys
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert run_entry(tunnel_server.main, ["connect", "anna@login1", "--headless"]) == 8
+    assert "sudo apt install openssh-client" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("port", ["0.0.0.0:9999", "*:9999", "[::]:9999"])
 def test_another_address_than_loopback_is_refused_with_the_reason(port: str, capsys) -> None:
     words = ["connect", "anna@login1", "--headless", "--remote-port", port]

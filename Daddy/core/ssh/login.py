@@ -9,25 +9,32 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import logging
+import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 from typing import Any, NoReturn
 
 import paramiko
+from paramiko.hostkeys import HostKeyEntry
 from paramiko.ssh_exception import NoValidConnectionsError
 
 from Daddy.core.errors import ConfigError, NetworkError
-from Daddy.core.ssh.config import read_config
-from Daddy.core.ssh.known import Known
-from Daddy.core.ssh.troubles import INSTALL, LoginRefusedError, PersonNeededError
 
 CONNECT_S = 10.0
+INSTALL = "install OpenSSH's client (openssh-client; for files rsync, too)"
 _ADD = f"add your key there (.pub line to ~/.ssh/authorized_keys), or {INSTALL}"
 _PORTS = range(1, 65536)
 _QUIET = logging.NullHandler()
 _USUAL = ("~/.ssh/id_ed25519", "~/.ssh/id_ecdsa", "~/.ssh/id_rsa")
+_DEEPEST = 16
+"""Files that include each other, as OpenSSH has it."""
+_LEAST_WORDS = 3
+_SSH_PORT = 22
 _KINDS = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
 
 
@@ -35,8 +42,8 @@ _KINDS = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
 class Host:
     """Whom to reach; empty fields are looked up in ``config`` (default ``~/.ssh/config``).
 
-    Without ``agent`` only the key that is named is offered; with ``named_only`` (or IdentitiesOnly
-    in the config) the agent offers only keys whose ``.pub`` file is that of a key that is named.
+    Without ``agent`` only the key that is named is offered; with IdentitiesOnly in the config the
+    agent offers only keys whose ``.pub`` file is that of a key that is named.
     """
 
     name: str
@@ -45,7 +52,6 @@ class Host:
     key: str = ""
     config: str = ""
     agent: bool = True
-    named_only: bool = False
 
 
 class _Silent(paramiko.Transport):  # type: ignore[misc]
@@ -87,14 +93,14 @@ def log_in(host: Host) -> paramiko.SSHClient:
     """Log in with a key; NetworkError when that fails, for whatever reason."""
     logging.getLogger("paramiko").addHandler(_QUIET)  # else what we translate is printed, too
     with translated(host.name), _odd_words(host.name):
-        facts = read_config(host.name, host.config)
+        facts = _read_config(host.name, host.config)
         if not host.agent and host.key and not Path(host.key).expanduser().exists():
             fix = "make it anew (setup), or name another"
-            raise PersonNeededError(f"the key {host.key} does not exist", fix)
+            raise NetworkError(f"the key {host.key} does not exist", fix)
         address = str(facts.get("hostname", host.name))
         port = _port(host.port or str(facts.get("port", 22)))
         files = str(facts.get("userknownhostsfile", "")).split() or ["~/.ssh/known_hosts"]
-        known = Known(files, address, port)
+        known = _Known(files, address, port)
         client = paramiko.SSHClient()
         known.teach(client.get_host_keys())
         client.set_missing_host_key_policy(known)
@@ -128,7 +134,7 @@ def _connect(
             timeout=CONNECT_S,
             banner_timeout=CONNECT_S,
             auth_timeout=CONNECT_S,
-            transport_factory=_factory(_only(host, facts, named)),
+            transport_factory=_factory(_only(facts, named)),
         )
     except paramiko.BadHostKeyException:
         raise
@@ -145,11 +151,9 @@ def _factory(only: frozenset[bytes] | None) -> Callable[..., _Silent]:
     return made
 
 
-def _only(
-    host: Host, facts: paramiko.SSHConfigDict, named: Sequence[str]
-) -> frozenset[bytes] | None:
+def _only(facts: paramiko.SSHConfigDict, named: Sequence[str]) -> frozenset[bytes] | None:
     """The public keys that an agent may offer; None: any."""
-    if not host.named_only and str(facts.get("identitiesonly", "no")).lower() != "yes":
+    if str(facts.get("identitiesonly", "no")).lower() != "yes":
         return None
     found = set()
     for name in named or _USUAL:
@@ -174,17 +178,17 @@ def _failed(
     return NetworkError(f"{name} cannot be used: {said}", fix)
 
 
-def _refused(name: str, named: Sequence[str], said: str) -> LoginRefusedError:
+def _refused(name: str, named: Sequence[str], said: str) -> NetworkError:
     """The server is there and is who it should be; what it said last may be of any key."""
     if locked := [key for key in named if _is_locked(key)]:
         fix = f"give it to an agent that runs here, or {_ADD}"
-        return LoginRefusedError(f"{name}: {locked[0]} has a passphrase, and no agent has it", fix)
+        return NetworkError(f"{name}: {locked[0]} has a passphrase, and no agent has it", fix)
     if "more than a key" in said:
-        return LoginRefusedError(f"{name} refuses our key alone: {said}", f"{INSTALL}, to be asked")
+        return NetworkError(f"{name} refuses our key alone: {said}", f"{INSTALL}, to be asked")
     if named and not any(Path(key).expanduser().exists() for key in named):
         text = f"{name} refuses our login, and {' and '.join(named)} does not exist"
-        return LoginRefusedError(text, f"name a key that exists (IdentityFile), or {_ADD}")
-    return LoginRefusedError(f"{name} refuses our key", _ADD)
+        return NetworkError(text, f"name a key that exists (IdentityFile), or {_ADD}")
+    return NetworkError(f"{name} refuses our key", _ADD)
 
 
 def _is_locked(key: str) -> bool:
@@ -207,12 +211,12 @@ def _odd_words(name: str) -> Iterator[None]:
     except (ValueError, RuntimeError) as error:  # Runtime: ~ of an account that does not exist
         text = f"{name} cannot be used: {error}"
         fix = "are the host's name and the files in the ssh config right?"
-        raise PersonNeededError(text, fix) from error
+        raise NetworkError(text, fix) from error
     except OSError as error:
         if error.filename is None:
             raise
         text = f"{error.filename} cannot be read: {error.strerror}"
-        raise PersonNeededError(text, "make it a file that you may read") from error
+        raise NetworkError(text, "make it a file that you may read") from error
 
 
 def _port(text: str) -> int:
@@ -243,3 +247,152 @@ def _words(error: BaseException) -> str:
     if isinstance(error, NoValidConnectionsError):
         error = next(iter(error.errors.values()), error)
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+class _Known(paramiko.MissingHostKeyPolicy):  # type: ignore[misc]
+    """What ``files`` have of one server; whom they do not know is not talked to.
+
+    NetworkError when one of them is there and cannot be read.
+    """
+
+    def __init__(self, files: Sequence[str], address: str, port: int) -> None:
+        self._server = address if port == _SSH_PORT else f"[{address}]:{port}"
+        self._keys: list[Any] = []
+        self._revoked: dict[bytes, str] = {}
+        self._authority = False
+        self._file = files[0]
+        for file in files:
+            for line in _known_lines(Path(file).expanduser()):
+                with contextlib.suppress(Exception):  # whatever paramiko finds wrong with it
+                    self._read(line, file)
+
+    def teach(self, keys: paramiko.HostKeys) -> None:
+        """Tell paramiko; the first key of a kind counts."""
+        for key in self._keys:
+            if key.asbytes() not in self._revoked:
+                found = keys.lookup(self._server)
+                if found is None or key.get_name() not in found:
+                    keys.add(self._server, key.get_name(), key)
+
+    def missing_host_key(self, _client: object, _hostname: str, key: Any) -> NoReturn:
+        """Say what to do about a server of which no key is known."""
+        self._refuse_revoked(key)
+        name = self._server
+        if self._authority:
+            text = f"the host key of {name} is known by a certificate (@cert-authority)"
+            raise NetworkError(f"{text}, which only OpenSSH can check", INSTALL)
+        digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
+        line = f"{name} {key.get_name()} {key.get_base64()}"
+        raise NetworkError(
+            f"{name} cannot be used: its host key is not known here yet",
+            f"compare SHA256:{digest} with the cluster's page, and if it is the same "
+            f"append this line to {self._file}: {line}",
+        )
+
+    def refuse_changed(self, name: str, key: Any) -> NoReturn:
+        """Say what to do about host ``name``, which shows another key than is known."""
+        self._refuse_revoked(key)
+        raise NetworkError(
+            f"{name} shows another host key than before",
+            "ask the cluster's people whether it changed; if so, remove the lines of "
+            f"{self._server} from {self._file}",
+        )
+
+    def _refuse_revoked(self, key: Any) -> None:
+        if (file := self._revoked.get(key.asbytes())) is not None:
+            text = f"{self._server} shows a host key that is revoked (@revoked in {file})"
+            raise NetworkError(text, "somebody may have stolen it: ask the cluster's people")
+
+    def _read(self, line: str, file: str) -> None:
+        words = line.split()
+        mark = words.pop(0) if line.startswith("@") else ""
+        if len(words) < _LEAST_WORDS or not _means(words[0], self._server):
+            return
+        if mark == "@revoked":
+            self._revoked[base64.b64decode(words[2], validate=True)] = file
+        elif mark == "@cert-authority":
+            self._authority = True
+        elif not mark:
+            entry = HostKeyEntry.from_line(" ".join(words[:_LEAST_WORDS]))
+            if entry is not None:
+                self._file = self._file if self._keys else file
+                self._keys.append(entry.key)
+
+
+def _known_lines(path: Path) -> list[str]:
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        text = f"{path} cannot be read: {error.strerror or error}"
+        raise NetworkError(text, "make it a file that you may read") from error
+    return [line.strip() for line in text.split("\n")]
+
+
+def _means(patterns: str, server: str) -> bool:
+    """Whether the first word of a line means ``server``: ``*``, ``?``, ``!`` and hashed names."""
+    if patterns.startswith("|"):
+        return bool(paramiko.HostKeys.hash_host(server, patterns) == patterns)
+    found = False
+    for pattern in patterns.split(","):
+        if _fits(pattern.removeprefix("!"), server):
+            if pattern.startswith("!"):
+                return False
+            found = True
+    return found
+
+
+def _fits(pattern: str, server: str) -> bool:
+    signs = {"*": ".*", "?": "."}
+    text = "".join(signs.get(one) or re.escape(one) for one in pattern)
+    return re.fullmatch(text, server, re.IGNORECASE) is not None
+
+
+def _read_config(name: str, file: str) -> paramiko.SSHConfigDict:
+    """What ``file`` (empty: ``~/.ssh/config``) has of host ``name``; nothing when there is no file.
+
+    NetworkError when it cannot be read, or leads further than paramiko goes.
+    """
+    path = Path(file or "~/.ssh/config").expanduser()
+    try:
+        lines = _whole(path, path.parent)
+        facts = paramiko.SSHConfig.from_text("\n".join(lines)).lookup(name)
+    except (FileNotFoundError, NotADirectoryError):
+        return paramiko.SSHConfigDict()
+    except (OSError, ValueError, LookupError, ImportError, paramiko.ConfigParseError) as error:
+        said = getattr(error, "strerror", None) or str(error)
+        raise NetworkError(f"{path} cannot be used: {said}", f"mend it, or {INSTALL}") from error
+    _refuse_jumps(name, facts)
+    return facts
+
+
+def _whole(path: Path, folder: Path, deep: int = 0) -> list[str]:
+    """The lines of a config with those that it includes in their place: paramiko knows no Include.
+
+    Relative names are looked for in ``folder``; what follows an Include belongs to the block that
+    it stood in. ValueError when files include each other.
+    """
+    if deep > _DEEPEST:
+        raise ValueError(f"more than {_DEEPEST} files include each other")
+    lines, block = [], "Host *"
+    for line in path.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
+        word, _, rest = line.strip().replace("=", " ", 1).replace("\t", " ").partition(" ")
+        if word.lower() == "include":
+            for pattern in shlex.split(rest):
+                where = str(folder / Path(pattern).expanduser())
+                found = sorted(map(Path, glob(where)))  # noqa: PTH207 - it may be absolute
+                for file in filter(Path.is_file, found):  # a link to nothing includes nothing
+                    lines += _whole(file, folder, deep + 1)
+            lines.append(block)
+        else:
+            block = line if word.lower() in ("host", "match") else block
+            lines.append(line)
+    return lines
+
+
+def _refuse_jumps(name: str, facts: paramiko.SSHConfigDict) -> None:
+    for word in ("proxyjump", "proxycommand"):
+        if (by := facts.get(word, "none")) and by != "none":
+            text = f"{name} is reached by another host ({word} {by}), which only OpenSSH can do"
+            raise NetworkError(text, INSTALL)

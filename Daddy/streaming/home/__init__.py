@@ -1,7 +1,7 @@
 """What a viewer knows: a relay brought here, and what it says.
 
 ways, whom, orders      by which way ssh leads to a relay, whose, and what is asked of it
-calls, spare_ssh        that in ssh's words; by paramiko where there is no ssh
+calls                   that in ssh's words
 connect                 the call that keeps on
 listening, receiver     the port that relays come to, and each of them
 source, scene, history  what there is to see at one moment, and what was seen (pure)

@@ -1,7 +1,7 @@
 """Pure: the exact words of each call of ssh, and what it says of a port it was given.
 
 System OpenSSH is the carrier: the person's own config, jump hosts and agent are honoured. Host keys
-are strict and a dead connection is noticed within 15 seconds. Where there is none: ``spare_ssh``.
+are strict and a dead connection is noticed within 15 seconds.
 """
 
 from __future__ import annotations
@@ -35,11 +35,6 @@ def words(target: Target, order: Order, local: int) -> list[str]:
         target.login,
         *command,
     ]
-
-
-def allocated(port: int) -> str:
-    """What ssh says of a port that it was given."""
-    return f"Allocated port {port} for remote forward"
 
 
 def allocated_port(line: str) -> int | None:

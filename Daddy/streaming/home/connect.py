@@ -13,20 +13,15 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import NetworkError
 from Daddy.core.process import Conversation, ProgramMissingError, converse
 from Daddy.streaming.home import calls, orders, ways
-from Daddy.streaming.home.orders import Order
 from Daddy.streaming.home.receiver import Receiver
 from Daddy.streaming.home.ways import Course, End, Way
 from Daddy.streaming.wire.auth import Token, find_opening
 from Daddy.streaming.wire.protocol import READ_BYTES
-
-if TYPE_CHECKING:
-    from Daddy.streaming.home.spare_ssh import SpareSsh  # starts light where ssh is installed
 
 LOOK_S = 0.1
 OPENING_S = 30.0
@@ -35,7 +30,6 @@ ASKING_S = 150.0
 """A person may be typing a password."""
 _GRACE_S = 1.0
 _GREETING_BYTES = 64 * 1024
-_SPARE = "no ssh on this computer; paramiko carries the stream"
 _ORDERS = {Way.STDIO: orders.by_stdio, Way.PORT: orders.by_port, Way.DYNAMIC: orders.by_dynamic}
 
 
@@ -46,7 +40,7 @@ class Call:
     """
 
     way: Way
-    ssh: Conversation | SpareSsh
+    ssh: Conversation
     wire: socket.socket
     began: float
     heard: bytearray = field(default_factory=bytearray)
@@ -86,7 +80,6 @@ class Carrier:
         self._hopeless = hopeless
         self._naps = ways.Naps(clock.now(), clock.monotonic())
         self._told: tuple[str, ...] = ()
-        self._spare = False
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="carrier", daemon=True)
         self._thread.start()
@@ -125,6 +118,8 @@ class Carrier:
         """One call to its end; a computer without a socket to spare has ended it, too."""
         try:
             return self._call(way)
+        except ProgramMissingError as error:
+            return End(None, why=error.message)
         except OSError as error:
             return End(None, why=f"this computer: {error.strerror or error}")
         finally:
@@ -133,7 +128,9 @@ class Carrier:
     def _call(self, way: Way) -> End:
         ours, theirs = socket.socketpair()
         try:
-            ssh = self._dial(_ORDERS[way](self._course.target), theirs)
+            target = self._course.target
+            command = calls.words(target, _ORDERS[way](target), self._receiver.port)
+            ssh = converse(command, theirs.fileno())
         except BaseException:
             ours.close()
             raise
@@ -146,28 +143,12 @@ class Carrier:
         finally:
             call.close()
 
-    def _dial(self, order: Order, theirs: socket.socket) -> Conversation | SpareSsh:
-        target, local = self._course.target, self._receiver.port
-        if not self._spare:
-            try:
-                return converse(calls.words(target, order, local), theirs.fileno())
-            except ProgramMissingError:
-                self._spare = True
-                self._tell((_SPARE,))
-        from Daddy.streaming.home.spare_ssh import SpareSsh
-
-        return SpareSsh(target, order, local, theirs.dup(), self._clock)
-
     def _attend(self, call: Call) -> End:
         """Look after a call until it has ended, or has to be ended."""
         while not self._clock.wait(self._stop, LOOK_S):
             if self._naps.slept(self._clock.now(), self._clock.monotonic()):
                 return End(None, worked=call.worked, slept=True)
-            try:
-                over = call.ssh.wait(0)
-            except NetworkError as error:
-                return End(None, call.ssh.said(), worked=call.worked, trouble=error)
-            if over:
+            if call.ssh.wait(0):
                 call.ssh.end(_GRACE_S)
                 return End(call.ssh.exit_code, call.ssh.said(), worked=call.worked)
             why = self._standing(call) if call.way is Way.PORT else self._opening(call)

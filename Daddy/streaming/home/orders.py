@@ -63,7 +63,7 @@ def is_login(text: str) -> bool:
 @dataclass(frozen=True, slots=True)
 class Order:
     """One call: ``command`` is run there (empty: nothing is), ``listen`` is a port there that leads
-    here (0: one of sshd's choice, which whoever carries tells as ssh does; None: no port), ``key``
+    here (0: one of sshd's choice; None: no port), ``key``
     the only key to offer (empty: one's own).
     """
 

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from Daddy.core.errors import NetworkError
-from Daddy.core.ssh.troubles import ForwardRefusedError, LoginRefusedError, PersonNeededError
 from Daddy.streaming.home.orders import Target
 from Daddy.streaming.wire.protocol import clean
 
@@ -52,8 +50,7 @@ class Kind(Enum):
 @dataclass(frozen=True, slots=True)
 class End:
     """How a way ended: ssh's exit status (None: ended by us), what was said on standard error,
-    our own reason to end it, and whether a relay had proved itself before. ``trouble``: what a
-    carrier that knows it as an error could not do.
+    our own reason to end it, and whether a relay had proved itself before.
     """
 
     code: int | None
@@ -61,7 +58,6 @@ class End:
     why: str = ""
     worked: bool = False
     slept: bool = False
-    trouble: NetworkError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +143,6 @@ def first_course(target: Target, only: Way | None = None) -> Course:
 
 def judge(way: Way, end: End, target: Target) -> Verdict:
     """What this end means."""
-    if end.trouble is not None:
-        return _troubled(way, end.trouble, target)
     said = "\n".join(end.said)
     if re.search(r"Permission denied \(|Too many authentication failures", said):
         return _denied(way, target)
@@ -163,15 +157,6 @@ def judge(way: Way, end: End, target: Target) -> Verdict:
     failed = end.code == _SSH_FAILED
     last = _last_line(end.said) or f"it ended with status {end.code} and gave no reason"
     return Verdict(Kind.LINK if failed else Kind.WAY, f"ssh ended: {last}" if failed else last)
-
-
-def _troubled(way: Way, trouble: NetworkError, target: Target) -> Verdict:
-    if isinstance(trouble, ForwardRefusedError):
-        return Verdict(Kind.WAY, *_no_forward(way, target))
-    if isinstance(trouble, LoginRefusedError) and target.tunnel_key:
-        return _denied(way, target)
-    kind = Kind.PERSON if isinstance(trouble, PersonNeededError) else Kind.LINK
-    return Verdict(kind, trouble.message, trouble.fix)
 
 
 def _denied(way: Way, target: Target) -> Verdict:
