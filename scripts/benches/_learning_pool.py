@@ -24,8 +24,7 @@ from Daddy.core.errors import DaddyError, ExitCode
 from Daddy.core.events import EventTail
 from Daddy.core.files import read_json, write_json
 from Daddy.core.machine import ending_with, usable_cores
-from scripts.benches import _learning_poison as poison
-from scripts.benches._learning_runs import WON, Run, Story, code
+from scripts.benches._learning_runs import WON, Run, Story
 
 _LOOK_S, _TELL_S = 1.0, 20.0
 _JUDGEMENT_LIMIT = 1 << 28
@@ -45,7 +44,6 @@ class StoppedError(Exception):
 class Pool:
     """Plays runs to their ends; `tell` says what happens. `episodes`: of each judgement."""
 
-    rom: Path
     episodes: int
     tell: Callable[[str], None]
     stop: Event = field(default_factory=Event)
@@ -68,12 +66,11 @@ class Pool:
     def _finish(self, run: Run) -> None:
         if not run.done.exists():
             self._carry_on(run)
-        if run.is_judged and not run.judged.exists():
+        if run.arm.judged and not run.judged.exists():
             self._judge(run)
 
     def _carry_on(self, run: Run) -> None:
         """Begin or go on, until the run is over or its steps are used up."""
-        note_code(run)
         run.write_config()
         run.paths.events.mkdir(parents=True, exist_ok=True)
         tail, story = EventTail(run.paths.events), run.story()
@@ -94,8 +91,6 @@ class Pool:
         while child.poll() is None and not run.is_over(story):
             self._wait()
             story.hear(tail.new())
-            if run.arm.poisoned:
-                poison.put_if_due(run, self.rom, story.step)
             if time.monotonic() - said >= _TELL_S:
                 said = time.monotonic()
                 self.tell(_progress(run, story))
@@ -108,7 +103,7 @@ class Pool:
         """The final policy from the start of the game, without an archive, in fresh episodes."""
         training, made = run.settings["training"], run.judged.with_suffix(".tmp")
         argv = [sys.executable, "-m", "Daddy.play", "evaluate", "--weights", str(run.paths.root)]
-        argv += ["--rom", str(self.rom), "--episode-steps", str(training["episode_steps"])]
+        argv += ["--rom", str(run.rom), "--episode-steps", str(training["episode_steps"])]
         argv += ["--episodes", str(self.episodes), "--seed", str(_JUDGE_SEED)]
         span = run.settings["reward"]["memory_steps"]
         self.tell(f"{run.name}: its final policy plays {self.episodes} episodes")
@@ -158,20 +153,14 @@ def learner(run: Run) -> list[str]:
     return [sys.executable, "-m", entry, "--config", str(run.config)]
 
 
-def note_code(run: Run) -> None:
-    """Which code played it: more than one where it went on after a change."""
-    write_json(run.folder / "code.json", {"code": sorted({*run.code(), code()})})
-
-
 def _progress(run: Run, story: Story) -> str:
-    limit = run.part.limit
+    limit = run.limit
     return f"{run.name}: {story.step:,} of {limit:,} steps, milestones {story.milestones}"
 
 
 def _end(run: Run, story: Story) -> str:
-    goal = "the end" if run.part.goal == WON else run.part.goal
-    at = story.firsts.get(run.part.goal)
-    came = f"{goal} at step {at:,}" if at is not None else f"{goal} not in {story.step:,} steps"
+    at = story.firsts.get(WON)
+    came = f"won at step {at:,}" if at is not None else f"not won in {story.step:,} steps"
     return f"{run.name}: {came}, milestones {story.milestones}, {run.seconds():.0f} s"
 
 

@@ -1,4 +1,4 @@
-"""One run of the bench `learning`: what it plays with, where it lies, and what its events tell.
+"""Runs of the bench `learning`: arms, configuration, folder, and the story that events tell.
 
 A run's folder is named after a hash of its configuration, so that other settings, another game or
 another start are another run, and one that was interrupted is found again.
@@ -6,7 +6,6 @@ another start are another run, and one that was interrupted is found again.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,10 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.config import CHECKOUT
 from Daddy.core.events import read_events
-from Daddy.core.files import read_json, sha256_hex, to_json, write_atomic
+from Daddy.core.files import sha256_hex, to_json, write_atomic
 from Daddy.core.paths import RunPaths
+from scripts.cartridge.build import LEAN, build
 
 WON = "won"
 """The goal that is no milestone: the game's end."""
@@ -55,61 +54,62 @@ steps, and under them the entropy of a policy hardly falls in so few.
 
 @dataclass(frozen=True)
 class Arm:
-    """A way to play: who presses the keys, and which settings make the difference.
+    """PPO or random keys, and the settings that make the difference.
 
-    `poisoned`: a state that leads nowhere is put into the archive on the way.
+    The final policy of a `judged` arm is judged: the first victory says little of that, so it
+    learns on until its steps are used up.
     """
 
     name: str
     learns: bool = True
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    poisoned: bool = False
+    judged: bool = False
 
 
-@dataclass(frozen=True)
-class Part:
-    """One question: its arms, what ends a run, and after how many steps it is given up.
+ARCHIVE = {"archive": {"mode": "swarm"}}
+PPO, RANDOM = Arm("PPO"), Arm("random", learns=False)
+PPO_ARCHIVE = Arm("PPO + archive", settings=ARCHIVE, judged=True)
+RANDOM_ARCHIVE = Arm("random + archive", learns=False, settings=ARCHIVE)
+ARMS = (PPO_ARCHIVE, PPO, RANDOM_ARCHIVE, RANDOM)
 
-    `settings` are the arms' common ones, `given` milestones are held at the start, `judged` names
-    the arms whose final policy is judged: the first victory says little of that, so they learn on
-    until their steps are used up.
-    """
 
-    name: str
-    arms: tuple[Arm, ...]
-    goal: str
-    limit: int
-    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    judged: tuple[str, ...] = ()
-    given: int = 0
+def lean_game(folder: Path) -> Path:
+    """Our cartridge without its busy work, as a file of `folder`."""
+    image, _ = build(LEAN)
+    path = folder / f"{sha256_hex(image)[:12]}.gb"
+    write_atomic(path, image)
+    return path
 
 
 @dataclass(frozen=True)
 class Run:
-    """One seed of one arm in the bench's folder of states `root`."""
+    """One seed of one arm: `limit` steps on the game `rom`, in the bench's folder `root`."""
 
     root: Path
-    part: Part
+    rom: Path
     arm: Arm
     seed: int
+    limit: int
+    training: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
-        """For people."""
-        return f"{self.part.name}: {self.arm.name}, seed {self.seed}"
+        """Arm and seed, for messages."""
+        return f"{self.arm.name}, seed {self.seed}"
 
     @cached_property
     def settings(self) -> dict[str, Any]:
         """The configuration, but for the run's own folder."""
-        own = {"training": {"seed": self.seed, "total_steps": self.part.limit}}
-        return _merged(SETTINGS, self.part.settings, self.arm.settings, own)
+        own = {"seed": self.seed, "total_steps": self.limit, "rom": str(self.rom)}
+        own |= {"cache_dir": str(self.rom.parent), **self.training}
+        return _merged(SETTINGS, self.arm.settings, {"training": own})
 
     @cached_property
     def folder(self) -> Path:
-        """Where everything of it lies."""
-        words = f"{self.part.name}-{self.arm.name}".replace(" ", "-").replace("+", "with")
-        what = {**self.settings, "poisoned": self.arm.poisoned, "learns": self.arm.learns}
-        return self.root / f"{words}-{self.seed}-{sha256_hex(to_json(what))[:8]}"
+        """The folder of this run, named after its settings."""
+        words = self.arm.name.replace(" ", "-").replace("+", "with")
+        key = {**self.settings, "learns": self.arm.learns}
+        return self.root / f"{words}-{self.seed}-{sha256_hex(to_json(key))[:8]}"
 
     @property
     def paths(self) -> RunPaths:
@@ -129,13 +129,9 @@ class Run:
         """What its final policy was judged to be worth, once it was."""
         return self.folder / "judged.json"
 
-    @property
-    def is_judged(self) -> bool:
-        return self.arm.name in self.part.judged
-
     def is_over(self, story: Story) -> bool:
-        """Whether the goal is reached; a run whose final policy counts uses all its steps."""
-        return self.part.goal in story.firsts and not self.is_judged
+        """True once the game is won; a run whose final policy is judged uses all its steps."""
+        return WON in story.firsts and not self.arm.judged
 
     def write_config(self) -> None:
         """The file that its learner reads."""
@@ -147,11 +143,6 @@ class Run:
         story = Story(int(self.settings["training"]["episode_steps"]))
         story.hear(read_events(self.paths.events))
         return story
-
-    def code(self) -> list[str]:
-        """What `code()` was when it was begun and whenever it went on."""
-        path = self.folder / "code.json"
-        return list(read_json(path)["code"]) if path.exists() else []
 
     def seconds(self) -> float:
         """Wall time from the first to the last event of each of its learners."""
@@ -195,15 +186,6 @@ class Story:
     def milestones(self) -> int:
         """How many were reached."""
         return len(self.firsts.keys() - {WON})
-
-
-def code() -> str:
-    """Twelve digits that name the code and game which runs are played with."""
-    digest = hashlib.sha256()
-    for path in sorted((CHECKOUT / "Daddy").rglob("*")):
-        if path.suffix in (".py", ".gb"):
-            digest.update(path.relative_to(CHECKOUT).as_posix().encode() + path.read_bytes())
-    return digest.hexdigest()[:12]
 
 
 def _merged(*layers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

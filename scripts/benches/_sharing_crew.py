@@ -12,15 +12,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from Daddy.core.shared_paths import SharedPaths
 from Daddy.learning import loop
 from Daddy.learning.ports import WeightExchange
 from Daddy.learning.session import Session
 from Daddy.learning.solo import NoExchange
-from Daddy.weights.encoding.state_codec import decode
-from Daddy.weights.polyak import StateDict
-from Daddy.weights.store.store import Store
-from scripts.benches._sharing_cosines import Cosines
+from scripts.benches._sharing_judge import judge
 from scripts.benches._sharing_learner import (
     ROUND_S,
     Ear,
@@ -30,20 +26,15 @@ from scripts.benches._sharing_learner import (
     settings,
     train,
 )
-from scripts.benches._sharing_world import POLE, World
 
 
 @dataclass
 class Member:
-    """One learner of a crew and its view of the shared folder; it trains in every `rhythm`th round.
-
-    `judged`: whether what it learns counts for the arm.
-    """
+    """One learner and its view of the shared folder; `judged`: its weights count for the arm."""
 
     peer: str
     session: Session
     sharing: WeightExchange
-    rhythm: int = 1
     judged: bool = True
 
 
@@ -60,14 +51,12 @@ class Crew:
     workers: int = 4
     size: int = 1
     shares: bool = True
-    rule: str = "delta"
-    world: World = POLE
     clock: ToldClock = field(default_factory=ToldClock)
     ear: Ear = field(default_factory=Ear)
     members: list[Member] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.dice, self.cosines = Random(self.seed), Cosines(SharedPaths(self.root))
+        self.dice = Random(self.seed)
         self.members = [self.begin(f"slot-{number}") for number in range(self.workers)]
 
     @property
@@ -78,54 +67,34 @@ class Crew:
     def begin(self, peer: str) -> Member:
         """A process of this peer, which goes on from its checkpoint if it has one."""
         sharing = self.sharing(peer)
-        parts = (self.clock, self.ear, self.size, self.world)
+        parts = (self.clock, self.ear, self.size)
         return Member(peer, learner(self.seed, peer, self.folder, sharing, *parts), sharing)
 
     def sharing(self, peer: str) -> WeightExchange:
         """What a process of this peer shares through."""
         if not self.shares:
             return NoExchange()
-        return exchange(self.root, peer, self.clock, self.ear, settings(rule=self.rule))
+        return exchange(self.root, peer, self.clock, self.ear, settings())
 
-    def round(self, number: int) -> list[float]:
-        """Round `number`, from 0; then the worth of each judged learner's own weights."""
-        here = [member for member in self.members if (number + 1) % member.rhythm == 0]
-        for member in here:
+    def round(self) -> list[float]:
+        """Train and share once; the worth of each judged learner's own weights."""
+        for member in self.members:
             train(member.session)
-        self.clock.time += ROUND_S  # what training takes
-        self.share(self.dice.sample(here, len(here)), number)
-        self.cosines.look()
+        self.clock.time += ROUND_S
+        self.share(self.dice.sample(self.members, len(self.members)))
         judged = [member.session.weights() for member in self.members if member.judged]
-        return self.world.judge(judged)
+        return judge(judged)
 
-    def share(self, order: Sequence[Member], number: int) -> None:
-        """What happens between two rounds of training."""
-        del number
-        publish(order)
-        adopt(order)
-
-    def newest(self) -> StateDict:
-        """The newest version."""
-        store = Store(SharedPaths(self.root))
-        record = store.version(store.newest() or 0)
-        return decode(store.get_blob(record.state), record.schema)
+    def share(self, order: Sequence[Member]) -> None:
+        """Each offers its progress, then each adopts a newer version if there is one."""
+        for member in order:
+            loop.publish(member.session)
+        for member in order:
+            loop.adopt_newer(member.session)
 
     def told(self) -> dict[str, Any]:
         """What is worth noting of the run besides its curve."""
         return {
             "merges": self.ear.counts.get("merged", 0),
             "errors": self.ear.errors[:8],
-            "cosines": self.cosines.told([one.peer for one in self.members if one.judged]),
         }
-
-
-def publish(order: Sequence[Member]) -> None:
-    """Each offers its progress."""
-    for member in order:
-        loop.publish(member.session)
-
-
-def adopt(order: Sequence[Member]) -> None:
-    """Each takes over a newer version if there is one."""
-    for member in order:
-        loop.adopt_newer(member.session)

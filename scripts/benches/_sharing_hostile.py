@@ -7,7 +7,7 @@ whole share and without a laptop's caps. The gate is the product's, or switched 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,19 +24,15 @@ from Daddy.weights.gate import hearing, judging
 from Daddy.weights.gate.admission import ADMITTED, Verdict
 from Daddy.weights.gate.usual import Believed
 from Daddy.weights.history import read_history
-from Daddy.weights.polyak import StateDict, add, copy, difference, move, norm
+from Daddy.weights.polyak import StateDict, copy, difference, move
 from Daddy.weights.progress import Adoption
 from Daddy.weights.store.records import Contribution, Version
 from Daddy.weights.store.store import Store
 from scripts.benches._sharing_crew import Crew, Member
 
-SLEEP = 10
-"""Offers for which a sleeper is honest."""
 BOAST = 1_000
 """Times the steps that it made are what a boaster claims."""
 _SIGMA = 3.0
-QUARANTINE = 20
-"""Versions within which a liar that is not harmless has to be shut out."""
 
 
 @dataclass(frozen=True)
@@ -73,29 +69,11 @@ def _noise(delta: StateDict, number: int) -> Told:
     return Told(scaled(_random(delta, number), _SIGMA))
 
 
-def _sleeper(delta: StateDict, number: int) -> Told:
-    """Honest for a while, then backwards as far as is not even scaled down."""
-    return Told(delta if number <= SLEEP else scaled(delta, -2.0))
-
-
-def _orthogonal(delta: StateDict, number: int) -> Told:
-    """Always the same direction, at a right angle to what was learnt and just as long."""
-    del number
-    away = _random(delta, 0)
-    inside = sum(float((away[name] * one).sum()) for name, one in delta.items())
-    away = add(away, scaled(delta, -inside / max(norm(delta) ** 2, 1e-12)))
-    return Told(scaled(away, norm(delta) / norm(away)))
-
-
 LIES: dict[str, Lie] = {
     "nan": _nan,
     "noise": _noise,
     "x-10": lambda delta, _: Told(scaled(delta, -10.0)),
-    "x-1": lambda delta, _: Told(scaled(delta, -1.0)),
-    "sleeper": _sleeper,
-    "orthogonal": _orthogonal,
     "inflated": lambda delta, _: Told(scaled(delta, -1.0), BOAST),
-    "colluders": lambda delta, _: Told(scaled(delta, -1.0)),
 }
 
 
@@ -210,7 +188,7 @@ def _always(_: StateDict) -> bool:
 
 @dataclass
 class HostileCrew(Crew):
-    """The last tells `lie`, of colluders the last two; the honest ones' weights are judged."""
+    """Four learners of which the last one sends `lie`; the honest ones' weights are judged."""
 
     lie: str = "nan"
     gated: bool = True
@@ -218,40 +196,30 @@ class HostileCrew(Crew):
     def __post_init__(self) -> None:
         super().__post_init__()
         for member in self.members:
-            member.judged = member.peer not in self.liars
+            member.judged = member.peer != self.liar
 
     @property
-    def liars(self) -> set[str]:
-        """Who lies."""
-        many = 2 if self.lie == "colluders" else 1
-        return {f"slot-{number}" for number in range(self.workers - many, self.workers)}
+    def liar(self) -> str:
+        return f"slot-{self.workers - 1}"
 
     def sharing(self, peer: str) -> WeightExchange:
-        if peer in self.liars:
+        if peer == self.liar:
             return Plain(SharedPaths(self.root), peer, LIES[self.lie])
         return super().sharing(peer)
 
-    def share(self, order: Sequence[Member], number: int) -> None:
-        if self.gated:
-            super().share(order, number)
-            return
-        with open_gate():
-            super().share(order, number)
+    def share(self, order: Sequence[Member]) -> None:
+        with nullcontext() if self.gated else open_gate():
+            super().share(order)
 
     def told(self) -> dict[str, Any]:
-        """What became of the lies."""
+        """Counts of merged, scaled and refused lies beside the crew's own facts."""
         versions = read_history(SharedPaths(self.root)).versions
-        taken = [one for v in versions for one in v.inputs if one.peer in self.liars]
-        refused = [v.version for v in versions for one in v.refused if one.peer in self.liars]
-        reasons = [one.reason for v in versions for one in v.refused if one.peer in self.liars]
+        taken = [put for version in versions for put in version.inputs if put.peer == self.liar]
+        refused = [put for version in versions for put in version.refused if put.peer == self.liar]
         return {
             **super().told(),
-            "liars_cosines": self.cosines.told(self.liars),
             "lies_merged": len(taken),
-            "lies_scaled_down": sum(one.clip < 1.0 for one in taken),
+            "lies_scaled_down": sum(put.clip < 1.0 for put in taken),
             "lies_refused": len(refused),
-            "last_merged_in": max((one.version for one in versions if any(
-                put.peer in self.liars for put in one.inputs)), default=0),
-            "versions": len(versions) - 1,
-            "refused_because": reasons[-1] if reasons else "",
-        }  # fmt: skip
+            "refused_because": refused[-1].reason if refused else "",
+        }

@@ -1,9 +1,8 @@
-"""What policies are worth: many games at once, from starts that never change.
+"""Judges policies of CartPole: many games at once, from starts that never change.
 
 Several policies play together, each from the same starts and with the same dice, drawing their
 actions as learners do: what differs between two of them is the policies alone. The arithmetic is
-that of Gymnasium's CartPole (or of the grid world's own steps) and of the policy's own layers (a
-test compares both).
+that of Gymnasium's CartPole and of the policy's own layers (a test compares both).
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from numpy.typing import NDArray
 
 from Daddy.learning.cartpole import LIMIT, SCALE
 from Daddy.weights.polyak import StateDict
-from scripts.benches import _sharing_keydoor as keydoor
 
 GAMES = 32
 _PROBE_SEED = 20_000_000
@@ -37,7 +35,7 @@ def _world() -> Any:
 
 @lru_cache(maxsize=1)
 def probe() -> tuple[Floats, Floats]:
-    """What never changes: starts (GAMES, 4) as Gymnasium draws them, and dice (LIMIT, GAMES)."""
+    """Frozen starts (GAMES, 4) as Gymnasium draws them, and random numbers (LIMIT, GAMES)."""
     numbers = np.random.default_rng(_PROBE_SEED)
     return numbers.uniform(-0.05, 0.05, (GAMES, 4)), numbers.random((LIMIT, GAMES))
 
@@ -72,20 +70,16 @@ class Crowd:
             for name in _LAYERS
         ]
 
-    def chances(self, games: Floats) -> Floats:
-        """How likely each policy would push to the right in each of its games (K, B, 4)."""
-        logits = self.logits(games.astype(np.float32) / SCALE)
-        chances: Floats = torch.sigmoid(logits[..., 1] - logits[..., 0]).numpy()
-        return chances
-
     @torch.inference_mode()
-    def logits(self, seen: NDArray[np.float32]) -> torch.Tensor:
-        """What each policy makes of what it sees, (K, B, F): (K, B, actions)."""
-        features = torch.from_numpy(seen)
+    def chances(self, games: Floats) -> Floats:
+        """Each policy's probability of a push to the right in each of its games (K, B, 4)."""
+        features = torch.from_numpy(games.astype(np.float32) / SCALE)
         for weight, bias in self._layers[:-1]:
             features = torch.baddbmm(bias, features, weight).tanh_()
         weight, bias = self._layers[-1]
-        return torch.baddbmm(bias, features, weight)
+        logits = torch.baddbmm(bias, features, weight)
+        chances: Floats = torch.sigmoid(logits[..., 1] - logits[..., 0]).numpy()
+        return chances
 
 
 def judge(states: Sequence[StateDict]) -> list[float]:
@@ -103,26 +97,3 @@ def judge(states: Sequence[StateDict]) -> list[float]:
         games[~up] = 0.0
     means: list[float] = returns.mean(axis=1).tolist()
     return means
-
-
-@lru_cache(maxsize=1)
-def door_probe() -> tuple[keydoor.Games, Floats]:
-    """What never changes: games (GAMES, 3) at their beginning, and dice (LIMIT, GAMES)."""
-    numbers = np.random.default_rng(_PROBE_SEED)
-    return keydoor.begun(numbers.random(GAMES)), numbers.random((keydoor.LIMIT, GAMES))
-
-
-def judge_doors(states: Sequence[StateDict]) -> list[float]:
-    """In which share of the probe's games each policy reaches the goal, 0 to 1."""
-    first, dice = door_probe()
-    crowd, games = Crowd(states), np.stack([first] * len(states))
-    won = np.zeros(games.shape[:2], bool)
-    for thrown in dice:
-        chances = torch.softmax(crowd.logits(keydoor.observe(games)), -1).cumsum(-1).numpy()
-        actions = np.minimum((chances <= thrown[None, :, None]).sum(-1), len(keydoor.MOVES) - 1)
-        games, there = keydoor.advance(games, actions)
-        won |= there
-        if won.all():
-            break
-    shares: list[float] = won.mean(axis=1).tolist()
-    return shares

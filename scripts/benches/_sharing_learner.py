@@ -19,16 +19,16 @@ from Daddy.core.settings import Training
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.learning import loop
 from Daddy.learning.board import NoBoard
+from Daddy.learning.cartpole import CartPole
 from Daddy.learning.parts import Pace, Parts
 from Daddy.learning.policy import ActorCritic, make_policy
 from Daddy.learning.ports import WeightExchange
 from Daddy.learning.session import Session
 from Daddy.learning.settings import resolve
 from Daddy.learning.solo import NoFrames
+from Daddy.learning.vector import make_vector
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.settings import ExchangeSettings
-from scripts.benches._cartpole_ours import AlwaysHeld
-from scripts.benches._sharing_world import POLE, World
 
 FEATURES = 64
 PPO = resolve(
@@ -75,6 +75,18 @@ class Ear:
             self.refused.append(str(data.get("reason")))
 
 
+class AlwaysHeld:
+    """A slot that no other process wants."""
+
+    term = 1
+
+    def held(self) -> bool:
+        return True
+
+    def beat(self, data: Mapping[str, object]) -> None:
+        """Accept a heartbeat."""
+
+
 class NeverStops:
     """Rounds are counted by the bench."""
 
@@ -94,10 +106,10 @@ def exchange(
     return SharedExchange(SharedPaths(root), peer, new_incarnation(), how, clock, ear)
 
 
-def first_policy(seed: int, world: World = POLE) -> ActorCritic:
+def first_policy(seed: int) -> ActorCritic:
     """The common beginning of all learners of one seed, as jobs of one run have it."""
     torch.manual_seed(seed_for(seed, "first weights"))
-    return make_policy(world.space, world.actions, FEATURES, 0)
+    return make_policy(CartPole().observation_space, 2, FEATURES, 0)  # type: ignore[arg-type]
 
 
 def learner(
@@ -108,7 +120,6 @@ def learner(
     clock: ToldClock,
     ear: Ear,
     size: int = 1,
-    world: World = POLE,
 ) -> Session:
     """A session ready for its first round, from the newest checkpoint in `folder` if there is one.
 
@@ -117,8 +128,8 @@ def learner(
     ppo = replace(PPO, num_envs=size * PPO.num_envs, batch_size=size * PPO.batch_size)
     parts = Parts(
         workload="cartpole",
-        policy=first_policy(seed, world),
-        vector=world.games(ppo.num_envs),
+        policy=first_policy(seed),
+        vector=make_vector(CartPole, ppo.num_envs, "serial", 1, 1),
         settings=ppo,
         pace=Pace(0, 1, 0.0, 2, sync_interval=1),
         device=torch.device("cpu"),

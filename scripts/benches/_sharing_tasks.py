@@ -1,30 +1,51 @@
-"""One seed of one arm of the bench `sharing`: played in a process of its own, kept on disk.
+"""Arms of the bench `sharing`, each seed played in a process of its own and kept on disk.
 
 A result's file is named after a hash of what was played, so that an interrupted bench goes on and
-another length of run is another result.
+another length of run is another result. A run's length was chosen on seeds of its own (1001 and up)
+so that learners on their own come to 55 to 65 % of the greatest possible area under the curve.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
 from Daddy.core.files import read_json, sha256_hex, to_json, write_json
-from Daddy.core.machine import usable_cores
-from scripts.benches._sharing_arms import Arm
-from scripts.benches._sharing_child import begin
-from scripts.benches._sharing_learner import PPO
-from scripts.benches._sharing_wire import wire
+from Daddy.core.machine import die_with_parent, usable_cores
+from Daddy.learning.prepare import prepare
 
+ROUNDS, QUICK_ROUNDS = 28, 3
+"""Of one PPO update of each learner."""
 _LIMIT = 1 << 20
-_PRODUCT = 3
+_PRODUCT = 4
 """Raised when the product learns in another way: what was played before is another result."""
+
+
+@dataclass(frozen=True, eq=False)
+class Arm:
+    """A crew by name and how it differs from four learners that share."""
+
+    name: str
+    how: Mapping[str, Any] = field(default_factory=dict)
+
+
+SHARED = Arm("four that share")
+ALONE = Arm("four on their own", {"shares": False})
+BIG = Arm("one with all environments", {"workers": 1, "size": 4, "shares": False})
+LIES = ("nan", "noise", "x-10", "inflated")
+HOSTILE = [
+    Arm(f"{lie}, {'admission on' if gated else 'admission off'}", {"lie": lie, "gated": gated})
+    for lie in LIES
+    for gated in (True, False)
+]
+NEEDS: Mapping[str, tuple[Arm, ...]] = {"E1": (SHARED, ALONE, BIG), "E6": (SHARED, *HOSTILE)}
+"""Experiment → arms, the reference first. E5 needs no learner."""
 
 
 @dataclass(frozen=True)
@@ -38,33 +59,35 @@ class Task:
 
     @property
     def path(self) -> Path:
-        """Where its result is kept."""
-        crew, how = self.arm.crew.__name__, dict(self.arm.how)
-        what = {"crew": crew, "how": how, "rounds": self.rounds, **asdict(PPO), "product": _PRODUCT}
+        """The file of its result."""
+        from scripts.benches._sharing_learner import PPO
+
+        key = {"how": dict(self.arm.how), "rounds": self.rounds, **asdict(PPO), "product": _PRODUCT}
         words = self.arm.name.replace(",", "").replace(" ", "-")
-        return self.root / f"{words}-{self.seed}-{sha256_hex(to_json(what))[:8]}.json"
+        return self.root / f"{words}-{self.seed}-{sha256_hex(to_json(key))[:8]}.json"
 
     def result(self) -> dict[str, Any] | None:
-        """What it came to, if it was played."""
+        """Its result, if it was played."""
         return read_json(self.path, _LIMIT) if self.path.exists() else None
 
 
 def play(task: Task) -> str:
-    """Play it through and keep what it came to; returns a line for people."""
+    """Play it through and keep its result; returns a line for people."""
     import torch
+
+    from scripts.benches._sharing_crew import Crew
+    from scripts.benches._sharing_hostile import HostileCrew
 
     torch.set_num_threads(1)
     began = time.perf_counter()
+    kind: type[Crew] = HostileCrew if "lie" in task.arm.how else Crew
     with tempfile.TemporaryDirectory(prefix="daddy-sharing-") as folder:
-        crew = task.arm.make(task.seed, Path(folder), task.rounds)
-        each = [crew.round(number) for number in range(task.rounds)]
-        result: dict[str, Any] = {"each": each, **crew.told()}
-        if task.arm.name == "four that share":
-            result["wire"] = wire(crew.newest(), task.seed)
-    result["wall_s"] = round(time.perf_counter() - began, 1)
-    write_json(task.path, result)
+        crew = kind(task.seed, Path(folder), task.rounds, **task.arm.how)
+        each = [crew.round() for _ in range(task.rounds)]
+        wall_s = round(time.perf_counter() - began, 1)
+        write_json(task.path, {"each": each, **crew.told(), "wall_s": wall_s})
     mean = sum(map(sum, each)) / sum(map(len, each))
-    return f"{task.arm.name}, seed {task.seed}: mean {mean:.3g}, {result['wall_s']} s"
+    return f"{task.arm.name}, seed {task.seed}: mean {mean:.3g}, {wall_s} s"
 
 
 def play_all(tasks: Sequence[Task], tell: Callable[[str], None]) -> Iterator[int]:
@@ -73,7 +96,7 @@ def play_all(tasks: Sequence[Task], tell: Callable[[str], None]) -> Iterator[int
     KeyboardInterrupt ends the children; what had ended is kept.
     """
     left = [task for task in tasks if not task.path.exists()]
-    with ProcessPoolExecutor(usable_cores(), get_context("spawn"), begin) as pool:
+    with ProcessPoolExecutor(usable_cores(), get_context("spawn"), _begin_child) as pool:
         futures = [pool.submit(play, task) for task in left]
         try:
             for done, future in enumerate(as_completed(futures), 1):
@@ -84,3 +107,8 @@ def play_all(tasks: Sequence[Task], tell: Callable[[str], None]) -> Iterator[int
             for child in active_children():
                 child.terminate()
             raise
+
+
+def _begin_child() -> None:
+    die_with_parent()
+    prepare()

@@ -1,4 +1,4 @@
-"""What a step is made of, piece by piece; a picture of where a core's time goes (matplotlib)."""
+"""Costs of the parts of a step, and a picture of where a core's time goes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.observation import observe
 from Daddy.pokemon.progress import read_progress
+from scripts.benches._plots import picture
 
 STEPS, REPEATS = 100, 5
 COLOURS = ("#2f855a", "#2b6cb0", "#dd9f2b", "#c05621", "#6b46c1", "#0f766e", "#9d174d", "#a0aec0")
@@ -75,24 +76,14 @@ def _each(call: Callable[[int], object]) -> float:
 
 def draw(path: Path, bars: Mapping[str, Mapping[str, float]], title: str, unit: str) -> None:
     """One stacked bar per entry of `bars`; equal parts have equal colours."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
     names = list(dict.fromkeys(part for bar in bars.values() for part in bar))
-    figure, axes = plt.subplots(figsize=(10, 1.6 + 0.6 * len(bars)), dpi=110, layout="constrained")
-    labels = list(bars)
-    left = np.zeros(len(labels))
-    for number, name in enumerate(names):
-        widths = np.array([max(0.0, bars[label].get(name, 0.0)) for label in labels])
-        colour = COLOURS[number % len(COLOURS)]
-        axes.barh(labels, widths, left=left, color=colour, label=name, height=0.6)
-        left += widths
-    axes.invert_yaxis()
-    axes.set(title=title, xlabel=unit)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=8)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    plt.close(figure)
+    labels, left = list(bars), np.zeros(len(bars))
+    with picture(path, columns=1, height=1.6 + 0.6 * len(bars)) as (axes,):
+        for number, name in enumerate(names):
+            widths = np.array([max(0.0, bars[label].get(name, 0.0)) for label in labels])
+            colour = COLOURS[number % len(COLOURS)]
+            axes.barh(labels, widths, left=left, color=colour, label=name, height=0.6)
+            left += widths
+        axes.invert_yaxis()
+        axes.set(title=title, xlabel=unit)
+        axes.figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=8)

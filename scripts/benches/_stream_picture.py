@@ -1,4 +1,4 @@
-"""Door to matplotlib for the bench `stream`: bytes a picture beside others, ages on each line."""
+"""Picture of the bench `stream`: bytes a picture beside others, ages on each line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from scripts.benches._curves import COLOURS, FAINT, INK
+from scripts.benches._plots import COLOURS, INK, picture
 
 _OURS, _OTHERS, _BAD = COLOURS[0], "#9aa5b1", COLOURS[3]
 _NAMES = {
@@ -27,29 +27,15 @@ _COLOURS = {"line": _OTHERS, "direct": _OURS, "spool": COLOURS[1], "seed": _BAD}
 
 def draw(path: Path, found: Mapping[str, Any]) -> None:
     """A panel for each part that was measured; nothing where none of them was."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
-    plt.rcParams.update({"font.size": 9, "axes.edgecolor": FAINT, "text.color": INK})
     parts = [(_draw_bytes, "peers"), (_draw_ages, "links")]
     shown = [how for how, part in parts if part in found]
     if not shown:
         return
-    size = (6.4 * len(shown), 4.2)
-    figure, panels = plt.subplots(
-        1, len(shown), figsize=size, dpi=110, layout="constrained", squeeze=False
-    )
-    for how, axes in zip(shown, panels[0], strict=True):
-        how(axes, found)
-        axes.spines[["top", "right", "left"]].set_visible(False)
-        axes.tick_params(axis="y", length=0)
-        axes.grid(axis="x", color=FAINT, alpha=0.5, linewidth=0.6)
-        axes.set_axisbelow(True)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path)
-    plt.close(figure)
+    with picture(path, columns=len(shown)) as panels:
+        for how, axes in zip(shown, panels, strict=True):
+            how(axes, found)
+            axes.tick_params(axis="y", length=0)
+            axes.set_axisbelow(True)
 
 
 def _draw_bytes(axes: Any, found: Mapping[str, Any]) -> None:

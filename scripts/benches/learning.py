@@ -1,10 +1,7 @@
-"""Whether the learner learns a long quest: steps to the end of the cartridge, and what spoils it.
+"""Measures how fast a long quest is learnt: steps to the end of the cartridge.
 
-`quest`: keys pressed at random and PPO, each with and without the archive; then the final policies
-of PPO + archive, from the start of the game and without one. `errand`: a thing to fetch and bring
-back over explored ground, with and without forgetting where one was. `obstacle`: what opens only
-after a move was taught and used through the menus. `poison`: an archive whose best state leads
-nowhere. `farmers`: scripted players that do what ought to earn nothing.
+Arms: random keys and PPO, each with and without the archive; then the final policies of PPO +
+archive, from the start of the game and without an archive.
 
 Learners are `python -m Daddy.train_slim` as users run it, one thread each, as many at once as there
 are cores, on the cartridge without its busy work. A run stops at its goal or at its limit; those
@@ -16,142 +13,195 @@ not repeated, interrupted ones go on: Ctrl-C is no loss.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from Daddy.core.config import CHECKOUT
 from Daddy.core.errors import UsageError
 from Daddy.core.files import read_json
+from Daddy.core.intervals import of_mean, of_share, t_point
 from Daddy.core.machine import usable_cores
 from Daddy.core.rom import load_rom
 from Daddy.learning.prepare import prepare
-from Daddy.pokemon.story import names as milestones
-from scripts.benches import _learning_farmers as farmers
-from scripts.benches import _learning_parts as parts
-from scripts.benches import _learning_places as places
-from scripts.benches import _learning_poison as poison
-from scripts.benches._learning_picture import draw
 from scripts.benches._learning_pool import Pool, judgement
-from scripts.benches._learning_runs import Part, Run
-from scripts.benches._learning_table import Result, ratio, row
+from scripts.benches._learning_runs import ARMS, PPO_ARCHIVE, RANDOM_ARCHIVE, WON, Run, lean_game
+from scripts.benches._plots import COLOURS, picture
 
 STATE = CHECKOUT / "runs" / "benches" / "learning"
-SEEDS, JUDGED = 5, 100
-QUICK_SEEDS, QUICK_JUDGED = 1, 1
+SEEDS, JUDGED, LIMIT = 5, 100, 300_000
+QUICK_SEEDS, QUICK_JUDGED, QUICK_LIMIT = 1, 1, 2_048
 OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
-    "state": f"where runs are kept ({STATE.relative_to(CHECKOUT)})",
-    "only": {"metavar": "NAME", "help": "one part, or one arm such as 'PPO + archive'"},
-    "seeds": {"type": int, "metavar": "N", "help": f"of each arm ({SEEDS})"},
+    "state": f"folder of the runs ({STATE.relative_to(CHECKOUT)})",
+    "only": {"metavar": "ARM", "help": "one arm, such as 'PPO + archive'"},
+    "seeds": {"type": int, "metavar": "N", "help": f"seeds of each arm ({SEEDS})"},
 }
+_RESAMPLES = 10_000
+_POINTS = 200
 
-Found = dict[str, dict[str, list[Result]]]
-"""Part → arm → its ended runs by seed."""
+
+@dataclass(frozen=True)
+class Result:
+    """One ended run: `reached` is the step of its victory, None if it was given up at `steps`."""
+
+    seed: int
+    reached: int | None
+    steps: int
+    limit: int
+    wall_s: float
+    firsts: Mapping[str, int]
+    won: tuple[int, int] | None = None
+    """Episodes won by its final policy, of how many."""
+
+    @property
+    def cost(self) -> int:
+        """Steps to the goal, or at least so many."""
+        return self.limit if self.reached is None else self.reached
 
 
 def run(
     quick: bool, state: Path | None = None, only: str | None = None, seeds: int | None = None
 ) -> dict[str, object]:
-    """Everything as it came out; after Ctrl-C, of the runs that had ended."""
+    """Figures by arm; after Ctrl-C, of the runs that had ended."""
+    names = [arm.name for arm in ARMS]
+    if only is not None and only not in names:
+        raise UsageError(f"there is no {only!r} here", f"one of: {', '.join(sorted(names))}")
     prepare()
     root = (state or STATE).expanduser().absolute() / ("quick" if quick else "full")
-    game = places.game(root / "game")
+    game, limit = lean_game(root / "game"), QUICK_LIMIT if quick else LIMIT
     count = seeds or (QUICK_SEEDS if quick else SEEDS)
-    runs = _runs(root, parts.parts(game, quick), only, count)
-    pool = Pool(
-        game, QUICK_JUDGED if quick else JUDGED, lambda text: print(f"  {text}", flush=True)
-    )
-    stopped = not _play(pool, runs, root / "learning.png")
-    figures = _figures(runs) | parts.absent()
-    if only in (None, farmers.NAME) and not stopped:
-        figures[farmers.NAME] = farmers.run(game, quick)
+    runs = [
+        Run(root, game, arm, seed, limit)
+        for seed in range(1, 1 + count)
+        for arm in ARMS
+        if only in (None, arm.name)
+    ]
+    _play(runs, QUICK_JUDGED if quick else JUDGED, root / "learning.png")
     return {
         **({"quick": "a smoke test: nothing here is a result"} if quick else {}),
         "game": load_rom(game).name,
         "side_by_side": usable_cores(),
-        **figures,
+        "limit": limit,
+        **_figures(_ended(runs)),
         "unfinished": sum(not one.done.exists() for one in runs),
-        "code": sorted({name for one in runs for name in one.code()}),
         "picture": str(root / "learning.png"),
         "runs": str(root),
     }
 
 
-def _runs(root: Path, known: Sequence[Part], only: str | None, seeds: int) -> list[Run]:
-    """Seed by seed, so that an interrupted bench has some of everything. UsageError."""
-    names = {part.name for part in known} | {arm.name for part in known for arm in part.arms}
-    if only is not None and only not in names | {farmers.NAME}:
-        raise UsageError(f"there is no {only!r} here", f"one of: {', '.join(sorted(names))}")
-    return [
-        Run(root, part, arm, seed)
-        for seed in range(1, 1 + seeds)
-        for part in known
-        for arm in part.arms
-        if only in (None, part.name, arm.name)
-    ]
-
-
-def _play(pool: Pool, runs: Sequence[Run], picture: Path) -> bool:
-    """Play what is left; False if the person had enough. The picture grows with each run."""
+def _play(runs: Sequence[Run], episodes: int, path: Path) -> None:
+    """Play what is left. The picture grows with each run; Ctrl-C ends it."""
+    pool = Pool(episodes, lambda text: print(f"  {text}", flush=True))
     try:
         for _ in pool.play(runs):
-            draw(picture, _found(runs))
+            draw(path, _ended(runs))
     except KeyboardInterrupt:
         print("  stopped: the same command goes on from here", flush=True)
-        return False
-    return True
 
 
-def _found(runs: Sequence[Run]) -> Found:
-    found: Found = {}
+def _ended(runs: Sequence[Run]) -> dict[str, list[Result]]:
+    """Results of the ended runs, by arm."""
+    found: dict[str, list[Result]] = {}
     for one in runs:
         if one.done.exists():
-            found.setdefault(one.part.name, {}).setdefault(one.arm.name, []).append(_result(one))
+            found.setdefault(one.arm.name, []).append(result_of(one))
     return found
 
 
-def _result(run: Run) -> Result:
-    done, story = read_json(run.done), run.story()
-    reached, limit = story.firsts.get(run.part.goal), run.part.limit
-    return Result(
-        *(run.seed, reached, story.step, limit, float(done["wall_s"])),
-        *(_earned(run, story.firsts), _won(run), poison.note(run)),
-    )
+def result_of(run: Run) -> Result:
+    """The result of an ended run, read from its folder."""
+    story, wall_s = run.story(), float(read_json(run.done)["wall_s"])
+    won = None
+    if run.judged.exists():
+        episodes = judgement(run)["episodes"]
+        won = sum(episode["won"] for episode in episodes), len(episodes)
+    reached = story.firsts.get(WON)
+    return Result(run.seed, reached, story.step, run.limit, wall_s, story.firsts, won)
 
 
-def _earned(run: Run, firsts: Mapping[str, int]) -> dict[str, int]:
-    """Milestones without those that the start held, and those that only the poison did."""
-    names, note = milestones(real=False), poison.note(run)
-    given, claimed = names[: run.part.given], names[: note.get("rank", 0)]
-    return {
-        name: step
-        for name, step in firsts.items()
-        if name not in given and not (name in claimed and step >= note["step"])
-    }
-
-
-def _won(run: Run) -> tuple[int, int] | None:
-    if not run.judged.exists():
-        return None
-    episodes = judgement(run)["episodes"]
-    return sum(one["won"] for one in episodes), len(episodes)
-
-
-def _figures(runs: Sequence[Run]) -> dict[str, object]:
-    figures: dict[str, object] = {}
-    goals = {one.part.name: (one.part.goal, one.part.limit) for one in runs}
-    for name, arms in _found(runs).items():
-        goal, limit = goals[name]
-        told: dict[str, object] = {"goal": goal, "limit": limit}
-        told |= {arm: row(results) for arm, results in arms.items()}
-        figures[name] = told | _ratios(arms)
+def _figures(found: Mapping[str, Sequence[Result]]) -> dict[str, object]:
+    figures: dict[str, object] = {arm: row(results) for arm, results in found.items()}
+    ours, theirs = PPO_ARCHIVE.name, RANDOM_ARCHIVE.name
+    if {ours, theirs} <= found.keys():
+        figures[f"steps of {ours} / {theirs}"] = ratio(found[ours], found[theirs])
     return figures
 
 
-def _ratios(arms: Mapping[str, Sequence[Result]]) -> dict[str, str]:
-    """What the issue asks for of the quest; elsewhere the part's first arm over its second."""
-    ours, theirs = parts.PPO_ARCHIVE.name, parts.RANDOM_ARCHIVE.name
-    if not {ours, theirs} <= arms.keys():
-        if len(arms) != 2:
-            return {}
-        ours, theirs = arms
-    return {f"steps of {ours} / {theirs}": ratio(arms[ours], arms[theirs])}
+def row(results: Sequence[Result]) -> dict[str, Any]:
+    """One arm: how many got there, when, and the end of each run."""
+    there = sum(one.reached is not None for one in results)
+    judged = [one.won for one in results if one.won is not None]
+    won, of = sum(hits for hits, _ in judged), sum(count for _, count in judged)
+    seconds = sum(one.wall_s for one in results) or 1.0
+    return {
+        "reached": share(there, len(results)),
+        "steps_mean": spread([float(one.cost) for one in results], bound=there < len(results)),
+        "steps": [one.reached for one in results],
+        "milestones": [len(one.firsts) for one in results],
+        "wall_s": [one.wall_s for one in results],
+        "steps_per_s": round(sum(one.steps for one in results) / seconds),
+        **({"final_policy_wins": share(won, of)} if judged else {}),
+    }
+
+
+def spread(values: Sequence[float], bound: bool) -> str:
+    """Mean and interval of a quantity above 0; with `bound` some values are known to be more."""
+    one, more = of_mean(values), " or more" if bound else ""
+    if len(values) == 1:
+        return f"{one.middle:,.0f}{more} (one seed: no interval)"
+    return f"{one.middle:,.0f} [{max(0.0, one.low):,.0f}, {one.high:,.0f}]{more}"
+
+
+def share(hits: int, trials: int) -> str:
+    """A share in per cent with its interval."""
+    one = of_share(hits, trials)
+    percent = f"{100 * one.middle:.0f} % [{100 * one.low:.0f}, {100 * one.high:.0f}]"
+    return f"{hits} of {trials}, {percent}"
+
+
+def ratio(ours: Sequence[Result], theirs: Sequence[Result]) -> str:
+    """Ratio of mean steps, bootstrapped over seeds; a bound where a side has unended runs."""
+    mine, yours = (np.array([one.cost for one in some], float) for some in (ours, theirs))
+    dice = np.random.default_rng(0)
+    drawn = [dice.choice(some, (_RESAMPLES, len(some))).mean(axis=1) for some in (mine, yours)]
+    low, high = np.percentile(drawn[0] / drawn[1], [2.5, 97.5])
+    text = f"{mine.mean() / yours.mean():.2f} [{low:.2f}, {high:.2f}]"
+    open_ours, open_theirs = (any(one.reached is None for one in some) for some in (ours, theirs))
+    if open_ours and open_theirs:
+        return f"unknown: both have runs that did not get there ({text} at the limit)"
+    return f"{text}{' or more' if open_ours else ' or less' if open_theirs else ''}"
+
+
+def draw(path: Path, found: Mapping[str, Sequence[Result]]) -> None:
+    """Milestones over steps: mean over the seeds, 95 % band, a dot at each victory."""
+    with picture(path, columns=1) as (axes,):
+        for colour, (name, results) in zip(COLOURS, found.items(), strict=False):
+            steps = np.linspace(0, max(one.limit for one in results), _POINTS)
+            middle, margin = band(results, steps)
+            axes.plot(steps, middle, color=colour, label=f"{name} ({len(results)})")
+            low = np.maximum(0, middle - margin)
+            axes.fill_between(steps, low, middle + margin, color=colour, alpha=0.18, linewidth=0)
+            for one in results:
+                if one.reached is not None:
+                    axes.plot(one.reached, len(one.firsts), "o", color=colour, markersize=4)
+        axes.set(title="quest", xlabel="environment steps", ylabel="milestones reached")
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.legend(loc="best", frameon=False)
+
+
+def band(
+    results: Sequence[Result], steps: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean milestones at each of `steps`, and half the 95 % interval (0 of one run).
+
+    A run that has ended keeps what it had.
+    """
+    firsts = [np.sort(list(one.firsts.values())) for one in results]
+    reached = np.array([np.searchsorted(some, steps, side="right") for some in firsts], float)
+    if len(results) == 1:
+        return reached[0], np.zeros_like(steps)
+    margin = t_point(len(results) - 1) * reached.std(axis=0, ddof=1) / np.sqrt(len(results))
+    return reached.mean(axis=0), margin

@@ -11,31 +11,17 @@ import pytest
 
 from Daddy.core.errors import UsageError
 from Daddy.core.events import read_events
-from Daddy.core.files import write_json
 from Daddy.learning.checkpoint import load_newest
-from Daddy.pokemon import story
-from Daddy.pokemon.archive.env import Access, ArchivedEnv
-from Daddy.pokemon.archive.rules import Rules
-from scripts.benches import _learning_farmers as farmers
-from scripts.benches import _learning_parts as parts
-from scripts.benches import _learning_places as places
-from scripts.benches import _learning_poison as poison
 from scripts.benches import _learning_random, learning
-from scripts.benches._curves import Curve, figures
-from scripts.benches._learning_picture import band
 from scripts.benches._learning_pool import Pool, StoppedError
-from scripts.benches._learning_runs import WON, Arm, Part, Run, Story
-from scripts.benches._learning_table import Result, ratio, row
-from scripts.cartridge.player import QUEST
+from scripts.benches._learning_runs import PPO, PPO_ARCHIVE, RANDOM, WON, Arm, Run, Story, lean_game
+from scripts.benches.learning import Result, band, ratio, row
 from tests.patience import until
-from tests.pokemon.archive.players import advance
-
-PART = Part("quest", (parts.PPO, parts.RANDOM), WON, 1000, judged=("PPO",))
 
 
 @pytest.fixture(name="game")
 def _game(tmp_path: Path) -> Path:
-    return places.game(tmp_path)
+    return lean_game(tmp_path)
 
 
 def event(kind: str, step: int, **data: Any) -> dict[str, Any]:
@@ -62,19 +48,17 @@ def test_a_milestone_told_again_after_a_kill_counts_once_and_at_its_earliest() -
 
 
 def test_other_settings_are_another_run_and_the_same_ones_are_found_again(tmp_path: Path) -> None:
-    def folder(part: Part = PART, arm: Arm = parts.PPO, seed: int = 1) -> Path:
-        return Run(tmp_path, part, arm, seed).folder
+    def folder(arm: Arm = PPO, seed: int = 1, limit: int = 1000) -> Path:
+        return Run(tmp_path, tmp_path / "game.gb", arm, seed, limit).folder
 
-    longer = Part("quest", PART.arms, WON, 2000)
-    others = [folder(seed=2), folder(arm=parts.RANDOM), folder(part=longer)]
-    poisoned = [folder(arm=parts.POISONED), folder(arm=parts.CLEAN)]
+    others = [folder(seed=2), folder(arm=RANDOM), folder(arm=PPO_ARCHIVE), folder(limit=2000)]
     assert folder() == folder()
-    assert len({folder(), *others, *poisoned}) == 6
+    assert len({folder(), *others}) == 5
 
 
 def test_a_run_is_over_at_its_goal_unless_its_final_policy_counts(tmp_path: Path) -> None:
     won = Story(100, 640, {WON: 640})
-    judged, plain = (Run(tmp_path, PART, arm, 1) for arm in (parts.PPO, parts.RANDOM))
+    judged, plain = (Run(tmp_path, tmp_path, arm, 1, 1000) for arm in (PPO_ARCHIVE, PPO))
     assert (judged.is_over(won), plain.is_over(won)) == (False, True)
     assert not plain.is_over(Story(100, 640))
 
@@ -91,19 +75,6 @@ def test_what_did_not_get_there_makes_a_bound_and_never_a_figure() -> None:
     assert told["steps"] == [None, 800]
 
 
-def test_cartpoles_table_has_steps_and_seconds_with_their_intervals() -> None:
-    def curve(seed: int, solved_at: int | None) -> Curve:
-        return Curve(seed, [100], [9.0], solved_at, 4000, 10.0 * seed, 480.0)
-
-    solved = figures([curve(1, 1000), curve(2, 3000)], 475.0)
-    assert solved["steps_mean"] == "2,000 [0, 14,706]"
-    assert solved["wall_s_mean"] == "15 [0, 79]"
-    one_not = figures([curve(1, 1000), curve(2, None)], 475.0)
-    assert str(one_not["steps_mean"]).startswith("2,500 [")
-    assert str(one_not["steps_mean"]).endswith("or more")
-    assert figures([curve(1, 1000)], 475.0)["steps_mean"] == "1,000 (one seed: no interval)"
-
-
 def test_a_curve_is_the_mean_over_runs_and_an_ended_one_keeps_what_it_had() -> None:
     import numpy as np
 
@@ -112,15 +83,6 @@ def test_a_curve_is_the_mean_over_runs_and_an_ended_one_keeps_what_it_had() -> N
     assert middle.tolist() == [0.0, 0.5, 1.0, 1.5]
     assert margin[0] == 0.0
     assert margin[1] > 0.5
-
-
-def test_what_the_start_or_the_poison_brought_is_not_counted_as_reached(tmp_path: Path) -> None:
-    names = story.names(real=False)
-    run = Run(tmp_path, Part("poison", (), names[8], 1000, given=1), parts.POISONED, 1)
-    firsts = {names[0]: 64, names[1]: 128, names[2]: 640, names[7]: 704, WON: 900}
-    assert learning._earned(run, firsts) == {name: firsts[name] for name in [*firsts][1:]}
-    write_json(run.folder / "poisoned.json", {"step": 640, "rank": 5, "fleet": 3})
-    assert learning._earned(run, firsts) == {names[1]: 128, names[7]: 704, WON: 900}
 
 
 def test_random_keys_go_on_where_they_stopped_to_the_letter(tmp_path: Path, game: Path) -> None:
@@ -132,8 +94,8 @@ def test_random_keys_go_on_where_they_stopped_to_the_letter(tmp_path: Path, game
 
 def played(folder: Path, game: Path, steps: int, seed: int = 1) -> list[bytes]:
     """What the environments are after so many steps."""
-    small = {"num_envs": 2, "horizon": 32, "rom": str(game), "episode_steps": 40}
-    run = Run(folder, Part("quest", (), WON, steps, {"training": small}), parts.RANDOM, seed)
+    small = {"num_envs": 2, "horizon": 32, "episode_steps": 40}
+    run = Run(folder, game, RANDOM, seed, steps, small)
     settings = {**run.settings, "run_dir": str(folder / "run")}
     config = folder / "config.json"
     folder.mkdir(exist_ok=True)
@@ -149,20 +111,19 @@ def test_an_interrupted_run_goes_on_and_an_ended_one_is_not_repeated(
     tmp_path: Path, game: Path
 ) -> None:
     """With real children: one is stopped somewhere, the next ends what it began."""
-    small = {"num_envs": 2, "horizon": 8, "rom": str(game), "episode_steps": 5_000}
-    part = Part("quest", (), WON, 1_600, {"training": small})
-    run, told = Run(tmp_path, part, parts.RANDOM, 1), list[str]()
-    impatient = Pool(game, 1, told.append)
+    small = {"num_envs": 2, "horizon": 8, "episode_steps": 5_000}
+    run, told = Run(tmp_path, game, RANDOM, 1, 1_600, small), list[str]()
+    impatient = Pool(1, told.append)
     threading.Thread(target=stop_once_it_plays, args=(impatient, run)).start()
     with pytest.raises(StoppedError):
         list(impatient.play([run]))
     assert not run.done.exists()
     begun = run.story().step
-    assert begun < part.limit
+    assert begun < run.limit
     for _ in range(2):
-        assert list(Pool(game, 1, told.append).play([run])) == [run]
+        assert list(Pool(1, told.append).play([run])) == [run]
     steps = [event["step"] for event in read_events(run.paths.events)]
-    assert max(steps) == run.story().step == part.limit
+    assert max(steps) == run.story().step == run.limit
     assert len(list(run.paths.events.glob("*.jsonl"))) == 2
     assert len(told) == 1
     assert "won" not in run.story().firsts
@@ -171,17 +132,16 @@ def test_an_interrupted_run_goes_on_and_an_ended_one_is_not_repeated(
 def test_a_learner_as_users_run_it_is_measured_and_its_final_policy_judged(
     tmp_path: Path, game: Path
 ) -> None:
-    small = {"num_envs": 2, "horizon": 32, "batch_size": 32, "rom": str(game), "episode_steps": 50}
-    part = Part("quest", (), WON, 128, {"training": small}, (parts.PPO_ARCHIVE.name,))
-    run = Run(tmp_path, part, parts.PPO_ARCHIVE, 1)
-    assert list(Pool(game, 2, print).play([run])) == [run]
-    found = learning._result(run)
+    small = {"num_envs": 2, "horizon": 32, "batch_size": 32, "episode_steps": 50}
+    run = Run(tmp_path, game, PPO_ARCHIVE, 1, 128, small)
+    assert list(Pool(2, print).play([run])) == [run]
+    found = learning.result_of(run)
     assert (found.reached, found.steps, found.won) == (None, 128, (0, 2))
     assert found.wall_s > 0.0
     judged = json.loads(run.judged.read_text())
     assert [one["steps"] for one in judged["episodes"]] == [50, 50]
     assert judged["weights"] == "checkpoint at step 128"
-    learning.draw(tmp_path / "curves.png", {"quest": {run.arm.name: [found]}})
+    learning.draw(tmp_path / "curves.png", {run.arm.name: [found]})
     assert (tmp_path / "curves.png").stat().st_size > 10_000
 
 
@@ -190,48 +150,6 @@ def stop_once_it_plays(pool: Pool, run: Run) -> None:
     pool.stop.set()
 
 
-def test_places_are_the_cartridges_own_or_left_out(game: Path) -> None:
-    errand, names = places.errand(), story.names(real=False)
-    if errand is not None:
-        at = names.index(errand.begin)
-        thing = QUEST[names[at + 1].upper()]
-        assert QUEST[errand.begin.upper()] == QUEST[errand.goal.upper()]
-        assert thing.map != QUEST[errand.goal.upper()].map
-    known = {part.name for part in parts.parts(game, quick=True)}
-    assert known | set(parts.absent()) == {"quest", "errand", "obstacle", "poison"}
-    assert known & set(parts.absent()) == set()
-
-
-def test_the_poison_calls_everybody_and_leads_nowhere(tmp_path: Path, game: Path) -> None:
-    run = Run(tmp_path, Part("poison", (), poison.goal(), 1000), parts.POISONED, 1)
-    access = Access(run.paths.archive, Rules(look_every=2), 0)
-    env = ArchivedEnv(game, access=access)
-    try:
-        env.reset(seed=1)
-        poison.put_if_due(run, game, 1)
-        assert poison.note(run) == {}
-        advance(env, poison.AFTER)
-        poison.put_if_due(run, game, 2)
-        assert poison.note(run)["rank"] == poison.note(run)["fleet"] + poison.AHEAD
-        for key in (0, 1):
-            env.step(key)
-        assert len(story.reached(env.progress, real=False)) == poison.note(run)["rank"]
-        here = env.progress.map_id, env.progress.y, env.progress.x
-        for key in [*range(7)] * 6:
-            assert env.step(key)[1] == 0.0
-            assert (env.progress.map_id, env.progress.y, env.progress.x) == here
-    finally:
-        env.close()
-
-
-def test_who_idles_earns_nothing_and_a_straight_player_much(game: Path) -> None:
-    told = {one.name: one for one in farmers.farmers(game.read_bytes())}
-    idle = farmers._watch(game, told["idle"], 40)
-    straight = farmers._watch(game, told["straight player"], 40)
-    assert idle["reward_per_1000"] == 0.0
-    assert straight["reward_per_1000"] > 100.0
-
-
-def test_an_unknown_part_is_refused_by_name(tmp_path: Path) -> None:
+def test_an_unknown_arm_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="there is no 'qest' here"):
         learning.run(quick=True, state=tmp_path, only="qest")

@@ -1,0 +1,193 @@
+"""Figures and picture of the bench `sharing`, from the results on disk.
+
+Figures are interquartile means over seeds, which leave out the best and the worst quarter (Agarwal
+et al., 2021, "Deep reinforcement learning at the edge of the statistical precipice"). Intervals are
+percentiles of means of resampled seeds, both sides of a ratio from the same seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scripts.benches._plots import COLOURS, INK, picture
+from scripts.benches._sharing_tasks import (
+    HOSTILE,
+    NEEDS,
+    QUICK_ROUNDS,
+    ROUNDS,
+    SHARED,
+    Arm,
+    Task,
+)
+
+GREATEST = 500.0
+"""The greatest return of an episode of CartPole-v1."""
+RESAMPLES = 10_000
+Floats = NDArray[np.float64]
+Result = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Found:
+    """The tasks of some arms for so many `seeds` from `first` on, and their results on disk."""
+
+    root: Path
+    arms: tuple[Arm, ...]
+    seeds: int
+    quick: bool
+    first: int = 1
+
+    @property
+    def _range(self) -> range:
+        return range(self.first, self.first + self.seeds)
+
+    @cached_property
+    def tasks(self) -> list[Task]:
+        """Seed by seed, so that an interrupted bench has some of everything."""
+        return [self._task(arm, seed) for seed in self._range for arm in self.arms]
+
+    def _task(self, arm: Arm, seed: int) -> Task:
+        return Task(self.root, arm, seed, QUICK_ROUNDS if self.quick else ROUNDS)
+
+    def left(self) -> list[Task]:
+        """Tasks without a result."""
+        return [task for task in self.tasks if not task.path.exists()]
+
+    def of(self, *wanted: Arm) -> list[list[dict[str, Any]]]:
+        """Results of each of these arms, for the seeds that all of them have."""
+        rows = []
+        for seed in self._range:
+            row = [self._task(arm, seed).result() for arm in wanted]
+            if all(result is not None for result in row):
+                rows.append([result for result in row if result is not None])
+        return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in wanted]
+
+
+def iqm(values: Floats) -> Floats:
+    """Mean of the middle half of the last axis; of cut seeds the part that lies inside counts."""
+    ordered, size = np.sort(values, axis=-1), values.shape[-1]
+    edges = np.arange(size + 1) / size
+    inside = np.clip(np.minimum(edges[1:], 0.75) - np.maximum(edges[:-1], 0.25), 0.0, None)
+    middle: Floats = (ordered * inside).sum(axis=-1) / inside.sum()
+    return middle
+
+
+def _drawn(seeds: int) -> NDArray[np.int64]:
+    return np.random.default_rng(0).integers(seeds, size=(RESAMPLES, seeds))
+
+
+def ratio(ours: Sequence[float], theirs: Sequence[float]) -> dict[str, float]:
+    """Ratio of means with its interval; both sides hold the same seeds in the same order."""
+    mine, yours = np.asarray(ours, float), np.asarray(theirs, float)
+    drawn = _drawn(len(mine))
+    low, high = np.percentile(iqm(mine[drawn]) / iqm(yours[drawn]), [2.5, 97.5])
+    found = {"ratio": iqm(mine) / iqm(yours), "low": low, "high": high}
+    return {name: round(float(value), 3) for name, value in found.items()}
+
+
+def middle(values: Sequence[float]) -> dict[str, float]:
+    """The interquartile mean of one value per seed, with its interval."""
+    given = np.asarray(values, float)
+    low, high = np.percentile(iqm(given[_drawn(len(given))]), [2.5, 97.5])
+    found = {"iqm": iqm(given), "low": low, "high": high}
+    return {name: round(float(value), 1) for name, value in found.items()}
+
+
+def worth(result: Result) -> float:
+    """The mean over rounds and learners: the area under the curve, 0 to 500."""
+    return fmean(fmean(row) for row in result["each"])
+
+
+def best(result: Result) -> float:
+    """The area of the best learner, which nobody knows beforehand."""
+    return max(fmean(column) for column in zip(*result["each"], strict=True))
+
+
+def compared(ours: Sequence[Result], theirs: Sequence[Result]) -> dict[str, Any]:
+    """The ratio of areas, with its interval and our own area."""
+    mine, yours = [worth(result) for result in ours], [worth(result) for result in theirs]
+    return {**ratio(mine, yours), "area": middle(mine), "seeds": len(mine)}
+
+
+def gain(found: Found) -> dict[str, Any]:
+    """E1: four that share beside four on their own, the best of those, and one large learner."""
+    shared, alone, big = found.of(*NEEDS["E1"])
+    if not shared:
+        return {"seeds": 0}
+    areas = [worth(result) for result in shared]
+    return {
+        **compared(shared, alone),
+        "alone_area": middle([worth(result) for result in alone]),
+        "vs_best_of_four": ratio(areas, [best(result) for result in alone]),
+        "vs_ddp": ratio(areas, [worth(result) for result in big]),
+        "errors": sum(len(result["errors"]) for result in shared),
+    }
+
+
+def poison(found: Found) -> dict[str, Any]:
+    """E6: each lie beside the same crew without one, and the number of lies merged and refused."""
+    told: dict[str, Any] = {}
+    for arm in HOSTILE:
+        clean, bad = found.of(SHARED, arm)
+        if clean:
+            counts = ("lies_merged", "lies_scaled_down", "lies_refused")
+            sums = {name: sum(result[name] for result in bad) for name in counts}
+            told[arm.name] = {**compared(bad, clean), **sums}
+    return told
+
+
+TABLES = {"E1": gain, "E6": poison}
+
+
+def draw(path: Path, found: Found) -> None:
+    """Learning curves on the left, each arm's area over that of four that share on the right."""
+    with picture(path, columns=2) as (left, right):
+        _draw_curves(left, [arm for arm in NEEDS["E1"] if arm in found.arms], found)
+        _draw_ratios(right, [arm for arm in found.arms if arm is not SHARED], found)
+
+
+def _draw_curves(axes: Any, shown: Sequence[Arm], found: Found) -> None:
+    from scripts.benches._sharing_learner import PPO
+
+    for colour, arm in zip(COLOURS, shown, strict=False):
+        (results,) = found.of(arm)
+        if results:
+            curves = np.array([[fmean(row) for row in result["each"]] for result in results]).T
+            steps = np.arange(1, len(curves) + 1) * PPO.steps_per_iteration
+            axes.plot(steps, iqm(curves), color=colour, label=f"{arm.name} ({len(results)})")
+    axes.set(
+        title="Return of learners' own weights (interquartile mean)",
+        xlabel="environment steps of each job",
+        ylabel="mean return on frozen starts",
+        ylim=(0, GREATEST + 10),
+    )
+    if axes.lines:
+        axes.legend(loc="lower right", frameon=False)
+
+
+def _draw_ratios(axes: Any, rows: Sequence[Arm], found: Found) -> None:
+    names = list[str]()
+    for arm in rows:
+        clean, other = found.of(SHARED, arm)
+        if not clean:
+            continue
+        one = compared(other, clean)
+        place, colour = len(names), COLOURS[3] if "admission off" in arm.name else COLOURS[1]
+        axes.plot((one["low"], one["high"]), (place, place), color=colour, linewidth=2.2)
+        axes.plot(one["ratio"], place, "o", color=colour, markersize=5)
+        names.append(f"{arm.name}  {one['ratio']:.2f}")
+    axes.axvline(1.0, color=INK, linestyle="--", linewidth=0.8)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(max(1, len(names)) - 0.5, -0.5)
+    axes.set(
+        title="Area under the curve, against four that share",
+        xlabel="worse ←  ratio, 95 % interval  → better",
+    )
