@@ -17,8 +17,8 @@ from Daddy.cluster.orchestrator.actions import (
     Submit,
 )
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.decisions.failures import REFUSED_FOR_GOOD, is_final
-from Daddy.cluster.orchestrator.decisions.pauses import find
+from Daddy.cluster.orchestrator.decisions.circuit_breaker import REFUSED_FOR_GOOD, is_final
+from Daddy.cluster.orchestrator.decisions.submit_blocks import pause_reason
 from Daddy.cluster.orchestrator.effects import Effects
 from Daddy.cluster.orchestrator.intent import Intent, read_intent, write_intent
 from Daddy.cluster.orchestrator.ledger import LedgerFile, read_entries
@@ -182,7 +182,7 @@ def test_cancels_without_an_answer_are_our_own_wish_and_no_administrators(tmp_pa
     hands.effects.apply([Cancel(one, 17 + n, "surplus") for n, one in enumerate(tokens)])
     for token in tokens:
         hands.effects.note("ended", token, outcome="cancelled")
-    assert find(hands.ledger.view, Snapshot(0.0, ()), Policy()) is None
+    assert pause_reason(hands.ledger.view, Snapshot(0.0, ()), Policy()) is None
 
 
 def test_a_hold_without_an_answer_is_taken_back_when_it_is_over(tmp_path: Path) -> None:

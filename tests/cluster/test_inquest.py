@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.decisions.pauses import find
+from Daddy.cluster.orchestrator.decisions.submit_blocks import pause_reason
 from Daddy.cluster.orchestrator.history import Entry, replay
 from Daddy.cluster.orchestrator.inquest import Inquest
 from Daddy.cluster.orchestrator.records import JobState, Ledger, QueueJob, Snapshot
@@ -48,11 +48,11 @@ def test_an_administrator_is_known_although_the_database_hears_of_it_minutes_lat
     database = Accounting()
     inquest, ledger = Inquest(database), history(CANCELLED)
     assert inquest.cancellers(ledger, ENDED + 60) == ()
-    assert find(ledger, Snapshot(ENDED + 60, ()), Policy()) is None
+    assert pause_reason(ledger, Snapshot(ENDED + 60, ()), Policy()) is None
     database.known = (replace(DEAD, canceller=0),)
     told = inquest.cancellers(ledger, ENDED + 120)
     now = history(CANCELLED, *told)
-    assert find(now, Snapshot(ENDED + 120, ()), Policy()) == "user 0 cancelled job 17"
+    assert pause_reason(now, Snapshot(ENDED + 120, ()), Policy()) == "user 0 cancelled job 17"
     assert inquest.cancellers(now, ENDED + 180) == ()
     assert database.asked == 2
 

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from Daddy.cluster.orchestrator.actions import Cancel, Signal, Submit
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.decisions.breaker import holds
+from Daddy.cluster.orchestrator.decisions.circuit_breaker import holds
 from Daddy.cluster.orchestrator.records import Desired, Mode, Outcome, Site
 from tests.cluster.world import Job, World
 

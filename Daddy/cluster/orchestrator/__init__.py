@@ -13,7 +13,7 @@ programs; ``slurm_squeue`` (the listing), ``slurm_site`` (the site's limits) and
 each local job, ``slots`` reads the learners' leases (between passes ``glance`` only looks whether
 they changed), ``daemon`` outlives the shell, ``notify`` tells the person. ``orders`` is what jobs
 read when they start. Without a controller jobs make its passes: ``sidecar`` watches
-(``decisions.failover`` decides, ``failover`` says whether they may), ``single_pass`` is one pass.
+(``decisions.takeover`` decides, ``failover`` says whether they may), ``single_pass`` is one pass.
 ``records`` holds the nouns all of them share.
 
 Callers may use: ``run_controller.main(argv) -> int``, ``plan.plan``, ``slurm_templates.render``,

@@ -23,7 +23,7 @@ from Daddy.cluster.orchestrator.actions import (
     Submit,
 )
 from Daddy.cluster.orchestrator.decisions.capacity import limit_refused
-from Daddy.cluster.orchestrator.decisions.failures import REFUSED, REFUSED_FOR_GOOD
+from Daddy.cluster.orchestrator.decisions.circuit_breaker import REFUSED, REFUSED_FOR_GOOD
 from Daddy.cluster.orchestrator.history import Entry
 from Daddy.cluster.orchestrator.intent import read_intent, write_intent
 from Daddy.cluster.orchestrator.ledger import LedgerFile

@@ -63,7 +63,7 @@ class Phase(str, Enum):
 
 
 class Outcome(str, Enum):
-    """How an attempt ended; which of these are failures says ``decisions.failures``."""
+    """How an attempt ended; ``decisions.circuit_breaker`` tells the failures."""
 
     DONE = "done"
     DRAINED = "drained"

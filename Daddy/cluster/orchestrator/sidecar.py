@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from Daddy.cluster.orchestrator.decisions.failover import Helm, Sight, turn
+from Daddy.cluster.orchestrator.decisions.takeover import Helm, Sight, turn
 from Daddy.cluster.orchestrator.failover import Probe, read_probe, write_probe
 from Daddy.cluster.orchestrator.intent import Intent, read_intent
 from Daddy.cluster.orchestrator.slots import Silence
@@ -92,13 +92,13 @@ class Watch:
             return "nothing was ever asked for"
         views = self._slots(intent)
         sight = self._sight(intent, views)
-        decided = turn(sight, SILENCE_S, self._grace_s)
+        ours, reason = turn(sight, SILENCE_S, self._grace_s)
         if sight.helm is Helm.LIVES:
             self._helping, self._due = False, 0.0
-        if decided.now and self._may_submit(intent):
+        if ours and self._may_submit(intent):
             self._held = _holders(views)
-            self._pass(intent, decided.reason, ("--watched",) * (sight.helm is Helm.SILENT))
-        return decided.reason
+            self._pass(intent, reason, ("--watched",) * (sight.helm is Helm.SILENT))
+        return reason
 
     def _slots(self, intent: Intent) -> dict[int, LeaseView]:
         count = max(intent.slots, self.slot + 1)

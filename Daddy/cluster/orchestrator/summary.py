@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from Daddy.cluster.orchestrator.actions import Plan
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.decisions.breaker import Hold, holds
-from Daddy.cluster.orchestrator.decisions.capacity import way
-from Daddy.cluster.orchestrator.decisions.nodes import excluded
-from Daddy.cluster.orchestrator.decisions.rollout import rollout
+from Daddy.cluster.orchestrator.decisions.capacity import choose_chaining
+from Daddy.cluster.orchestrator.decisions.circuit_breaker import Hold, holds
+from Daddy.cluster.orchestrator.decisions.node_exclusion import excluded
+from Daddy.cluster.orchestrator.decisions.release_rollout import rollout
 from Daddy.cluster.orchestrator.records import (
     SUMMARY_VERSION,
     Attempt,
@@ -80,11 +80,11 @@ def _wanted(intent: Intent | None) -> dict[str, Any]:
 
 def _rules(intent: Intent | None, ledger: Ledger, policy: Policy, now: float) -> dict[str, Any]:
     """What the decisions say beyond this pass: chaining, breaker, nodes, releases."""
-    chosen = way(ledger.site, policy)
+    chaining, how = choose_chaining(ledger.site, policy)
     rolling = rollout(intent.desired, ledger) if intent is not None else None
     given_up = rolling.given_up if rolling is not None else frozenset()
     return {
-        "chaining": {"mode": chosen.chaining.value, "how": chosen.reason},
+        "chaining": {"mode": chaining.value, "how": how},
         "breaker": [_hold(one, now) for one in holds(ledger, policy, now, given_up)],
         "excluded": list(excluded(ledger, now)),
         "rollout": rolling.reason if rolling is not None else "",

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput, gather
 from Daddy.cluster.orchestrator.records import (
     Attempt,
+    Desired,
     JobState,
     Ledger,
+    Mode,
     Outcome,
     Phase,
     QueueJob,
@@ -47,3 +51,10 @@ def queue(known: Ledger, **facts) -> Snapshot:
         for one in known.live
     ]
     return Snapshot(NOW - 1, **{"jobs": tuple(rows), **facts})
+
+
+def given(
+    known: Ledger, seen: Snapshot | None = None, policy: Policy | None = None, now: float = NOW
+) -> PlanInput:
+    """The input of decisions for a run of four slots."""
+    return gather(Desired(Mode.RUN, 4), known, seen or queue(known), policy or Policy(), now)

@@ -8,11 +8,11 @@ import pytest
 
 from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.decisions.capacity import (
-    ahead,
+    choose_chaining,
     limit_refused,
     rate_frees_at,
     room,
-    way,
+    successors,
 )
 from Daddy.cluster.orchestrator.records import (
     Attempt,
@@ -24,7 +24,7 @@ from Daddy.cluster.orchestrator.records import (
     Site,
     Snapshot,
 )
-from tests.cluster.decisions.conftest import NOW, queue, trains, waits
+from tests.cluster.decisions.conftest import NOW, given, queue, trains, waits
 
 POLICY = Policy(max_running=4, spares=4, extra=4, hourly=20)
 
@@ -49,25 +49,27 @@ POLICY = Policy(max_running=4, spares=4, extra=4, hourly=20)
 def test_the_way_successors_wait_follows_from_site_and_person(
     site: Site, policy: Policy, chaining: Chaining
 ) -> None:
-    found = way(site, policy)
-    assert found.chaining is chaining
-    assert found.reason
+    found, reason = choose_chaining(site, policy)
+    assert found is chaining
+    assert reason
 
 
 def test_more_successors_wait_only_while_the_queue_is_slow() -> None:
     month = 30 * 86_400.0
     for stamps, count in (((), 4), ((NOW - 60,), 6), ((NOW - 9, NOW - 8, NOW - 7), 8)):
-        known = Ledger(slow_claims=stamps)
-        assert ahead(known, POLICY, Chaining.POOL, 4, NOW) == count
-        assert ahead(known, POLICY, Chaining.POOL, 4, NOW + month) == 4
-        assert ahead(known, POLICY, Chaining.CHAIN, 4, NOW) == 4
-        assert ahead(known, POLICY, Chaining.LATE, 4, NOW) == 0
-    assert ahead(Ledger(), POLICY, Chaining.POOL, 2, NOW) == 2
+        inputs = given(Ledger(slow_claims=stamps), policy=POLICY)
+        later = given(Ledger(slow_claims=stamps), policy=POLICY, now=NOW + month)
+        assert successors(inputs, Chaining.POOL, 4) == count
+        assert successors(later, Chaining.POOL, 4) == 4
+        assert successors(inputs, Chaining.CHAIN, 4) == 4
+        assert successors(inputs, Chaining.LATE, 4) == 0
+    assert successors(given(Ledger(), policy=POLICY), Chaining.POOL, 2) == 2
 
 
 def test_jobs_that_wait_for_a_slot_that_is_empty_show_that_the_queue_is_slow() -> None:
     def wanted(*live: Attempt, empty: int) -> int:
-        return ahead(Ledger(live), POLICY, Chaining.POOL, 4 - empty, NOW, empty)
+        inputs = replace(given(Ledger(live), policy=POLICY), fill=empty)
+        return successors(inputs, Chaining.POOL, 4 - empty)
 
     stuck = tuple(waits(n, intended_ts=NOW - 61) for n in range(4))
     assert wanted(*stuck[:2], empty=4) == 2
@@ -86,29 +88,33 @@ def test_a_job_too_many_teaches_how_many_fit() -> None:
     assert limit_refused(Ledger((*fleet, asked)), others=15) == {"max_submitted": 19}
 
 
+def allowed(known: Ledger, seen: Snapshot, fill: int, policy: Policy = POLICY) -> tuple[int, str]:
+    return room(replace(given(known, seen, policy), fill=fill))
+
+
 def test_two_places_of_the_sites_limit_are_left_to_the_person() -> None:
     known = Ledger((*(trains(n, n) for n in range(4)), waits(9)), site=Site(max_submitted=10))
     own = tuple(QueueJob(n, "", JobState.PENDING, "PENDING") for n in range(2))
-    assert room(known, queue(known), POLICY, 0, NOW)[0] == 3
-    assert room(known, queue(known, others=own), POLICY, 0, NOW)[0] == 1
-    assert "site" in room(known, queue(known, others=own), POLICY, 0, NOW)[1]
+    assert allowed(known, queue(known), 0)[0] == 3
+    assert allowed(known, queue(known, others=own), 0)[0] == 1
+    assert "site" in allowed(known, queue(known, others=own), 0)[1]
     over = tuple(replace(job, state=JobState.ENDED) for job in own)
-    assert room(known, queue(known, others=over), POLICY, 0, NOW)[0] == 1 + len(own)
+    assert allowed(known, queue(known, others=over), 0)[0] == 1 + len(own)
     known = Ledger((trains(1, 0),), site=Site(max_submitted=4))
-    assert room(known, queue(known), POLICY, 3, NOW)[0] == 3  # slots come before courtesy
+    assert allowed(known, queue(known), 3)[0] == 3  # slots come before courtesy
 
 
 def test_our_own_count_holds_whatever_the_listing_says() -> None:
     known = Ledger(tuple(waits(n) for n in range(11)))
-    assert room(known, Snapshot(NOW, ()), POLICY, 4, NOW) == (1, "our own count of jobs")
+    assert allowed(known, Snapshot(NOW, ()), 4) == (1, "our own count of jobs")
     known = Ledger(tuple(waits(n) for n in range(12)))
-    assert room(known, Snapshot(NOW, ()), POLICY, 4, NOW) == (0, "our own count of jobs")
+    assert allowed(known, Snapshot(NOW, ()), 4) == (0, "our own count of jobs")
 
 
 def test_submissions_of_a_clock_that_was_a_year_ahead_do_not_use_up_the_rate() -> None:
     known = Ledger(tuple(waits(n, intended_ts=NOW + 365 * 86_400) for n in range(20)))
     policy = replace(POLICY, extra=99)
-    assert room(known, Snapshot(NOW, ()), policy, 4, NOW)[0] > 0
+    assert allowed(known, Snapshot(NOW, ()), 4, policy)[0] > 0
     assert rate_frees_at(known, policy, NOW) is None
 
 
@@ -116,6 +122,6 @@ def test_submissions_keep_to_an_hourly_rate_and_say_when_they_may_go_on() -> Non
     stamps = [NOW - 3000 + 10 * n for n in range(20)]
     known = Ledger(tuple(waits(n, intended_ts=ts) for n, ts in enumerate(stamps)))
     policy = replace(POLICY, extra=99)
-    assert room(known, Snapshot(NOW, ()), policy, 4, NOW) == (0, "the rate of submissions")
+    assert allowed(known, Snapshot(NOW, ()), 4, policy) == (0, "the rate of submissions")
     assert rate_frees_at(known, policy, NOW) == stamps[0] + 3600
     assert rate_frees_at(known, policy, NOW + 601) is None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from Daddy.cluster.orchestrator.actions import Action, Amend, Notify, Submit
 from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.decisions.queueing import shorten
 from Daddy.cluster.orchestrator.plan import plan
 from Daddy.cluster.orchestrator.records import (
     Attempt,
@@ -15,8 +18,9 @@ from Daddy.cluster.orchestrator.records import (
     Outcome,
     Phase,
     Site,
+    Waits,
 )
-from tests.cluster.decisions.conftest import NOW, ended, queue, trains, waits
+from tests.cluster.decisions.conftest import NOW, ended, given, queue, trains, waits
 
 CHAIN = Policy(max_running=4, spares=4, extra=4, delays_s=(0, 60, 300), breaker_failures=3)
 POOL = Policy(max_running=4, spares=4, extra=4, delays_s=(0, 60, 300), breaker_failures=3,
@@ -121,3 +125,29 @@ def test_while_nothing_may_start_heirs_are_held_too() -> None:
     heirs = [behind(20 + slot, one) for slot, one in enumerate(FLEET)]
     actions = decide(CHAIN, *unclaimed, *FLEET, *heirs)
     assert amended(actions) == [(120, True), (121, True), (122, True)]
+
+
+LIMITED = Policy(limit_s=14_400)
+
+
+def shortened(begins: float, fill: int, *attempts):
+    known = Ledger(attempts)
+    seen = queue(known)
+    blocked = tuple(replace(job, waits=Waits.RESERVATION) for job in seen.jobs)
+    seen = replace(seen, jobs=blocked, maintenance_ts=begins)
+    inputs = replace(given(known, seen, LIMITED), fill=fill)
+    return [(one.job_id, one.limit_s) for one in shorten(inputs)]
+
+
+def test_as_many_jobs_as_there_are_empty_slots_end_two_minutes_before() -> None:
+    assert shortened(NOW + 7200, 2, waits(1), waits(2), waits(3)) == [(101, 7080), (102, 7080)]
+    assert shortened(NOW + 7200, 0, waits(1)) == []
+
+
+def test_a_short_rest_is_not_worth_a_boot_and_a_long_one_needs_no_change() -> None:
+    assert shortened(NOW + 600, 4, waits(1)) == []
+    assert shortened(NOW + 90_000, 4, waits(1)) == []
+
+
+def test_a_job_that_is_short_enough_already_is_left_alone() -> None:
+    assert shortened(NOW + 7200, 4, waits(1, limit_s=3600)) == []

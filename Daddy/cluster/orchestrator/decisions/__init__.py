@@ -1,11 +1,9 @@
-"""Pure: the questions that ``plan`` puts together, one module each.
+"""Pure. The questions that ``plan`` puts together, each answered with its reason.
 
-``view`` the moment as all of them see it · ``capacity`` how many jobs may be there, and how
-successors wait · ``queueing`` what is submitted, held back and taken out again · ``rollout`` which
-release runs in which slot · ``failures`` what counts as one · ``breaker`` what stays empty after
-them · ``stops`` why nothing more may be submitted · ``nodes`` which nodes are left out · ``hangs``
-who gives no sign of life · ``yielding`` the person's own job comes first · ``maintenance`` what
-still fits before it · ``pauses`` when somebody above us said stop · ``dismissal`` how a run is
-emptied · ``failover`` who makes the passes while no controller lives · ``notices`` what the person
-is told · ``waking`` when to look again.
+``plan_input`` the moment as every decision reads it · ``capacity`` number and chaining of
+successors · ``queueing`` jobs submitted, held back, shortened and taken out again ·
+``release_rollout`` the release of each slot · ``circuit_breaker`` slots that stay empty after
+failures · ``node_exclusion`` nodes that are left out · ``submit_blocks`` reasons to submit
+nothing · ``draining`` running jobs that are asked to leave and ended · ``takeover`` the job that
+makes the passes while no controller lives.
 """

@@ -1,19 +1,18 @@
-"""Pure: how many jobs may be there at once, and how successors wait for their slot.
+"""Pure. Decides how many jobs may exist at once, and how successors wait for their slot.
 
-A pool needs a scheduler that holds back the job too many. Whether this one does is never assumed:
-a limit was read, or a job was seen waiting for it. Elsewhere each successor waits behind its
-predecessor, and where waiting jobs are counted too, it comes when there is room.
+A pool needs a scheduler that holds back the job too many. That is never assumed: a limit was read,
+or a job was seen waiting for it. Elsewhere each successor waits behind its predecessor, and where
+waiting jobs are counted too, it comes when there is room.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import takewhile
 
 from Daddy.cluster.orchestrator.control_parameters import SLOW_CLAIM_S, Policy
-from Daddy.cluster.orchestrator.records import Chaining, JobState, Ledger, Site, Snapshot
+from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput
+from Daddy.cluster.orchestrator.records import Chaining, JobState, Ledger, Site
 
 _HOUR_S = 3600.0
 _DAY_S = 86_400.0
@@ -26,16 +25,11 @@ _OFTEN = 3
 """Slow hand-overs in a month from which all the extra successors pay."""
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """How successors wait here, and how that is known."""
+def choose_chaining(site: Site, policy: Policy) -> tuple[Chaining, str]:
+    """The best chaining that the site's rules and the person's allow, and the reason.
 
-    chaining: Chaining
-    reason: str
-
-
-def way(site: Site, policy: Policy) -> Way:
-    """The best way that the site's rules and the person's allow: the first line that holds."""
+    The first line that holds wins.
+    """
     cap, limit = site.max_running, site.max_submitted
     full = limit is not None and limit - _RESERVE <= policy.max_running
     wide = cap is not None and cap > policy.max_running
@@ -49,84 +43,71 @@ def way(site: Site, policy: Policy) -> Way:
         (policy.overlap, Chaining.OVERLAP, "controller.overlap is set"),
         (not site.enforced, Chaining.CHAIN, "no cap of the site was seen yet"),
         (wide, Chaining.CHAIN, f"the site would let {cap} jobs run"),
-        (True, Chaining.POOL, "the site holds back what would be one too many"),
     )
-    chaining, reason = next((how, why) for holds, how, why in table if holds)
-    return Way(chaining, reason)
+    pool = (Chaining.POOL, "the site holds back what would be one too many")
+    return next(((chaining, why) for holds, chaining, why in table if holds), pool)
 
 
-def ahead(
-    ledger: Ledger,
-    policy: Policy,
-    chaining: Chaining,
-    training: int,
-    now: float,
-    empty: int = 0,
-) -> int:
-    """Successors to keep in the queue: one for every job that trains, more where waits are long.
-
-    ``empty``: slots that wait for somebody at this moment.
-    """
+def successors(inputs: PlanInput, chaining: Chaining, training: int) -> int:
+    """Successors to keep in the queue: one for every job that trains, more where waits are long."""
+    policy = inputs.policy
     if chaining is Chaining.LATE:
         return 0
     base = min(training, policy.spares)
-    if chaining is not Chaining.POOL:
-        return base
-    return base + min(policy.extra, _more(ledger, policy, empty, now))
+    return base + _more(inputs) if chaining is Chaining.POOL else base
 
 
-def _more(ledger: Ledger, policy: Policy, empty: int, now: float) -> int:
+def _more(inputs: PlanInput) -> int:
     """Half of the extra ones after a slow hand-over within a month, all after a few (0110).
 
     They must wait already when the queue turns slow: those submitted then share its mood. Jobs
     that wait too long for a slot that is empty at this moment count like slow hand-overs.
     """
-    stuck = 0
-    if empty:
-        stuck = sum(1 for stamp in slow_from(ledger) if stamp <= now)
+    ledger, now, extra = inputs.ledger, inputs.now, inputs.policy.extra
+    stuck = sum(1 for stamp in slow_from(ledger) if stamp <= now) if inputs.fill else 0
     slow = stuck + sum(1 for stamp in ledger.slow_claims if now - stamp < _MONTH_S)
-    return policy.extra if slow >= _OFTEN else policy.extra // 2 if slow else 0
+    return extra if slow >= _OFTEN else extra // 2 if slow else 0
 
 
 def slow_from(ledger: Ledger) -> list[float]:
-    """When each waiting job will have waited too long for a slot that is empty now.
+    """Times from which each waiting job has waited too long for a slot that is empty now.
 
-    Never while the scheduler itself has put one back into the queue: that says nothing of waits.
+    None while the scheduler itself has put a job back into the queue: that says nothing of waits.
     """
-    if any(one.queued and one.observed.restarts for one in ledger.live):
+    if any(attempt.queued and attempt.observed.restarts for attempt in ledger.live):
         return []
-    ever = (one for one in ledger.attempts if one.slot is not None)
+    ever = (attempt for attempt in ledger.attempts if attempt.slot is not None)
     emptied = max((one.left_ts or one.ended_ts or 0.0 for one in ever), default=0.0)
-    waiting = (one.intended_ts for one in ledger.live if one.queued)
+    waiting = (attempt.intended_ts for attempt in ledger.live if attempt.queued)
     return [max(stamp, emptied) + SLOW_CLAIM_S for stamp in waiting]
 
 
 def limit_refused(ledger: Ledger, others: int = 0) -> dict[str, object]:
-    """What is learnt when one job too many was refused: how many fit, or that none may wait.
+    """The lesson of a refusal of one job too many: how many fit, or that none may wait.
 
     ``others``: the person's own jobs, which the site counts as well.
     """
-    fitting = [one for one in ledger.live if one.job_id is not None]
-    if others or any(one.queued for one in fitting):
+    fitting = [attempt for attempt in ledger.live if attempt.job_id is not None]
+    if others or any(attempt.queued for attempt in fitting):
         return {"max_submitted": len(fitting) + others}
     return {"counts_waiting": True}
 
 
-def room(
-    ledger: Ledger, snapshot: Snapshot, policy: Policy, fill: int, now: float
-) -> tuple[int, str]:
-    """How many jobs may be submitted now, whatever is wished; and what limits them.
+def room(inputs: PlanInput) -> tuple[int, str]:
+    """The number of jobs that may be submitted now at most, and the limit that sets it.
 
     Three limits that do not trust each other: our own count, the site's, and a rate.
     """
+    ledger, policy = inputs.ledger, inputs.policy
     own = policy.max_running + policy.spares + policy.extra - len(ledger.live)
     limits = [(own, "our own count of jobs")]
-    if ledger.site.max_submitted is not None:
-        others = sum(1 for job in snapshot.others if job.state is not JobState.ENDED)
-        places = ledger.site.max_submitted - len(ledger.live) - others
-        kept = max(fill, places - _RESERVE)
-        limits.append((min(places, kept), f"the site's {ledger.site.max_submitted} jobs"))
-    limits.append((_rate(ledger, policy, now), "the rate of submissions"))
+    most = ledger.site.max_submitted
+    if most is not None:
+        others = sum(1 for job in inputs.snapshot.others if job.state is not JobState.ENDED)
+        places = most - len(ledger.live) - others
+        kept = max(inputs.fill, places - _RESERVE)
+        limits.append((min(places, kept), f"the site's {most} jobs"))
+    limits.append((_rate(ledger, policy, inputs.now), "the rate of submissions"))
     count, why = min(limits)
     return max(0, count), why
 
@@ -138,22 +119,19 @@ def _rate(ledger: Ledger, policy: Policy, now: float) -> int:
 
 
 def _lately(ledger: Ledger, now: float) -> tuple[list[float], list[float]]:
-    """When the attempts of the last hour and of the last day were intended, oldest first.
+    """The times of the attempts intended within the last hour and the last day, oldest first.
 
     Attempts stand in that order. Those of a clock that was ahead for a while do not count: they
     would until it is that late.
     """
-    stamps = takewhile(lambda one: one > now - _DAY_S, _newest_first(ledger))
+    newest_first = (attempt.intended_ts for attempt in reversed(ledger.attempts))
+    stamps = takewhile(lambda stamp: stamp > now - _DAY_S, newest_first)
     day = sorted(stamp for stamp in stamps if stamp <= now)
     return day[bisect_right(day, now - _HOUR_S) :], day
 
 
-def _newest_first(ledger: Ledger) -> Iterator[float]:
-    return (one.intended_ts for one in reversed(ledger.attempts))
-
-
 def rate_frees_at(ledger: Ledger, policy: Policy, now: float) -> float | None:
-    """When the rate allows another submission; None where it does now."""
+    """The time from which the rate allows another submission; None where it does now."""
     if len(ledger.attempts) < policy.hourly or _rate(ledger, policy, now) > 0:
         return None
     hour, day = _lately(ledger, now)

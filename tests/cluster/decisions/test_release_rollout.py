@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from Daddy.cluster.orchestrator.decisions.rollout import rollout
+from Daddy.cluster.orchestrator.decisions.release_rollout import rollout
 from Daddy.cluster.orchestrator.records import Desired, Ledger, Mode, Outcome
 from tests.cluster.decisions.conftest import ended, trains
 

@@ -1,4 +1,4 @@
-"""Pure: which nodes are left out, and for how long.
+"""Pure. Decides which nodes are left out, and for how long.
 
 Two ends without progress on one node within a day are two strikes, and a job that worked there to
 its end afterwards forgives them: such a node is better than none. Releases that never made
@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from Daddy.cluster.orchestrator.actions import Action, Amend
-from Daddy.cluster.orchestrator.decisions.failures import is_failure
+from Daddy.cluster.orchestrator.decisions.circuit_breaker import is_failure
 from Daddy.cluster.orchestrator.records import Attempt, Ledger, Outcome
 
 _STRIKES = 2
@@ -38,7 +38,7 @@ def excluded(ledger: Ledger, now: float) -> tuple[str, ...]:
 
 
 def _strikes(ledger: Ledger, since: float) -> dict[str, list[float]]:
-    """When each node failed, of what is neither old nor forgiven."""
+    """Times of each node's failures that are neither old nor forgiven."""
     failed: dict[str, list[float]] = defaultdict(list)
     forgiven: dict[str, float] = {}
     for attempt in ledger.over:
@@ -63,10 +63,10 @@ def _is_strike(attempt: Attempt, ledger: Ledger) -> bool:
 
 
 def keep_away(waiting: Iterable[Attempt], nodes: tuple[str, ...]) -> list[Action]:
-    """Tell the waiting jobs, in their places, which nodes to avoid."""
+    """Amend the waiting jobs, in their places, to avoid these nodes."""
     said = f"left out: {', '.join(nodes)}" if nodes else "no node is left out any more"
     return [
-        Amend(one.token, one.job_id, said, exclude=nodes)
-        for one in waiting
-        if one.queued and one.job_id is not None and one.requests.excluded != nodes
+        Amend(attempt.token, attempt.job_id, said, exclude=nodes)
+        for attempt in waiting
+        if attempt.queued and attempt.job_id is not None and attempt.requests.excluded != nodes
     ]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.decisions.breaker import holds
-from Daddy.cluster.orchestrator.decisions.failures import REFUSED, REFUSED_FOR_GOOD
+from Daddy.cluster.orchestrator.decisions.circuit_breaker import REFUSED, REFUSED_FOR_GOOD, holds
 from Daddy.cluster.orchestrator.records import Attempt, Ledger, Outcome, Phase
 
 POLICY = Policy(delays_s=(0, 60, 300, 900), breaker_failures=99)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from Daddy.cluster.orchestrator.actions import Amend
-from Daddy.cluster.orchestrator.decisions.nodes import excluded, keep_away
+from Daddy.cluster.orchestrator.decisions.node_exclusion import excluded, keep_away
 from Daddy.cluster.orchestrator.records import Ledger, Outcome
 from tests.cluster.decisions.conftest import NOW, ended, trains, waits
 

@@ -1,4 +1,4 @@
-"""Pure: which release runs in which slot.
+"""Pure. Decides which release runs in which slot.
 
 A new release is tried by one slot; the others take it at their next hand-over once it has made a
 checkpoint of its own. One whose attempts die without that is given up for the last that was proven.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from Daddy.cluster.orchestrator.decisions.failures import failures, is_final
+from Daddy.cluster.orchestrator.decisions.circuit_breaker import failures, is_final
 from Daddy.cluster.orchestrator.records import Attempt, Desired, Ledger, Outcome
 
 _TRIES = 2
@@ -17,7 +17,7 @@ _TRIES = 2
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """What to run: ``trial`` in slot ``slot`` and ``release`` elsewhere."""
+    """The releases to run: ``trial`` in slot ``slot`` and ``release`` elsewhere."""
 
     release: str
     trial: str | None = None
@@ -31,13 +31,14 @@ class Rollout:
 
 
 def rollout(desired: Desired, ledger: Ledger) -> Rollout:
-    """Which release each slot is to run next."""
+    """The release that each slot is to run next."""
     wanted = desired.release
-    good = next((one for one in reversed(ledger.proven) if one != wanted), None)
+    good = next((release for release in reversed(ledger.proven) if release != wanted), None)
     if not wanted or wanted in ledger.proven or good is None:
         return Rollout(wanted)
-    failed = failures((one for one in ledger.attempts if one.release == wanted), ledger.started_ts)
-    if len(failed) >= _TRIES or any(_is_damning(one) for one in failed):
+    tried = (attempt for attempt in ledger.attempts if attempt.release == wanted)
+    failed = failures(tried, ledger.started_ts)
+    if len(failed) >= _TRIES or any(_is_damning(attempt) for attempt in failed):
         said = f"release {wanted} is given up for {good}: {failed[-1].reason}"
         return Rollout(good, given_up=frozenset({wanted}), reason=said)
     slot = _trial_slot(wanted, ledger, desired.slots)
@@ -50,7 +51,7 @@ def _is_damning(attempt: Attempt) -> bool:
 
 
 def _trial_slot(wanted: str, ledger: Ledger, slots: int) -> int:
-    """Where it runs already; else an empty slot; else the one that is handed over next."""
+    """The slot that runs it already; else an empty one; else the next to be handed over."""
     training = {one.slot: one for one in ledger.live if one.training and one.slot is not None}
     for slot, attempt in training.items():
         if attempt.release == wanted:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from Daddy.cluster.orchestrator.actions import Pause
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.decisions.pauses import find
+from Daddy.cluster.orchestrator.decisions.submit_blocks import pause_reason
 from Daddy.cluster.orchestrator.plan import plan
 from Daddy.cluster.orchestrator.records import Desired, Ledger, Mode, Outcome, Waits
 from tests.cluster.decisions.conftest import NOW, ended, queue, trains, waits
@@ -20,14 +20,14 @@ def cancelled(number: int, ago: float, **facts):
 
 def why(*attempts, **facts) -> str | None:
     known = Ledger(attempts, **facts)
-    return find(known, queue(known), POLICY)
+    return pause_reason(known, queue(known), POLICY)
 
 
 def test_a_job_held_by_an_administrator_pauses_the_run() -> None:
     known = Ledger((waits(1),))
     seen = queue(known)
     held = replace(seen.jobs[0], waits=Waits.ADMIN, why="JobHeldAdmin")
-    said = find(known, replace(seen, jobs=(held,)), POLICY)
+    said = pause_reason(known, replace(seen, jobs=(held,)), POLICY)
     assert said is not None
     assert "JobHeldAdmin" in said
 

@@ -1,4 +1,4 @@
-"""Pure: whether a running job makes the controller's next pass, because nobody else does."""
+"""Pure. Decides whether a running job makes the controller's next pass, because no other will."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from Daddy.cluster.orchestrator.records import Mode
 
 
 class Helm(str, Enum):
-    """Who stands at the controller's lease, as seen from a job."""
+    """The controller's lease, as seen from a job."""
 
     LIVES = "a controller lives"
     SILENT = "the controller's beat stands still"
@@ -19,14 +19,14 @@ class Helm(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Sight:
-    """What a job sees. Times are seconds on its own clock."""
+    """The view of a job. Times are seconds on its own clock."""
 
     mode: Mode
     daemon: bool
     """Whether a controller is meant to live on a login node."""
     helm: Helm
     still_s: float
-    """How long ``helm`` has been so, or its beat has stood still."""
+    """Time since ``helm`` changed, or the beat stopped."""
     mine: bool
     """Whether our job still holds its slot."""
     lower: bool
@@ -37,24 +37,18 @@ class Sight:
     """Whether a slot changed hands since our last pass."""
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """Whether it is ours to make a pass now, and why (not)."""
+def turn(sight: Sight, silence_s: float, grace_s: float) -> tuple[bool, str]:
+    """Whether the job makes a pass now, and the reason.
 
-    now: bool
-    reason: str
-
-
-def turn(sight: Sight, silence_s: float, grace_s: float) -> Turn:
-    """``silence_s``: a beat that stands still for so long is a dead controller's; ``grace_s``: what
-    a controller that left gets to come back, where one is meant to live.
+    A beat that stands still for ``silence_s`` is a dead controller's; where one is meant to live, a
+    controller that left gets ``grace_s`` to come back.
     """
     refusal = _why_not(sight, silence_s, grace_s)
     if refusal:
-        return Turn(now=False, reason=refusal)
+        return False, refusal
     if sight.pass_in_s > 0 and not sight.news:
-        return Turn(now=False, reason=f"the next pass is due in {sight.pass_in_s:.0f} s")
-    return Turn(now=True, reason=sight.helm.value)
+        return False, f"the next pass is due in {sight.pass_in_s:.0f} s"
+    return True, sight.helm.value
 
 
 def _why_not(sight: Sight, silence_s: float, grace_s: float) -> str:

@@ -1,0 +1,86 @@
+"""Pure. One moment as every decision of ``plan`` reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.decisions.circuit_breaker import Hold, judge
+from Daddy.cluster.orchestrator.decisions.release_rollout import Rollout, rollout
+from Daddy.cluster.orchestrator.decisions.submit_blocks import Block, submit_block
+from Daddy.cluster.orchestrator.records import Attempt, Desired, Ledger, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInput:
+    """The wish, the knowledge, the listing, and the conclusions that all decisions share."""
+
+    desired: Desired
+    ledger: Ledger
+    snapshot: Snapshot
+    policy: Policy
+    now: float
+    rollout: Rollout
+    holds: tuple[Hold, ...]
+    training: tuple[Attempt, ...]
+    waiting: tuple[Attempt, ...]
+    """Attempts without a slot: queued, starting, or not known to exist yet."""
+    fill: int
+    """Slots that are empty and may be filled; one at a time while the breaker is open."""
+    block: Block | None
+    """The reason to submit nothing at all."""
+
+    @property
+    def steady(self) -> tuple[Attempt, ...]:
+        """Training jobs with progress, by themselves or by their release: only these get
+        successors.
+        """
+        proven = self.ledger.proven
+        return tuple(
+            attempt
+            for attempt in self.training
+            if attempt.progressed_ts is not None or attempt.release in proven
+        )
+
+
+def gather(
+    desired: Desired, ledger: Ledger, snapshot: Snapshot, policy: Policy, now: float
+) -> PlanInput:
+    """The input of this moment."""
+    chosen = rollout(desired, ledger)
+    found, tries = judge(ledger, policy, now, chosen.given_up)
+    holds = tuple(hold for hold in found if hold.slot is None or hold.slot < desired.slots)
+    training, waiting = list[Attempt](), list[Attempt]()
+    for attempt in ledger.live:  # one pass: a fleet of thousands does not stay in the cache
+        if attempt.slot is None:
+            waiting.append(attempt)
+        elif attempt.left_ts is None:
+            training.append(attempt)
+    return PlanInput(
+        desired,
+        ledger,
+        snapshot,
+        policy,
+        now,
+        chosen,
+        holds,
+        tuple(training),
+        tuple(waiting),
+        _fill(desired.slots, holds, training, tries, now),
+        submit_block(ledger, snapshot, policy, now),
+    )
+
+
+def _fill(
+    slots: int, holds: Sequence[Hold], training: Sequence[Attempt], tries: int | None, now: float
+) -> int:
+    """``tries``: failures left before the breaker opens, while no job makes progress."""
+    fleet = next((hold for hold in holds if hold.slot is None), None)
+    if fleet is not None and fleet.until > now:
+        return 0
+    taken = {attempt.slot for attempt in training}
+    held = sum(1 for hold in holds if hold.slot is not None and hold.slot not in taken)
+    empty = max(0, slots - len(training) - held)
+    left = 1 if fleet is not None else tries
+    return empty if left is None else min(empty, max(0, left - len(training)))

@@ -1,0 +1,110 @@
+"""Jobs that hang are asked to leave, then ended; one slot makes room for the person's own job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from Daddy.cluster.orchestrator.actions import Amend, Cancel, Notify, Signal, Submit
+from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.decisions.draining import end_silent
+from Daddy.cluster.orchestrator.plan import plan
+from Daddy.cluster.orchestrator.records import (
+    Desired,
+    JobState,
+    Ledger,
+    Mode,
+    Phase,
+    QueueJob,
+    Site,
+    Snapshot,
+    Waits,
+)
+from tests.cluster.decisions.conftest import NOW, given, queue, trains, waits
+
+POLICY = Policy(recancel_s=60)
+
+
+def treated(*attempts):
+    known = Ledger(attempts)
+    return end_silent(given(known, queue(known), POLICY))
+
+
+def test_a_silent_job_is_signalled_first_and_cancelled_a_minute_later() -> None:
+    hung = trains(1, 0, silent_ts=NOW - 1)
+    assert [type(one) for one in treated(hung)] == [Signal]
+    asked = trains(1, 0, silent_ts=NOW - 60, signalled_ts=NOW - 59)
+    assert treated(asked) == []
+    assert [type(one) for one in treated(trains(1, 0, silent_ts=1.0, signalled_ts=NOW - 60))] == [
+        Cancel
+    ]
+    cancelled = trains(1, 0, silent_ts=1.0, signalled_ts=1.0, cancelled_ts=NOW - 5)
+    assert treated(cancelled) == []
+
+
+def test_a_job_that_beats_is_let_be() -> None:
+    assert treated(trains(1, 0)) == []
+
+
+def test_a_job_that_runs_and_never_takes_a_slot_is_cancelled() -> None:
+    begun = {"phase": Phase.RUNNING, "started_ts": NOW - 300}
+    assert [type(one) for one in treated(waits(1, **begun))] == [Cancel]
+    assert treated(waits(1, **{**begun, "started_ts": NOW - 299})) == []
+
+
+@pytest.mark.parametrize("word", ["CONFIGURING", "SUSPENDED"])
+def test_a_job_whose_node_still_boots_or_that_is_suspended_is_waited_for(word: str) -> None:
+    known = Ledger((waits(1, phase=Phase.RUNNING, started_ts=NOW - 900),))
+    row = QueueJob(101, known.live[0].token, JobState.RUNNING, word)
+    assert end_silent(given(known, Snapshot(NOW - 1, (row,)), POLICY)) == []
+
+
+def test_a_slow_learner_is_worth_a_word_and_is_not_killed() -> None:
+    slow = trains(1, 0, progressed_ts=None, claimed_ts=NOW - 1800)
+    (word,) = treated(slow)
+    assert isinstance(word, Notify)
+    assert "30 min without a checkpoint" in word.reason
+
+
+TWO = Policy(max_running=2, spares=2, extra=0)
+OWN = QueueJob(7, "", JobState.PENDING, "PENDING", "QOSMaxJobsPerUserLimit", waits=Waits.CAP)
+
+
+def decide(known: Ledger, *others: QueueJob):
+    seen = queue(known, others=others)
+    return plan(Desired(Mode.RUN, 2), known, seen, TWO, NOW).actions
+
+
+def fleet(*attempts) -> Ledger:
+    return Ledger(attempts, site=Site(enforced=True))
+
+
+def test_spares_are_held_and_the_slot_that_ends_first_makes_room() -> None:
+    known = fleet(trains(1, 0, started_ts=NOW - 900), trains(2, 1), waits(3), waits(4))
+    actions = decide(known, OWN)
+    assert [one.job_id for one in actions if isinstance(one, Signal)] == [101]
+    assert [(one.job_id, one.hold) for one in actions if isinstance(one, Amend)] == [
+        (103, True),
+        (104, True),
+    ]
+
+
+def test_only_one_slot_leaves_and_nothing_is_submitted_meanwhile() -> None:
+    leaving = trains(1, 0, signalled_ts=NOW - 5)
+    assert decide(fleet(leaving, trains(2, 1), waits(3, held=True)), OWN) == ()
+    assert decide(fleet(trains(2, 1), waits(3, held=True)), OWN) == ()
+
+
+def test_the_slot_is_filled_again_once_the_other_job_runs() -> None:
+    runs = replace(OWN, state=JobState.RUNNING, waits=Waits.TURN)
+    actions = decide(fleet(trains(2, 1), waits(3, held=True), waits(4, held=True)), runs)
+    assert {type(one) for one in actions} == {Amend}
+    assert all(one.hold is False for one in actions if isinstance(one, Amend))
+
+
+def test_another_run_of_ours_and_jobs_that_wait_for_their_turn_move_nobody() -> None:
+    known = fleet(trains(1, 0), trains(2, 1), waits(3), waits(4))
+    assert decide(known, replace(OWN, run_id="other-run")) == ()
+    assert decide(known, replace(OWN, waits=Waits.TURN)) == ()
+    assert not any(isinstance(one, Submit) for one in decide(known))
