@@ -6,7 +6,6 @@ store        the folder protocol: records, blobs, versions, heads (no torch)
 encoding     states and deltas as bytes
 gate         which contributions count, and why others do not
 laptop       a laptop's side of the exchange, and its way to the cluster
-recovery     a small copy at home against purges, and going on from it
 views        what people get to see
 
 Beside them the protocol of the folder, and the commands:
@@ -30,6 +29,7 @@ joining      a WeightExchange of a friend's job: reads the owner's folder, write
 friends      entry: who takes part with an account of his own: add, remove, list
 history      the chain of versions, for reports (no torch)
 whereabouts  which shared weights a command means
+backup       a copy where no purge comes, and the state to go on from after one
 mirror       entry: keep a small copy in the home directory
 restore      entry: put back what a purge took
 log          entry: the lineage, line by line or as a picture

@@ -1,8 +1,8 @@
 """Entry: keep a copy of a run's weights and archive in the home directory. Loads no torch.
 
-The controller runs `python -m Daddy.weights.mirror --run-dir DIR --every 600` beside itself; a
-person who has no controller says it without `--every`, by hand or in a crontab. What goes wrong is
-said once, for as long as it is the same, and tried again the next time.
+The controller runs `python -m Daddy.weights.mirror --run-dir DIR --every 600` beside itself;
+without a controller a person runs it without `--every`, by hand or in a crontab. Trouble is said
+once, for as long as it is the same, and tried again the next time.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, FileError, run_entry
-from Daddy.core.files import write_json
+from Daddy.core.files import read_json, write_json
 from Daddy.core.machine import die_with_parent
-from Daddy.core.paths import mirrors_folder
+from Daddy.core.paths import RunPaths, mirrors_folder
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.core.stopping import set_by
-from Daddy.weights.recovery.holes import find_holes
-from Daddy.weights.recovery.mirroring import MirrorCard, Original, mirror
+from Daddy.weights.backup import RESTORE, MirrorCard, export, find_missing
+from Daddy.weights.history import numbers
 from Daddy.weights.store.durable import Hook, no_hook
 from Daddy.weights.whereabouts import add_settings
 
@@ -36,62 +39,72 @@ def make_parser() -> argparse.ArgumentParser:
         description="Copy a run's newest weights and the best of its archive to the home folder.",
     )
     add_settings(parser)
-    parser.add_argument("--every", type=float, metavar="SECONDS", help="again and again")
     parser.add_argument(
-        "--die-with-parent", type=int, nargs="?", const=0, metavar="PID", help="end when it does"
+        "--every", type=float, metavar="SECONDS", help="repeat after so many seconds"
+    )
+    parser.add_argument(
+        "--die-with-parent", type=int, nargs="?", const=0, metavar="PID", help="end with the parent"
     )
     return parser
 
 
+@dataclass
 class Keeper:
-    """Copies one run again and again; nothing that goes wrong ends it."""
+    """Copies one run again and again; no failure ends it."""
 
-    def __init__(
-        self, original: Original, folder: Path, room: int, keep: int, clock: Clock,
-        hook: Hook = no_hook,
-    ) -> None:  # fmt: skip
-        self._original, self._folder = original, folder
-        self._room, self._keep = room, keep
-        self._clock, self._hook = clock, hook
-        self._card: MirrorCard | None = None
-        self._said = ""
+    run: RunPaths
+    shared: SharedPaths
+    config: bytes
+    folder: Path
+    room: int
+    keep: int
+    clock: Clock
+    hook: Hook = no_hook
+    card: MirrorCard | None = None
+    said: str = ""
 
     def once(self) -> bool:
         """One pass, noted where ``status`` looks; False when it failed, and said why."""
         trouble = ""
         try:
-            done = mirror(
-                self._original, self._folder, self._room, self._keep, self._clock, self._hook
-            )
-            self._card, said = done.card or self._card, done.said
+            card, said = export(
+                self.run, self.shared, self.config, self.folder,
+                room=self.room, keep=self.keep, clock=self.clock, hook=self.hook,
+            )  # fmt: skip
+            self.card = card or self.card
         except (OSError, DaddyError) as error:
-            trouble = said = f"no copy is made: {_told(error)}"
-        if said != self._said and (trouble or not self._said):
+            trouble = said = f"no copy is made: {_explained(error)}"
+        if said != self.said and (trouble or not self.said):
             print(said, flush=True)
-        self._said = said
-        self._note(trouble)
+        self.said = said
+        with contextlib.suppress(OSError, DaddyError):
+            if self.run.controller.is_dir():  # a run that is gone is not made again
+                write_json(self.run.mirrored, self._note(trouble), durable=False)
         return not trouble
 
-    def _note(self, trouble: str) -> None:
-        """Tell ``status``; a folder of the run that is gone is not made again."""
+    def _note(self, trouble: str) -> dict[str, Any]:
+        version, copied = (self.card.version, self.card.ts) if self.card else (None, None)
+        gone = not numbers(self.shared) and (self.card is not None or self._had_versions())
+        lost = f"the shared weights are gone; {RESTORE}"
+        return {
+            "ts": round(self.clock.now(), 3),
+            "folder": str(self.folder),
+            "version": version,
+            "copied_ts": copied,
+            "trouble": trouble,
+            "holes": lost if gone else find_missing(self.shared, self.keep),
+            "seen": gone or bool(numbers(self.shared)),
+        }
+
+    def _had_versions(self) -> bool:
+        """Whether an earlier keeper of this run saw a version: only what was there can be gone."""
         with contextlib.suppress(OSError, DaddyError):
-            if self._original.run.controller.is_dir():
-                holes = find_holes(self._original.shared, self._keep)
-                write_json(
-                    self._original.run.mirrored,
-                    {
-                        "ts": round(self._clock.now(), 3),
-                        "folder": str(self._folder),
-                        "version": None if self._card is None else self._card.version,
-                        "copied_ts": None if self._card is None else self._card.ts,
-                        "trouble": trouble,
-                        "holes": holes.said,
-                    },
-                    durable=False,
-                )
+            note = read_json(self.run.mirrored)
+            return bool(note.get("seen")) or note.get("version") is not None
+        return False
 
 
-def _told(error: OSError | DaddyError) -> str:
+def _explained(error: OSError | DaddyError) -> str:
     if isinstance(error, DaddyError):
         return error.message
     return f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
@@ -105,7 +118,9 @@ def make_keeper(args: argparse.Namespace, clock: Clock) -> Keeper | None:
     if not config.mirror.minutes:
         return None
     return Keeper(
-        Original(run_paths(config), shared_paths(config), effective_json(config)),
+        run_paths(config),
+        shared_paths(config),
+        effective_json(config),
         mirrors_folder(config.mirror.folder, os.environ, Path.home()),
         config.mirror.megabytes * MEGABYTE,
         config.collaboration.keep_versions,
@@ -125,18 +140,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not keeper.once():
             raise FileError("no copy was made, for the reason above", "make room, and say it again")
         return ExitCode.DONE
-    _go_on(keeper, args, clock)
-    return ExitCode.DONE
-
-
-def _go_on(keeper: Keeper, args: argparse.Namespace, clock: Clock) -> None:
-    """Until a signal, or until the parent ends."""
     if args.die_with_parent is not None:
         die_with_parent(args.die_with_parent)
     stop = set_by(signal.SIGTERM, signal.SIGINT)
     while not stop.is_set():
         keeper.once()
         clock.wait(stop, args.every)
+    return ExitCode.DONE
 
 
 def cli() -> None:

@@ -2,25 +2,362 @@
 
 `python -m Daddy.weights.restore [RUN] [--from COPY …] [--dry-run]`. Without `--from` it takes the
 copy that the controller kept in the home directory. Nothing is done while anybody may write there.
+
+A restore is looked at first (:func:`survey`), then done (:func:`carry_out`). Nothing that is good
+is overwritten: files are created under names that say their content, and only what does not verify
+is set aside. Killed anywhere, it can be said again. Kill points: C1 to C5 of each file, R1 before
+the new record, R2 between it and the head, R3 after the head.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
+import uuid
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from Daddy.core.clock import SystemClock
-from Daddy.core.errors import ExitCode, WeightsError, run_entry
-from Daddy.core.paths import mirrors_folder
+from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.errors import DaddyError, ExitCode, WeightsError, run_entry
+from Daddy.core.lease import Lease, end_term, holder_alive, read_lease
+from Daddy.core.paths import RunPaths, mirrors_folder
 from Daddy.core.settings import Config
-from Daddy.weights.recovery.restoring import Survey, carry_out, survey
-from Daddy.weights.recovery.sources import Source, copies_of, source_at
-from Daddy.weights.recovery.writers import now_there, writers
+from Daddy.core.shared_paths import SharedPaths
+from Daddy.weights import beats
+from Daddy.weights.backup import (
+    Decision,
+    Known,
+    Source,
+    copies_of,
+    decide,
+    fitting,
+    read_state,
+    source_at,
+    states_of,
+)
+from Daddy.weights.store.durable import Hook, no_hook
+from Daddy.weights.store.records import RunCard, Version
+from Daddy.weights.store.store import Store
+from Daddy.weights.weighting import SILENCE_S
 from Daddy.weights.whereabouts import add_settings
+
+UNTOLD = "untold"
+"""Contributor of steps that only a laptop's copy counts, without their peers."""
+
+
+# -- the plan
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Everything that a restore of ``target`` would do.
+
+    ``records``: the bytes of commit records to put back; ``states``: versions whose state comes
+    from a source; ``newest``: the highest record there is then; ``moments``: archive states, by
+    the path they are put back to; ``config``: the configuration to put back.
+    """
+
+    target: Source
+    card: RunCard
+    records: Mapping[int, bytes]
+    states: tuple[tuple[Version, Source], ...]
+    newest: int | None
+    moments: Mapping[Path, Path]
+    config: Path | None
+    decision: Decision
+
+    @property
+    def lacks_card(self) -> bool:
+        """Whether RUN.json is put back."""
+        return not self.target.shared.run.exists()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do."""
+        wanted = (self.records, self.states, self.moments, self.config, self.lacks_card)
+        return not any(wanted) and self.decision.number is None
+
+    def lines(self) -> list[str]:
+        """What is done, line by line."""
+        best, number = self.decision.best, self.decision.number
+        rounded = "" if best.exact else ", rounded to bfloat16: a laptop's copy"
+        records, moments = len(self.records), len(self.moments)
+        said = [f"RUN.json of run {self.card.run!r}"] * self.lacks_card
+        said += [f"{records} commit record{'s' * (records > 1)}"] * bool(records)
+        said += [f"the state of v{one.version} from {source.root}" for one, source in self.states]
+        said += [f"{moments} state{'s' * (moments > 1)} of the archive"] * bool(moments)
+        said += [f"config.json from {self.config}"] * (self.config is not None)
+        if number is not None:
+            said.append(f"v{number} goes on from v{best.version} of {best.source.root}{rounded}")
+        return [*said, self.decision.reason]
+
+
+def survey(target: Source, sources: Sequence[Source], keep: int) -> Survey:
+    """What is missing and what would follow; ``keep``: versions whose states are put back.
+
+    WeightsError: nothing verifies anywhere, or the folders speak of different runs.
+    """
+    everywhere = (target, *sources)
+    card = _one_run(everywhere)
+    ours = target.records()
+    theirs: Known = {}
+    for source in sources:
+        for number, found in source.records().items():
+            if found[0].run_id == card.run_id:
+                theirs.setdefault(number, found)
+    reverted = tuple(pair for source in everywhere for pair in source.reverted())
+    candidates = [found for source in everywhere for found in source.candidates(reverted)]
+    if not candidates:
+        asked = ", ".join(str(source.root) for source in everywhere)
+        raise WeightsError(
+            f"no state verifies, neither here nor in a source: {asked}",
+            "name another source with --from",
+        )
+    highest = max(source.highest() for source in everywhere)
+    missing = {number: theirs[number] for number in fitting(ours, theirs)}
+    whole = {**ours, **missing}
+    records = (whole[number][0] for number in sorted(whole)[-keep:])
+    return Survey(
+        target=target,
+        card=card,
+        records={number: data for number, (_, data, _) in missing.items()},
+        states=tuple(_states_to_put_back(target, sources, records)),
+        newest=max(whole, default=None),
+        moments=_moments_to_put_back(target, sources),
+        config=_config_to_put_back(target, sources),
+        decision=decide(
+            max(ours, default=None), highest, candidates, head=target.shared.head.exists()
+        ),
+    )
+
+
+def _one_run(everywhere: Sequence[Source]) -> RunCard:
+    cards = [(source.root, card) for source in everywhere if (card := source.card()) is not None]
+    if not cards:
+        raise WeightsError(
+            f"nothing says which run {everywhere[0].root} was",
+            "name its copy, or a laptop's folder",
+        )
+    first, ours = cards[0]
+    for root, card in cards[1:]:
+        if (card.run_id, card.schema) != (ours.run_id, ours.schema):
+            raise WeightsError(
+                f"{root} is of run {card.run!r} {card.run_id[:8]}, {first} of {ours.run!r} "
+                f"{ours.run_id[:8]}",
+                "name a source of the same run; a run that began anew in this folder is moved away "
+                "first",
+            )
+    return ours
+
+
+def _states_to_put_back(
+    target: Source, sources: Sequence[Source], records: Iterable[Version]
+) -> Iterator[tuple[Version, Source]]:
+    for record in records:
+        if not target.holds(record.state):
+            holders = (source for source in sources if source.holds(record.state))
+            yield from ((record, source) for source in list(holders)[:1])
+
+
+def _moments_to_put_back(target: Source, sources: Sequence[Source]) -> dict[Path, Path]:
+    if target.run is None:
+        return {}
+    found: dict[Path, Path] = {}
+    for source in sources:
+        for path, _ in (states_of(source.run) if source.run else {}).values():
+            there = target.run.archive / path.parent.name / path.name
+            if not there.exists():
+                found.setdefault(there, path)
+    return found
+
+
+def _config_to_put_back(target: Source, sources: Sequence[Source]) -> Path | None:
+    """The configuration, for a run of which not even the releases are left."""
+    if target.run is None or target.run.config.exists() or target.run.releases.exists():
+        return None
+    named = (source.run.config for source in sources if source.run is not None)
+    return next((path for path in named if path.is_file()), None)
+
+
+def carry_out(found: Survey, clock: Clock, hook: Hook = no_hook) -> int:
+    """Do what the survey says; the version that the run goes on from.
+
+    WeightsError when another process merges or restores here meanwhile; OSError of the disk.
+    """
+    store = Store(found.target.shared, hook)
+    if found.lacks_card:
+        store.durable.create(store.paths.run, found.card.to_bytes(), "card")
+    store.paths.inbox.mkdir(parents=True, exist_ok=True)
+    lease = _claim(store.paths)
+    try:
+        _put_back(store, found)
+        number = _go_on(store, found, clock)
+    finally:
+        lease.release("restored")
+    run = found.target.run
+    for there, path in found.moments.items():
+        with contextlib.suppress(FileNotFoundError, DaddyError):
+            store.durable.create(there, read_state(path), "moment", mode=0o444)
+    if found.config is not None and run is not None:
+        store.durable.create(run.config, found.config.read_bytes(), "config", mode=0o600)
+    return number
+
+
+def _claim(shared: SharedPaths) -> Lease:
+    """The merge lease, whose last holder is gone: :func:`writers` looked before."""
+    view = read_lease(shared.lease)
+    if view is not None and view.ended is None:
+        end_term(shared.lease, view.term, "whoever held it is gone: a restore goes on")
+    lease = Lease.claim(shared.lease, {"merger": "restore"})
+    if lease is None:
+        raise WeightsError(f"somebody merges or restores in {shared.root}", "look again")
+    return lease
+
+
+def _put_back(store: Store, found: Survey) -> None:
+    """States first: a record never speaks of one that is still to come."""
+    for record, source in found.states:
+        store.mend_blob(Store(source.shared).get_blob(record.state))
+    for number, data in found.records.items():
+        path = store.paths.version(number)
+        if path.exists():  # it does not read as a record
+            store.set_aside(path, "damaged")
+        store.durable.create(path, data, "record", mode=0o444)
+
+
+def _go_on(store: Store, found: Survey, clock: Clock) -> int:
+    """The head of what is there, or the next version under a number that is nobody's."""
+    number = found.decision.number
+    if number is None:
+        store.write_head(found.decision.best.version)
+        return found.decision.best.version
+    record = _next_version(store, found, number, round(clock.now(), 3))
+    store.durable.hook("R1")
+    store.paths.head.unlink(missing_ok=True)  # a hint at a lower number would hide the new one
+    if not store.commit(record):
+        raise WeightsError(f"somebody else wrote v{number}", "look at it, and say it again")
+    store.durable.hook("R2")
+    store.write_head(number)
+    store.durable.hook("R3")
+    return number
+
+
+def _next_version(store: Store, found: Survey, number: int, ts: float) -> Version:
+    """The commit record under which the run goes on.
+
+    The newest record's totals and what it judged go on, so that nothing counts twice.
+    """
+    best, data = found.decision.best, _exact_bytes(found)
+    blank = Version.first(
+        run_id=found.card.run_id,
+        schema=found.card.schema,
+        state=store.put_blob(data, "state"),
+        size=len(data),
+        rule="delta",
+        merger=f"restore of v{best.version}",
+        ts=ts,
+        assists=found.card.assists,
+    )
+    parent = None if found.newest is None else store.version(found.newest)
+    known = parent or blank
+    totals = dict(known.contributors)
+    if (more := best.fleet_steps - sum(totals.values())) > 0:
+        totals[UNTOLD] = totals.get(UNTOLD, 0) + more
+    return replace(
+        blank,
+        version=number,
+        parent="" if parent is None else store.record_hash(parent.version),
+        base=number if parent is None else min(best.version, parent.version),
+        rule=known.rule,
+        denominator=known.denominator,
+        consumed=dict(known.consumed),
+        contributors=totals,
+        norms=known.norms,
+        fleet_steps=sum(totals.values()),
+        restored=True,
+        reverted=known.reverted,
+    )
+
+
+def _exact_bytes(found: Survey) -> bytes:
+    """The state to go on from as float32; a laptop's is widened."""
+    best = found.decision.best
+    if best.exact:
+        store = Store(best.source.shared)
+        return store.get_blob(store.version(best.version).state)
+    from Daddy.weights.encoding.state_codec import decode, encode
+
+    rounded = best.source.rounded()
+    if rounded is None or rounded[0].version != best.version:
+        raise WeightsError(
+            f"v{best.version} of {best.source.root} has gone meanwhile", "say it again"
+        )
+    return encode(decode(rounded[1], found.card.schema))
+
+
+# -- writers
+
+
+def now_there(folder: Path) -> float | None:
+    """The file system's own time at ``folder``, in wall seconds; None where it takes no file."""
+    probe = folder / f".tmp-now-{os.getpid()}-{uuid.uuid4().hex}"
+    try:
+        probe.touch(exist_ok=False)
+        return probe.stat().st_mtime
+    except OSError:
+        return None
+    finally:
+        with contextlib.suppress(OSError):
+            probe.unlink()
+
+
+def writers(run: RunPaths | None, shared: SharedPaths, now: float) -> list[str]:
+    """Processes that may still write there, in words: a controller, learners, mergers.
+
+    One look cannot watch a counter stand still, and clocks of two machines are not compared: a
+    beat's age is told by ``now``, the clock of the file system that holds it.
+    """
+    found = [] if run is None else [said for said in _holders(run, now) if said]
+    for pulse in beats.pulses(Store(shared)):
+        age = _age(shared.peer(pulse.peer, pulse.incarnation) / "hb.json", now)
+        if not pulse.left and age is not None and age < SILENCE_S:
+            found.append(f"{pulse.peer} beat {max(0.0, age):.0f} s ago in {shared.root}")
+    return found
+
+
+def _holders(run: RunPaths, now: float) -> Iterator[str]:
+    yield _holder("the controller", run.controller_lease, now)
+    with contextlib.suppress(OSError):
+        for slot in sorted(run.slots.iterdir()):
+            yield _holder(f"the learner of slot {slot.name}", slot / "lease", now)
+
+
+def _holder(name: str, folder: Path, now: float) -> str:
+    """A sentence on a lease's holder; empty for one that is gone: its process, or by silence."""
+    view = read_lease(folder)
+    if view is None or view.ended is not None:
+        return ""
+    alive = holder_alive(view.holder)
+    if alive:
+        return f"{name} lives, process {view.holder.get('pid')} of this host"
+    age = _age(folder / "beat.json", now)
+    if alive is False or age is None or age >= SILENCE_S:
+        return ""
+    return f"{name} beat {max(0.0, age):.0f} s ago on {view.holder.get('host')}"
+
+
+def _age(path: Path, now: float) -> float | None:
+    try:
+        return now - path.stat().st_mtime
+    except OSError:
+        return None
+
+
+# -- the command
 
 
 def make_parser() -> argparse.ArgumentParser:

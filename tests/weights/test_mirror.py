@@ -15,10 +15,16 @@ from Daddy.core.errors import WeightsError
 from Daddy.core.files import sha256_hex
 from Daddy.core.paths import MirrorPaths, RunPaths
 from Daddy.core.shared_paths import SharedPaths
+from Daddy.weights.backup import (
+    RECORDS,
+    choose,
+    export,
+    find_missing,
+    find_missing_states,
+    hash_in,
+    read_mirror,
+)
 from Daddy.weights.mirror import Keeper
-from Daddy.weights.recovery.best_states import choose, hash_in
-from Daddy.weights.recovery.holes import find_holes
-from Daddy.weights.recovery.mirroring import RECORDS, Original, mirror, read_mirror
 from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin
 
@@ -51,8 +57,13 @@ def learn(run, clock, rounds: int = 3):
 
 
 def copy(run, home, clock, room: int = ROOM, **more):
-    original = Original(run, SharedPaths(run.shared_weights), b"{}\n")
-    return mirror(original, home, room, 8, clock, **more)
+    """The copy's card, and what is said."""
+    shared = SharedPaths(run.shared_weights)
+    return export(run, shared, b"{}\n", home, room=room, keep=8, clock=clock, **more)
+
+
+def keeper_of(run, home, clock, **more) -> Keeper:
+    return Keeper(run, SharedPaths(run.shared_weights), b"{}\n", home, ROOM, 8, clock, **more)
 
 
 def only(home) -> MirrorPaths:
@@ -79,7 +90,7 @@ def files(target: MirrorPaths) -> dict[str, tuple[int, int]]:
 def test_a_copy_reads_like_a_run(run, home, clock):
     learn(run, clock)
     name = keep_moment(run, 7, 1)
-    assert copy(run, home, clock).wrote
+    copy(run, home, clock)
     target = only(home)
     store, theirs = Store(target.shared), Store(SharedPaths(run.shared_weights))
     assert store.newest() == 3
@@ -99,7 +110,7 @@ def test_nothing_is_written_where_nothing_changed(run, home, clock):
     copy(run, home, clock)
     before = files(only(home))
     clock.pass_by(600)
-    assert not copy(run, home, clock).wrote
+    copy(run, home, clock)
     assert files(only(home)) == before
 
 
@@ -124,7 +135,7 @@ def test_the_archive_gets_the_room_that_weights_leave(run, home, clock):
     size = Store(SharedPaths(run.shared_weights)).version(3).size
     for seed in range(1, 11):
         keep_moment(run, rank=seed // 2, seed=seed)
-    card = copy(run, home, clock, room=2 * size + 3 * 400).card
+    card, _ = copy(run, home, clock, room=2 * size + 3 * 400)
     assert (card.states, card.left_out) == (3, 7)
     kept = sorted(path.name[:4] for path in only(home).run.archive.glob("*/*"))
     assert kept == ["r003", "r004", "r005"]
@@ -144,9 +155,10 @@ def test_a_copy_never_goes_back(run, home, clock):
     copy(run, home, clock)
     shared = Store(SharedPaths(run.shared_weights))
     shared.paths.blob(shared.version(3).state).unlink()
-    done = copy(run, home, clock)
-    assert not done.wrote
-    assert "the copy holds v3, the run v2" in done.said
+    before = files(only(home))
+    card, said = copy(run, home, clock)
+    assert files(only(home)) == before
+    assert (card.version, said) == (3, "the copy holds v3, the run v2: it stays")
     assert Store(only(home).shared).get_blob(shared.version(3).state)
 
 
@@ -156,7 +168,7 @@ def test_a_damaged_state_is_not_copied(run, home, clock):
     blob = shared.paths.blob(shared.version(3).state)
     blob.chmod(0o644)
     blob.write_bytes(blob.read_bytes()[:-1] + b"?")
-    assert copy(run, home, clock).card.version == 2
+    assert copy(run, home, clock)[0].version == 2
 
 
 def test_a_damaged_moment_is_not_copied(run, home, clock):
@@ -232,14 +244,13 @@ def full_at(count: int):
 def test_a_home_that_is_full_is_said_once_and_the_last_copy_stays_whole(run, home, clock, capsys):
     peer = learn(run, clock)
     run.controller.mkdir()
-    original = Original(run, SharedPaths(run.shared_weights), b"{}\n")
-    assert Keeper(original, home, ROOM, 8, clock).once()
+    assert keeper_of(run, home, clock).once()
     before = files(only(home))
     peer.learn(9)
     peer.publish()
     clock.pass_by(10)
     peer.adopt()
-    keeper = Keeper(original, home, ROOM, 8, clock, full_at(0))
+    keeper = keeper_of(run, home, clock, hook=full_at(0))
     capsys.readouterr()
     for _ in range(3):
         assert not keeper.once()
@@ -247,7 +258,7 @@ def test_a_home_that_is_full_is_said_once_and_the_last_copy_stays_whole(run, hom
     assert capsys.readouterr().out.count("No space left") == 1
     told = json.loads(run.mirrored.read_bytes())
     assert "No space left" in told["trouble"]
-    assert Keeper(original, home, ROOM, 8, clock).once()
+    assert keeper_of(run, home, clock).once()
     assert read_mirror(only(home)).version == 4
     assert json.loads(run.mirrored.read_bytes())["trouble"] == ""
 
@@ -255,15 +266,13 @@ def test_a_home_that_is_full_is_said_once_and_the_last_copy_stays_whole(run, hom
 def test_a_home_that_cannot_be_written_is_said(run, tmp_path, clock, capsys):
     learn(run, clock)
     (tmp_path / "home").write_text("a file where the folder should be")
-    original = Original(run, SharedPaths(run.shared_weights), b"{}\n")
-    assert not Keeper(original, tmp_path / "home" / "mirrors", ROOM, 8, clock).once()
+    assert not keeper_of(run, tmp_path / "home" / "mirrors", clock).once()
     assert "no copy is made" in capsys.readouterr().out
 
 
 def test_a_run_that_is_gone_is_not_made_again(run, home, clock):
     learn(run, clock)
-    original = Original(run, SharedPaths(run.shared_weights), b"{}\n")
-    keeper = Keeper(original, home, ROOM, 8, clock)
+    keeper = keeper_of(run, home, clock)
     keeper.once()
     subprocess.run(["rm", "-rf", str(run.root)], check=True)
     keeper.once()
@@ -295,27 +304,34 @@ def test_the_program_copies_until_it_is_told_to_end(run, home, clock, tmp_path):
 # -- what a purge took out
 
 
-def test_holes_are_counted_by_what_is_gone(run, clock):
-    peer = learn(run, clock, rounds=10)
+def test_missing_files_are_counted(run, clock):
+    learn(run, clock, rounds=10)
     shared = SharedPaths(run.shared_weights)
-    assert find_holes(shared, 8).said == ""
+    assert find_missing(shared, 8) == find_missing_states(shared, 8) == ""
     store = Store(shared)
     for number in (5, 6, 9):
         shared.blob(store.version(number).state).unlink()
+    assert find_missing_states(shared, 8).startswith("3 of 8 states are missing; python -m")
     shared.version(7).unlink()
-    found = find_holes(shared, 8)
-    assert found.states == (5, 6, 9)
-    assert found.records == (7,)
-    assert found.said.startswith("1 commit record is missing, 3 of 8 states are missing; python -m")
+    said = find_missing(shared, 8)
+    assert said.startswith("1 commit record is missing, 3 of 8 states are missing; python -m")
     shared.run.unlink()
-    assert "RUN.json is missing" in find_holes(shared, 8).said
-    del peer
+    assert "RUN.json is missing" in find_missing(shared, 8)
 
 
-def test_a_folder_without_anything_is_gone_and_a_new_run_is_not(tmp_path, run, clock):
-    assert "gone" in find_holes(SharedPaths(tmp_path / "none"), 8).said
+def note_of(run, home, clock) -> str:
+    keeper_of(run, home, clock).once()
+    return json.loads(run.mirrored.read_bytes())["holes"]
+
+
+def test_only_shared_weights_that_were_there_can_be_gone(run, home, clock):
+    run.controller.mkdir(parents=True)
+    assert note_of(run, home, clock) == ""
     learn(run, clock, rounds=0)
-    assert find_holes(SharedPaths(run.shared_weights), 8).said == ""
+    assert note_of(run, home, clock) == ""
+    subprocess.run(["rm", "-rf", str(run.shared_weights)], check=True)
+    for _ in range(2):  # also of a keeper that came after the one before it had told
+        assert note_of(run, home, clock).startswith("the shared weights are gone; python -m")
 
 
 # -- which moments

@@ -18,15 +18,11 @@ from Daddy.core.machine import host_name, myself
 from Daddy.core.paths import RunPaths
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import restore
+from Daddy.weights.backup import LEAP, Candidate, Source, decide, export, find_missing, source_at
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.history import numbers, read_records
 from Daddy.weights.polyak import is_finite
-from Daddy.weights.recovery.holes import find_holes
-from Daddy.weights.recovery.mirroring import Original, mirror
-from Daddy.weights.recovery.restore_plan import LEAP, UNTOLD, Candidate, Facts, decide
-from Daddy.weights.recovery.restoring import carry_out, survey
-from Daddy.weights.recovery.sources import Source, source_at
-from Daddy.weights.recovery.writers import writers
+from Daddy.weights.restore import UNTOLD, carry_out, survey, writers
 from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin, close
 from tests.weights.test_mirror import Points, keep_moment, only
@@ -68,7 +64,8 @@ def learnt(run, clock, count: int = 6):
 
 
 def copy(run, home, clock) -> None:
-    mirror(Original(run, SharedPaths(run.shared_weights), b"{}\n"), home, 10**6, KEEP, clock)
+    shared = SharedPaths(run.shared_weights)
+    export(run, shared, b"{}\n", home, room=10**6, keep=KEEP, clock=clock)
 
 
 def pull(run, laptop: Path) -> None:
@@ -194,7 +191,7 @@ def test_random_files_are_purged_and_the_run_goes_on(run, home, tmp_path, clock,
     assert newest(run).version == number + 10
     assert newest(run).fleet_steps == base + 1000
     assert is_finite(state(run))
-    assert find_holes(SharedPaths(run.shared_weights), KEEP).said == ""
+    assert find_missing(SharedPaths(run.shared_weights), KEEP) == ""
 
 
 def test_a_hole_in_the_middle_is_filled_and_nothing_leaps(run, home, clock):
@@ -203,7 +200,7 @@ def test_a_hole_in_the_middle_is_filled_and_nothing_leaps(run, home, clock):
     shared = SharedPaths(run.shared_weights)
     for number in (2, 3):
         shared.version(number).unlink()
-    assert find_holes(shared, KEEP).records == (2,)
+    assert "1 commit record" in find_missing(shared, KEEP)
     found = survey(target(run), [source_at(only(home).root)], KEEP)
     assert (sorted(found.records), found.decision.number) == ([2, 3], None)
     assert carry_out(found, clock) == 6
@@ -491,8 +488,11 @@ def test_a_hostile_laptops_head_cannot_pick_its_paths(run, tmp_path, clock):
 # -- the decision
 
 
+THERE = Source(Path("there"), SharedPaths(Path("there")))
+
+
 def candidate(version: int, *, exact: bool = True) -> Candidate:
-    return Candidate(version, exact, "there")
+    return Candidate(version, THERE, exact=exact)
 
 
 @pytest.mark.parametrize(
@@ -510,14 +510,13 @@ def candidate(version: int, *, exact: bool = True) -> Candidate:
     ],
 )
 def test_when_numbers_leap(newest_record, highest, head, states, number):
-    decision = decide(Facts(newest_record, highest, head, tuple(states)))
+    decision = decide(newest_record, highest, states, head=head)
     assert decision.number == number
     assert number is None or number >= highest + LEAP
 
 
 def test_the_newest_state_is_taken_and_of_equals_the_exact_one():
     offered = (candidate(5), candidate(7, exact=False), candidate(7), candidate(6))
-    assert decide(Facts(7, 7, True, offered)).best == candidate(7)
-    assert decide(Facts(7, 9, True, (candidate(7), candidate(9, exact=False)))).best == candidate(
-        9, exact=False
-    )
+    assert decide(7, 7, offered, head=True).best == candidate(7)
+    offered = (candidate(7), candidate(9, exact=False))
+    assert decide(7, 9, offered, head=True).best == candidate(9, exact=False)

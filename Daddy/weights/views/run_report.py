@@ -15,9 +15,9 @@ from typing import Any
 from Daddy.core.errors import DaddyError
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import beats, offers
+from Daddy.weights.backup import find_missing_states
 from Daddy.weights.beats import Pulse
 from Daddy.weights.history import read_records
-from Daddy.weights.recovery.holes import find_holes, states_said
 from Daddy.weights.store.records import Receipt, Refusal, Version
 from Daddy.weights.store.store import Store
 from Daddy.weights.views.lineage import peer_order
@@ -45,7 +45,7 @@ def report_run(shared: SharedPaths, now: float) -> Record:
     flaws = [flaw.said for flaw in records.flaws]
     head = records.versions[-1] if records.versions else None
     verified = head is not None and _verifies(store, head, flaws)
-    flaws += states_said(find_holes(shared, KEPT))
+    flaws += [missing] if (missing := find_missing_states(shared, KEPT)) else []
     return {
         "v": 1,
         "kind": "run",
