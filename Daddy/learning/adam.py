@@ -2,7 +2,7 @@
 
 Promises the numbers of torch.optim.Adam with gradient clipping (a test compares them). Exists
 because constructing torch's own pulls in its compiler and costs a second or two of every boot
-(docs/decisions/0040), and because two flat moments are easy to checkpoint and to check.
+(docs/decisions/10), and because two flat moments are easy to checkpoint and to check.
 """
 
 from __future__ import annotations

@@ -139,7 +139,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
     def begin(self, action: np.int64 | int) -> None:
         """The first half of a step: 24 frames, and hardly anything of Python's.
 
-        Who has several environments begins all of them, then finishes all: docs/decisions/0172.
+        Who has several environments begins all of them, then finishes all: docs/decisions/07.
         """
         button, self._said = self._helped(BUTTONS[action])
         self._emulator.press(button)

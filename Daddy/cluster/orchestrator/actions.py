@@ -31,7 +31,7 @@ class Submit:
 class Amend:
     """Change a waiting job in its place; None leaves a thing as it is.
 
-    Nodes and limit leave the job its age; a hold costs it on sites with accounting (decision 0101).
+    Nodes and limit leave the job its age; a hold costs it on sites with accounting (decision 24).
     """
 
     token: str

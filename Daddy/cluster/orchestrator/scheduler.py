@@ -99,7 +99,7 @@ class Scheduler(Protocol):
         """End jobs: SIGTERM, and SIGKILL after the scheduler's own patience."""
 
     def amend(self, job: JobRef, change: Amend) -> None:
-        """Change a waiting job in its place (what that does to its age: decision 0101)."""
+        """Change a waiting job in its place (what that does to its age: decision 24)."""
 
     def autopsy(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
         """How jobs ended that are gone from the listing, as far as anybody remembers."""

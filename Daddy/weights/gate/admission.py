@@ -28,7 +28,7 @@ CLIP_FACTOR = 2.0
 REFUSE_FACTOR = 5.0
 JOB_REFUSE_FACTOR = 25.0
 """Norm of a delta, as a multiple of the usual one: beyond the first it is scaled down, beyond the
-second (for our own jobs the third) refused: docs/decisions/0052."""
+second (for our own jobs the third) refused: docs/decisions/15."""
 
 LAPTOP_GROWTH = 10.0
 JOB_GROWTH = 4.0

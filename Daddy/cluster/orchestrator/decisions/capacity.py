@@ -58,7 +58,7 @@ def successors(inputs: PlanInput, chaining: Chaining, training: int) -> int:
 
 
 def _more(inputs: PlanInput) -> int:
-    """Half of the extra ones after a slow hand-over within a month, all after a few (0110).
+    """Half of the extra ones after a slow hand-over within a month, all after a few (decision 24).
 
     They must wait already when the queue turns slow: those submitted then share its mood. Jobs
     that wait too long for a slot that is empty at this moment count like slow hand-overs.
