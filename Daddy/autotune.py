@@ -15,7 +15,7 @@ from Daddy import laptop
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import run_entry
 from Daddy.hardware.profile import save_profile
-from Daddy.learning.prepare import prepare
+from Daddy.learning.preloading import prepare
 from Daddy.workloads import WORKLOADS
 
 

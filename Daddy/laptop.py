@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -150,19 +150,14 @@ def step_back(niceness: int) -> None:
     machine.lower_priority(niceness)
 
 
-@contextmanager
-def open_vector(config: Config, count: int) -> Iterator[VectorEnv]:
-    """`count` environments on the cores that are ours; closed at the end."""
+def make_environments(config: Config, count: int) -> VectorEnv:
+    """`count` environments on the cores that are ours; the caller closes them."""
     from Daddy.learning.vector import make_vector
 
     training = config.training
     make_env = WORKLOADS[training.workload].make_env(config)
     how = (training.vector_backend, cores_for_us(), training.vector_groups)
-    vector = make_vector(make_env, count, *how)
-    try:
-        yield vector
-    finally:
-        vector.close()
+    return make_vector(make_env, count, *how)
 
 
 @contextmanager
@@ -174,7 +169,7 @@ def open_player(config: Config, count: int) -> Iterator[Callable[[], int]]:
 
     where = device.resolve(config.training.device)
     training = config.training.model_copy(update={"num_envs": count, "horizon": HORIZON})
-    with open_vector(config, count) as vector:
+    with closing(make_environments(config, count)) as vector:
         workload = WORKLOADS[training.workload]
         policy = workload.make_policy(vector.observation_space, vector.action_space)
         settings = resolve(training, where.type)

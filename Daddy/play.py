@@ -19,7 +19,7 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.errors import UsageError, run_entry
 from Daddy.core.files import write_json
 from Daddy.core.settings import Config
-from Daddy.learning.prepare import prepare
+from Daddy.learning.preloading import prepare
 
 if TYPE_CHECKING:
     from Daddy.evaluation import Played

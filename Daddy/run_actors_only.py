@@ -8,30 +8,47 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from Daddy import actor, laptop
+from Daddy import laptop
+from Daddy.core import machine, process
 from Daddy.core.assists import strange
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import UsageError, WeightsError, run_entry
+from Daddy.core.events import EventWriter
+from Daddy.core.names import new_incarnation
 from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.stopping import StopSignal
 from Daddy.core.terms import GAME, agreed, differing, from_pairs, unknown
+from Daddy.errands.beside import errands
 from Daddy.hardware.profile import load_profile, save_profile
 from Daddy.hardware.recommend import recommend
-from Daddy.learning.prepare import prepare
+from Daddy.learning.preloading import prepare
 from Daddy.visit import Limits, Visit
 from Daddy.weights.laptop.pulled_version import Verified, newest_verified, refuse_strange
 from Daddy.workloads import WORKLOADS
+
+if TYPE_CHECKING:
+    from Daddy.learning.console import Commentary
+    from Daddy.learning.learner_parts import Surroundings
+    from Daddy.learning.loop import Outcome
+    from Daddy.learning.ports import Adoption, EventSink, FrameSink, StateDict
+    from Daddy.weights.laptop.laptop_exchange import PulledVersions
 
 LOOK_EVERY_S = 0.5
 ENDLESS = {"total_steps": 0, "checkpoint_interval": 1 << 40}
 """A laptop leaves when its person wants, and keeps no checkpoints: it begins with the newest."""
 AUTO = 0
 """`--num-envs auto` as a number."""
+
+RELAY_GRACE_S = 3.0
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -102,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         niceness=args.nice,
         stream_port=args.stream_port if args.stream else None,
     )
-    return _goodbye(actor.visit(visit))
+    return _goodbye(play_visit(visit))
 
 
 def _refuse_other_assists(config: Config, found: Verified, *, contribute: bool) -> None:
@@ -201,6 +218,173 @@ def _with_count(config: Config, count: int) -> Config:
     changed = {"num_envs": count, "tensorboard": False, **ENDLESS}
     training = type(config.training).model_validate({**config.training.model_dump(), **changed})
     return config.model_copy(update={"training": training})
+
+
+class Announced:
+    """An exchange whose versions, receipts and warnings are written down as they come."""
+
+    def __init__(self, exchange: PulledVersions, events: EventSink, limits: Limits) -> None:
+        self._exchange = exchange
+        self._events = events
+        self._limits = limits
+        self._told: set[int] = set()
+
+    def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
+        """As the exchange; says which version it is."""
+        return self._announce(self._exchange.begin(initial, resumed))
+
+    def adopt(self, weights: StateDict) -> Adoption | None:
+        """As the exchange; says which version it is and what became of contributions."""
+        adoption = self._exchange.adopt(weights)
+        self._tell_receipts()
+        self._tell_warnings()
+        return None if adoption is None else self._announce(adoption)
+
+    def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
+        """As the exchange."""
+        return self._exchange.publish(weights, env_steps, optimizer_steps)
+
+    def beat(self) -> None:
+        """As the exchange."""
+        self._exchange.beat()
+
+    def fleet_steps(self) -> int:
+        """As the exchange."""
+        return self._exchange.fleet_steps()
+
+    def bookkeeping(self) -> bytes:
+        """As the exchange."""
+        return self._exchange.bookkeeping()
+
+    def _announce(self, adoption: Adoption) -> Adoption:
+        newest = self._exchange.newest
+        sha = newest.sha256 if newest is not None else ""
+        self._write("state", {"state": "playing", "version": adoption.version, "sha": sha})
+        self._tell_warnings()
+        return adoption
+
+    def _tell_receipts(self) -> None:
+        for one in self._exchange.receipts():
+            if one.sequence not in self._told:
+                self._told.add(one.sequence)
+                facts = {name: getattr(one, name) for name in _RECEIPT}
+                self._write("state", {"state": "receipt", **facts})
+
+    def _tell_warnings(self) -> None:
+        while self._exchange.warnings:
+            self._write("error", {"text": self._exchange.warnings.pop(0)})
+
+    def _write(self, event: str, data: Mapping[str, object]) -> None:
+        self._events.write(event, self._limits.steps, data)
+
+
+_RECEIPT = ("sequence", "accepted", "version", "share", "reason")
+
+
+def play_visit(visit: Visit) -> str:
+    """Play, or learn and contribute, until told to stop; returns the line that sums it up."""
+    with _frames(visit) as frames:
+        commentary = _commentary(visit, frames)
+        outcome = _loop(visit, commentary)
+        _remember(visit, commentary)
+        return commentary.farewell(outcome.reason)
+
+
+def _remember(visit: Visit, commentary: Commentary) -> None:
+    """Add this visit to what its owner did for the run."""
+    from Daddy.weights.laptop.receipts import Effort, add_visit
+
+    effort = Effort(commentary.step, commentary.milestones["handed in"])
+    with suppress(OSError):
+        add_visit(visit.shared, visit.user_id, effort)
+
+
+def _commentary(visit: Visit, frames: FrameSink) -> Commentary:
+    from Daddy.learning.console import Commentary
+
+    workload = visit.config.training.workload
+    facts = (visit.run.events, visit.run_name, workload, "actor", visit.user_id, visit.clock)
+    return Commentary(
+        EventWriter(*facts), frames, visit.clock, lambda text: print(text, flush=True)
+    )
+
+
+def _loop(visit: Visit, commentary: Commentary) -> Outcome:
+    from Daddy.learning.learner_parts import assemble
+    from Daddy.learning.loop import train
+    from Daddy.learning.player import play
+
+    laptop.step_back(visit.niceness)
+    # A laptop begins with the newest version, so its checkpoints are nobody's.
+    with tempfile.TemporaryDirectory(prefix="daddy-") as scratch:
+        around = _surroundings(visit, commentary, Path(scratch))
+        count = visit.config.training.num_envs
+        environments = partial(laptop.make_environments, visit.config, count)
+        workload = WORKLOADS[visit.config.training.workload]
+        parts = assemble(visit.config, workload, around, environments)
+        try:
+            with errands(visit, commentary):
+                return train(parts) if visit.contribute else play(parts)
+        finally:
+            parts.vector.close()
+
+
+def _surroundings(visit: Visit, commentary: Commentary, scratch: Path) -> Surroundings:
+    from Daddy.learning.learner_parts import Surroundings
+
+    return Surroundings(
+        peer=visit.user_id,
+        checkpoints=scratch,
+        tensorboard=visit.run.tensorboard,
+        place=visit.limits,
+        exchange=Announced(_exchange(visit), commentary, visit.limits),
+        frames=commentary,
+        stopper=visit.limits,
+        events=commentary,
+        clock=visit.clock,
+    )
+
+
+def _exchange(visit: Visit) -> PulledVersions:
+    assists = tuple(visit.config.training.assists)
+    if not visit.contribute:
+        from Daddy.weights.laptop.laptop_exchange import PulledVersions
+
+        return PulledVersions(visit.shared, assists)
+    from Daddy.weights.laptop.laptop_exchange import LaptopExchange
+
+    own = new_incarnation()
+    return LaptopExchange(visit.shared, visit.user_id, own, visit.clock, assists=assists)
+
+
+@contextmanager
+def _frames(visit: Visit) -> Iterator[FrameSink]:
+    """Where pictures go: nowhere, or through a relay of our own to the viewer on this machine."""
+    from Daddy.learning.ports import NoFrames
+
+    if visit.stream_port is None:
+        yield NoFrames()
+        return
+    from Daddy.streaming.tunnel_client import frame_sender
+
+    relay = _start_relay(visit.run, visit.stream_port)
+    try:
+        training = visit.config.training
+        sender = frame_sender(visit.run.stream, visit.user_id, training, visit.clock) or NoFrames()
+        with closing(sender):
+            yield sender
+    finally:
+        machine.end_tree(relay, RELAY_GRACE_S)
+
+
+def _start_relay(run: RunPaths, port: int) -> machine.ProcessId:
+    run.stream.mkdir(parents=True, exist_ok=True)
+    print(f"streaming to 127.0.0.1:{port}; to watch: "
+          f"python -m Daddy.streaming.tunnel_server --port {port}")  # fmt: skip
+    where = ["--run-dir", str(run.root), "--port", str(port)]
+    argv = [sys.executable, "-m", "Daddy.streaming.relay", *where, "--via", "spool"]
+    return process.start([*argv, "--die-with-parent", str(machine.myself().pid)],
+                         log_path=run.logs / "relay.log")  # fmt: skip
 
 
 def cli() -> None:

@@ -92,8 +92,8 @@ def _newest_checkpoint(path: Path) -> Path | None:
 
 
 def _checkpoint(manifest: Path, assists: Sequence[str]) -> Found:
-    from Daddy.learning.agent import policy_weights
     from Daddy.learning.checkpoint import load, refuse_strange
+    from Daddy.learning.player import policy_weights
 
     checkpoint = load(manifest)
     if checkpoint.facts.get("workload") != GAME:
@@ -142,8 +142,8 @@ def open_game(config: Config) -> PokemonRedEnv:
 
 def cast(game: PokemonRedEnv, found: Found | None) -> Actor:
     """Who plays: the policy with these weights, or nobody in particular."""
-    from Daddy.learning.agent import Mashing, agent_of
     from Daddy.learning.device import limit_threads
+    from Daddy.learning.player import Mashing, agent_of
     from Daddy.pokemon.emulator import BUTTONS
 
     if found is None:
@@ -155,7 +155,7 @@ def cast(game: PokemonRedEnv, found: Found | None) -> Actor:
 
 def freeze(actor: Actor) -> bytes | None:
     """An agent's weights as one file, for others to play; None for one who has none."""
-    from Daddy.learning.agent import Agent
+    from Daddy.learning.player import Agent
     from Daddy.weights.encoding.state_codec import encode
 
     return encode(actor.weights()) if isinstance(actor, Agent) else None

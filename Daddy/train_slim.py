@@ -13,7 +13,8 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import load, run_paths, shared_paths
@@ -23,22 +24,25 @@ from Daddy.core.job import SLOT, Boot, read_job
 from Daddy.core.machine import memory_bytes, usable_cores
 from Daddy.core.names import new_incarnation, new_token
 from Daddy.core.seat import PATIENCE_S, Seat, claim, resume
-from Daddy.core.settings import Config
+from Daddy.core.settings import Collaboration, Config, Section, Training
 from Daddy.core.shared_paths import JoinedPaths
 from Daddy.core.stopping import StopSignal, Wall
 from Daddy.errands.duties import duties
 from Daddy.hardware.recommend import Facts, recommend
-from Daddy.learning.ahead import VectorAhead, beat_while_loading, read_ahead, undisturbed
 from Daddy.learning.attempt import AnyOf, Attempt, Told
-from Daddy.learning.flags import make_parser, settings_of
-from Daddy.learning.prepare import prepare
+from Daddy.learning.preloading import (
+    VectorAhead,
+    beat_while_loading,
+    prepare,
+    read_ahead,
+    undisturbed,
+)
 from Daddy.pokemon.rom import cartridge_path
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
-    from Daddy.learning.assemble import Task
-    from Daddy.learning.parts import Outcome
-    from Daddy.learning.solo import NoExchange, NoFrames
+    from Daddy.learning.loop import Outcome
+    from Daddy.learning.ports import NoExchange, NoFrames
     from Daddy.learning.vector import Backend
     from Daddy.streaming.tunnel_client import FrameSender
     from Daddy.weights.exchange import SharedExchange
@@ -50,10 +54,17 @@ _EXIT_CODES = {
     "diverged": ExitCode.DO_NOT_RESTART,
 }
 
+_SECTIONS: dict[str, type[Section]] = {"training": Training, "collaboration": Collaboration}
+_NUMBERS = (
+    *("num_envs", "total_steps", "batch_size", "seed", "stream_port"),
+    *("max_runtime_seconds", "checkpoint_interval"),
+)
+_SWITCHES = ("stream", "allow_unknown_rom")
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one attempt; returns its exit code."""
-    attempt = _attempt(make_parser(list(WORKLOADS)).parse_args(argv))
+    attempt = _attempt(make_parser().parse_args(argv))
     attempt.boot.mark("interpreter")
     seat = _seat(attempt)
     if seat is None:
@@ -100,15 +111,16 @@ def _learn(attempt: Attempt, seat: Seat, stopper: AnyOf, events: Told) -> Outcom
     config, peer = attempt.config, f"slot-{seat.number}"
     os.environ[SLOT] = str(seat.number)  # by hand too: what environments keep says whose it is
     prepare()
-    WORKLOADS[config.training.workload].check(config)
+    workload = WORKLOADS[config.training.workload]
+    workload.check(config)
     with ExitStack() as closing:
         ahead = _environments(attempt, events)
         closing.callback(ahead.close)
         beat_while_loading(seat, attempt.boot, attempt.clock)
         read_ahead(attempt.run.slot(seat.number).checkpoints)
         with undisturbed():
-            from Daddy.learning.assemble import Surroundings, assemble
-            from Daddy.learning.commentary import Commentary
+            from Daddy.learning.console import Commentary
+            from Daddy.learning.learner_parts import Surroundings, assemble
             from Daddy.learning.loop import train
 
         attempt.boot.mark("libraries")
@@ -130,7 +142,7 @@ def _learn(attempt: Attempt, seat: Seat, stopper: AnyOf, events: Told) -> Outcom
             boot=attempt.boot,
         )
         closing.enter_context(duties(attempt, seat.number))
-        parts = assemble(config, _task(config), around, ahead=ahead)
+        parts = assemble(config, workload, around, ahead)
         closing.callback(parts.vector.close)
         closing.callback(parts.board.close)
         outcome = train(parts)
@@ -152,7 +164,7 @@ def _environments(attempt: Attempt, events: Told) -> VectorAhead:
 
 def _backend(attempt: Attempt, events: Told) -> Backend:
     """As configured; else as measured on this machine, said beside the guide's table."""
-    from Daddy.learning.trial import chosen_backend
+    from Daddy.learning.env_benchmark import chosen_backend
     from Daddy.learning.vector import groups_for
 
     config, training = attempt.config, attempt.config.training
@@ -172,19 +184,11 @@ def _backend(attempt: Attempt, events: Told) -> Backend:
     return chosen.backend
 
 
-def _task(config: Config) -> Task:
-    from Daddy.learning.assemble import Task
-
-    row = WORKLOADS[config.training.workload]
-    told = (row.reports, row.reached, row.helped, row.given_up)
-    return Task(row.name, row.make_env(config), row.make_policy, *told)
-
-
 def _exchange(
     config: Config, peer: str, own: str, term: int, clock: Clock, events: Told
 ) -> NoExchange | SharedExchange:
     if not config.collaboration.enabled:
-        from Daddy.learning.solo import NoExchange
+        from Daddy.learning.ports import NoExchange
 
         return NoExchange()
     from Daddy.weights.exchange import SharedExchange
@@ -201,7 +205,7 @@ def _exchange(
 
 
 def _frames(attempt: Attempt, peer: str) -> NoFrames | FrameSender:
-    from Daddy.learning.solo import NoFrames
+    from Daddy.learning.ports import NoFrames
 
     if not attempt.config.training.stream:
         return NoFrames()
@@ -257,6 +261,70 @@ def _config(args: argparse.Namespace) -> Config:
     if args.attempt is not None:
         return load(args.config, flags)
     return load(args.config, flags, os.environ, args.site)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line: a flag's help is the description of the setting that it sets.
+
+    Settings come out under their dotted names, None where not given.
+    """
+    parser = argparse.ArgumentParser(
+        prog="train_slim",
+        description="Train one learner of a run. It goes on where its slot stopped. "
+        "Exit codes: 0 total_steps reached, 10 drained (continue me), 11 no free slot, "
+        "93 do not restart me; others as in docs/exit-codes.md.",
+    )
+    flag = parser.add_argument
+    flag("--config", type=Path, metavar="FILE", help="config file (the shipped one)")
+    flag("--site", metavar="NAME", help="site profile in cluster/sites")
+    flag("--attempt", metavar="TOKEN", help="given by the controller: config is a release's")
+    flag("--job-rank", type=_slot, metavar="K", help="fill this slot (the first free one)")
+    flag("--resume", action="store_true", help="accepted: resuming is what always happens")
+    flag("--cartridge", action="store_true", help="play the free cartridge, whatever is configured")
+    _setting(parser, "run_dir", metavar="DIR")
+    _setting(parser, "collaboration.shared_dir", metavar="DIR")
+    _setting(parser, "training.workload", choices=sorted(WORKLOADS))
+    _setting(parser, "training.device", metavar="DEVICE")
+    _setting(parser, "training.rom", type=_absolute, metavar="FILE")
+    _setting(parser, "training.start", type=_name_or_file, metavar="NAME|FILE")
+    _setting(parser, "training.assists", metavar="NAMES")
+    for name in _NUMBERS:
+        _setting(parser, f"training.{name}", type=int, metavar="N")
+    for name in _SWITCHES:
+        _setting(parser, f"training.{name}", action=argparse.BooleanOptionalAction)
+    return parser
+
+
+def settings_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The settings among parsed flags, by dotted key, as `core.config.load` takes them."""
+    return {key: value for key, value in vars(args).items() if "." in key or key == "run_dir"}
+
+
+def _setting(parser: argparse.ArgumentParser, key: str, **how: Any) -> None:
+    section, _, name = key.rpartition(".")
+    model: type[Section] = _SECTIONS[section] if section else Config
+    description = model.model_fields[name].description
+    parser.add_argument(
+        f"--{name.replace('_', '-')}", dest=key, default=None, help=description, **how
+    )
+
+
+def _slot(text: str) -> int:
+    """A slot's number; ValueError, which argparse tells, for a negative one."""
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
+def _absolute(text: str) -> str:
+    """A path typed at a prompt is relative to where it is typed, not to the config file."""
+    return str(Path(text).expanduser().absolute())
+
+
+def _name_or_file(text: str) -> str:
+    """A name stays as it is; what looks like a path is one, relative to where it is typed."""
+    return _absolute(text) if "/" in text or text.endswith(".state") else text
 
 
 def cli() -> None:

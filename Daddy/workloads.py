@@ -1,4 +1,4 @@
-"""What can be trained. The only table of its kind: one row per workload, and no logic.
+"""The table of workloads: one row per task that can be trained, and no logic.
 
 Heavy libraries are loaded by the row's functions, not by this module, so that anything may ask for
 the names.
@@ -10,7 +10,6 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from Daddy.core.rom import load_rom
 from Daddy.core.settings import Config
 from Daddy.core.terms import GAME, OBSERVATION
 from Daddy.core.vocabulary import AgentReport
+from Daddy.learning.ports import EnvWorkload
 from Daddy.pokemon.map_names import map_name
 
 if TYPE_CHECKING:
@@ -35,43 +35,17 @@ if TYPE_CHECKING:
     from Daddy.pokemon.env import PokemonRedEnv
 
 EnvFactory = Callable[[], "gymnasium.Env[Any, Any]"]
-Reports = Callable[["VectorEnv"], Sequence[AgentReport]]
-Reached = Callable[[Mapping[str, Any]], Sequence[str]]
 
 
-@dataclass(frozen=True)
-class Workload:
-    """How one thing is trained.
+def network(features: int, memory: int) -> Callable[[DictSpace, Discrete], ActorCritic]:
+    """A maker of networks whose encoder gives `features` and whose LSTM keeps `memory` numbers."""
 
-    `make_env(config)` returns a picklable factory of one environment, `reports(vector)` tells how
-    far each agent is, `reached(facts)` which milestones one agent's telemetry shows, and
-    `helped(facts)` which scripted helps acted before them, `given_up(facts)` which do not work.
-    `check(config)` is asked once per job, before anything is made: can it be trained at all?
-    `facts(config)` tells what no setting says of what is learnt, as terms (`core.terms`).
-    `features` and `memory` are the policy's widths. `success` says in words when it counts as
-    learnt. `memory_gb` and `cores` are what a learner with the default number of environments
-    wants.
-    """
-
-    name: str
-    make_env: Callable[[Config], EnvFactory]
-    features: int
-    memory: int
-    reports: Reports
-    check: Callable[[Config], None]
-    success: str
-    cores: int
-    memory_gb: int
-    reached: Reached = lambda _: ()
-    helped: Reached = lambda _: ()
-    given_up: Reached = lambda _: ()
-    facts: Callable[[Config], Mapping[str, str]] = lambda _: {}
-
-    def make_policy(self, space: DictSpace, actions: Discrete) -> ActorCritic:
-        """The workload's network with fresh weights."""
+    def make(space: DictSpace, actions: Discrete) -> ActorCritic:
         from Daddy.learning.policy import make_policy
 
-        return make_policy(space, int(actions.n), self.features, self.memory)
+        return make_policy(space, int(actions.n), features, memory)
+
+    return make
 
 
 def _game(config: Config) -> EnvFactory:
@@ -108,10 +82,6 @@ def _facts_of_game(config: Config) -> Mapping[str, str]:
     training = config.training
     sha1 = load_rom(Path(training.rom or cartridge_path()), training.allow_unknown_rom).sha1
     return {GAME: json.dumps(sha1), OBSERVATION: json.dumps(MEANING)}
-
-
-def _nothing_to_check(config: Config) -> None:
-    """Any start is a good one."""
 
 
 def _game_class(config: Config) -> Callable[..., PokemonRedEnv]:
@@ -189,32 +159,23 @@ def _agent_report(agent: int, facts: Mapping[str, float]) -> AgentReport:
     )
 
 
-WORKLOADS: dict[str, Workload] = {
-    "pokemon_red": Workload(
-        "pokemon_red",
-        make_env=_game,
-        features=128,
-        memory=128,
-        reports=_reports,
+WORKLOADS: dict[str, EnvWorkload] = {
+    "pokemon_red": EnvWorkload(
+        name="pokemon_red",
         check=_check_game,
-        success="mean return at least 1.5 times a random policy's, and rising over the run",
-        cores=8,
-        memory_gb=8,
+        facts=_facts_of_game,
+        make_env=_game,
+        make_policy=network(features=128, memory=128),
+        reports=_reports,
         reached=_story,
         helped=_helped,
         given_up=_given_up,
-        facts=_facts_of_game,
     ),
-    "cartpole": Workload(
-        "cartpole",
+    "cartpole": EnvWorkload(
+        name="cartpole",
         make_env=_cartpole,
-        features=64,
-        memory=0,
+        make_policy=network(features=64, memory=0),
         reports=_reports,
-        check=_nothing_to_check,
-        success="mean return of the last 20 episodes at least 195 of 500",
-        cores=1,
-        memory_gb=1,
     ),
 }
 """Name in the configuration → row."""

@@ -12,8 +12,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from Daddy.core.errors import ExitCode
-from Daddy.core.metrics import METRICS
 from Daddy.core.settings import PROFILES, REMOVED, RENAMED, WITHOUT_MEANING, Config
+from Daddy.learning.run_log import METRICS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 

@@ -21,7 +21,7 @@ from Daddy.core.config import load
 from Daddy.core.errors import DaddyError, RomError, UsageError, WeightsError, run_entry
 from Daddy.core.paths import RunPaths
 from Daddy.core.rom import load_rom
-from Daddy.learning.agent import Mashing
+from Daddy.learning.player import Mashing
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.rom import find_rom

@@ -18,7 +18,7 @@ from Daddy.core.lease import end_term, read_lease
 from Daddy.core.paths import RunPaths
 from Daddy.dashboard import fold
 from Daddy.learning.checkpoint import load_newest, manifests
-from Daddy.learning.solo import NoFrames
+from Daddy.learning.ports import NoFrames
 from Daddy.streaming import tunnel_client
 
 CHECKOUT = Path(__file__).resolve().parents[1]

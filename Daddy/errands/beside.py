@@ -17,7 +17,7 @@ from Daddy.errands.errand import Errand, Sender, has_archive, open_archive
 from Daddy.visit import Visit
 
 if TYPE_CHECKING:
-    from Daddy.learning.commentary import Commentary
+    from Daddy.learning.console import Commentary
 
 LOOK_S = 2.0
 

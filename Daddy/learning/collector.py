@@ -20,7 +20,7 @@ from torch import Tensor
 
 from Daddy.core.clock import SystemClock
 from Daddy.learning.device import mixed_precision
-from Daddy.learning.gauges import Watch
+from Daddy.learning.diagnostics import Watch
 from Daddy.learning.normalise import RewardNormaliser
 from Daddy.learning.policy import ActorCritic
 from Daddy.learning.ports import EpisodeEnd, Transition, VectorEnv

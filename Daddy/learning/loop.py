@@ -7,19 +7,15 @@ written to, and that every orderly end leaves a checkpoint.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING
 
 from Daddy.core.seat import LEAVING
 from Daddy.learning import checkpoint as disk
-from Daddy.learning.adoption import CRITIC_STEPS, divergence, guard_critic, log_probs
-from Daddy.learning.ahead import LOADED
 from Daddy.learning.gae import advantages, explained_variance
-from Daddy.learning.parts import Outcome, Parts
-from Daddy.learning.ports import Adoption
-from Daddy.learning.record import note_milestones, record, write_error, write_state
-from Daddy.learning.schedule import learning_rate
-from Daddy.learning.session import (
+from Daddy.learning.learner_parts import Parts
+from Daddy.learning.learner_state import (
     Session,
     assert_complete,
     exchange_bytes,
@@ -28,7 +24,11 @@ from Daddy.learning.session import (
     restore,
     to_checkpoint,
 )
-from Daddy.learning.show import Show, report
+from Daddy.learning.ports import Adoption
+from Daddy.learning.ppo import CRITIC_STEPS, divergence, guard_critic, log_probs
+from Daddy.learning.preloading import LOADED
+from Daddy.learning.run_log import Show, note_milestones, record, report, write_error, write_state
+from Daddy.learning.schedule import learning_rate
 
 if TYPE_CHECKING:
     from Daddy.learning.ports import StateDict
@@ -44,6 +44,19 @@ _REPORT_SECONDS = 10.0
 _LOST = "the place was given to another process"
 _BARREN_UPDATES = 20
 """Iterations without a finite gradient after which going on is a waste of a GPU."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a learner.
+
+    `done` (total_steps), `drained` (go on with me), `fenced` (the place was given away) or
+    `diverged` (going on is pointless).
+    """
+
+    kind: str
+    reason: str
+    step: int
 
 
 def begin(parts: Parts) -> Session:
@@ -175,7 +188,7 @@ def update(session: Session) -> None:
     """Learn from the rollout."""
     settings, total = session.parts.settings, session.parts.pace.total_steps
     steps = max(session.fleet_steps, session.counters.env_steps)
-    rate = learning_rate(settings.learning_rate, settings.schedule, steps, total)
+    rate = learning_rate(settings.learning_rate, settings.learning_rate_schedule, steps, total)
     with session.timed("update_seconds"):
         session.metrics.update(session.learner.update(session.rollout, rate))
     session.metrics["learning_rate"] = rate

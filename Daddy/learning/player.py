@@ -1,28 +1,97 @@
-"""Playing a policy without learning: what a laptop does, and what `autotune` measures.
+"""Playing a policy without learning: many environments at once, or one for showing and judging.
 
-Promises the learner's own way of playing (the same collector, memory and sampling), so that a
-measured step is a real one.
+Promises the learner's own way of playing (the same collector, memory and sampling): a measured step
+is a real one, and equal weights, seeds and observations give equal actions.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from Daddy.core.errors import WeightsError
 from Daddy.core.seeds import seed_for
-from Daddy.learning.collector import Collector
-from Daddy.learning.loop import adopt_newer, begin, collect, stop_reason
+from Daddy.learning.collector import Collector, sample
+from Daddy.learning.learner_parts import Parts
+from Daddy.learning.loop import Outcome, adopt_newer, begin, collect, stop_reason
 from Daddy.learning.normalise import RewardNormaliser
-from Daddy.learning.parts import Outcome, Parts
-from Daddy.learning.record import record
 from Daddy.learning.rollout import Rollout
+from Daddy.learning.run_log import record
 
 if TYPE_CHECKING:
+    from Daddy.learning.checkpoint import Checkpoint
     from Daddy.learning.policy import ActorCritic
     from Daddy.learning.ports import VectorEnv
     from Daddy.learning.settings import PpoSettings
+
+_POLICY = "policy."
+
+
+class Agent:
+    """Draws each action from the policy's distribution, exactly as the learner's collector does."""
+
+    def __init__(self, policy: ActorCritic) -> None:
+        self._policy = policy.eval()
+        self.begin(0)
+
+    def begin(self, seed: int) -> None:
+        """A new episode: an empty memory and dice of its own."""
+        self._state = self._policy.initial_state(1)
+        self._starts = torch.ones(1, dtype=torch.bool)
+        self._generator = torch.Generator().manual_seed(seed_for(seed, "playing"))
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """The policy's tensors."""
+        return dict(self._policy.state_dict())
+
+    @torch.inference_mode()
+    def act(self, observation: Mapping[str, NDArray[Any]]) -> int:
+        """The next action for an observation of the single environment."""
+        seen = {key: torch.from_numpy(np.array(one))[None] for key, one in observation.items()}
+        logits, _, self._state = self._policy.step(seen, self._state, self._starts)
+        self._starts = torch.zeros(1, dtype=torch.bool)
+        return int(sample(logits, torch.rand(1, generator=self._generator))[0][0])
+
+
+class Mashing:
+    """Presses any of `actions` buttons, each as often as the others: what learning must beat."""
+
+    def __init__(self, actions: int) -> None:
+        self._actions = actions
+        self.begin(0)
+
+    def begin(self, seed: int) -> None:
+        """A new episode with dice of its own."""
+        self._generator = np.random.default_rng(seed_for(seed, "mashing"))
+
+    def act(self, observation: Mapping[str, NDArray[Any]]) -> int:  # noqa: ARG002 - it does not look
+        """The next action."""
+        return int(self._generator.integers(self._actions))
+
+
+def agent_of(policy: ActorCritic, weights: Mapping[str, torch.Tensor], what: str) -> Agent:
+    """An agent with these weights; WeightsError naming `what` when they are another network's."""
+    ours = {name: tuple(one.shape) for name, one in policy.state_dict().items()}
+    theirs = {name: tuple(one.shape) for name, one in weights.items()}
+    if ours != theirs:
+        odd = sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
+        raise WeightsError(
+            f"{what} is of another network: {len(odd)} of {len(ours)} tensors differ, "
+            f"such as {odd[0]}: {theirs.get(odd[0])} instead of {ours.get(odd[0])}",
+            "play it with the release of the code and the workload it was trained with",
+        )
+    policy.load_state_dict(dict(weights))
+    return Agent(policy)
+
+
+def policy_weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
+    """The network's tensors of a learner's checkpoint."""
+    found = checkpoint.tensors.items()
+    return {name.removeprefix(_POLICY): one for name, one in found if name.startswith(_POLICY)}
 
 
 def play(parts: Parts) -> Outcome:

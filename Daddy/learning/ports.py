@@ -1,8 +1,9 @@
-"""Pure: what the loop needs from the outside, as Protocols.
+"""Pure. Interfaces that the loop needs from the outside, and the null object of each.
 
 Owns the seams between the learner and its neighbours: weights.exchange, streaming.tunnel_client,
-core.wall, core.events and learning.vector fit these shapes without importing them (siblings never
-import each other; the entry puts them together). Promises that nothing here does anything.
+core.stopping, core.events and learning.vector fit these shapes without importing them (siblings
+never import each other; the entry puts them together). The null objects serve where collaboration,
+streaming or TensorBoard is switched off, and a learner on its own.
 """
 
 from __future__ import annotations
@@ -12,13 +13,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    import gymnasium
     import numpy as np
     import torch
     from gymnasium.spaces import Dict as DictSpace
     from gymnasium.spaces import Discrete
     from numpy.typing import NDArray
 
+    from Daddy.core.settings import Config
     from Daddy.core.vocabulary import AgentReport
+    from Daddy.learning.policy import ActorCritic
 
     StateDict = dict[str, torch.Tensor]
     """Tensors on the CPU, contiguous, float32 unless an integer counter."""
@@ -185,3 +189,125 @@ class VectorEnv(Protocol):
 
     def load_states(self, states: list[bytes]) -> Observations: ...
     def close(self) -> None: ...
+
+
+class Place(Protocol):
+    """The place this learner fills: a slot of the run, or a laptop."""
+
+    @property
+    def term(self) -> int:
+        """Grows with every holder; orders checkpoints."""
+        ...
+
+    def held(self) -> bool:
+        """Whether the place is still ours; once it is not, nothing may be written any more."""
+        ...
+
+    def beat(self, data: Mapping[str, object]) -> None:
+        """Prove that the loop goes round."""
+        ...
+
+
+class Board(Protocol):
+    """A place for curves, such as TensorBoard."""
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None: ...
+    def close(self) -> None: ...
+
+
+Reached = Callable[[Mapping[str, Any]], Sequence[str]]
+"""Names that one environment's facts (telemetry or episode info) show: milestones, assists."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """A task that can be trained.
+
+    ``check(config)`` is called once per job, before anything is made, and raises where the task
+    cannot be trained. ``facts(config)`` gives the terms of the task that no setting gives
+    (`core.terms`).
+    """
+
+    name: str
+    check: Callable[[Config], None] = lambda _: None
+    facts: Callable[[Config], Mapping[str, str]] = lambda _: {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvWorkload(Workload):
+    """A task that is learnt in environments.
+
+    ``make_env(config)`` returns a picklable factory of one environment, ``make_policy`` the network
+    with fresh weights for its spaces. ``reports(vector)`` gives the progress of each agent,
+    ``reached(facts)`` the milestones that one agent's telemetry shows, ``helped(facts)`` the
+    scripted helps that acted before them, ``given_up(facts)`` those that do not work.
+    """
+
+    make_env: Callable[[Config], Callable[[], gymnasium.Env[Any, Any]]]
+    make_policy: Callable[[DictSpace, Discrete], ActorCritic]
+    reports: Callable[[VectorEnv], Sequence[AgentReport]] = lambda _: ()
+    reached: Reached = lambda _: ()
+    helped: Reached = lambda _: ()
+    given_up: Reached = lambda _: ()
+
+
+@dataclass(frozen=True)
+class OwnWeights:
+    """The adoption of weights that the learner holds already."""
+
+    version: int
+    weights: StateDict
+    reason: str
+
+
+class NoExchange:
+    """Shares with nobody; the fleet is this learner."""
+
+    def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> OwnWeights:  # noqa: ARG002
+        return OwnWeights(0, initial(), "own weights: collaboration is off")
+
+    def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:  # noqa: ARG002
+        return "nothing published: collaboration is off"
+
+    def adopt(self, weights: StateDict) -> OwnWeights | None:  # noqa: ARG002
+        return None
+
+    def beat(self) -> None:
+        """Nobody waits."""
+
+    def fleet_steps(self) -> int:
+        return 0
+
+    def bookkeeping(self) -> bytes:
+        return b""
+
+    def leave(self, reason: str) -> None:
+        """Nobody waits."""
+
+
+class NoFrames:
+    """Nobody watches."""
+
+    asks: Sequence[int] = b"\0"
+
+    def due(self) -> tuple[bool, frozenset[int]]:
+        return False, frozenset()
+
+    def report(self, reports: Sequence[AgentReport]) -> None:
+        """Says nothing to nobody."""
+
+    def offer(self, agent: int, picture: bytes) -> None:
+        """Shows nothing to nobody."""
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+
+class NoBoard:
+    """Draws nothing."""
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        """Draws nothing."""
+
+    def close(self) -> None:
+        """Nothing was opened."""

@@ -1,21 +1,19 @@
-"""Pure: the numbers one learner runs with, resolved from the configuration and its device."""
+"""Pure. The numbers of one learner, resolved from the configuration and its device."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from Daddy.core.settings import Training
 from Daddy.learning.schedule import Cut, cut
 
-_BPTT = 16
-"""Steps gradients flow through the LSTM where a test does not say: the setting's default."""
 _GPU_ROLLOUT = 65_536
 """Steps a GPU learner collects per iteration at most where nothing is said about it."""
 
 
 @dataclass(frozen=True)
 class PpoSettings:
-    """What PPO needs; see `Daddy.core.settings.Training` for each meaning."""
+    """The hyperparameters of PPO, by their names in `Daddy.core.settings.Training`."""
 
     num_envs: int
     horizon: int
@@ -28,9 +26,9 @@ class PpoSettings:
     gamma: float
     gae_lambda: float
     max_grad_norm: float
-    schedule: str = "constant"
+    learning_rate_schedule: str = "constant"
     mixed_precision: bool = False
-    bptt: int = _BPTT
+    bptt: int = 16
     value_clip: float = 0.0
     adam_epsilon: float = 1e-5
     normalise_rewards: bool = True
@@ -45,27 +43,14 @@ class PpoSettings:
 
 
 def resolve(training: Training, device_type: str) -> PpoSettings:
-    """The profile fills what the configuration leaves open; `auto` follows the device."""
+    """The profile fills the open settings; `auto` follows the device."""
     gpu = device_type == "cuda" if training.profile == "auto" else training.profile == "gpu"
-    return PpoSettings(
-        num_envs=training.num_envs,
-        horizon=training.horizon or _horizon(training, gpu=gpu),
-        batch_size=training.batch_size,
-        update_epochs=training.update_epochs,
-        learning_rate=training.learning_rate or (3e-4 if gpu else 1e-3),
-        clip=training.clip,
-        entropy=training.entropy,
-        value_coefficient=training.value_coefficient,
-        gamma=training.gamma,
-        gae_lambda=training.gae_lambda,
-        max_grad_norm=training.max_grad_norm,
-        mixed_precision=training.mixed_precision,
-        schedule=training.learning_rate_schedule,
-        bptt=training.bptt,
-        value_clip=training.value_clip,
-        adam_epsilon=training.adam_epsilon,
-        normalise_rewards=training.normalise_rewards,
-    )
+    given = {field.name: getattr(training, field.name) for field in fields(PpoSettings)}
+    filled = {
+        "horizon": training.horizon or _horizon(training, gpu=gpu),
+        "learning_rate": training.learning_rate or (3e-4 if gpu else 1e-3),
+    }
+    return PpoSettings(**{**given, **filled})
 
 
 def _horizon(training: Training, *, gpu: bool) -> int:

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from Daddy.core.files import write_atomic
 from Daddy.learning.ports import EpisodeEnd, Transition
 from Daddy.learning.pufferlib_door import pufferlib_vector
-from Daddy.learning.vector_groups import split, step_all
 from Daddy.learning.vector_process import DRAWN, Seat, state_path
-from Daddy.learning.vector_rows import EnvFactory, Layout, Rows, layout_of
+from Daddy.learning.vector_rows import EnvFactory, Layout, Rows, layout_of, split, step_all
 from Daddy.learning.vector_sleeping import SleepingMultiprocessing
 
 if TYPE_CHECKING:

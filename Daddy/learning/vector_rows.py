@@ -1,7 +1,8 @@
-"""One environment as one row of shared arrays.
+"""One environment as one row of shared arrays, and rows in groups.
 
-Owns what every backend does alike, so that they cannot differ: where an environment's numbers
-stand, how it is stepped, restarted, counted, saved and loaded. The backends only decide who calls.
+Owns all that every backend does alike, so that they cannot differ: where an environment's numbers
+stand, how it is stepped, restarted, counted, saved and loaded, how many groups there are, and a
+step of all made of the steps of each. The backends only decide who calls.
 """
 
 from __future__ import annotations
@@ -20,7 +21,37 @@ from numpy.typing import NDArray
 
 from Daddy.core.errors import FileError
 from Daddy.core.vocabulary import SCREEN_BYTES
-from Daddy.learning.ports import EpisodeEnd
+from Daddy.learning.ports import EpisodeEnd, Transition, VectorEnv
+
+
+def split(num_envs: int, wanted: int) -> tuple[slice, ...]:
+    """`num_envs` environments in up to `wanted` groups of equal size, as many as divide them."""
+    groups = next(n for n in range(min(wanted, num_envs), 0, -1) if num_envs % n == 0)
+    size = num_envs // groups
+    return tuple(slice(first, first + size) for first in range(0, num_envs, size))
+
+
+def step_all(vector: VectorEnv, actions: NDArray[np.integer[Any]]) -> Transition:
+    """Step every group once; actions (N,), the transition of all environments in their order."""
+    for group, members in enumerate(vector.groups):
+        vector.send(group, actions[members])
+    found = dict(vector.recv() for _ in vector.groups)
+    return join([found[group] for group in range(len(found))])
+
+
+def join(parts: list[Transition]) -> Transition:
+    """The groups' transitions, in order, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    keys = parts[0].observations
+    return Transition(
+        {key: np.concatenate([part.observations[key] for part in parts]) for key in keys},
+        np.concatenate([part.rewards for part in parts]),
+        np.concatenate([part.terminated for part in parts]),
+        np.concatenate([part.truncated for part in parts]),
+        [episode for part in parts for episode in part.episodes],
+    )
+
 
 EnvFactory = Callable[[], "gymnasium.Env[Any, Any]"]
 _ALIGNED = 8

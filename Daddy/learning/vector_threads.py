@@ -18,8 +18,7 @@ from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from Daddy.learning.ports import Transition
-from Daddy.learning.vector_groups import split, step_all
-from Daddy.learning.vector_rows import EnvFactory, EnvRow, Outcome, Rows, layout_of
+from Daddy.learning.vector_rows import EnvFactory, EnvRow, Outcome, Rows, layout_of, split, step_all
 
 if TYPE_CHECKING:
     from Daddy.learning.ports import Observations

@@ -18,7 +18,7 @@ import numpy as np
 from Daddy.core.clock import SystemClock
 from Daddy.core.machine import die_with_parent
 from Daddy.core.rom import load_rom
-from Daddy.learning.trial import random_rate
+from Daddy.learning.env_benchmark import random_rate
 from Daddy.learning.vector import make_vector
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.rom import find_rom

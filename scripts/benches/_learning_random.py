@@ -28,12 +28,12 @@ from Daddy.core.seeds import seed_for
 from Daddy.core.settings import Config
 from Daddy.core.stopping import StopSignal
 from Daddy.learning.ports import EpisodeEnd, VectorEnv
-from Daddy.learning.prepare import prepare
+from Daddy.learning.preloading import prepare
 from Daddy.learning.settings import resolve
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
-    from Daddy.learning.gauges import Milestones
+    from Daddy.learning.diagnostics import Milestones
 
 PEER = "slot-0"
 """Environments are seeded as this learner's would be."""
@@ -52,7 +52,7 @@ class Player:
     milestones: Milestones = field(init=False)
 
     def __post_init__(self) -> None:
-        from Daddy.learning.gauges import Milestones
+        from Daddy.learning.diagnostics import Milestones
 
         self._seed = seed_for(self.config.training.seed, PEER)
         self.rng = np.random.default_rng(seed_for(self._seed, "random keys"))
@@ -75,7 +75,7 @@ class Player:
 
     def rollout(self, horizon: int) -> None:
         """One horizon of every environment; new milestones and ended episodes are written down."""
-        from Daddy.learning.gauges import named
+        from Daddy.learning.diagnostics import named
 
         ended: list[EpisodeEnd] = []
         count, keys = self.vector.num_envs, int(self.vector.action_space.n)

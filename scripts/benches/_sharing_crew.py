@@ -13,9 +13,8 @@ from random import Random
 from typing import Any
 
 from Daddy.learning import loop
-from Daddy.learning.ports import WeightExchange
-from Daddy.learning.session import Session
-from Daddy.learning.solo import NoExchange
+from Daddy.learning.learner_state import Session
+from Daddy.learning.ports import NoExchange, WeightExchange
 from scripts.benches._sharing_judge import judge
 from scripts.benches._sharing_learner import (
     ROUND_S,

@@ -18,17 +18,16 @@ from Daddy.core.seeds import seed_for
 from Daddy.core.settings import Training
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.learning import loop
-from Daddy.learning.board import NoBoard
 from Daddy.learning.cartpole import CartPole
-from Daddy.learning.parts import Pace, Parts
+from Daddy.learning.learner_parts import Pace, Parts
+from Daddy.learning.learner_state import Session
 from Daddy.learning.policy import ActorCritic, make_policy
-from Daddy.learning.ports import WeightExchange
-from Daddy.learning.session import Session
+from Daddy.learning.ports import NoBoard, NoFrames, WeightExchange
 from Daddy.learning.settings import resolve
-from Daddy.learning.solo import NoFrames
 from Daddy.learning.vector import make_vector
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.settings import ExchangeSettings
+from Daddy.workloads import WORKLOADS
 
 FEATURES = 64
 PPO = resolve(
@@ -127,7 +126,9 @@ def learner(
     """
     ppo = replace(PPO, num_envs=size * PPO.num_envs, batch_size=size * PPO.batch_size)
     parts = Parts(
-        workload="cartpole",
+        workload=replace(WORKLOADS["cartpole"], reports=lambda _: ()),
+        peer=peer,
+        tensorboard=folder,
         policy=first_policy(seed),
         vector=make_vector(CartPole, ppo.num_envs, "serial", 1, 1),
         settings=ppo,
@@ -142,7 +143,6 @@ def learner(
         events=ear,
         clock=clock,
         board=NoBoard(),
-        reports=lambda _: [],
     )
     return loop.begin(parts)
 

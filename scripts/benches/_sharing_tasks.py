@@ -18,7 +18,7 @@ from typing import Any
 
 from Daddy.core.files import read_json, sha256_hex, to_json, write_json
 from Daddy.core.machine import die_with_parent, usable_cores
-from Daddy.learning.prepare import prepare
+from Daddy.learning.preloading import prepare
 
 ROUNDS, QUICK_ROUNDS = 28, 3
 """Of one PPO update of each learner."""

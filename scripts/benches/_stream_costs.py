@@ -20,9 +20,8 @@ from statistics import fmean, median
 from typing import Any
 
 from Daddy.core.config import load
-from Daddy.learning import loop
-from Daddy.learning import show as showing
-from Daddy.learning.prepare import prepare
+from Daddy.learning import loop, run_log
+from Daddy.learning.preloading import prepare
 from Daddy.pokemon.emulator import Emulator
 from Daddy.streaming.login.spool import Wishes, write_wishes
 from Daddy.streaming.tunnel_client import FrameSender
@@ -112,8 +111,8 @@ def _want(stream: Path, wanted: frozenset[int], stop: threading.Event) -> None:
 
 def _timed(session: Any, steps: int) -> dict[str, float]:
     tally, picture, drawn, reports = Tally(), Emulator.picture, Tally(), Tally()
-    show, report, nothing, looking = session.collector.after_step, showing.report, Tally(), Tally()
-    showing.report = reports.wrap(report)  # told apart; the loop's own, once a rollout, counts too
+    show, report, nothing, looking = session.collector.after_step, run_log.report, Tally(), Tally()
+    run_log.report = reports.wrap(report)  # told apart; the loop's own, once a rollout, counts too
     loop.report = tally.wrap(reports.wrap(report))  # type: ignore[attr-defined]
     show.__self__.walks = None  # where agents walk is looked at without a stream too
     hook, idle = tally.wrap(show), nothing.wrap(lambda _: None)
@@ -137,7 +136,7 @@ def _timed(session: Any, steps: int) -> dict[str, float]:
             rows.append(row)
     finally:
         Emulator.picture = picture  # type: ignore[method-assign]
-        showing.report = loop.report = report  # type: ignore[attr-defined]
+        run_log.report = loop.report = report  # type: ignore[attr-defined]
     played = len(rows) * session.rollout.rewards.size
     return {
         **_of_a_step(rows, session.rollout.rewards.size),

@@ -22,11 +22,10 @@ from pathlib import Path
 
 from Daddy.core.config import load
 from Daddy.core.machine import die_with_parent
-from Daddy.learning.ports import FrameSink
-from Daddy.learning.prepare import prepare
-from Daddy.learning.session import Session
-from Daddy.learning.show import Show
-from Daddy.learning.solo import NoFrames
+from Daddy.learning.learner_state import Session
+from Daddy.learning.ports import FrameSink, NoFrames
+from Daddy.learning.preloading import prepare
+from Daddy.learning.run_log import Show
 from Daddy.streaming.tunnel_client import FrameSender
 from scripts.benches.train import iterate, session_of
 

@@ -28,7 +28,7 @@ from Daddy.weights.encoding.quantise import decode_delta, quantise
 from Daddy.weights.encoding.state_codec import encode, schema_of
 from Daddy.weights.encoding.tensor_layout import refuse_unless_half
 from Daddy.weights.polyak import StateDict, copy, difference, norm
-from Daddy.workloads import WORKLOADS
+from Daddy.workloads import WORKLOADS, network
 from scripts.benches import train
 
 DISTANCES = (1, 16, 160)
@@ -66,7 +66,7 @@ def _learn() -> tuple[dict[int, StateDict], dict[str, object]]:
     rate = PROFILES["gpu"]["learning_rate"]
     flags = {"training.device": "cpu", "training.tensorboard": False, "archive.mode": "off",
              "training.learning_rate": rate}  # fmt: skip
-    row = replace(WORKLOADS["pokemon_red"], features=FEATURES, memory=MEMORY)
+    row = replace(WORKLOADS["pokemon_red"], make_policy=network(FEATURES, MEMORY))
     states: dict[int, StateDict] = {}
     with train.session_of(load(None, flags), row) as session:
         train.iterate(session, WARM_ITERATIONS)

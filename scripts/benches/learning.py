@@ -26,7 +26,7 @@ from Daddy.core.files import read_json
 from Daddy.core.intervals import of_mean, of_share, t_point
 from Daddy.core.machine import usable_cores
 from Daddy.core.rom import load_rom
-from Daddy.learning.prepare import prepare
+from Daddy.learning.preloading import prepare
 from scripts.benches._learning_pool import Pool, judgement
 from scripts.benches._learning_runs import ARMS, PPO_ARCHIVE, RANDOM_ARCHIVE, WON, Run, lean_game
 from scripts.benches._plots import COLOURS, picture

@@ -21,7 +21,7 @@ from typing import Any
 from Daddy.core.config import CHECKOUT
 from Daddy.core.errors import UsageError
 from Daddy.core.files import read_json, write_json
-from Daddy.learning.prepare import prepare
+from Daddy.learning.preloading import prepare
 
 STATE = CHECKOUT / "runs" / "benches" / "sharing"
 SEEDS, QUICK_SEEDS = 20, 2

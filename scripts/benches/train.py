@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -21,14 +22,14 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.config import CHECKOUT, load
 from Daddy.core.machine import usable_cores
 from Daddy.core.settings import Config
-from Daddy.learning.prepare import prepare
-from Daddy.learning.trial import random_rate
-from Daddy.workloads import WORKLOADS, Workload
+from Daddy.learning.env_benchmark import random_rate
+from Daddy.learning.preloading import prepare
+from Daddy.workloads import WORKLOADS
 from scripts.benches import _step_parts
 
 if TYPE_CHECKING:
-    from Daddy.learning.ports import FrameSink
-    from Daddy.learning.session import Session
+    from Daddy.learning.learner_state import Session
+    from Daddy.learning.ports import EnvWorkload, FrameSink
 
 FLAT = True
 ROUNDS, ITERATIONS, SECONDS = 7, 2, 3.0
@@ -94,18 +95,20 @@ def _config() -> Config:
 
 @contextmanager
 def session_of(
-    config: Config, given: Workload | None = None, frames: FrameSink | None = None
+    config: Config, given: EnvWorkload | None = None, frames: FrameSink | None = None
 ) -> Iterator[Session]:
     """A learner of the configured workload (or the one ``given``) that shares with nobody.
 
     ``frames`` takes its pictures; nobody does where it is None.
     """
-    from Daddy.learning.assemble import Surroundings, Task, assemble
+    from Daddy.learning.learner_parts import Surroundings, assemble
     from Daddy.learning.loop import begin
-    from Daddy.learning.solo import NoExchange, NoFrames
+    from Daddy.learning.ports import NoExchange, NoFrames
+    from Daddy.learning.vector import make_vector
 
     row, alone = given or WORKLOADS[config.training.workload], Alone()
-    task = Task(row.name, row.make_env(config), row.make_policy, row.reports, row.reached)
+    training = config.training
+    how = (training.num_envs, training.vector_backend, 0, training.vector_groups)
     with tempfile.TemporaryDirectory(prefix="daddy-bench-") as folder:
         around = Surroundings(
             peer="bench",
@@ -118,7 +121,7 @@ def session_of(
             events=alone,
             clock=SystemClock(),
         )
-        parts = assemble(config, task, around)
+        parts = assemble(config, row, around, partial(make_vector, row.make_env(config), *how))
         try:
             yield begin(parts)
         finally:
@@ -174,7 +177,7 @@ def _decide(session: Session) -> float:
 def iterate(session: Session, iterations: int) -> float:
     """Steps per second of whole iterations of the learner's loop."""
     from Daddy.learning.loop import adopt_newer, collect, estimate, update
-    from Daddy.learning.record import record
+    from Daddy.learning.run_log import record
 
     steps, began = 0, time.perf_counter()
     for _ in range(iterations):

@@ -24,7 +24,7 @@ from Daddy.core.humanize import format_duration
 from Daddy.core.paths import RunPaths
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.dashboard import RunView, render
-from Daddy.learning.prepare import prepare
+from Daddy.learning.preloading import prepare
 from scripts.demonstration.picture import draw
 from scripts.demonstration.stage import Stage
 from scripts.demonstration.summary import read_run, read_versions, summarise

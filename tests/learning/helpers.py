@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from Daddy.core.clock import SystemClock
-from Daddy.learning.board import NoBoard
 from Daddy.learning.cartpole import CartPole
-from Daddy.learning.parts import Pace, Parts
+from Daddy.learning.learner_parts import Pace, Parts
 from Daddy.learning.policy import make_policy
+from Daddy.learning.ports import NoBoard, NoExchange, NoFrames
 from Daddy.learning.settings import PpoSettings
-from Daddy.learning.solo import NoExchange, NoFrames
 from Daddy.learning.vector_threads import SerialVector
+from Daddy.workloads import WORKLOADS
 
 
 class Place:
@@ -89,14 +90,21 @@ PACE = Pace(
 )
 
 
+WORKLOAD_KEYS = ("reports", "reached", "helped", "given_up")
+CARTPOLE = replace(WORKLOADS["cartpole"], reports=lambda _: ())
+
+
 def cartpole_parts(folder: Path, *, memory: int = 0, seed: int = 1, **changes: Any) -> Parts:
     """A CartPole learner whose checkpoints are in `folder`; `changes` replace parts."""
     torch.set_num_threads(1)
     settings = changes.get("settings", SETTINGS)
     vector = changes.pop("vector", None) or SerialVector(CartPole, settings.num_envs)
     torch.manual_seed(seed)
+    told = {name: changes.pop(name) for name in WORKLOAD_KEYS if name in changes}
     parts: dict[str, Any] = {
-        "workload": "cartpole",
+        "workload": replace(CARTPOLE, **told),
+        "peer": "slot-0",
+        "tensorboard": folder,
         "policy": make_policy(vector.observation_space, vector.action_space.n, 64, memory),
         "vector": vector,
         "settings": settings,
@@ -111,6 +119,5 @@ def cartpole_parts(folder: Path, *, memory: int = 0, seed: int = 1, **changes: A
         "events": Notebook(),
         "clock": SystemClock(),
         "board": NoBoard(),
-        "reports": lambda vector: [],
     }
     return Parts(**{**parts, **changes})

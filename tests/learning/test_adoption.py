@@ -8,11 +8,11 @@ from itertools import pairwise
 import pytest
 import torch
 
-from Daddy.learning import adoption
+from Daddy.learning import ppo
 from Daddy.learning.cartpole import CartPole
 from Daddy.learning.loop import adopt_newer, begin, checkpoint, collect, estimate, update
 from Daddy.learning.policy import make_policy
-from Daddy.learning.solo import NoExchange, OwnWeights
+from Daddy.learning.ports import NoExchange, OwnWeights
 from tests.learning.helpers import Notebook, Place, cartpole_parts
 
 
@@ -48,7 +48,7 @@ def judged(policy, batch):
 def test_the_divergence_is_that_of_the_two_distributions():
     p, q = torch.tensor([[0.5, 0.5]]), torch.tensor([[0.9, 0.1]])
     by_hand = 0.5 * (torch.log(torch.tensor(0.5 / 0.9)) + torch.log(torch.tensor(0.5 / 0.1)))
-    assert adoption.divergence(p.log(), q.log()) == pytest.approx(float(by_hand))
+    assert ppo.divergence(p.log(), q.log()) == pytest.approx(float(by_hand))
 
 
 @pytest.mark.parametrize("memory", [0, 16])
@@ -56,13 +56,13 @@ def test_a_newer_version_is_taken_whole_and_the_jump_is_told(tmp_path, memory):
     session = played(tmp_path, 3.0, memory=memory)
     own = session.weights()
     batch = session.rollout.last_sequence(session.parts.device)
-    before = adoption.log_probs(session.parts.policy, own, batch)
+    before = ppo.log_probs(session.parts.policy, own, batch)
     adopt_newer(session)
     offered, taken = session.parts.exchange.offered, session.weights()
     assert all(one.equal(offered[name]) for name, one in taken.items() if "critic" not in name)
     with torch.inference_mode():
         logits, *_ = session.parts.policy(batch.observations, batch.state, batch.starts)
-    measured = adoption.divergence(before, torch.log_softmax(logits, -1))
+    measured = ppo.divergence(before, torch.log_softmax(logits, -1))
     assert measured == pytest.approx(session.metrics["adoption_kl"], rel=1e-3)
 
 
@@ -98,13 +98,13 @@ def test_a_critic_is_fitted_to_what_was_returned_where_that_helps(tmp_path):
     noise = torch.randn(batch.targets.shape, generator=torch.Generator().manual_seed(1))
     batch.targets.copy_(judged(policy, batch) + 0.1 * noise)
     before = {name: one.clone() for name, one in policy.critic.state_dict().items()}
-    assert not adoption.guard_critic(policy, batch), "only noise is left to be learnt"
+    assert not ppo.guard_critic(policy, batch), "only noise is left to be learnt"
     now = policy.critic.state_dict()
     assert all(torch.equal(now[name], one) for name, one in before.items())
     with torch.no_grad():
         policy.critic.weight += 0.5
     bad = (judged(policy, batch) - batch.targets).square().mean()
-    assert adoption.guard_critic(policy, batch)
+    assert ppo.guard_critic(policy, batch)
     good = (judged(policy, batch) - batch.targets).square().mean()
     assert good < 0.5 * bad
 
@@ -118,8 +118,8 @@ def test_a_critic_that_errs_a_little_is_left_to_what_it_learns_itself(tmp_path):
     with torch.no_grad():
         policy.critic.bias += 0.04
     small = float((judged(policy, batch) - batch.targets).square().mean())
-    assert 1.1 * least < small < least / adoption.SURE
-    assert not adoption.guard_critic(policy, batch)
+    assert 1.1 * least < small < least / ppo.SURE
+    assert not ppo.guard_critic(policy, batch)
 
 
 def test_one_sequence_says_nothing_about_another(tmp_path):
@@ -129,7 +129,7 @@ def test_one_sequence_says_nothing_about_another(tmp_path):
     one = replace(whole, targets=whole.targets[:, :1] + 9.0, starts=whole.starts[:, :1],
                   state=whole.state[:, :1],
                   observations={k: v[:, :1] for k, v in whole.observations.items()})  # fmt: skip
-    assert not adoption.guard_critic(session.parts.policy, one)
+    assert not ppo.guard_critic(session.parts.policy, one)
 
 
 def test_the_fit_goes_half_of_the_way_to_the_layer_that_made_the_returns():
@@ -138,10 +138,10 @@ def test_the_fit_goes_half_of_the_way_to_the_layer_that_made_the_returns():
     features = torch.randn(512, 8, generator=torch.Generator().manual_seed(1))
     truth = torch.linspace(-1, 1, 8)
     before = policy.critic.weight[0].clone()
-    adoption.fit_critic(policy, features, features @ truth + 0.5)
+    ppo.fit_critic(policy, features, features @ truth + 0.5)
     assert torch.allclose(policy.critic.weight[0], (before + truth) / 2, atol=0.06)
     for _ in range(12):
-        adoption.fit_critic(policy, features, features @ truth + 0.5)
+        ppo.fit_critic(policy, features, features @ truth + 0.5)
     assert torch.allclose(policy.critic.weight[0], truth, atol=0.01)
     assert policy.critic.bias.item() == pytest.approx(0.5, abs=0.01)
 
@@ -166,7 +166,7 @@ def test_a_fit_that_is_no_number_leaves_the_critic_as_it_was(tmp_path):
     session = played(tmp_path, 0.0)
     policy = session.parts.policy
     before = policy.critic.weight.detach().clone()
-    adoption.fit_critic(policy, torch.full((8, 64), float("nan")), torch.zeros(8))
+    ppo.fit_critic(policy, torch.full((8, 64), float("nan")), torch.zeros(8))
     assert torch.equal(policy.critic.weight, before)
 
 

@@ -54,7 +54,7 @@ def test_the_gpu_profile_is_the_tuned_recipe_and_four_of_it_collect_the_peers_ba
         gamma=0.998,
         gae_lambda=0.95,
         max_grad_norm=0.5,
-        schedule="constant",
+        learning_rate_schedule="constant",
         mixed_precision=True,
         bptt=16,
         value_clip=0.1,

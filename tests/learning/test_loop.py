@@ -7,12 +7,13 @@ import torch
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ConfigError, WeightsError
-from Daddy.core.metrics import METRICS
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
 from Daddy.learning.checkpoint import load_newest, manifests, save
+from Daddy.learning.learner_state import assert_complete
 from Daddy.learning.loop import adopt_newer, begin, collect, look_is_due, train
-from Daddy.learning.session import assert_complete
-from Daddy.learning.solo import NoExchange, NoFrames, OwnWeights
+from Daddy.learning.ports import NoExchange, NoFrames, OwnWeights
+from Daddy.learning.run_log import METRICS
+from Daddy.workloads import WORKLOADS
 from tests.learning.helpers import PACE, SETTINGS, Place, StopAfter, cartpole_parts
 
 SHORT = replace(PACE, total_steps=8 * 32 * 3)
@@ -181,7 +182,7 @@ def test_the_settings_reach_the_optimizer_and_the_rewards(tmp_path):
 
 
 def test_the_rate_falls_as_the_schedule_says(tmp_path):
-    settings = replace(SETTINGS, schedule="linear")
+    settings = replace(SETTINGS, learning_rate_schedule="linear")
     parts = cartpole_parts(tmp_path, settings=settings, pace=replace(PACE, total_steps=1024))
     train(parts)
     rates = [data["learning_rate"] for event, _, data in parts.events.rows if event == "metric"]
@@ -222,7 +223,7 @@ def test_a_checkpoint_of_another_network_is_refused_by_name(tmp_path):
     with pytest.raises(ConfigError, match=r"another shape \(lstm\.weight_ih_l0: None, here \(64, "):
         train(cartpole_parts(tmp_path, memory=16))
     with pytest.raises(ConfigError, match="'cartpole'"):
-        train(replace(cartpole_parts(tmp_path), workload="pokemon_red"))
+        train(replace(cartpole_parts(tmp_path), workload=WORKLOADS["pokemon_red"]))
 
 
 def test_a_learner_whose_gradients_are_never_finite_gives_up_and_keeps_its_good_checkpoint(

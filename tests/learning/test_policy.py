@@ -3,8 +3,7 @@ import pytest
 import torch
 from gymnasium.spaces import Box, Dict
 
-from Daddy.learning.encoders import unpack_bits
-from Daddy.learning.policy import make_policy, parameter_count
+from Daddy.learning.policy import make_policy, parameter_count, unpack_bits
 
 SPACE = Dict(
     {

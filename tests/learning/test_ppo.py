@@ -7,8 +7,8 @@ import torch
 
 from Daddy.learning import collector as collector_module
 from Daddy.learning import ppo
+from Daddy.learning.learner_state import new_session, reset_environments
 from Daddy.learning.loop import estimate
-from Daddy.learning.session import new_session, reset_environments
 from tests.learning.helpers import SETTINGS, cartpole_parts
 
 CPU = torch.device("cpu")

@@ -17,7 +17,7 @@ from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.learning import vector as vectors
 from Daddy.learning.ports import VectorEnv
 from Daddy.learning.vector import make_vector, puffer_installed
-from Daddy.learning.vector_groups import split
+from Daddy.learning.vector_rows import split
 from Daddy.pokemon.env import PokemonRedEnv
 from tests.learning.toys import Dozing, Failing, Jumping, Slow
 
@@ -260,9 +260,7 @@ def test_without_pufferlib_threads_are_chosen_and_asking_for_it_says_so(
 
 @pytest.mark.skipif(not puffer_installed(), reason="pufferlib has no wheels here")
 def test_pufferlib_is_loaded_without_a_word() -> None:
-    code = (
-        "from Daddy.learning import prepare; prepare.prepare(); import Daddy.learning.vector_puffer"
-    )
+    code = "import Daddy.learning.preloading as p; p.prepare(); import Daddy.learning.vector_puffer"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )

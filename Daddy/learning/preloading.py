@@ -1,25 +1,58 @@
-"""What a learner loads side by side, while the interpreter reads its libraries.
+"""What a learner loads, before and side by side: quiet imports, environments, the checkpoint.
 
-Environments do not need torch. Those in processes of their own are started first and load there;
-those of this process load on a thread. Promises that a failure is raised where the result is
-asked for, and that what was made is closed if nobody took it. No torch here.
+:func:`prepare` stands in a process before torch and gymnasium are loaded: their dependencies write
+into every log (gym that nobody maintains it, torch that pynvml has a new name), load what nobody
+asked for, and torch's idle threads spin on cores that emulators need. Environments do not need
+torch: those in processes of their own are started first and load there; those of this process load
+on a thread. Promises that a failure is raised where the result is asked for, and that what was made
+is closed if nobody took it. No torch here.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import importlib.metadata
+import os
+import sys
+import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr
+from io import StringIO
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
 
 from Daddy.core.clock import Clock
 from Daddy.core.job import Boot
 from Daddy.core.seat import Seat
+from Daddy.learning.ports import VectorEnv
 
-if TYPE_CHECKING:
-    from Daddy.learning.ports import VectorEnv
+
+def prepare() -> None:
+    """Call once, first thing, in every entry that learns or plays."""
+    warnings.filterwarnings("ignore", "The pynvml package", FutureWarning)
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")  # else all packages are searched
+    with redirect_stderr(StringIO()), _without_plugins():
+        import gymnasium  # noqa: F401 - imported here so that it is quiet and light later
+
+
+@contextmanager
+def _without_plugins() -> Iterator[None]:
+    """Others' environments stay unloaded: they bring gym, OpenCV and 280 files, and we make ours.
+
+    gymnasium asks for its plugins once, when it is first imported, and offers no switch.
+    """
+    if "gymnasium" in sys.modules:
+        yield
+        return
+    stock = importlib.metadata.entry_points
+    importlib.metadata.entry_points = lambda **_: ()  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        importlib.metadata.entry_points = stock
+
 
 _BEAT_S = 2.0
 _LONGEST_LOAD_S = 300.0

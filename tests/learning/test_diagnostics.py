@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from Daddy.core.clock import SystemClock
-from Daddy.learning.gauges import Milestones, Walks, Watch, named
+from Daddy.learning.diagnostics import Milestones, Walks, Watch, named
 
 NAMES = ("badges", "map_id", "x", "y")
 

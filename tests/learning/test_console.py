@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
-from Daddy.learning.commentary import Commentary
+from Daddy.learning.console import Commentary
 
 
 class Clock:

@@ -1,5 +1,5 @@
 from Daddy.core.clock import SystemClock
-from Daddy.learning.board import TensorBoard
+from Daddy.learning.learner_parts import TensorBoard
 
 
 def test_curves_that_cannot_be_written_do_not_stop_a_learner_and_go_on_later(tmp_path):

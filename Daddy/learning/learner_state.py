@@ -7,6 +7,7 @@ that no parameter is missing from the optimizer or the checkpoint.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,13 +18,12 @@ import torch
 
 from Daddy.core.errors import ConfigError
 from Daddy.core.seeds import seed_for
-from Daddy.learning import randomness
 from Daddy.learning.adam import FlatAdam
 from Daddy.learning.checkpoint import Checkpoint, bytes_of, refuse_strange, tensor_of
 from Daddy.learning.collector import Collector
-from Daddy.learning.gauges import Milestones, Walks, Watch
+from Daddy.learning.diagnostics import Milestones, Walks, Watch
+from Daddy.learning.learner_parts import Parts
 from Daddy.learning.normalise import RewardNormaliser
-from Daddy.learning.parts import Parts
 from Daddy.learning.ppo import Learner
 from Daddy.learning.rollout import Rollout
 from Daddy.learning.schedule import Cost, affordable
@@ -71,7 +71,7 @@ class Session:
     def __post_init__(self) -> None:
         vector = self.parts.vector
         self.walks = Walks(vector.telemetry_names, vector.num_envs)
-        self.milestones = Milestones(self.parts.reached, self.parts.helped)
+        self.milestones = Milestones(self.parts.workload.reached, self.parts.workload.helped)
 
     def weights(self) -> StateDict:
         """The policy's weights on the CPU, a copy."""
@@ -122,7 +122,7 @@ class Session:
 
 def new_session(parts: Parts) -> Session:
     """A session before its first step: fresh environments, weights as the policy has them."""
-    randomness.seed_everything(parts.seed)
+    seed_generators(parts.seed)
     settings, vector, device = parts.settings, parts.vector, parts.device
     policy = parts.policy.to(device)
     optimizer = FlatAdam(policy.named_parameters(), settings.adam_epsilon)
@@ -158,7 +158,7 @@ def to_checkpoint(session: Session) -> Checkpoint:
     learner, collector, counters = session.learner, session.collector, session.counters
     tensors = {f"policy.{name}": value for name, value in session.weights().items()}
     tensors |= {f"optimizer.{name}": value for name, value in learner.optimizer.tensors().items()}
-    tensors |= {f"random.{name}": value for name, value in randomness.tensors().items()}
+    tensors |= {f"random.{name}": value for name, value in generator_tensors().items()}
     tensors["random.shuffling"] = learner.generator.get_state()
     tensors["random.playing"] = collector.generator.get_state()
     tensors["memory"] = collector.state
@@ -170,12 +170,12 @@ def to_checkpoint(session: Session) -> Checkpoint:
     tensors |= {f"rollout.{name}": value for name, value in begun.items()}
     tensors |= {f"gauges.{name}": value for name, value in session.walks.tensors().items()}
     facts = {
-        "workload": session.parts.workload,
+        "workload": session.parts.workload.name,
         "num_envs": session.parts.vector.num_envs,
         "optimizer_steps": learner.optimizer.steps,
         "cold": learner.cold,
         "normaliser": collector.normaliser.state(),
-        "random": randomness.facts(),
+        "random": generator_facts(),
         "version": session.version,
         "fleet_steps": session.fleet_steps,
         "rollout": about_it,
@@ -209,7 +209,7 @@ def restore(session: Session, checkpoint: Checkpoint) -> None:
     session.walks.load(_named(tensors, "gauges."))
     session.milestones.first = dict(facts.get("milestones", {}))
     session.milestones.helped = dict(facts.get("milestones_helped", {}))
-    randomness.restore(_named(tensors, "random."), facts["random"])
+    restore_generators(_named(tensors, "random."), facts["random"])
 
 
 def _restore_environments(
@@ -243,7 +243,7 @@ def assert_complete(session: Session) -> None:
 def _check_kin(session: Session, tensors: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
     ours = {name: tuple(value.shape) for name, value in session.weights().items()}
     theirs = {name: tuple(value.shape) for name, value in _named(tensors, "policy.").items()}
-    same_workload = facts["workload"] == session.parts.workload
+    same_workload = facts["workload"] == session.parts.workload.name
     if same_workload and ours == theirs:
         refuse_strange(facts, session.parts.assists, str(session.parts.checkpoints))
         return
@@ -262,3 +262,43 @@ def _named(tensors: Mapping[str, Any], prefix: str) -> dict[str, Any]:
         for name, value in tensors.items()
         if name.startswith(prefix)
     }
+
+
+def seed_generators(seed: int) -> None:
+    """Seed the process-wide generators of torch, numpy and Python.
+
+    The learner draws from generators of its own; these are kept because a library that draws from
+    the global ones must not spoil an exact resume.
+    """
+    torch.manual_seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 - the global generator is the point
+    random.seed(seed)
+
+
+def generator_tensors() -> dict[str, torch.Tensor]:
+    """The generators' large parts."""
+    found = {"torch": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        found["cuda"] = torch.cuda.get_rng_state()
+    keys: Any = np.random.get_state(legacy=True)  # noqa: NPY002
+    found["numpy"] = torch.from_numpy(keys[1].astype(np.int64))
+    found["python"] = torch.tensor(random.getstate()[1], dtype=torch.int64)
+    return found
+
+
+def generator_facts() -> dict[str, Any]:
+    """The generators' small parts, as JSON."""
+    state: Any = np.random.get_state(legacy=True)  # noqa: NPY002
+    version, _, gauss = random.getstate()
+    return {"numpy": [state[0], *state[2:]], "python": [version, gauss]}
+
+
+def restore_generators(stored: Mapping[str, torch.Tensor], small: Mapping[str, Any]) -> None:
+    """Go on as when `generator_tensors` and `generator_facts` were taken."""
+    torch.set_rng_state(stored["torch"])
+    if "cuda" in stored and torch.cuda.is_available():
+        torch.cuda.set_rng_state(stored["cuda"])
+    name, *rest = small["numpy"]
+    np.random.set_state((name, stored["numpy"].numpy().astype(np.uint32), *rest))  # noqa: NPY002
+    version, gauss = small["python"]
+    random.setstate((version, tuple(stored["python"].tolist()), gauss))

@@ -7,7 +7,7 @@ import pytest
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.job import Boot
-from Daddy.learning.ahead import LOADED, VectorAhead, beat_while_loading, undisturbed
+from Daddy.learning.preloading import LOADED, VectorAhead, beat_while_loading, undisturbed
 
 
 class Made:

@@ -1,17 +1,51 @@
-"""What the loop writes down: states, metrics, finished episodes, the beat.
+"""Everything that a learner tells others: events, curves, beats, reports and pictures.
 
-Metric names stand in `Daddy.core.metrics`. Events carry this peer's environment steps.
+Events carry this peer's environment steps. After every step at most one byte is read
+(:class:`Show`): no clock, since the stream says when a report or a picture is due, and a picture is
+drawn when it is asked for, not at every step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import isfinite
 from typing import Any
 
-from Daddy.core.metrics import METRICS
-from Daddy.learning.gauges import Milestones, named
-from Daddy.learning.session import Session
+from Daddy.learning.diagnostics import Milestones, named
+from Daddy.learning.learner_state import Session
+
+METRICS: dict[str, str] = {
+    "iteration": "PPO iterations of this learner",
+    "steps_per_second": "environment steps per second of this learner, whole iteration",
+    "episodes": "episodes that ended in this iteration",
+    "episode_return": "mean return of those episodes (absent when none ended)",
+    "episode_length": "mean length of those episodes in steps",
+    "policy_loss": "clipped surrogate loss",
+    "value_loss": "value loss",
+    "entropy": "mean policy entropy in nats",
+    "approx_kl": "mean approximate KL divergence of the update",
+    "clip_fraction": "share of samples whose ratio was clipped",
+    "explained_variance": "share of return variance the value function explains",
+    "gradient_norm": "mean gradient norm before clipping",
+    "skipped_minibatches": "minibatches thrown away because their gradient was not finite",
+    "learning_rate": "Adam step size used",
+    "reward_scale": "running standard deviation that rewards are divided by",
+    "version": "version of the shared weights adopted last",
+    "fleet_steps": "environment steps of all contributors in that version",
+    "adoption_kl": "KL divergence in nats of the policy when it adopted that version",
+    "collect_seconds": "time spent playing",
+    "update_seconds": "time spent learning",
+    "share_seconds": "time spent on shared weights",
+    "emulation_share": "share of the iteration's time spent waiting for environments",
+    "inference_share": "share of it in which the policy chose actions",
+    "learning_share": "share of it in which the policy was updated",
+    "loop_share": "share of moves that led back to one of the last 20 cells an agent left",
+    "coverage": "distinct cells that this learner's agents have stood on since its run began",
+    "milestones": "required milestones that this learner's agents have reached by themselves",
+    "milestones_assisted": "those first reached in games in which an assist had acted",
+}
+"""Metric name → meaning (``docs/metrics.md``); a ``metric`` event holds a subset of these."""
 
 _EPISODES_PER_EVENT = 256
 """An event's line is bounded; 256 episodes are some 8 kB."""
@@ -46,7 +80,7 @@ def note_milestones(session: Session, step: int, *, with_present: bool) -> None:
 
 def _note_given_up(session: Session, facts: Sequence[Mapping[str, Any]]) -> None:
     """Say once of each scripted help that it does not work."""
-    for name in sorted({name for one in facts for name in session.parts.given_up(one)}):
+    for name in sorted({name for one in facts for name in session.parts.workload.given_up(one)}):
         if name not in session.given_up:
             session.given_up.add(name)
             write_error(session, f"the assist {name} is given up: it failed three times in a row")
@@ -128,3 +162,54 @@ def _write_episodes(session: Session) -> None:
             "lengths": [int(end.length) for end in some],
         }
         session.parts.events.write("result", session.counters.env_steps, data)
+
+
+class Show:
+    """What :meth:`after_step` needs to know between two steps."""
+
+    __slots__ = ("_asked", "_asks", "_drawing", "_session", "_telemetry", "walks")
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._telemetry = session.parts.vector.telemetry
+        self._asks = session.parts.frames.asks
+        self._asked = 0
+        self._drawing = frozenset[int]()
+        self.walks = session.walks if session.walks.watching else None
+
+    def after_step(self, members: slice) -> None:
+        """Some environments have made a step."""
+        if self.walks is not None:
+            self.walks.look(self._telemetry()[members], members.start)
+        if self._drawing:
+            self._offer()
+        elif self._asks[0] != self._asked:
+            self._answer()
+
+    def _answer(self) -> None:
+        parts, self._asked = self._session.parts, self._asks[0]
+        reports, pictures = parts.frames.due()
+        if reports:
+            report(self._session)
+        if pictures:
+            self._draw(pictures & frozenset(range(parts.vector.num_envs)))
+
+    def _draw(self, agents: frozenset[int]) -> None:
+        self._drawing = agents
+        self._session.parts.vector.watch(agents)
+
+    def _offer(self) -> None:
+        """All that were asked for, as soon as the last of them is drawn."""
+        parts = self._session.parts
+        pictures = parts.vector.frames()
+        if pictures.keys() >= self._drawing:
+            for agent in self._drawing:
+                parts.frames.offer(agent, pictures[agent])
+            self._draw(frozenset())
+
+
+def report(session: Session) -> None:
+    """How far each agent is: when that is asked for, and now and then after a rollout."""
+    session.mark("report")
+    parts, steps = session.parts, session.counters.env_steps
+    parts.frames.report([replace(one, step=steps) for one in parts.workload.reports(parts.vector)])

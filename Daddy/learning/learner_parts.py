@@ -1,0 +1,183 @@
+"""The parts of a learner, put together from a configuration by :func:`assemble`.
+
+A job and a contributing laptop differ in their :class:`Surroundings` alone, which the entry makes;
+the rest follows from the settings and the workload. Tests replace single parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.job import Boot
+from Daddy.core.machine import usable_cores
+from Daddy.core.seeds import seed_for
+from Daddy.core.settings import Config
+from Daddy.learning.device import keep_freed_memory, limit_threads
+from Daddy.learning.device import resolve as resolve_device
+from Daddy.learning.ports import (
+    Board,
+    EnvWorkload,
+    EventSink,
+    FrameSink,
+    NoBoard,
+    Place,
+    Stopper,
+    VectorEnv,
+    WeightExchange,
+)
+from Daddy.learning.settings import PpoSettings
+from Daddy.learning.settings import resolve as resolve_settings
+
+if TYPE_CHECKING:
+    from Daddy.learning.policy import ActorCritic
+
+_LEARNERS_PER_MACHINE = 4
+"""Torch's fair share of the cores: locally four learners share a machine, and in a job of its own
+a learner's emulators need most of them."""
+_FLUSH_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Pace:
+    """When the recurring steps of the loop are due; intervals are steps of this peer.
+
+    ``sync_share`` is the largest share of its time that may go into shared weights.
+    """
+
+    total_steps: int
+    checkpoint_interval: int
+    checkpoint_seconds: float
+    max_keep: int
+    keep_hours: int = field(default=0, kw_only=True)
+    sync_interval: int
+    sync_share: float = 1.0
+    log_interval: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """The parts in which a job and a laptop differ."""
+
+    peer: str
+    checkpoints: Path
+    tensorboard: Path
+    place: Place
+    exchange: WeightExchange
+    frames: FrameSink
+    stopper: Stopper
+    events: EventSink
+    clock: Clock
+    boot: Boot = field(default_factory=lambda: Boot(SystemClock()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts(Surroundings):
+    """Everything the loop works with. `seed` is this peer's own, drawn from the run's.
+
+    `assists` are the scripted helps in use.
+    """
+
+    workload: EnvWorkload
+    policy: ActorCritic
+    vector: VectorEnv
+    settings: PpoSettings
+    pace: Pace
+    device: torch.device
+    seed: int
+    board: Board
+    assists: tuple[str, ...] = ()
+
+
+def assemble(
+    config: Config,
+    workload: EnvWorkload,
+    around: Surroundings,
+    environments: Callable[[], VectorEnv],
+) -> Parts:
+    """Parts ready for `loop.train`. The caller closes `vector` and `board` of them.
+
+    `environments` gives them, or waits for those that are being made. ConfigError for a device that
+    is not there; whatever the environment raises.
+    """
+    training = config.training
+    device = resolve_device(training.device)
+    keep_freed_memory()
+    limit_threads(training.torch_threads or usable_cores() // _LEARNERS_PER_MACHINE)
+    vector = environments()
+    around.boot.mark("environments")
+    torch.manual_seed(seed_for(training.seed, "first weights"))
+    folder = around.tensorboard / around.peer
+    return Parts(
+        **vars(around),
+        workload=workload,
+        policy=workload.make_policy(vector.observation_space, vector.action_space),
+        vector=vector,
+        settings=resolve_settings(training, device.type),
+        pace=pace_of(config),
+        device=device,
+        seed=seed_for(training.seed, around.peer),
+        board=TensorBoard(folder, around.clock) if training.tensorboard else NoBoard(),
+        assists=tuple(training.assists),
+    )
+
+
+def pace_of(config: Config) -> Pace:
+    """When the loop's recurring steps are due."""
+    training = config.training
+    return Pace(
+        total_steps=training.total_steps,
+        checkpoint_interval=training.checkpoint_interval,
+        checkpoint_seconds=config.checkpointing.min_seconds,
+        max_keep=config.checkpointing.max_keep,
+        keep_hours=config.checkpointing.keep_hours,
+        sync_interval=config.collaboration.sync_interval_steps,
+        sync_share=config.collaboration.sync_share,
+        log_interval=training.log_interval,
+    )
+
+
+_FLUSH_SECONDS = 10
+
+
+class TensorBoard:
+    """Writes scalar curves under `folder`.
+
+    Loaded after the first update only: its imports would delay a job's start.
+    """
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._writer: Any = None
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        """One point at `step` on the curve of every name."""
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        points = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
+        event = Event(wall_time=self._clock.now(), step=step, summary=Summary(value=points))
+        try:
+            if self._writer is None:
+                self._writer = _open(self._folder)
+            self._writer.add_event(event)
+        except OSError:  # a full disk costs points, not the learner; a new file is tried next time
+            self._writer = None
+
+    def close(self) -> None:
+        if self._writer is not None:
+            with suppress(OSError):
+                self._writer.close()
+
+
+def _open(folder: Path) -> Any:
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    return EventFileWriter(str(folder), flush_secs=_FLUSH_SECONDS)
