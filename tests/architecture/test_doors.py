@@ -36,7 +36,7 @@ DOORS = {
     ],
     "stable_baselines3": ["scripts/benches/_contenders.py"],
     "matplotlib": [
-        "Daddy/cluster/orchestrator/simulate/picture.py",
+        "Daddy/cluster/orchestrator/simulate/plot.py",
         "Daddy/weights/views/picture.py",
         "scripts/*.py",
     ],

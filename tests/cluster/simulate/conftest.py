@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from Daddy.cluster.orchestrator.simulate.jobs import Job
+from Daddy.cluster.orchestrator.simulate.incidents import Incidents, draw_incidents
 from Daddy.cluster.orchestrator.simulate.scenario import DAY_S, Rates, Scenario, Workload
-from Daddy.cluster.orchestrator.simulate.site import Site
-from Daddy.cluster.orchestrator.simulate.weather import Weather, make_weather
+from Daddy.cluster.orchestrator.simulate.site import Job, Site
 
 NEVER = 1e15
 CALM = Rates(
@@ -29,16 +28,16 @@ def steady(wait_s: float, **facts) -> Scenario:
     return Scenario(workload, **{"days": 2.0, "rates": CALM, **facts})
 
 
-def weather_of(scenario: Scenario, **facts) -> Weather:
-    calm = make_weather(scenario, Random(1))
+def incidents_of(scenario: Scenario, **facts) -> Incidents:
+    calm = draw_incidents(scenario, Random(1))
     return replace(calm, **facts)
 
 
 class Watcher:
     """Somebody who submits at given times and writes down what happens."""
 
-    def __init__(self, scenario: Scenario, submits=(), weather: Weather | None = None) -> None:
-        self.site = Site(scenario, weather or weather_of(scenario), Random(2))
+    def __init__(self, scenario: Scenario, submits=(), incidents: Incidents | None = None) -> None:
+        self.site = Site(scenario, incidents or incidents_of(scenario), Random(2))
         self.submits = submits
         self.seen: list[tuple[float, str, int]] = []
         self.jobs: list[Job] = []

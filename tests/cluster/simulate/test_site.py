@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from Daddy.cluster.orchestrator.simulate.jobs import Stage
-from Daddy.cluster.orchestrator.simulate.site import BLACK_HOLE
-from tests.cluster.simulate.conftest import CALM, Watcher, live, steady, weather_of
+from Daddy.cluster.orchestrator.simulate.site import BLACK_HOLE, Stage
+from tests.cluster.simulate.conftest import CALM, Watcher, incidents_of, live, steady
 
 
 def test_a_job_starts_when_its_wait_is_over_and_boots_before_it_trains() -> None:
@@ -59,8 +58,8 @@ def test_a_full_submit_limit_refuses_the_next_job() -> None:
 
 def test_nothing_starts_while_slurmctld_is_away_and_running_jobs_go_on() -> None:
     scenario = steady(60)
-    away = weather_of(scenario, outages=((500.0, 2000.0),))
-    watcher = Watcher(scenario, submits=[0, 490], weather=away)
+    away = incidents_of(scenario, outages=((500.0, 2000.0),))
+    watcher = Watcher(scenario, submits=[0, 490], incidents=away)
     live(watcher)
     assert watcher.when("started") == {0: 60, 1: 2000}
     assert watcher.when("leaves")[0] == 60 + 14_220
@@ -68,8 +67,8 @@ def test_nothing_starts_while_slurmctld_is_away_and_running_jobs_go_on() -> None
 
 def test_no_job_reaches_into_a_reservation_unless_it_was_made_shorter() -> None:
     scenario = steady(60, maintenance=True)
-    closed = weather_of(scenario, maintenance=((20_000.0, 30_000.0),))
-    watcher = Watcher(scenario, submits=[0, 6000, 6000], weather=closed)
+    closed = incidents_of(scenario, maintenance=((20_000.0, 30_000.0),))
+    watcher = Watcher(scenario, submits=[0, 6000, 6000], incidents=closed)
     watcher.site.at(7000, lambda: _shorten(watcher))
     books = live(watcher)
     assert watcher.when("started") == {0: 60, 1: 30_000, 2: 7000}
@@ -80,7 +79,7 @@ def test_no_job_reaches_into_a_reservation_unless_it_was_made_shorter() -> None:
 def _shorten(watcher: Watcher) -> None:
     job = watcher.jobs[2]
     job.limit_s, job.runs_s = 12_500, 12_000
-    watcher.site.changed()
+    watcher.site.settle()
 
 
 def test_a_crash_costs_what_came_after_the_last_checkpoint() -> None:
@@ -112,13 +111,13 @@ def test_a_dead_node_is_noticed_late() -> None:
 
 def test_a_black_hole_takes_its_share_of_starts_unless_it_is_left_out() -> None:
     scenario = steady(1, days=20.0)
-    trap = weather_of(scenario, black_holes=((0.0, 20 * 86_400.0),))
-    watcher = Watcher(scenario, submits=[15_000 * n for n in range(100)], weather=trap)
+    trap = incidents_of(scenario, black_holes=((0.0, 20 * 86_400.0),))
+    watcher = Watcher(scenario, submits=[15_000 * n for n in range(100)], incidents=trap)
     live(watcher)
     caught = [one for one in watcher.jobs if one.node == BLACK_HOLE]
     assert 35 <= len(caught) <= 65
     assert {one.ended - one.started for one in caught} == {20.0}
-    warned = Watcher(scenario, weather=trap)
+    warned = Watcher(scenario, incidents=trap)
     avoid = (BLACK_HOLE,)
     warned.begin = lambda: [warned.submit(n, excluded=avoid) for n in range(40)]
     live(warned)

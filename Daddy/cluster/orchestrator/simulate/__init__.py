@@ -1,9 +1,8 @@
-"""A month in a Slurm queue, simulated: what our own ``plan`` makes of it, and what others do.
+"""A month in a Slurm queue, simulated: our own ``plan`` on it, and other policies.
 
-``scenario`` what is assumed · ``weather`` what befalls a month · ``waits`` how long jobs wait ·
-``jobs`` and ``site`` the queue, event by event · ``seats`` and ``eyes`` what our controller reads ·
-``ours`` the product's ``reconcile``, ``fold`` and ``plan`` on that site · ``rivals`` the five ways
-it is compared with · ``month`` one policy, one seed · ``rows`` what the table shows · ``runner``
-many months side by side · ``table`` figures as text and JSON · ``picture`` the slots' month (door
-to matplotlib) · ``sacct`` a person's own site.
+``scenario`` the assumptions, the rows of the table, and a person's own site · ``incidents`` the
+incidents of one month and the waits of its jobs · ``site`` the queue, event by event ·
+``simulated_leases`` and ``our_controller`` the product's ``reconcile``, ``fold`` and ``plan`` on
+that site · ``baselines`` the five policies it is compared with · ``simulation`` many months side by
+side, as text and JSON · ``plot`` the slots' month as a picture.
 """

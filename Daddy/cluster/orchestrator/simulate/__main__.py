@@ -1,4 +1,4 @@
-"""Entry: what our controller and five other policies make of a month in a Slurm queue.
+"""Entry: a month in a Slurm queue under our controller and five other policies.
 
 Prints a table, writes a picture of the slots' month, and on demand the figures as JSON.
 """
@@ -11,12 +11,17 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.simulate.month import make_site
-from Daddy.cluster.orchestrator.simulate.rows import POLICIES, Row, main_rows, more_rows
-from Daddy.cluster.orchestrator.simulate.runner import Progress, run_rows
-from Daddy.cluster.orchestrator.simulate.sacct import ExportError, read_export
-from Daddy.cluster.orchestrator.simulate.scenario import WORKLOADS, Workload
-from Daddy.cluster.orchestrator.simulate.table import to_json, to_text
+from Daddy.cluster.orchestrator.simulate.scenario import (
+    POLICIES,
+    WORKLOADS,
+    ExportError,
+    Row,
+    Workload,
+    main_rows,
+    more_rows,
+    read_export,
+)
+from Daddy.cluster.orchestrator.simulate.simulation import make_site, run_rows, to_json, to_text
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import FileError, UsageError, run_entry
 from Daddy.core.files import write_atomic
@@ -44,7 +49,7 @@ def _count(text: str) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m Daddy.cluster.orchestrator.simulate",
-        description="What a month in a Slurm queue makes of our controller, and of other ways.",
+        description="A month in a Slurm queue under our controller and five other policies.",
     )
     parser.add_argument("--days", type=_days, help=f"length of a month ({_DAYS:g})")
     parser.add_argument("--seeds", type=_count, help=f"months per figure ({_SEEDS})")
@@ -59,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         default=Path("slots-month.png"),
         metavar="FILE",
-        help="where to draw the slots' month (slots-month.png)",
+        help="picture of the slots' month (slots-month.png)",
     )
     parser.add_argument("--no-picture", action="store_true", help="draw none")
     parser.add_argument(
@@ -83,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise FileError(f"there is no folder {path.parent}", "make it, or name another file")
     first = main_rows(workloads, days)
     rows = first if options.quick else [*first, *more_rows(workloads, days)]
-    results = run_rows(rows, seeds, options.processes, Progress(SystemClock()))
+    results = run_rows(rows, seeds, options.processes, SystemClock())
     print(to_text(results, days, seeds))
     if options.json is not None:
         figures = to_json({row: results[row] for row in first}, days, seeds)
@@ -105,21 +110,14 @@ def _own(path: Path) -> Workload:
 
 def _draw(path: Path, row: Row) -> None:
     """The first seed's month of every policy in one row."""
-    from Daddy.cluster.orchestrator.simulate.picture import draw
+    from Daddy.cluster.orchestrator.simulate.plot import draw
 
     months, scenario = {}, row.scenario
     for policy in POLICIES:
         site, person = make_site(scenario, policy, 0)
-        books = site.live(person)
-        months[policy.replace("_", " ")] = (books.used, site.trail)
-    weather = site.weather
-    events = {
-        "slurmctld away": weather.outages,
-        "broken code": weather.deploys,
-        "black-hole node": weather.black_holes,
-    }
+        months[policy.replace("_", " ")] = (site.live(person).used, site.trail)
     title = f"The slots' month: workload {row.workload}, {row.group}"
-    draw(path, title, scenario.days, scenario.cap, months, events)
+    draw(path, title, scenario, site.incidents, months)
     print(f"the slots' month is drawn in {path}", file=sys.stderr)
 
 

@@ -1,18 +1,33 @@
-"""Pure: what is assumed of a site and of the world, as values. Sources: ``docs/simulator.md``.
+"""Pure. The assumptions about a site and the world, as values. Sources: ``docs/simulator.md``.
 
-All times are seconds. A *scenario* is one cell of the table without its policy and its seed.
+All times are seconds. A *scenario* is one cell of the table without its policy and its seed. The
+waits of a person's own site are read from an export of ``sacct``, in which every job that ever
+started has one wait: from the time it was eligible until it started.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from statistics import median
 
 DAY_S = 86_400.0
+OURS = "ours"
+NO_DAEMON = "no_daemon"
+POLICIES = (OURS, "seed_gang", "seed_per_slot", "self_requeue", "singleton", "array")
+"""As the table and the JSON file name them."""
+_NEVER_BLOCKED = frozenset({"seed_gang", "seed_per_slot", "self_requeue", "singleton"})
+"""They never have more jobs that may start than may run: credit is nothing to them."""
+_WORSE = 3.0
+"""Full use makes waits four times as long in the row about our own decayed usage."""
+_FEWEST = 20
+"""Waits without which a distribution is a guess."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """How long jobs of one person wait here: log-normal, or the waits somebody measured."""
+    """The waits of one person's jobs: log-normal, or measured."""
 
     name: str
     median_s: float
@@ -23,18 +38,15 @@ class Workload:
 
 
 WORKLOADS = {
-    one.name: one
-    for one in (
-        Workload("kalos", 17.0, 2.25),
-        Workload("philly", 189.0, 2.45),
-        Workload("busy", 2400.0, 1.2),
-    )
+    "kalos": Workload("kalos", 17.0, 2.25),
+    "philly": Workload("philly", 189.0, 2.45),
+    "busy": Workload("busy", 2400.0, 1.2),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """How often things go wrong, and how long for."""
+    """Frequencies and durations of everything that goes wrong."""
 
     crash_every_s: float = 5 * DAY_S
     """Of running time of one job."""
@@ -70,7 +82,7 @@ class Scenario:
     correlation: float = 0.9
     """Share of a wait's variance that all jobs submitted around the same time have in common."""
     memory_s: float = 6 * 3600.0
-    """How fast that common part changes: its correlation falls to 1/e in this time."""
+    """Time in which the correlation of that common part falls to 1/e."""
     credit: float = 1.0
     """Share of the time blocked by the running cap that counts as waiting."""
     usage_weight: float = 0.0
@@ -95,3 +107,92 @@ class Scenario:
     @property
     def span_s(self) -> float:
         return self.days * DAY_S
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table: a scenario and its policies."""
+
+    group: str
+    scenario: Scenario
+    policies: tuple[str, ...] = POLICIES
+
+    @property
+    def workload(self) -> str:
+        return self.scenario.workload.name
+
+
+def as_lived(scenario: Scenario, policy: str) -> Scenario:
+    """The same for all scenarios that make no difference to the policy."""
+    return replace(scenario, credit=1.0) if policy in _NEVER_BLOCKED else scenario
+
+
+def main_rows(workloads: Sequence[Workload], days: float) -> list[Row]:
+    """The scenario of the targets: waits that come together, and full credit."""
+    with_failover = (*POLICIES[:1], NO_DAEMON, *POLICIES[1:])
+    title = "correlated waits, credit 1"
+    return [Row(title, Scenario(workload, days=days), with_failover) for workload in workloads]
+
+
+def more_rows(workloads: Sequence[Workload], days: float) -> list[Row]:
+    """The other rules that a site may have."""
+    variants: dict[str, dict[str, float]] = {
+        "correlated waits, credit 0.5": {"credit": 0.5},
+        "correlated waits, credit 0": {"credit": 0.0},
+        "independent waits, credit 1": {"correlation": 0.0},
+        "independent waits, credit 0.5": {"correlation": 0.0, "credit": 0.5},
+        "independent waits, credit 0": {"correlation": 0.0, "credit": 0.0},
+        "waits worsen with our own usage": {"usage_weight": _WORSE},
+        "eight hours of maintenance": {"maintenance": True},
+        "MaxSubmit = 4": {"max_submit": 4},
+    }
+    return [
+        Row(title, Scenario(workload, days=days, **rules))  # type: ignore[arg-type]
+        for title, rules in variants.items()
+        for workload in workloads
+    ]
+
+
+class ExportError(ValueError):
+    """The text is no export that waits can be read from; the message has the reason."""
+
+
+def read_export(text: str, name: str = "own site") -> Workload:
+    """The workload of one export; ExportError when it holds too little.
+
+    ``sacct -P -X -S now-90days -o Submit,Eligible,Start,End,State`` makes one; more columns are
+    passed over.
+    """
+    lines = [line for line in text.splitlines() if line.strip()]
+    heads = lines[0].split("|") if lines else []
+    missing = [column for column in ("Eligible", "Start") if column not in heads]
+    if missing:
+        raise ExportError(f"the first line has no column {' and no column '.join(missing)}")
+    waits = sorted(_waits(lines[1:], heads))
+    if len(waits) < _FEWEST:
+        raise ExportError(f"{len(waits)} jobs started, and {_FEWEST} are needed")
+    return Workload(name, median(waits), 0.0, longest_s=waits[-1], measured_s=tuple(waits))
+
+
+def _waits(lines: list[str], heads: list[str]) -> Iterator[float]:
+    """Steps (``123.batch``) have no Eligible of their own and fall out with unreadable lines."""
+    eligible, start = heads.index("Eligible"), heads.index("Start")
+    submit = heads.index("Submit") if "Submit" in heads else eligible
+    for line in lines:
+        cells = line.split("|")
+        if len(cells) < len(heads):
+            continue
+        began = _stamp(cells[start])
+        ready = _stamp(cells[eligible]) or _stamp(cells[submit])
+        if began is not None and ready is not None and began >= ready:
+            yield began - ready
+
+
+def _stamp(text: str) -> float | None:
+    """Seconds; None for ``Unknown`` and ``None``. Time zones cancel out."""
+    if text.isdigit():
+        return float(text)
+    try:
+        return (datetime.fromisoformat(text) - datetime(1970, 1, 1)).total_seconds()  # noqa: DTZ001
+    except ValueError:
+        return None

@@ -1,4 +1,4 @@
-"""Pure: the simulated site, event by event: a queue under a cap, and jobs that meet their fate.
+"""Pure. The simulated site, event by event: a queue under a cap, and jobs that meet their fate.
 
 A job may start once its wait is over and a place under the cap is free. A wait runs on a clock of
 the whole site, which goes slower (``credit``) while the cap is full, as all jobs of one person are
@@ -10,24 +10,102 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
 
-from Daddy.cluster.orchestrator.simulate.jobs import CRASHED, DRAINED, Books, Job, Stage
+from Daddy.cluster.orchestrator.simulate.incidents import (
+    DecayedUsage,
+    Incidents,
+    QueueWaits,
+    within,
+)
 from Daddy.cluster.orchestrator.simulate.scenario import Scenario
-from Daddy.cluster.orchestrator.simulate.waits import Usage, Waits
-from Daddy.cluster.orchestrator.simulate.weather import Weather, within
 
 if TYPE_CHECKING:
     from random import Random
 
 BLACK_HOLE = "black-hole"
+DRAINED, NOT_NEEDED, CRASHED = 10, 11, 1
+"""Exit codes."""
 _NODES = 20
 _TICK_S = 1e-3
 """Clocks that are summed up differ by less than this."""
 
 
-class Person(Protocol):
-    """Whoever uses the site, as the site sees it: a policy."""
+class Stage(Enum):
+    """The stages of a job's life."""
+
+    BLOCKED = "waits for another job"
+    WAITING = "waits"
+    BOOTING = "boots"
+    TRAINING = "trains"
+    HUNG = "hangs"
+    LEAVING = "leaves"
+    DEAD = "its node is dead, and no part of Slurm knows yet"
+    ENDED = "ended"
+
+
+_RUNNING = frozenset({Stage.BOOTING, Stage.TRAINING, Stage.HUNG, Stage.LEAVING, Stage.DEAD})
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """One job; seconds since the month's beginning."""
+
+    number: int
+    track: int
+    """Slot that it works for, for the picture."""
+    submitted: float
+    runs_s: float
+    """After its start it leaves by itself."""
+    limit_s: float
+    after: Job | None = None
+    token: str = ""
+    stage: Stage = Stage.WAITING
+    target: float = 0.0
+    """Reading of the site's ageing clock from which it may start."""
+    held: bool = False
+    excluded: tuple[str, ...] = ()
+    node: str = ""
+    started: float = 0.0
+    ended: float = 0.0
+    word: str = "PENDING"
+    exit_code: int | None = None
+    trains_from: float | None = None
+    kept_s: float = 0.0
+    """Training that was not lost."""
+    silent_from: float | None = None
+
+    @property
+    def running(self) -> bool:
+        return self.stage in _RUNNING
+
+
+@dataclass(slots=True)
+class GpuTime:
+    """The use of one month's GPU time, in GPU seconds, and the calls that it took."""
+
+    useful: float = 0.0
+    allocated: float = 0.0
+    allowed: float = 0.0
+    submissions: int = 0
+    commands: int = 0
+    """Slurm commands that the policy ran; only counted for ours."""
+
+    @property
+    def used(self) -> float:
+        """Share of the GPU time allowed by the cap that trained."""
+        return self.useful / self.allowed if self.allowed else 0.0
+
+    @property
+    def idle(self) -> float:
+        """Share of the GPU time allocated that did not train."""
+        return 1 - self.useful / self.allocated if self.allocated else 0.0
+
+
+class Person:
+    """A policy, as the site sees it; each call tells it of one of its jobs."""
 
     def begin(self) -> None:
         """The month begins."""
@@ -51,12 +129,12 @@ class Person(Protocol):
 class Site:
     """One month of a queue."""
 
-    def __init__(self, scenario: Scenario, weather: Weather, luck: Random) -> None:
+    def __init__(self, scenario: Scenario, incidents: Incidents, rng: Random) -> None:
         self.scenario = scenario
-        self.weather = weather
-        self.luck = luck
+        self.incidents = incidents
+        self.rng = rng
         self.now = 0.0
-        self.books = Books()
+        self.gpu_time = GpuTime()
         self.running: list[Job] = []
         self.waiting: list[Job] = []
         self._behind: dict[Job, list[Job]] = {}
@@ -65,8 +143,8 @@ class Site:
         self.person: Person
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._events = 0
-        self._waits = Waits(scenario, weather, luck)
-        self._usage = Usage(scenario.cap)
+        self._waits = QueueWaits(scenario, incidents, rng)
+        self._usage = DecayedUsage(scenario.cap)
         self._aged = 0.0
         self._aged_at = 0.0
         self._free_at = 0.0
@@ -81,12 +159,12 @@ class Site:
         self._events += 1
         heapq.heappush(self._heap, (when, self._events, call))
 
-    def live(self, person: Person) -> Books:
+    def live(self, person: Person) -> GpuTime:
         """The whole month of one person."""
         self.person = person
-        for windows in (self.weather.outages, self.weather.maintenance):
+        for windows in (self.incidents.outages, self.incidents.maintenance):
             for _, end in windows:
-                self.at(end, self._settle)
+                self.at(end, self.settle)
         person.begin()
         span = self.scenario.span_s
         while self._heap and self._heap[0][0] <= span:
@@ -96,19 +174,19 @@ class Site:
         for job in list(self.running):
             self._stop_training(job, lost=False)
             self._account(job)
-        closed = sum(end - begin for begin, end in self.weather.maintenance)
-        self.books.allowed = self.scenario.cap * (span - closed)
-        return self.books
+        closed = sum(end - begin for begin, end in self.incidents.maintenance)
+        self.gpu_time.allowed = self.scenario.cap * (span - closed)
+        return self.gpu_time
 
     @property
     def down(self) -> bool:
         """Whether slurmctld does not answer."""
-        return within(self.weather.outages, self.now) is not None
+        return within(self.incidents.outages, self.now) is not None
 
     @property
     def broken(self) -> bool:
         """Whether the newest code is broken."""
-        return within(self.weather.deploys, self.now) is not None
+        return within(self.incidents.deploys, self.now) is not None
 
     # the queue ------------------------------------------------------------------------------
 
@@ -126,34 +204,30 @@ class Site:
         most = self.scenario.max_submit
         if most is not None and self.present >= most:
             return False
-        self.books.submissions += 1
+        self.gpu_time.submissions += 1
         self.queue(job, aged)
         return True
 
     def queue(self, job: Job, aged: float | None = None) -> None:
-        """The job is there, and nobody had to ask: a requeued job, the next task of an array."""
+        """Add a job without a submission: a requeued job, the next task of an array."""
         self.present += 1
         if job.after is not None and job.after.stage is not Stage.ENDED:
             job.stage = Stage.BLOCKED
             self._behind.setdefault(job.after, []).append(job)
         else:
-            self.admit(job, aged)
+            self._admit(job, aged)
 
-    def admit(self, job: Job, aged: float | None = None) -> None:
+    def _admit(self, job: Job, aged: float | None = None) -> None:
         """From now on (or since the clock read ``aged``) the job waits and grows older."""
         usage = self._usage.advance(self.now, len(self.running))
         job.stage = Stage.WAITING
         since = self.aged if aged is None else aged
         job.target = since + self._waits.draw(self.now, usage)
         self.waiting.append(job)
-        self._settle()
+        self.settle()
 
-    def changed(self) -> None:
-        """Something about a waiting job is other than before."""
-        self._settle()
-
-    def _settle(self) -> None:
-        """Start what may start now, and come back when the next one may."""
+    def settle(self) -> None:
+        """Start the jobs that may start now, and come back when the next one may."""
         self._check += 1
         if not self.waiting or len(self.running) >= self.scenario.cap or self.down:
             return
@@ -162,7 +236,7 @@ class Site:
             return
         aged = self.aged
         ready = [job for job in self.waiting if not job.held and self.fits(job)]
-        for job in sorted(ready, key=lambda one: one.target):
+        for job in sorted(ready, key=lambda job: job.target):
             if job.target > aged + _TICK_S:
                 self._later(self.now + job.target - aged)
                 return
@@ -172,18 +246,17 @@ class Site:
 
     def _later(self, when: float) -> None:
         check = self._check
-        self.at(when, lambda: self._settle() if check == self._check else None)
+        self.at(when, lambda: self.settle() if check == self._check else None)
 
     def fits(self, job: Job) -> bool:
         """No job may reach into a reservation."""
-        windows = self.weather.maintenance
+        windows = self.incidents.maintenance
         return all(self.now + job.limit_s <= begin or self.now >= end for begin, end in windows)
 
     def _start(self, job: Job) -> None:
         self._usage.advance(self.now, len(self.running))
         self.waiting.remove(job)
         self.running.append(job)
-        self.books.starts += 1
         job.stage, job.word, job.started = Stage.BOOTING, "RUNNING", self.now
         job.node = self._node(job)
         leaves = self.now + min(job.runs_s, job.limit_s)
@@ -192,26 +265,26 @@ class Site:
         self.person.started(job)
 
     def _node(self, job: Job) -> str:
-        trapped = within(self.weather.black_holes, self.now) and BLACK_HOLE not in job.excluded
-        if trapped and self.luck.random() < self.scenario.rates.black_hole_share:
+        trapped = within(self.incidents.black_holes, self.now) and BLACK_HOLE not in job.excluded
+        if trapped and self.rng.random() < self.scenario.rates.black_hole_share:
             return BLACK_HOLE
-        return f"n{self.luck.randrange(_NODES)}"
+        return f"n{self.rng.randrange(_NODES)}"
 
     # the life of a job ----------------------------------------------------------------------
 
     def boot(self, job: Job, *, broken: bool) -> None:
-        """The job begins to load; what will become of it is drawn here."""
-        rates, luck = self.scenario.rates, self.luck
+        """The job begins to load; its fate is drawn here."""
+        rates, rng = self.scenario.rates, self.rng
         if broken or job.node == BLACK_HOLE:
             self.at(self.now + rates.dies_after_s, lambda: self.end(job, "FAILED", CRASHED))
             return
         self.at(self.now + self.scenario.boot_s, lambda: self._ready(job))
         fates = (
-            (luck.expovariate(1 / rates.crash_every_s), lambda: self.end(job, "FAILED", CRASHED)),
-            (luck.expovariate(1 / rates.hang_every_s), lambda: self.silence(job, Stage.HUNG)),
-            (luck.expovariate(1 / rates.node_failure_every_s), lambda: self._lose_node(job)),
+            (rng.expovariate(1 / rates.crash_every_s), lambda: self.end(job, "FAILED", CRASHED)),
+            (rng.expovariate(1 / rates.hang_every_s), lambda: self.silence(job, Stage.HUNG)),
+            (rng.expovariate(1 / rates.node_failure_every_s), lambda: self._lose_node(job)),
         )
-        delay, fate = min(fates, key=lambda one: one[0])
+        delay, fate = min(fates, key=lambda pair: pair[0])
         if delay < job.limit_s:
             self.at(self.now + delay, fate)
 
@@ -225,11 +298,10 @@ class Site:
             job.stage, job.trains_from = Stage.TRAINING, self.now
 
     def _stop_training(self, job: Job, *, lost: bool) -> None:
-        """Its time counts no longer; ``lost``: what came after the last checkpoint is redone."""
+        """Its time counts no longer; ``lost``: the time since the last checkpoint is redone."""
         if job.stage is not Stage.TRAINING or job.trains_from is None:
             return
         length = self.now - job.trains_from
-        job.trains_to = self.now
         every = self.scenario.checkpoint_s
         job.kept_s = length // every * every if lost else length
         job.stage = Stage.HUNG
@@ -257,7 +329,7 @@ class Site:
         self.at(self.now + self.scenario.drain_s, lambda: self.end(job, "FAILED", DRAINED))
 
     def end(self, job: Job, word: str, exit_code: int | None) -> None:
-        """The job is gone: by itself, by its limit, by its node, or by somebody's hand."""
+        """The job is gone: by itself, by its limit, by its node, or by a cancel."""
         if job.stage is Stage.ENDED:
             return
         was_running = job.running
@@ -271,14 +343,14 @@ class Site:
             self.waiting.remove(job)
         job.stage, job.word, job.exit_code, job.ended = Stage.ENDED, word, exit_code, self.now
         self.present -= 1
-        for one in self._behind.pop(job, ()):
-            if one.stage is Stage.BLOCKED:
-                self.admit(one)
+        for successor in self._behind.pop(job, ()):
+            if successor.stage is Stage.BLOCKED:
+                self._admit(successor)
         if was_running:
             self.trail.append(job)
-            self._settle()
+            self.settle()
         self.person.ended(job)
 
     def _account(self, job: Job) -> None:
-        self.books.allocated += self.now - job.started
-        self.books.useful += job.kept_s
+        self.gpu_time.allocated += self.now - job.started
+        self.gpu_time.useful += job.kept_s

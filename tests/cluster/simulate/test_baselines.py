@@ -7,31 +7,30 @@ from random import Random
 
 import pytest
 
-from Daddy.cluster.orchestrator.simulate.month import live
-from Daddy.cluster.orchestrator.simulate.rivals import (
-    RIVALS,
+from Daddy.cluster.orchestrator.simulate.baselines import (
+    BASELINES,
     Array,
     SeedGang,
     SeedPerSlot,
     SelfRequeue,
     SingletonChain,
 )
-from Daddy.cluster.orchestrator.simulate.rows import as_lived
-from Daddy.cluster.orchestrator.simulate.scenario import DAY_S, WORKLOADS, Scenario
+from Daddy.cluster.orchestrator.simulate.scenario import DAY_S, WORKLOADS, Scenario, as_lived
+from Daddy.cluster.orchestrator.simulate.simulation import live
 from Daddy.cluster.orchestrator.simulate.site import Site
-from tests.cluster.simulate.conftest import CALM, steady, weather_of
+from tests.cluster.simulate.conftest import CALM, incidents_of, steady
 
 HUMAN_S = 8 * 3600.0
 
 
 def month(kind, scenario: Scenario | None = None, **events):
     scenario = scenario or steady(60)
-    site = Site(scenario, weather_of(scenario, **events), Random(1))
+    site = Site(scenario, incidents_of(scenario, **events), Random(1))
     site.live(kind(site))
     return site
 
 
-@pytest.mark.parametrize("name", RIVALS)
+@pytest.mark.parametrize("name", BASELINES)
 def test_what_is_simulated_once_for_all_credits_is_the_same_for_all(name: str) -> None:
     scenario = Scenario(WORKLOADS["busy"], days=6, credit=0.0)
     mine, shared = live(scenario, name, 2), live(as_lived(scenario, name), name, 2)
@@ -43,9 +42,9 @@ def starts(site: Site, slot: int = 0) -> list[float]:
     return sorted(one.started for one in jobs if one.track == slot)
 
 
-@pytest.mark.parametrize("kind", RIVALS.values())
+@pytest.mark.parametrize("kind", BASELINES.values())
 def test_each_trains_nearly_always_where_nothing_goes_wrong(kind) -> None:
-    assert month(kind, steady(1)).books.used > 0.985
+    assert month(kind, steady(1)).gpu_time.used > 0.985
 
 
 def test_a_loop_submits_again_after_its_poll_and_its_pause() -> None:
@@ -73,7 +72,7 @@ def test_a_job_that_requeues_itself_waits_two_minutes_and_its_turn() -> None:
     site = month(SelfRequeue)
     first, second, *_ = starts(site)
     assert second - first == pytest.approx(14_400 - 90 + 3 + 125 + 60, abs=2)
-    assert site.books.submissions == 4
+    assert site.gpu_time.submissions == 4
 
 
 def test_a_crashed_self_requeuer_waits_for_a_person() -> None:
@@ -85,10 +84,10 @@ def test_a_chain_waits_its_turn_only_after_its_predecessor_and_runs_dry() -> Non
     site = month(SingletonChain, steady(600))
     first, second, *_ = starts(site)
     assert second - first == pytest.approx(14_220 + 3 + 600, abs=3)
-    assert site.books.submissions == 4 * 45
+    assert site.gpu_time.submissions == 4 * 45
     dry = month(SingletonChain, steady(1, days=3.0), deploys=((0.0, 2 * 3600.0),))
-    assert dry.books.submissions > 4 * 45
-    assert dry.books.used < 0.9
+    assert dry.gpu_time.submissions > 4 * 45
+    assert dry.gpu_time.used < 0.9
 
 
 def test_an_array_is_as_old_as_its_submission() -> None:
@@ -96,9 +95,9 @@ def test_an_array_is_as_old_as_its_submission() -> None:
     first, second, *_ = starts(site)
     assert first == 3000
     assert second - first < 14_223 + 3
-    assert site.books.submissions == 1
+    assert site.gpu_time.submissions == 1
 
 
 def test_a_bad_deploy_uses_an_array_up() -> None:
     site = month(Array, steady(1, days=4.0), deploys=((0.0, 8 * 3600.0),))
-    assert site.books.submissions == 2
+    assert site.gpu_time.submissions == 2

@@ -1,4 +1,4 @@
-"""Waits have the distribution they should, and come together as much as they should."""
+"""Incidents of a month follow from its seed and come as often as assumed; waits as distributed."""
 
 from __future__ import annotations
 
@@ -9,14 +9,52 @@ from statistics import fmean, median
 
 import pytest
 
+from Daddy.cluster.orchestrator.simulate.incidents import (
+    DecayedUsage,
+    QueueWaits,
+    draw_incidents,
+    wait_at,
+    within,
+)
 from Daddy.cluster.orchestrator.simulate.scenario import DAY_S, WORKLOADS, Scenario, Workload
-from Daddy.cluster.orchestrator.simulate.waits import Usage, Waits, wait_at
-from Daddy.cluster.orchestrator.simulate.weather import make_weather
+
+MONTH = Scenario(WORKLOADS["philly"], maintenance=True)
+
+
+def months(count: int):
+    return [draw_incidents(MONTH, Random(seed)) for seed in range(count)]
+
+
+def test_one_seed_is_one_month() -> None:
+    assert draw_incidents(MONTH, Random("a")) == draw_incidents(MONTH, Random("a"))
+    assert draw_incidents(MONTH, Random("a")) != draw_incidents(MONTH, Random("b"))
+
+
+def test_outages_and_deaths_come_as_often_as_assumed() -> None:
+    found = months(150)
+    assert fmean(len(one.outages) for one in found) == pytest.approx(2, rel=0.2)
+    assert fmean(len(one.deaths) for one in found) == pytest.approx(3, rel=0.2)
+    lengths = [end - begin for one in found for begin, end in one.outages]
+    assert fmean(lengths) == pytest.approx(1200, rel=0.2)
+
+
+def test_each_month_has_its_bad_deploy_its_black_hole_and_its_maintenance() -> None:
+    for one in months(20):
+        for windows, hours in ((one.deploys, 8), (one.black_holes, 12), (one.maintenance, 8)):
+            ((begin, end),) = windows
+            assert 0 < begin < end < MONTH.span_s
+            assert end - begin == pytest.approx(hours * 3600)
+
+
+def test_a_window_is_found_from_its_beginning_to_before_its_end() -> None:
+    windows = ((10.0, 20.0), (30.0, 40.0))
+    assert within(windows, 10) == (10, 20)
+    assert within(windows, 20) is None
+    assert within(windows, 35) == (30, 40)
 
 
 def draws(scenario: Scenario, count: int = 4000) -> list[float]:
-    weather = make_weather(scenario, Random(3))
-    waits = Waits(scenario, weather, Random(4))
+    waits = QueueWaits(scenario, draw_incidents(scenario, Random(3)), Random(4))
     return [waits.draw(n * scenario.span_s / count, 0.0) for n in range(count)]
 
 
@@ -52,13 +90,13 @@ def test_measured_waits_replace_the_fit() -> None:
 
 
 def test_use_of_last_week_counts_half() -> None:
-    usage = Usage(4)
+    usage = DecayedUsage(4)
     assert usage.advance(7 * DAY_S, 4) == pytest.approx(0.5)
     assert usage.advance(14 * DAY_S, 0) == pytest.approx(0.25)
 
 
 def test_waits_grow_with_our_own_use_where_the_site_says_so() -> None:
     scenario = Scenario(Workload("one", 100.0, 0.0), usage_weight=3.0)
-    waits = Waits(scenario, make_weather(scenario, Random(1)), Random(2))
+    waits = QueueWaits(scenario, draw_incidents(scenario, Random(1)), Random(2))
     assert waits.draw(0.0, 0.0) == pytest.approx(100)
     assert waits.draw(0.0, 1.0) == pytest.approx(400)

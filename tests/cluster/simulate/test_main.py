@@ -9,10 +9,9 @@ from statistics import fmean
 import pytest
 
 from Daddy.cluster.orchestrator.simulate.__main__ import main
-from Daddy.cluster.orchestrator.simulate.month import live
-from Daddy.cluster.orchestrator.simulate.rivals import RIVALS
-from Daddy.cluster.orchestrator.simulate.rows import OURS
-from Daddy.cluster.orchestrator.simulate.scenario import WORKLOADS, Scenario
+from Daddy.cluster.orchestrator.simulate.baselines import BASELINES
+from Daddy.cluster.orchestrator.simulate.scenario import OURS, WORKLOADS, Scenario
+from Daddy.cluster.orchestrator.simulate.simulation import live
 from Daddy.core.errors import ExitCode, run_entry
 
 FLOORS = {"kalos": 0.995, "philly": 0.992, "busy": 0.990}
@@ -26,8 +25,8 @@ def test_ours_is_ahead_of_all_and_above_its_floor(name: str) -> None:
     ours = fmean(one.used for one in months)
     assert ours >= FLOORS[name]
     assert fmean(one.idle for one in months) <= 0.01
-    for rival in RIVALS:
-        assert ours > fmean(live(scenario, rival, seed).used for seed in SEEDS)
+    for baseline in BASELINES:
+        assert ours > fmean(live(scenario, baseline, seed).used for seed in SEEDS)
 
 
 def test_half_credit_on_a_busy_site_costs_little() -> None:

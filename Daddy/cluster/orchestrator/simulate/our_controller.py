@@ -1,9 +1,9 @@
 """Our controller on the simulated site: the product's ``reconcile``, ``fold`` and ``plan``.
 
-What is simulated here is what surrounds them: when a pass happens, what it sees, and what becomes
-of its actions. A claim or a goodbye leads to a pass within two seconds, as in the product's loop;
-everything else is seen at the next regular look. Looks that could show nothing new are counted and
-not made: the site tells when something changed, ``Plan.due_at`` when time alone changes a decision.
+Their surroundings are simulated: the time of a pass, its listing, and the effect of its actions. A
+claim or a goodbye leads to a pass within two seconds, as in the product's loop; everything else is
+seen at the next regular pass. Passes without any news are counted and not made: the site tells when
+something changed, ``Plan.due_at`` when time alone changes a decision.
 """
 
 from __future__ import annotations
@@ -24,11 +24,17 @@ from Daddy.cluster.orchestrator.decisions.capacity import limit_refused
 from Daddy.cluster.orchestrator.history import Entry, fold
 from Daddy.cluster.orchestrator.plan import plan
 from Daddy.cluster.orchestrator.reconcile import reconcile
-from Daddy.cluster.orchestrator.records import Desired, Ledger, Mode
-from Daddy.cluster.orchestrator.simulate.eyes import Eyes
-from Daddy.cluster.orchestrator.simulate.jobs import DRAINED, Job, Stage
-from Daddy.cluster.orchestrator.simulate.seats import Seat, Seats
-from Daddy.cluster.orchestrator.simulate.site import Site
+from Daddy.cluster.orchestrator.records import (
+    Desired,
+    JobState,
+    Ledger,
+    Mode,
+    QueueJob,
+    Snapshot,
+    Waits,
+)
+from Daddy.cluster.orchestrator.simulate.simulated_leases import SimulatedLeases, SlotLease
+from Daddy.cluster.orchestrator.simulate.site import DRAINED, Job, Person, Site, Stage
 from Daddy.core.stopping import drain_margin
 
 RUNS_S = 13_500.0
@@ -41,20 +47,76 @@ _WATCHED_S = 6 * 3600.0
 """After a failure first checkpoints matter to ``plan`` for this long."""
 
 
-class Ours:
+_LISTED_S = 300.0
+"""Time for which ended jobs stay in the listing (Slurm's MinJobAge)."""
+
+
+class SimulatedListing:
+    """The simulated queue as squeue lists it; rows that did not change are made once."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._rows: dict[Job, tuple[tuple[object, ...], QueueJob]] = {}
+
+    def add(self, job: Job) -> None:
+        """From now on the job is listed."""
+        self._rows[job] = ((), _row(job, Waits.TURN))
+
+    def snapshot(self) -> Snapshot:
+        """The queue as it stands now."""
+        site, rows = self._site, []
+        full = len(site.running) >= site.scenario.cap
+        for job in list(self._rows):
+            if job.stage is Stage.ENDED and site.now - job.ended > _LISTED_S:
+                del self._rows[job]
+                continue
+            waits = Waits.TURN
+            if job.stage is Stage.WAITING and (full or not site.fits(job)):
+                waits = Waits.CAP if full else Waits.RESERVATION
+            key = (job.word, job.limit_s, waits)
+            if self._rows[job][0] != key:
+                self._rows[job] = (key, _row(job, waits))
+            rows.append(self._rows[job][1])
+        notice = site.scenario.rates.maintenance_notice_s
+        windows = site.incidents.maintenance
+        begins = (begin for begin, end in windows if begin - notice <= site.now < end)
+        return Snapshot(site.now, tuple(rows), maintenance_ts=next(begins, None))
+
+
+def _row(job: Job, waits: Waits) -> QueueJob:
+    limit = int(job.limit_s)
+    if job.stage in (Stage.BLOCKED, Stage.WAITING):
+        why = "Dependency" if job.stage is Stage.BLOCKED else waits.value
+        return QueueJob(
+            job.number, job.token, JobState.PENDING, "PENDING", why, limit_s=limit, waits=waits
+        )
+    ended = job.stage is Stage.ENDED
+    return QueueJob(
+        job.number,
+        job.token,
+        JobState.ENDED if ended else JobState.RUNNING,
+        job.word,
+        node=job.node,
+        started_ts=job.started if job.node else None,
+        ends_ts=job.ended if ended else job.started + job.limit_s,
+        exit_code=job.exit_code if ended else None,
+        limit_s=limit,
+    )
+
+
+class OurController(Person):
     """One run of ours. ``daemon``: whether a controller lives on the login node."""
 
-    def __init__(self, site: Site, policy: Policy | None = None, *, daemon: bool = True) -> None:
+    def __init__(self, site: Site, *, daemon: bool = True) -> None:
         scenario = site.scenario
         self.site = site
-        self.policy = policy or Policy(max_running=scenario.cap, limit_s=scenario.limit_s)
+        self.policy = Policy(max_running=scenario.cap, limit_s=scenario.limit_s)
         self.daemon = daemon
         self.ledger = Ledger()
         self.wanted = Desired(Mode.RUN, scenario.cap, "first")
-        self.seats = Seats(site, scenario.cap, self._claimed)
-        self.eyes = Eyes(site)
+        self.leases = SimulatedLeases(site, scenario.cap, self._claimed)
+        self.listing = SimulatedListing(site)
         self.jobs: dict[str, Job] = {}
-        self.passes = 0
         self._broken: set[str] = set()
         self._wake = 0.0
         self._step = self.policy.pass_s
@@ -63,7 +125,7 @@ class Ours:
         self._hot_until = 0.0
         self._failed_at = -inf
 
-    # what the site tells --------------------------------------------------------------------
+    # news of the site -----------------------------------------------------------------------
 
     def begin(self) -> None:
         site = self.site
@@ -72,13 +134,13 @@ class Ours:
             facts["max_submitted"] = site.scenario.max_submit
         self._note("start")
         self._note("learnt", site=facts)
-        for death in site.weather.deaths if self.daemon else ():
+        for death in site.incidents.deaths if self.daemon else ():
             site.at(death, self._die)
-        for number, (begin, end) in enumerate(site.weather.deploys):
+        for number, (begin, end) in enumerate(site.incidents.deploys):
             self._broken.add(f"broken-{number}")
             site.at(begin, lambda name=f"broken-{number}": self._deploy(name))  # type: ignore[misc]
             site.at(end, lambda name=f"mended-{number}": self._deploy(name))  # type: ignore[misc]
-        for begin, _ in site.weather.maintenance:
+        for begin, _ in site.incidents.maintenance:
             for hint in (begin - self.policy.limit_s, begin - 1800):
                 site.at(max(0.0, hint), self._seen)
         site.at(0.0, self._pass)
@@ -94,13 +156,13 @@ class Ours:
         self.site.at(self._asleep_until, self._pass)
 
     def started(self, job: Job) -> None:
-        self.seats.seek(job)
+        self.leases.seek(job)
         if not self.daemon:
             self.site.at(self.site.now, self._pass)
         self._seen()
 
-    def _claimed(self, job: Job, seat: Seat) -> None:
-        self.site.boot(job, broken=seat.release in self._broken)
+    def _claimed(self, job: Job, slot: SlotLease) -> None:
+        self.site.boot(job, broken=slot.release in self._broken)
         self._told()
 
     def trains(self, job: Job) -> None:
@@ -108,11 +170,11 @@ class Ours:
         self.site.at(self.site.now + self.site.scenario.checkpoint_s, lambda: self._progress(job))
 
     def _progress(self, job: Job) -> None:
-        seat = self.seats.of(job)
-        if seat is None or job.stage is not Stage.TRAINING:
+        slot = self.leases.of(job)
+        if slot is None or job.stage is not Stage.TRAINING:
             return
-        seat.checkpoint_term = seat.term
-        unproven = seat.release not in self.ledger.proven
+        slot.checkpoint_term = slot.term
+        unproven = slot.release not in self.ledger.proven
         if unproven or self.site.now - self._failed_at < _WATCHED_S:
             self._seen()
 
@@ -120,42 +182,35 @@ class Ours:
         late = self.site.now + SILENCE_S
         self.site.at(late, lambda: self._seen() if job.running else None)
 
-    def leaves(self, job: Job) -> None:
-        pass
-
     def ended(self, job: Job) -> None:
-        seat = self.seats.of(job)
-        if seat is not None and job.exit_code == DRAINED:
+        slot = self.leases.of(job)
+        if slot is not None and job.exit_code == DRAINED:
             if job.trains_from is not None:
-                seat.checkpoint_term = seat.term
-            seat.goodbye = "wall time"
+                slot.checkpoint_term = slot.term
+            slot.goodbye = "wall time"
             self._told()
         elif job.exit_code != DRAINED:
             self._failed_at = self.site.now
-        if not self.daemon and seat is self.seats.seats[0]:
+        if not self.daemon and slot is self.leases.slots[0]:
             self._asleep_until = self.site.now + _TAKEOVER_S
         self._seen()
 
-    # when to look ---------------------------------------------------------------------------
+    # the time of a pass ------------------------------------------------------------------------
 
     def _told(self) -> None:
         """A small file says that something happened."""
         if self.daemon:
-            self._look_at(self.site.now + self.site.luck.uniform(0, _LOOK_S))
+            self._look_at(self.site.now + self.site.rng.uniform(0, _LOOK_S))
         else:
             self._seen()
 
     def _seen(self) -> None:
-        """The next regular look will show it."""
-        self._look_at(self._regular(self.site.now))
+        """The next regular pass will show it."""
+        self._look_at(self._wake + self._regular_passes() * self._step)
 
-    def _regular(self, now: float) -> float:
-        """The first regular look at or after ``now``."""
-        return self._wake + self._looks_between(now) * self._step
-
-    def _looks_between(self, now: float) -> int:
-        """Regular looks after the one at ``_wake`` that are due before ``now``."""
-        return max(0, ceil((now - self._wake) / self._step))
+    def _regular_passes(self) -> int:
+        """Regular passes after the one at ``_wake`` that are due before now."""
+        return max(0, ceil((self.site.now - self._wake) / self._step))
 
     def _look_at(self, when: float) -> None:
         if when < self._next:
@@ -170,39 +225,38 @@ class Ours:
         if now < self._asleep_until or not self._awake():
             self._look_at(max(self._asleep_until, now + self.policy.pass_s))
             return
-        self._count_looks()
+        self._count_passes()
         if site.down:
             self._wake = now + self.policy.pass_s
             self._look_at(self._wake)
             return
-        snapshot = self.eyes.look()
-        seen = reconcile(self.ledger, snapshot, self.seats.views(), self.policy, now)
+        snapshot = self.listing.snapshot()
+        seen = reconcile(self.ledger, snapshot, self.leases.views(), self.policy, now)
         self.ledger = fold(self.ledger, *seen)
         decided = plan(self.wanted, self.ledger, snapshot, self.policy, now)
-        self.passes += 1
         if decided.orders is not None:
-            self.seats.orders = decided.orders
+            self.leases.orders = decided.orders
         self._wake = max(decided.wake_at, now + 1.0)
-        full = all(one.goodbye is None for one in self.seats.seats)
+        full = all(slot.goodbye is None for slot in self.leases.slots)
         self._step = self.policy.quiet_pass_s if full else self.policy.pass_s
         self._apply(decided.actions)
-        asked = any(isinstance(one, Signal | Cancel) for one in decided.actions)
+        asked = any(isinstance(action, Signal | Cancel) for action in decided.actions)
         due = self._wake if asked else decided.due_at
         if due < inf:
             self._look_at(max(due, now + 1.0))
 
     def _awake(self) -> bool:
-        """Whether there is anybody to make a pass: without a daemon, a job that runs."""
+        """Whether there is a process to make a pass: without a daemon, a job that runs."""
         fine = (Stage.BOOTING, Stage.TRAINING, Stage.HUNG)
-        nobody_yet = not self.jobs
-        return self.daemon or nobody_yet or any(one.stage in fine for one in self.site.running)
+        return self.daemon or not self.jobs or any(job.stage in fine for job in self.site.running)
 
-    def _count_looks(self) -> None:
+    def _count_passes(self) -> None:
         hot = max(0.0, min(self._hot_until, self.site.now) - self._wake)
-        regular = self._looks_between(self.site.now)
-        self.site.books.commands += 1 + regular + int(hot / self.policy.hot_pass_s)
+        self.site.gpu_time.commands += (
+            1 + self._regular_passes() + int(hot / self.policy.hot_pass_s)
+        )
 
-    # what becomes of actions ----------------------------------------------------------------
+    # the effect of actions ------------------------------------------------------------------
 
     def _apply(self, actions: tuple[Action, ...]) -> None:
         discouraged = False
@@ -210,7 +264,7 @@ class Ours:
             if isinstance(action, Submit):
                 discouraged = discouraged or not self._submit(action)
             elif isinstance(action, EndTerm):
-                self.seats.end(action.slot, action.term, action.reason)
+                self.leases.end(action.slot, action.term, action.reason)
                 self._note("freed", slot=action.slot, term=action.term)
             elif isinstance(action, Notify):
                 self._note("noticed", notice=action.kind)
@@ -221,32 +275,29 @@ class Ours:
     def _submit(self, action: Submit) -> bool:
         site = self.site
         number = self.ledger.next_number
-        token = f"{number:012x}"
+        token = _token(number)
         limit = site.scenario.limit_s
         runs = min(RUNS_S, limit - drain_margin(limit))
-        after = None if action.after is None else self._numbered(action.after)
+        after = None if action.after is None else self.jobs[_token(action.after)]
         job = Job(number, 0, site.now, runs, limit, after, token, excluded=action.exclude)
         facts: dict[str, object] = {"number": number, "release": action.release}
         if action.after is not None:
             facts["after"] = action.after
         self._note("intent", token, **facts, exclude=action.exclude)
-        site.books.commands += 1
+        site.gpu_time.commands += 1
         self._hot_until = site.now + HOT_FOR_S
         self.jobs[token] = job
         if not site.submit(job):
             self._note("learnt", site=limit_refused(self.ledger))
             self._note("rejected", token, reason="refused: AssocMaxSubmitJobLimit")
             return False
-        self.eyes.add(job)
+        self.listing.add(job)
         self._note("submitted", token, job_id=number)
         return True
 
-    def _numbered(self, number: int) -> Job | None:
-        return next((one for one in self.jobs.values() if one.number == number), None)
-
     def _touch(self, action: Amend | Signal | Cancel, job: Job) -> None:
         site = self.site
-        site.books.commands += 1
+        site.gpu_time.commands += 1
         if isinstance(action, Signal):
             site.at(site.now + 1.0, lambda: site.leave(job))
             self._note("signalled", job.token)
@@ -268,7 +319,11 @@ class Ours:
             job.runs_s = min(job.runs_s, action.limit_s - drain_margin(action.limit_s))
         self._note("amended", job.token, **facts)
         if job.stage is Stage.WAITING:
-            self.site.changed()
+            self.site.settle()
 
     def _note(self, kind: str, token: str = "", **data: object) -> None:
         self.ledger = fold(self.ledger, Entry(kind, self.site.now, token, data))
+
+
+def _token(number: int) -> str:
+    return f"{number:012x}"

@@ -1,4 +1,4 @@
-"""Door to matplotlib: the slots' month of a few policies side by side, as one picture."""
+"""Adapter for matplotlib: the slots' month of a few policies side by side, as one picture."""
 
 from __future__ import annotations
 
@@ -12,33 +12,30 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from Daddy.cluster.orchestrator.simulate.jobs import Job
-from Daddy.cluster.orchestrator.simulate.scenario import DAY_S
-from Daddy.cluster.orchestrator.simulate.weather import Window
+from Daddy.cluster.orchestrator.simulate.incidents import Incidents
+from Daddy.cluster.orchestrator.simulate.scenario import DAY_S, Scenario
+from Daddy.cluster.orchestrator.simulate.site import Job
 
 _INK, _FAINT, _TRAINS, _WASTED = "#1f2933", "#e4e7eb", "#2f855a", "#c05621"
-_SHADES = {"slurmctld away": "#2b6cb0", "broken code": "#b83280", "black-hole node": "#6b46c1"}
 _THICK = 0.78
 
 
 def draw(
     path: Path,
     title: str,
-    days: float,
-    cap: int,
+    scenario: Scenario,
+    incidents: Incidents,
     months: Mapping[str, tuple[float, Sequence[Job]]],
-    events: Mapping[str, Sequence[Window]],
 ) -> None:
-    """Write a PNG. ``months``: policy → (share used, its jobs); ``events``: name → windows."""
+    """Write a PNG. ``months``: policy → (share used, its jobs)."""
     plt.rcParams.update({"font.size": 9, "text.color": _INK, "axes.edgecolor": _FAINT})
     height = 0.9 + 1.15 * len(months)
     figure, every = plt.subplots(
         len(months), 1, figsize=(13, height), sharex=True, layout="constrained", squeeze=False
     )
     for axes, (name, (used, jobs)) in zip(every[:, 0], months.items(), strict=True):
-        _slots(axes, jobs, cap, days)
-        for event, windows in events.items():
-            _shade(axes, windows, _SHADES[event], event)
+        _slots(axes, jobs, scenario.cap, scenario.days)
+        _shade(axes, incidents)
         axes.set_title(f"{name}: {100 * used:.1f} %", loc="left", fontsize=10, fontweight="bold")
     every[-1, 0].set_xlabel("day")
     handles, labels = every[0, 0].get_legend_handles_labels()
@@ -52,22 +49,29 @@ def draw(
 def _slots(axes: Axes, jobs: Sequence[Job], cap: int, days: float) -> None:
     """Each slot's row: empty, trained, and held without training."""
     for slot in range(cap):
-        mine = [one for one in jobs if one.track == slot]
+        mine = [job for job in jobs if job.track == slot]
         axes.broken_barh([(0, days)], (slot - _THICK / 2, _THICK), color=_FAINT)
-        held = [(one.started / DAY_S, (one.ended - one.started) / DAY_S) for one in mine]
+        held = [(job.started / DAY_S, (job.ended - job.started) / DAY_S) for job in mine]
         axes.broken_barh(
             held, (slot - _THICK / 2, _THICK), color=_WASTED, label="held, not training"
         )
         trained = [
-            (one.trains_from / DAY_S, one.kept_s / DAY_S)
-            for one in mine
-            if one.trains_from is not None
+            (job.trains_from / DAY_S, job.kept_s / DAY_S)
+            for job in mine
+            if job.trains_from is not None
         ]
         axes.broken_barh(trained, (slot - _THICK / 2, _THICK), color=_TRAINS, label="trains")
     axes.set(xlim=(0, days), ylim=(cap - 0.5, -0.5), yticks=range(cap), ylabel="slot")
     axes.tick_params(length=0)
 
 
-def _shade(axes: Axes, windows: Sequence[Window], colour: str, label: str) -> None:
-    for begin, end in windows:
-        axes.axvspan(begin / DAY_S, end / DAY_S, color=colour, alpha=0.28, label=label, zorder=3)
+def _shade(axes: Axes, incidents: Incidents) -> None:
+    for label, colour, windows in (
+        ("slurmctld away", "#2b6cb0", incidents.outages),
+        ("broken code", "#b83280", incidents.deploys),
+        ("black-hole node", "#6b46c1", incidents.black_holes),
+    ):
+        for begin, end in windows:
+            axes.axvspan(
+                begin / DAY_S, end / DAY_S, color=colour, alpha=0.28, label=label, zorder=3
+            )

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.cluster.orchestrator.simulate.jobs import Month
-from Daddy.cluster.orchestrator.simulate.month import make_site
-from Daddy.cluster.orchestrator.simulate.rivals import RIVALS
-from Daddy.cluster.orchestrator.simulate.rows import NO_DAEMON, POLICIES, main_rows, more_rows
-from Daddy.cluster.orchestrator.simulate.scenario import WORKLOADS
-from Daddy.cluster.orchestrator.simulate.table import Cell, interval, student, to_json, to_text
+from Daddy.cluster.orchestrator.simulate.baselines import BASELINES
+from Daddy.cluster.orchestrator.simulate.scenario import (
+    NO_DAEMON,
+    POLICIES,
+    WORKLOADS,
+    main_rows,
+    more_rows,
+)
+from Daddy.cluster.orchestrator.simulate.simulation import (
+    interval,
+    make_site,
+    student,
+    to_json,
+    to_text,
+)
+from Daddy.cluster.orchestrator.simulate.site import GpuTime
 
 WORKS = list(WORKLOADS.values())
 
@@ -28,8 +38,11 @@ def test_an_interval_is_of_the_mean_and_stays_a_share() -> None:
 
 
 def results(rows):
-    cell = Cell((Month(0.9, 0.002, 26.0, 800.0), Month(0.8, 0.004, 26.0, 900.0)))
-    return {row: dict.fromkeys(row.policies, cell) for row in rows}
+    months = [
+        GpuTime(0.9, 0.9 / 0.998, 1.0, 780, 24_000),
+        GpuTime(0.8, 0.8 / 0.996, 1.0, 780, 27_000),
+    ]
+    return {row: dict.fromkeys(row.policies, months) for row in rows}
 
 
 def test_the_file_has_the_main_rows_policy_by_policy() -> None:
@@ -50,13 +63,22 @@ def test_the_table_shows_every_scenario_that_was_asked_for() -> None:
     text = to_text(results(rows), 30.0, 20)
     seen = {(row.scenario.correlation, row.scenario.credit) for row in rows}
     assert seen == {(share, credit) for share in (0.0, 0.9) for credit in (0.0, 0.5, 1.0)}
-    for words in ("maintenance", "MaxSubmit = 4", "own usage", "no daemon", "85.00", "0.30%"):
+    for words in (
+        "maintenance",
+        "MaxSubmit = 4",
+        "own usage",
+        "no daemon",
+        "85.00",
+        "0.30%",
+        "850",
+        "26.0",
+    ):
         assert words in text
     assert max(len(line) for line in text.splitlines()) < 150
 
 
 def test_every_policy_of_the_table_can_be_simulated_under_equal_terms() -> None:
-    assert set(POLICIES) == {"ours", *RIVALS}
+    assert set(POLICIES) == {"ours", *BASELINES}
     scenario = main_rows(WORKS, 1.0)[0].scenario
-    weathers = [make_site(scenario, policy, 3)[0].weather for policy in (*POLICIES, NO_DAEMON)]
-    assert all(one == weathers[0] for one in weathers)
+    incidents = [make_site(scenario, policy, 3)[0].incidents for policy in (*POLICIES, NO_DAEMON)]
+    assert all(one == incidents[0] for one in incidents)

@@ -1,16 +1,13 @@
-"""The five ways others do it, as small as they are, on the same site.
+"""The five policies in use elsewhere, as small as they are, on the same site.
 
-Each is what its users run: see ``docs/simulator.md`` for what was read where. A person who is
-needed comes after ``human_s``.
+Sources of each: ``docs/simulator.md``. A person that is needed comes after ``human_s``.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import deque
 
-from Daddy.cluster.orchestrator.simulate.jobs import DRAINED, Job, Stage
-from Daddy.cluster.orchestrator.simulate.site import Site
+from Daddy.cluster.orchestrator.simulate.site import DRAINED, Job, Person, Site, Stage
 from Daddy.core.stopping import drain_margin
 
 _POLL_S, _PAUSE_S = 60.0, 15.0
@@ -21,10 +18,8 @@ _DEPTH = 45
 _TASKS = 1000
 
 
-class Rival(ABC):
-    """What all of them do alike: start, load, train."""
-
-    runs_s: float
+class Baseline(Person):
+    """The part that all of them share: start, load, train. None looks for signs of life."""
 
     def __init__(self, site: Site) -> None:
         self.site = site
@@ -38,27 +33,14 @@ class Rival(ABC):
         site = self.site
         return Job(self._made, slot, site.now, self.runs_s, site.scenario.limit_s, after)
 
-    @abstractmethod
-    def begin(self) -> None:
-        """The person's first move."""
-
     def started(self, job: Job) -> None:
         self.site.boot(job, broken=self.site.broken)
 
     def trains(self, job: Job) -> None:
         self.site.train(job)
 
-    def silent(self, job: Job) -> None:  # noqa: B027 - silence is nobody's business here
-        """None of them looks for signs of life."""
 
-    def leaves(self, job: Job) -> None:  # noqa: B027 - most do not look
-        """A job has written its last checkpoint."""
-
-    def ended(self, job: Job) -> None:  # noqa: B027 - Slurm itself goes on for some
-        """A job is gone."""
-
-
-class SeedPerSlot(Rival):
+class SeedPerSlot(Baseline):
     """A loop on the login node polls each job and submits again 15 s after it is gone.
 
     It takes a silent slurmctld for an end, and dies of its refused sbatch.
@@ -71,10 +53,10 @@ class SeedPerSlot(Rival):
         self.jobs: dict[int, Job] = {}
 
     def begin(self) -> None:
-        for death in self.site.weather.deaths:
+        for death in self.site.incidents.deaths:
             self.site.at(death, self._die)
-        for outage, end in self.site.weather.outages:
-            poll = outage + self.site.luck.uniform(0, _POLL_S)
+        for outage, end in self.site.incidents.outages:
+            poll = outage + self.site.rng.uniform(0, _POLL_S)
             if poll < end:
                 self.site.at(poll, self._die)
         self._fill()
@@ -97,7 +79,7 @@ class SeedPerSlot(Rival):
                 self.again(slot)
 
     def ended(self, job: Job) -> None:
-        later = self.site.luck.uniform(0, _POLL_S) + _PAUSE_S
+        later = self.site.rng.uniform(0, _POLL_S) + _PAUSE_S
         if self.jobs.get(job.track) is job:
             self.site.at(self.site.now + later, lambda: self._gone(job))
 
@@ -119,39 +101,36 @@ class SeedGang(SeedPerSlot):
     def trains(self, job: Job) -> None:
         """Ranks meet at the rendezvous: the last one to be there starts the training."""
         job.silent_from = self.site.now
-        team = [one for one in self.jobs.values() if one.stage is Stage.BOOTING]
-        if len(team) == len(self.slots) and all(one.silent_from is not None for one in team):
-            for one in team:
-                self.site.train(one)
+        team = [rank for rank in self.jobs.values() if rank.stage is Stage.BOOTING]
+        if len(team) == len(self.slots) and all(rank.silent_from is not None for rank in team):
+            for rank in team:
+                self.site.train(rank)
 
     def leaves(self, job: Job) -> None:
-        for one in self.jobs.values():
-            if one is not job:
-                self.site.silence(one, Stage.HUNG, lost=False)
+        for rank in self.jobs.values():
+            if rank is not job:
+                self.site.silence(rank, Stage.HUNG, lost=False)
 
     def ended(self, job: Job) -> None:
         if self.jobs.get(job.track) is not job:
             return
-        for one in self.jobs.values():
-            self.site.silence(one, Stage.HUNG)
+        for rank in self.jobs.values():
+            self.site.silence(rank, Stage.HUNG)
         super().ended(job)
 
     def _gone(self, job: Job) -> None:
         if self.alive and self.jobs[job.track] is job:
-            self._all_again()
+            self._fill()
 
     def _fill(self) -> None:
-        self._all_again()
-
-    def _all_again(self) -> None:
         old, self.jobs = self.jobs, {}
-        for one in old.values():
-            self.site.end(one, "CANCELLED", None)
+        for rank in old.values():
+            self.site.end(rank, "CANCELLED", None)
         for slot in self.slots:
             self.again(slot)
 
 
-class SelfRequeue(Rival):
+class SelfRequeue(Baseline):
     """A job that is warned requeues itself; after anything worse a person has to come."""
 
     def __init__(self, site: Site) -> None:
@@ -174,7 +153,7 @@ class SelfRequeue(Rival):
             site.at(site.now + self.human_s, lambda: self._submit(job.track))
 
 
-class SingletonChain(Rival):
+class SingletonChain(Baseline):
     """Forty-five jobs per slot, each waiting for the one before; a person submits the next lot."""
 
     def begin(self) -> None:
@@ -200,7 +179,7 @@ class SingletonChain(Rival):
             self.site.at(self.site.now + self.human_s, lambda: self._fill(job.track))
 
 
-class Array(Rival):
+class Array(Baseline):
     """``--array=0-999%4``: the scheduler itself starts the next task; a person submits the next."""
 
     def begin(self) -> None:
@@ -217,7 +196,7 @@ class Array(Rival):
         most = site.scenario.max_submit
         self.left = _TASKS if most is None else min(_TASKS, most - site.present)
         self.aged, self.needed = site.aged, False
-        self.site.books.submissions += 1
+        self.site.gpu_time.submissions += 1
         self._next()
 
     def _next(self) -> None:
@@ -233,7 +212,7 @@ class Array(Rival):
             site.queue(self.new(0), self.aged)
 
     def started(self, job: Job) -> None:
-        busy = {one.track for one in self.site.running if one is not job}
+        busy = {other.track for other in self.site.running if other is not job}
         job.track = next(slot for slot in self.slots if slot not in busy)
         super().started(job)
 
@@ -241,7 +220,7 @@ class Array(Rival):
         self._next()
 
 
-RIVALS: dict[str, type[Rival]] = {
+BASELINES: dict[str, type[Baseline]] = {
     "seed_gang": SeedGang,
     "seed_per_slot": SeedPerSlot,
     "self_requeue": SelfRequeue,

@@ -1,0 +1,147 @@
+"""Pure. Draws the incidents of a month, the same for every policy of one seed, and jobs' waits.
+
+Randomness comes in as a generator; later only waits and the fate of single jobs are drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+from Daddy.cluster.orchestrator.simulate.scenario import DAY_S, Scenario, Workload
+
+if TYPE_CHECKING:
+    from random import Random
+
+Window = tuple[float, float]
+_GRID_S = 600.0
+_MONTH_S = 30 * DAY_S
+_HALF_LIFE_S = 7 * DAY_S
+_NORMAL = NormalDist()
+
+
+def within(windows: Iterable[Window], now: float) -> Window | None:
+    """The window that ``now`` lies in."""
+    return next((window for window in windows if window[0] <= now < window[1]), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Incidents:
+    """One month's incidents; seconds since its beginning."""
+
+    outages: tuple[Window, ...]
+    """slurmctld is away."""
+    deaths: tuple[float, ...]
+    """The controller's process dies."""
+    deploys: tuple[Window, ...]
+    """The newest code is broken."""
+    black_holes: tuple[Window, ...]
+    maintenance: tuple[Window, ...]
+    common: tuple[float, ...]
+    """The part of waits that jobs have in common, standard normal, every ten minutes."""
+
+
+def draw_incidents(scenario: Scenario, rng: Random) -> Incidents:
+    """One month's incidents."""
+    rates, span = scenario.rates, scenario.span_s
+    outages = tuple(
+        (start, start + rng.expovariate(1 / rates.outage_s))
+        for start in _arrivals(rng, rates.outage_every_s, span)
+    )
+    deaths = tuple(_arrivals(rng, rates.controller_death_every_s, span))
+    return Incidents(
+        outages=outages,
+        deaths=deaths,
+        deploys=_monthly(rng, rates.bad_deploys, rates.bad_deploy_s, span),
+        black_holes=_monthly(rng, rates.black_holes, rates.black_hole_s, span),
+        maintenance=_maintenance(scenario),
+        common=_common(rng, scenario.memory_s, span),
+    )
+
+
+def _arrivals(rng: Random, every: float, span: float) -> list[float]:
+    found, now = [], rng.expovariate(1 / every)
+    while now < span:
+        found.append(now)
+        now += rng.expovariate(1 / every)
+    return found
+
+
+def _monthly(rng: Random, times: int, length: float, span: float) -> tuple[Window, ...]:
+    """So many in each month or part of one that is long enough to hold it."""
+    found = []
+    for month in range(math.ceil(span / _MONTH_S)):
+        begin, end = month * _MONTH_S, min((month + 1) * _MONTH_S, span)
+        for _ in range(times):
+            if end - begin > 2 * length:
+                start = rng.uniform(begin + length / 2, end - length)
+                found.append((start, start + length))
+    return tuple(found)
+
+
+def _maintenance(scenario: Scenario) -> tuple[Window, ...]:
+    """In the middle of each month, so that every seed has it."""
+    if not scenario.maintenance:
+        return ()
+    length, period = scenario.rates.maintenance_s, min(_MONTH_S, scenario.span_s)
+    count = max(1, int(scenario.span_s / _MONTH_S))
+    middles = (period * (month + 0.5) for month in range(count))
+    return tuple((middle, middle + length) for middle in middles)
+
+
+def _common(rng: Random, memory: float, span: float) -> tuple[float, ...]:
+    keep = math.exp(-_GRID_S / memory)
+    fresh = math.sqrt(1 - keep * keep)
+    value, path = rng.gauss(0, 1), []
+    for _ in range(int(span / _GRID_S) + 1):
+        path.append(value)
+        value = keep * value + fresh * rng.gauss(0, 1)
+    return tuple(path)
+
+
+class DecayedUsage:
+    """The person's decayed use of the site, as a share of the cap."""
+
+    def __init__(self, cap: int) -> None:
+        self._cap = cap
+        self._share = 0.0
+        self._now = 0.0
+
+    def advance(self, now: float, running: int) -> float:
+        """The share at ``now``, when ``running`` jobs ran since the last call."""
+        keep = 0.5 ** ((now - self._now) / _HALF_LIFE_S)
+        self._share = keep * self._share + (1 - keep) * running / self._cap
+        self._now = now
+        return self._share
+
+
+class QueueWaits:
+    """Draws waits; jobs submitted together share most of their luck where waits correlate."""
+
+    def __init__(self, scenario: Scenario, incidents: Incidents, rng: Random) -> None:
+        self._workload = scenario.workload
+        self._common = incidents.common
+        self._rng = rng
+        self._shared_weight = math.sqrt(scenario.correlation)
+        self._own_weight = math.sqrt(1 - scenario.correlation)
+        self._usage_weight = scenario.usage_weight
+
+    def draw(self, now: float, usage: float) -> float:
+        """Seconds that a job submitted ``now`` has to wait."""
+        z = self._own_weight * self._rng.gauss(0, 1)
+        if self._shared_weight:
+            at = min(int(now / _GRID_S), len(self._common) - 1)
+            z += self._shared_weight * self._common[at]
+        wait = wait_at(self._workload, z) * (1 + self._usage_weight * usage)
+        return min(wait, self._workload.longest_s)
+
+
+def wait_at(workload: Workload, z: float) -> float:
+    """The wait at ``z`` standard deviations."""
+    measured = workload.measured_s
+    if measured:
+        return measured[min(int(_NORMAL.cdf(z) * len(measured)), len(measured) - 1)]
+    return min(workload.median_s * math.exp(workload.sigma * z), workload.longest_s)

@@ -1,0 +1,173 @@
+"""Runs months side by side, one process per core, and makes their figures: text and JSON."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from statistics import mean, stdev
+
+from Daddy.cluster.orchestrator.simulate.baselines import BASELINES
+from Daddy.cluster.orchestrator.simulate.incidents import draw_incidents
+from Daddy.cluster.orchestrator.simulate.our_controller import OurController
+from Daddy.cluster.orchestrator.simulate.scenario import (
+    NO_DAEMON,
+    OURS,
+    POLICIES,
+    Row,
+    Scenario,
+    as_lived,
+)
+from Daddy.cluster.orchestrator.simulate.site import GpuTime, Person, Site
+from Daddy.core.clock import Clock
+
+Results = Mapping[Row, Mapping[str, Sequence[GpuTime]]]
+"""The months of each policy in each row of the table, by seed."""
+_Task = tuple[int, str, Scenario]
+_LOG_EVERY_S = 15.0
+_CHUNK = 4
+_Z = 1.959964
+_HEADS = {
+    OURS: "ours",
+    NO_DAEMON: "no daemon",
+    "seed_gang": "seed gang",
+    "seed_per_slot": "seed/slot",
+    "self_requeue": "requeue",
+    "singleton": "singleton",
+    "array": "array",
+}
+_TITLE = """\
+GPU-hours that trained, in percent of what the running cap allows: mean over {seeds} seeds of
+{days:g} days, ± 95 %"""
+_FOOT = """\
+idle: our allocated hours that did not train; calls, sbatch: our Slurm commands a day and the
+submissions among them. What is assumed, and from where: docs/simulator.md"""
+_COLUMN = 14
+_FIRST = 10
+
+
+def make_site(scenario: Scenario, policy: str, seed: int) -> tuple[Site, Person]:
+    """A site before its month, and its user. Every policy of a seed meets the same incidents."""
+    incidents = draw_incidents(scenario, Random(f"weather {seed}"))
+    site = Site(scenario, incidents, Random(f"jobs {policy} {seed}"))
+    if policy in (OURS, NO_DAEMON):
+        return site, OurController(site, daemon=policy == OURS)
+    return site, BASELINES[policy](site)
+
+
+def live(scenario: Scenario, policy: str, seed: int) -> GpuTime:
+    """The whole month of one policy; everything follows from the scenario and the seed."""
+    site, person = make_site(scenario, policy, seed)
+    return site.live(person)
+
+
+def run_rows(rows: Sequence[Row], seeds: int, processes: int | None, clock: Clock) -> Results:
+    """Every policy of every row with every seed; progress goes to standard error."""
+    keys = {(policy, as_lived(row.scenario, policy)) for row in rows for policy in row.policies}
+    tasks = [(seed, *key) for seed in range(seeds) for key in sorted(keys, key=repr)]
+    found: dict[tuple[str, Scenario], dict[int, GpuTime]] = defaultdict(dict)
+    begun = told = clock.monotonic()
+    with multiprocessing.get_context("spawn").Pool(
+        processes or len(os.sched_getaffinity(0))
+    ) as pool:
+        months = pool.imap_unordered(_live, tasks, _CHUNK)
+        for done, ((seed, policy, scenario), month) in enumerate(months, 1):
+            found[policy, scenario][seed] = month
+            now = clock.monotonic()
+            if now - told >= _LOG_EVERY_S:
+                told, left = now, (now - begun) / done * (len(tasks) - done)
+                text = f"{done:,} of {len(tasks):,} months, about {left:.0f} s to go"
+                print(text, file=sys.stderr, flush=True)
+    return {
+        row: {
+            policy: [found[policy, as_lived(row.scenario, policy)][seed] for seed in range(seeds)]
+            for policy in row.policies
+        }
+        for row in rows
+    }
+
+
+def _live(task: _Task) -> tuple[_Task, GpuTime]:
+    seed, policy, scenario = task
+    return task, live(scenario, policy, seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A mean share and its 95 % interval over seeds."""
+
+    used: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        half = max(self.high - self.used, self.used - self.low)
+        return f"{100 * self.used:.2f} ±{100 * half:.2f}"
+
+
+def student(freedom: int) -> float:
+    """The 97.5 % point of Student's t, by Cornish and Fisher's expansion (A&S 26.7.5)."""
+    z, n = _Z, freedom
+    return (
+        z
+        + (z**3 + z) / (4 * n)
+        + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * n**2)
+        + (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / (384 * n**3)
+        + (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / (92_160 * n**4)
+    )
+
+
+def interval(shares: Sequence[float]) -> Share:
+    """Mean and 95 % interval; a single month says nothing about others."""
+    middle, count = mean(shares), len(shares)
+    if count < 2:  # noqa: PLR2004 - no spread without two
+        return Share(middle, 0.0, 1.0)
+    half = student(count - 1) * stdev(shares) / math.sqrt(count)
+    return Share(middle, max(0.0, middle - half), min(1.0, middle + half))
+
+
+def _share(months: Sequence[GpuTime]) -> Share:
+    return interval([month.used for month in months])
+
+
+def to_text(results: Results, days: float, seeds: int) -> str:
+    """The table for people."""
+    columns = [name for name in _HEADS if any(name in cells for cells in results.values())]
+    heads = "".join(f"{_HEADS[name]:>{_COLUMN}}" for name in columns)
+    lines = [_TITLE.format(seeds=seeds, days=days), ""]
+    lines.append(f"{'':{_FIRST}}{heads}{'idle':>8}{'calls':>8}{'sbatch':>8}")
+    group = ""
+    for row, cells in results.items():
+        if row.group != group:
+            group = row.group
+            lines.append(group)
+        shares = (str(_share(cells[name])) if name in cells else "" for name in columns)
+        line = "".join(f"{share:>{_COLUMN}}" for share in shares)
+        lines.append(f"  {row.workload:{_FIRST - 2}}{line}{_effort(cells[OURS], days)}")
+    return "\n".join([*lines, "", _FOOT])
+
+
+def _effort(months: Sequence[GpuTime], days: float) -> str:
+    idle = mean(month.idle for month in months)
+    commands = mean(month.commands / days for month in months)
+    submissions = mean(month.submissions / days for month in months)
+    return f"{100 * idle:>7.2f}%{commands:>8.0f}{submissions:>8.1f}"
+
+
+def to_json(results: Results, days: float, seeds: int) -> dict[str, object]:
+    """The main rows for machines: shares of the GPU-hours allowed."""
+    workloads = {
+        row.workload: {name: _rounded(_share(cells[name])) for name in POLICIES}
+        for row, cells in results.items()
+    }
+    return {"days": days if days % 1 else int(days), "seeds": seeds, "workloads": workloads}
+
+
+def _rounded(share: Share) -> dict[str, float]:
+    facts = {"used": share.used, "low": share.low, "high": share.high}
+    return {name: round(value, 6) for name, value in facts.items()}
