@@ -105,12 +105,8 @@ def archive_rules(config: Config) -> Rules:
     return Rules(
         follow=chosen.mode in ("swarm", "both"),
         starts=chosen.mode in ("starts", "both"),
-        per_key=chosen.per_key,
         square=chosen.square,
         patience=chosen.patience,
-        tries=chosen.tries,
-        fresh=chosen.fresh,
-        look_every=chosen.look_steps,
     )
 
 

@@ -202,7 +202,7 @@ def test_evaluate_counts_the_step_at_which_a_milestone_was_first_held(
 
 def test_who_is_judged_goes_on_from_no_archive_and_leaves_nothing_in_one(tmp_path: Path) -> None:
     """Also where the settings of a run, or its variables, want one."""
-    wanted = {"archive.mode": "both", "archive.fresh": 0.0, "run_dir": str(tmp_path / "run")}
+    wanted = {"archive.mode": "both", "run_dir": str(tmp_path / "run")}
     game = stage.open_game(load(None, wanted))
     try:
         for _ in stage.episode(game, Mashing(7), seed=1):

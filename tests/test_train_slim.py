@@ -40,7 +40,6 @@ class Desk:
             "device": "cpu",
             "num_envs": 4,
             "total_steps": 0,
-            "torch_threads": 1,
             "vector_backend": "serial",
             "tensorboard": False,
             "checkpoint_interval": 256,
@@ -357,7 +356,7 @@ def test_a_stream_that_cannot_be_set_up_does_not_end_training(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(tunnel_client, "nameless_file", full)
-    training = SimpleNamespace(stream=True, stream_fps=8.0, stream_direct=True)
+    training = SimpleNamespace(stream=True, stream_direct=True)
     attempt = SimpleNamespace(
         config=SimpleNamespace(training=training), run=RunPaths(tmp_path), job_id="17", clock=None
     )

@@ -20,19 +20,16 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Training(Section):
-    """What a learner does."""
+class Ppo(Section):
+    """The hyperparameters of the learner."""
 
-    workload: Literal["pokemon_red", "cartpole"] = Field("pokemon_red", description="what to train")
-    total_steps: int = Field(5_000_000, ge=0, description="fleet steps that end the run; 0: never")
     num_envs: int = Field(8, ge=1, le=4096, description="environments per job")
-    batch_size: int = Field(64, ge=1, description="steps in one PPO minibatch")
-    device: Literal["auto", "cpu", "cuda", "mps"] = Field("cuda", description="where networks run")
     profile: Literal["auto", "cpu", "gpu"] = Field(
         "auto",
         description="gpu: the recipe below, over whatever earlier layers say; auto and cpu fill "
         "horizon and learning rate where open, auto by the device",
     )
+    batch_size: int = Field(64, ge=1, description="steps in one PPO minibatch")
     horizon: int | None = Field(None, ge=1, description="steps per environment and rollout")
     rollout: int | None = Field(
         None, ge=1, description="about so many steps per rollout, where the horizon is open"
@@ -43,7 +40,6 @@ class Training(Section):
     learning_rate_schedule: Literal["constant", "linear"] = Field(
         "constant", description="linear: down to a tenth at total_steps"
     )
-    adam_epsilon: float = Field(1e-5, gt=0, description="Adam's term against division by zero")
     clip: float = Field(0.2, gt=0, description="PPO ratio clip")
     value_clip: float = Field(0.0, ge=0, description="clip of a value's change; 0: none")
     entropy: float = Field(0.01, ge=0, description="entropy bonus")
@@ -54,23 +50,15 @@ class Training(Section):
     normalise_rewards: bool = Field(
         True, description="divide rewards by the running deviation of returns"
     )
-    mixed_precision: bool = Field(True, description="bfloat16 networks on CUDA")
-    torch_threads: int = Field(0, ge=0, description="threads of a learner; 0: a fair share")
-    vector_backend: Literal["auto", "pufferlib", "threads", "serial"] = Field(
-        "auto", description="how environments run side by side"
-    )
-    vector_groups: int = Field(
-        0,
-        ge=0,
-        description="at most so many groups of equal size they play in: while one is judged, "
-        "others play; 0: choose",
-    )
+
+
+class Game(Section):
+    """The environment: its game, start and length."""
+
     episode_steps: int = Field(2048, ge=1, description="actions after which an episode is cut")
-    seed: int = Field(
-        7, ge=0, description="seed of the run; every job and environment derives its own"
-    )
     rom: str | None = Field(None, description="path of the ROM, absolute or relative to this file")
     allow_unknown_rom: bool = Field(False, description="run a ROM whose SHA-1 is not known")
+    cartridge: bool = Field(False, description="a cluster run without a ROM plays the cartridge")
     start: str = Field(
         "",
         description="start state: `bedroom`, `pokedex`, one recorded, or a PyBoy state's path; "
@@ -86,30 +74,52 @@ class Training(Section):
         default_factory=list,
         description="scripted helps: `none`, `peers` or a list of names (docs/assists.md)",
     )
-    cartridge: bool = Field(False, description="a cluster run without a ROM plays the cartridge")
-    checkpoint_interval: int = Field(10_000, ge=1, description="own steps between checkpoints")
-    max_runtime_seconds: int = Field(13_500, ge=1, description="a job leaves by itself after this")
-    log_interval: int = Field(1, ge=1, description="PPO iterations between metric rows")
-    tensorboard: bool = Field(True, description="write TensorBoard files")
-    stream: bool = Field(True, description="offer frames of the featured agents")
-    stream_direct: bool = Field(
-        True, description="jobs listen for relays while watched: authenticated, not encrypted"
-    )
-    stream_port: int = Field(9999, ge=1, le=65535, description="port of the SSH tunnel")
-    stream_top_k: int = Field(2, ge=1, le=16, description="agents featured at once")
-    stream_fps: float = Field(8.0, gt=0, le=60, description="pictures a second and featured agent")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _recipe(cls, given: Any) -> Any:
-        """A profile's values stand for what is not said beside its name."""
-        return {**recipe(given.get("profile")), **given} if isinstance(given, dict) else given
 
     @field_validator("assists", mode="before")
     @classmethod
     def _named(cls, said: Any) -> list[str]:
         """Names in one order, so that the same assists give the same configuration."""
         return chosen(said)
+
+
+class Streaming(Section):
+    """The live stream of a job's agents."""
+
+    stream: bool = Field(True, description="offer frames of the featured agents")
+    stream_direct: bool = Field(
+        True, description="jobs listen for relays while watched: authenticated, not encrypted"
+    )
+    stream_port: int = Field(9999, ge=1, le=65535, description="port of the SSH tunnel")
+    stream_top_k: int = Field(2, ge=1, le=16, description="agents featured at once")
+
+
+class Training(Streaming, Game, Ppo):
+    """The work of a learner. Each reader takes the part that it reads."""
+
+    workload: Literal["pokemon_red", "cartpole"] = Field("pokemon_red", description="what to train")
+    total_steps: int = Field(5_000_000, ge=0, description="fleet steps that end the run; 0: never")
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field("cuda", description="where networks run")
+    vector_backend: Literal["auto", "pufferlib", "threads", "serial"] = Field(
+        "auto", description="how environments run side by side"
+    )
+    vector_groups: int = Field(
+        0,
+        ge=0,
+        description="at most so many groups of equal size they play in: while one is judged, "
+        "others play; 0: choose",
+    )
+    seed: int = Field(
+        7, ge=0, description="seed of the run; every job and environment derives its own"
+    )
+    checkpoint_interval: int = Field(10_000, ge=1, description="own steps between checkpoints")
+    max_runtime_seconds: int = Field(13_500, ge=1, description="a job leaves by itself after this")
+    tensorboard: bool = Field(True, description="write TensorBoard files")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _recipe(cls, given: Any) -> Any:
+        """A profile's values stand for what is not said beside its name."""
+        return {**recipe(given.get("profile")), **given} if isinstance(given, dict) else given
 
     @model_validator(mode="after")
     def _assists_fit(self) -> Training:
@@ -127,7 +137,6 @@ PROFILES: dict[str, dict[str, Any]] = {
         "update_epochs": 3,
         "bptt": 16,
         "learning_rate": 2e-4,
-        "adam_epsilon": 1e-5,
         "clip": 0.1,
         "value_clip": 0.1,
         "value_coefficient": 0.53,
@@ -136,7 +145,6 @@ PROFILES: dict[str, dict[str, Any]] = {
         "gae_lambda": 0.95,
         "max_grad_norm": 0.5,
         "normalise_rewards": False,
-        "mixed_precision": True,
     }
 }
 """Values of ``training`` that a profile's name stands for.
@@ -181,16 +189,18 @@ class Collaboration(Section):
     rule: Literal["delta", "polyak"] = Field(
         "delta", description="how contributions move the weights"
     )
-    polyak_alpha: float = Field(0.5, gt=0, le=1, description="share of a contribution under polyak")
     sync_interval_steps: int = Field(5000, ge=1, description="own steps between contributions")
     sync_seconds: float = Field(60.0, gt=0, description="age of a contribution merged alone")
     sync_share: float = Field(0.01, gt=0, le=1, description="most of a job's time for sharing")
-    max_staleness: int = Field(4, ge=0, description="versions a job's base may lag")
-    laptop_staleness: int = Field(8, ge=0, description="versions or minutes a laptop may lag")
-    keep_versions: int = Field(8, ge=2, description="versions whose weights are kept")
     allowed_user_ids: list[str] = Field(
         default_factory=list, description="laptops that may contribute; empty: all in the inbox"
     )
+
+
+KEPT_VERSIONS = 8
+"""Versions whose weights stay beside the newest: a learner's base may lag four."""
+KEPT_HOURS = 6
+"""Hours for which one checkpoint an hour stays beyond the newest: longer than a job runs."""
 
 
 class Checkpointing(Section):
@@ -198,9 +208,6 @@ class Checkpointing(Section):
 
     min_seconds: float = Field(60.0, ge=0, description="shortest time between due checkpoints")
     max_keep: int = Field(6, ge=2, description="newest checkpoints kept per slot")
-    keep_hours: int = Field(
-        6, ge=0, description="hours for which one checkpoint an hour is kept beyond those"
-    )
 
 
 class Archive(Section):
@@ -211,7 +218,6 @@ class Archive(Section):
         description="swarm: when the run first holds more milestones, every environment goes on "
         "from there, and most episodes begin near there; starts: episodes begin from states",
     )
-    per_key: int = Field(8, ge=1, le=64, description="states of a set of milestones at a place")
     square: int = Field(
         16, ge=0, le=255, description="cells a side of a map's squares, the places; 0: whole maps"
     )
@@ -220,13 +226,6 @@ class Archive(Section):
         ge=1,
         description="steps from a state without anything new that make a try dry; of steps in a "
         "fight eight count as one",
-    )
-    tries: int = Field(3, ge=1, le=32, description="dry tries after which a state calls nobody")
-    look_steps: int = Field(
-        64, ge=1, description="steps of an environment between two looks at what others kept"
-    )
-    fresh: float = Field(
-        0.25, ge=0, le=1, description="share of episodes that begin where the game does"
     )
 
 
@@ -272,8 +271,6 @@ class Controller(Section):
     executor: Literal["auto", "slurm", "local"] = Field("auto", description="where jobs run")
     poll_seconds: float = Field(30.0, gt=0, description="time between looks at the queue")
     prequeue: Literal["auto", "never"] = Field("auto", description="queue successors ahead")
-    spares: int = Field(4, ge=0, description="successors that may wait beyond the slots")
-    extra: int = Field(8, ge=0, le=16, description="more of them while hand-overs are seen to wait")
     overlap: bool = Field(
         False, description="the site lets more jobs run than there are slots, and may be used so"
     )
@@ -287,7 +284,6 @@ class Controller(Section):
         "", description="command that gets a message on its standard input; empty: none"
     )
     drain_seconds: float = Field(120.0, gt=0, description="time jobs get to leave at stop")
-    relay: bool = Field(True, description="run the stream's relay beside the controller")
 
 
 class Mirror(Section):
@@ -347,7 +343,27 @@ WITHOUT_MEANING = (
 )  # fmt: skip
 """Keys of public configurations that are accepted with a warning and do nothing here."""
 
-REMOVED = ("collaboration.elastic_alpha", "collaboration.examine_share")
+REMOVED = (
+    "collaboration.elastic_alpha",
+    "collaboration.examine_share",
+    "training.adam_epsilon",
+    "training.log_interval",
+    "training.mixed_precision",
+    "training.stream_fps",
+    "training.torch_threads",
+    "checkpointing.keep_hours",
+    "archive.per_key",
+    "archive.tries",
+    "archive.look_steps",
+    "archive.fresh",
+    "collaboration.polyak_alpha",
+    "collaboration.max_staleness",
+    "collaboration.laptop_staleness",
+    "collaboration.keep_versions",
+    "controller.extra",
+    "controller.relay",
+    "controller.spares",
+)
 """Keys and sections of the release before that are gone. A person's file gets one warning; in a
 release's own frozen configuration they are passed over in silence."""
 

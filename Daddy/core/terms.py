@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from Daddy.core.errors import UsageError
-from Daddy.core.settings import Config
+from Daddy.core.settings import REMOVED, Config
 
 Terms = Mapping[str, str]
 GAME: Final = "game"
@@ -54,8 +54,8 @@ def taken(config: Config, terms: Terms) -> dict[str, Any]:
 
 
 def unknown(config: Config, terms: Terms) -> list[str]:
-    """What the run tells and this program has never heard of."""
-    known = {*offered(config), *_OF_THE_GAME, *_NOT_TAKEN}
+    """Terms of the run that this program has never heard of."""
+    known = {*offered(config), *_OF_THE_GAME, *_NOT_TAKEN, *REMOVED}
     return sorted(terms.keys() - known)
 
 

@@ -20,9 +20,8 @@ EPSILON = 1e-5
 class FlatAdam:
     """Owns the moments of named parameters, in the order given."""
 
-    def __init__(self, named: Iterable[tuple[str, nn.Parameter]], epsilon: float = EPSILON) -> None:
+    def __init__(self, named: Iterable[tuple[str, nn.Parameter]]) -> None:
         pairs = list(named)
-        self._epsilon = epsilon
         self.names = tuple(name for name, _ in pairs)
         self._parameters = [parameter for _, parameter in pairs]
         self._sizes = [parameter.numel() for parameter in self._parameters]
@@ -57,7 +56,7 @@ class FlatAdam:
 
     def _move(self, rate: float) -> None:
         root = torch.sqrt(self.square, out=self._scratch)
-        root.mul_((1.0 - _BETA2**self.steps) ** -0.5).add_(self._epsilon)
+        root.mul_((1.0 - _BETA2**self.steps) ** -0.5).add_(EPSILON)
         change = torch.div(self.mean, root, out=self._scratch)
         change.mul_(-rate / (1.0 - _BETA1**self.steps))
         for parameter, part in zip(self._parameters, torch.split(change, self._sizes), strict=True):

@@ -153,7 +153,7 @@ class Collector:
             for key, value in self.observations.items()
         }
         starts = torch.from_numpy(self.starts[members]).to(device)
-        with mixed_precision(device, self.settings.mixed_precision):
+        with mixed_precision(device):
             return self.policy.step(seen, self.state[:, members], starts)
 
 

@@ -58,9 +58,9 @@ def keep_freed_memory() -> None:
         mallopt(_M_TRIM_THRESHOLD, _NEVER)
 
 
-def mixed_precision(device: torch.device, wanted: bool) -> AbstractContextManager[object]:
-    """bfloat16 arithmetic where wanted and on a GPU; float32 anywhere else."""
-    if wanted and device.type == "cuda":
+def mixed_precision(device: torch.device) -> AbstractContextManager[object]:
+    """bfloat16 arithmetic on a GPU; float32 anywhere else."""
+    if device.type == "cuda":
         return torch.autocast("cuda", torch.bfloat16)
     return nullcontext()
 

@@ -55,10 +55,8 @@ class Pace:
     checkpoint_interval: int
     checkpoint_seconds: float
     max_keep: int
-    keep_hours: int = field(default=0, kw_only=True)
     sync_interval: int
     sync_share: float = 1.0
-    log_interval: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +107,7 @@ def assemble(
     training = config.training
     device = resolve_device(training.device)
     keep_freed_memory()
-    limit_threads(training.torch_threads or usable_cores() // _LEARNERS_PER_MACHINE)
+    limit_threads(usable_cores() // _LEARNERS_PER_MACHINE)
     vector = environments()
     around.boot.mark("environments")
     torch.manual_seed(seed_for(training.seed, "first weights"))
@@ -136,10 +134,8 @@ def pace_of(config: Config) -> Pace:
         checkpoint_interval=training.checkpoint_interval,
         checkpoint_seconds=config.checkpointing.min_seconds,
         max_keep=config.checkpointing.max_keep,
-        keep_hours=config.checkpointing.keep_hours,
         sync_interval=config.collaboration.sync_interval_steps,
         sync_share=config.collaboration.sync_share,
-        log_interval=training.log_interval,
     )
 
 

@@ -125,7 +125,7 @@ def new_session(parts: Parts) -> Session:
     seed_generators(parts.seed)
     settings, vector, device = parts.settings, parts.vector, parts.device
     policy = parts.policy.to(device)
-    optimizer = FlatAdam(policy.named_parameters(), settings.adam_epsilon)
+    optimizer = FlatAdam(policy.named_parameters())
     shuffling = torch.Generator().manual_seed(seed_for(parts.seed, "shuffling"))
     playing = torch.Generator().manual_seed(seed_for(parts.seed, "playing"))
     collector = Collector(

@@ -12,6 +12,7 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from Daddy.core.seat import LEAVING
+from Daddy.core.settings import KEPT_HOURS
 from Daddy.learning import checkpoint as disk
 from Daddy.learning.gae import advantages, explained_variance
 from Daddy.learning.learner_parts import Parts
@@ -234,7 +235,7 @@ def checkpoint(session: Session) -> None:
     if steps == session.due["checkpoint_steps"] and written and not begun:
         return
     kept = to_checkpoint(session)
-    disk.save(session.parts.checkpoints, kept, pace.max_keep, pace.keep_hours)
+    disk.save(session.parts.checkpoints, kept, pace.max_keep, KEPT_HOURS)
     session.mark("checkpoint")
     session.due["checkpoint_steps"] = steps
     write_state(session, "checkpointed", iteration=session.counters.iterations)

@@ -76,7 +76,7 @@ class Learner:
         return rate * (_WARM_MINIBATCHES - self.cold) / (_WARM_MINIBATCHES + 1)
 
     def _loss(self, batch: Minibatch) -> tuple[torch.Tensor, torch.Tensor]:
-        with mixed_precision(self.device, self.settings.mixed_precision):
+        with mixed_precision(self.device):
             logits, values, _ = self.policy(batch.observations, batch.state, batch.starts)
         log_probs = torch.log_softmax(logits, -1)
         entropy = -(log_probs.exp() * log_probs).sum(-1).mean()

@@ -87,10 +87,9 @@ def _note_given_up(session: Session, facts: Sequence[Mapping[str, Any]]) -> None
 
 
 def record(session: Session) -> None:
-    """Write this iteration's metrics and episodes if a row is due; beat the heart."""
+    """Write this iteration's metrics and episodes and beat the heart."""
     session.metrics.update(_measured(session))
-    if session.counters.iterations % session.parts.pace.log_interval == 0:
-        _write_row(session)
+    _write_row(session)
     _write_episodes(session)
     session.parts.place.beat(beat_of(session))
     session.metrics = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from Daddy.core.settings import Training
+from Daddy.core.settings import Ppo
 from Daddy.learning.schedule import Cut, cut
 
 _GPU_ROLLOUT = 65_536
@@ -13,7 +13,7 @@ _GPU_ROLLOUT = 65_536
 
 @dataclass(frozen=True)
 class PpoSettings:
-    """The hyperparameters of PPO, by their names in `Daddy.core.settings.Training`."""
+    """The hyperparameters of PPO, by their names in `Daddy.core.settings.Ppo`."""
 
     num_envs: int
     horizon: int
@@ -27,10 +27,8 @@ class PpoSettings:
     gae_lambda: float
     max_grad_norm: float
     learning_rate_schedule: str = "constant"
-    mixed_precision: bool = False
     bptt: int = 16
     value_clip: float = 0.0
-    adam_epsilon: float = 1e-5
     normalise_rewards: bool = True
 
     @property
@@ -42,7 +40,7 @@ class PpoSettings:
         return self.horizon * self.num_envs
 
 
-def resolve(training: Training, device_type: str) -> PpoSettings:
+def resolve(training: Ppo, device_type: str) -> PpoSettings:
     """The profile fills the open settings; `auto` follows the device."""
     gpu = device_type == "cuda" if training.profile == "auto" else training.profile == "gpu"
     given = {field.name: getattr(training, field.name) for field in fields(PpoSettings)}
@@ -53,7 +51,7 @@ def resolve(training: Training, device_type: str) -> PpoSettings:
     return PpoSettings(**{**given, **filled})
 
 
-def _horizon(training: Training, *, gpu: bool) -> int:
+def _horizon(training: Ppo, *, gpu: bool) -> int:
     """Steps per environment: as many whole sequences as come nearest to `rollout` steps."""
     if training.rollout is not None:
         sequences = round(training.rollout / (training.num_envs * training.bptt))

@@ -24,11 +24,13 @@ from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
 from Daddy.streaming.job.ring import LearnerEnd, Record, nameless_file
 
 if TYPE_CHECKING:
-    from Daddy.core.settings import Training
+    from Daddy.core.settings import Streaming
 
 START_AGAIN_S = 60.0
 _LAST_WORDS_S = 2.0
 MOST_FPS = 60.0
+FEATURED_FPS = 8.0
+"""Most pictures a second of a featured agent; a slow line gets fewer (`wire.flow`)."""
 
 
 class FrameSender:
@@ -146,14 +148,15 @@ class FrameSender:
 
 
 def frame_sender(
-    stream: Path, peer: str, training: Training, clock: Clock, job: str = ""
+    stream: Path, peer: str, training: Streaming, clock: Clock, job: str = ""
 ) -> FrameSender | None:
     """A sender as the settings want it; None, with a word why, where none can be set up: being
     watched is not worth a job.
     """
-    fps, direct = training.stream_fps, training.stream_direct
     try:
-        return FrameSender(stream, peer, job, clock, fps=fps, direct=direct)
+        return FrameSender(
+            stream, peer, job, clock, fps=FEATURED_FPS, direct=training.stream_direct
+        )
     except OSError as error:
         print(f"stream: off: {error}", file=sys.stderr, flush=True)
         return None

@@ -22,6 +22,7 @@ from Daddy.core.errors import DaddyError, ExitCode, FileError, run_entry
 from Daddy.core.files import read_json, write_json
 from Daddy.core.machine import die_with_parent
 from Daddy.core.paths import RunPaths, mirrors_folder
+from Daddy.core.settings import KEPT_VERSIONS
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.core.stopping import set_by
 from Daddy.weights.backup import RESTORE, MirrorCard, export, find_missing
@@ -123,7 +124,7 @@ def make_keeper(args: argparse.Namespace, clock: Clock) -> Keeper | None:
         effective_json(config),
         mirrors_folder(config.mirror.folder, os.environ, Path.home()),
         config.mirror.megabytes * MEGABYTE,
-        config.collaboration.keep_versions,
+        KEPT_VERSIONS,
         clock,
     )
 

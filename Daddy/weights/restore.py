@@ -25,7 +25,7 @@ from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, WeightsError, run_entry
 from Daddy.core.lease import Lease, end_term, holder_alive, read_lease
 from Daddy.core.paths import RunPaths, mirrors_folder
-from Daddy.core.settings import Config
+from Daddy.core.settings import KEPT_VERSIONS, Config
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import beats
 from Daddy.weights.backup import (
@@ -392,7 +392,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     folder = args.run_dir if args.run is None else str(args.run.expanduser().absolute())
     config = load(args.config, {"run_dir": folder}, os.environ, args.site)
     target = _target(config)
-    found = survey(target, _sources(args, config, target), config.collaboration.keep_versions)
+    found = survey(target, _sources(args, config, target), KEPT_VERSIONS)
     if found.is_idle:
         print(f"{target.shared.root} lacks nothing: {found.decision.reason}")
         return ExitCode.DONE

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from Daddy.core import terms
-from Daddy.core.settings import Config
+from Daddy.core.settings import KEPT_VERSIONS, Config
 from Daddy.weights.store.records import Terms
 from Daddy.weights.weighting import SILENCE_S, Limits
 
@@ -33,7 +33,7 @@ class ExchangeSettings:
     max_staleness: int = 4
     laptop_max_staleness: int = 8
     limits: Limits = field(default_factory=Limits)
-    keep_versions: int = 8
+    keep_versions: int = KEPT_VERSIONS
     wan: bool = True
     allowed: frozenset[str] = frozenset()
     assists: tuple[str, ...] = ()
@@ -51,11 +51,7 @@ def from_config(
         run=config.run_name,
         workload=workload,
         rule=chosen.rule,
-        alpha=chosen.polyak_alpha,
         period_s=chosen.sync_seconds,
-        max_staleness=chosen.max_staleness,
-        laptop_max_staleness=chosen.laptop_staleness,
-        keep_versions=chosen.keep_versions,
         allowed=frozenset(chosen.allowed_user_ids),
         assists=tuple(config.training.assists),
         terms=terms.to_pairs(terms.agreed(config, facts)),

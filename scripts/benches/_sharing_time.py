@@ -25,7 +25,6 @@ _TRAINING = {
     "workload": "pokemon_red",
     "device": "cpu",
     "profile": "cpu",
-    "torch_threads": 1,
     "vector_backend": "serial",
     "tensorboard": False,
     "stream": False,

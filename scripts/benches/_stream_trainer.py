@@ -26,7 +26,7 @@ from Daddy.learning.learner_state import Session
 from Daddy.learning.ports import FrameSink, NoFrames
 from Daddy.learning.preloading import prepare
 from Daddy.learning.run_log import Show
-from Daddy.streaming.tunnel_client import FrameSender
+from Daddy.streaming.tunnel_client import FEATURED_FPS, FrameSender
 from scripts.benches.train import iterate, session_of
 
 ORDER = (True, False, False, True)
@@ -35,7 +35,7 @@ _SCHED = 2
 WARM = 8
 """Iterations until whoever watches has asked for pictures."""
 FLAGS = {"training.device": "cpu", "training.tensorboard": False, "training.num_envs": 8,
-         "training.torch_threads": 1, "training.vector_backend": "serial",
+         "training.vector_backend": "serial",
          "archive.mode": "off"}  # fmt: skip
 
 
@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
     prepare()
     config = load(None, {**FLAGS, "training.seed": _number(rows)})
     with (
-        FrameSender(stream, "slot-0", fps=config.training.stream_fps) as sender,
+        FrameSender(stream, "slot-0", fps=FEATURED_FPS) as sender,
         session_of(config) as one,
         session_of(config) as other,
     ):

@@ -27,8 +27,8 @@ def test_auto_takes_a_cpu_where_there_is_nothing_else(monkeypatch):
     assert resolve("auto") == torch.device("cpu")
 
 
-def test_a_cpu_learns_in_full_precision_even_if_mixed_is_wanted():
-    with mixed_precision(torch.device("cpu"), wanted=True):
+def test_a_cpu_learns_in_full_precision():
+    with mixed_precision(torch.device("cpu")):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.float32
 
 
@@ -55,10 +55,8 @@ def test_the_gpu_profile_is_the_tuned_recipe_and_four_of_it_collect_the_peers_ba
         gae_lambda=0.95,
         max_grad_norm=0.5,
         learning_rate_schedule="constant",
-        mixed_precision=True,
         bptt=16,
         value_clip=0.1,
-        adam_epsilon=1e-5,
         normalise_rewards=False,
     )
     assert 4 * settings.steps_per_iteration == pytest.approx(65_536, rel=0.05)

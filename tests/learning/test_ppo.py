@@ -1,4 +1,3 @@
-from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -179,12 +178,12 @@ def test_the_entropy_bonus_keeps_choices_open(tmp_path):
 def test_a_learner_in_bfloat16_keeps_float32_weights_and_judges_in_float32(tmp_path, monkeypatch):
     """CUDA's arithmetic as far as a CPU has it: its own autocast to bfloat16."""
 
-    def mixed(device, wanted):
-        return torch.autocast("cpu", torch.bfloat16) if wanted else nullcontext()
+    def mixed(device):
+        return torch.autocast("cpu", torch.bfloat16)
 
     monkeypatch.setattr(ppo, "mixed_precision", mixed)
     monkeypatch.setattr(collector_module, "mixed_precision", mixed)
-    session = session_with(tmp_path, memory=8, mixed_precision=True)
+    session = session_with(tmp_path, memory=8)
     before = session.weights()
     estimate(session)
     told = session.learner.update(session.rollout, 1e-3)

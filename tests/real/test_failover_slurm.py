@@ -21,8 +21,7 @@ from tests.real.conftest import Cluster, Student
 def test_where_no_controller_is_left_jobs_submit_and_hand_over_by_themselves(
     cluster: Cluster, student: Student
 ) -> None:
-    controller = {"spares": 1, "extra": 0}
-    student.wants(max_runtime_s=25, controller=controller, time_limit="0:01:00", max_running=2)
+    student.wants(max_runtime_s=25, time_limit="0:01:00", max_running=2)
     said = student.says("start")
     assert said.returncode == 0, said.stderr
     assert until(lambda: student.training == 2, 40)

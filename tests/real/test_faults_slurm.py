@@ -174,7 +174,7 @@ def fleet(shared_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> 
         run.root,
         training={"max_runtime_seconds": 900},
         slurm={**slurm, "cpus_per_job": 4, "gpus_per_job": 0},
-        controller={"executor": "auto", "poll_seconds": 1, "extra": 0, "failover": False},
+        controller={"executor": "auto", "poll_seconds": 1, "failover": False},
     )
     (folder / "run.json").write_text(json.dumps(settings))
     shim = folder / "shim"

@@ -41,7 +41,7 @@ class Site:
     def learn(self, total_steps: int) -> None:
         training = {
             "workload": "cartpole", "device": "cpu", "num_envs": 4, "total_steps": total_steps,
-            "torch_threads": 1, "vector_backend": "serial", "tensorboard": False,
+            "vector_backend": "serial", "tensorboard": False,
             "checkpoint_interval": 512, "stream": False,
         }  # fmt: skip
         settings = {

@@ -113,7 +113,7 @@ class Account:
             "run_dir": str(self.run),
             "training": {
                 "workload": "cartpole", "device": "cpu", "num_envs": 4, "total_steps": 0,
-                "torch_threads": 1, "vector_backend": "serial", "tensorboard": False,
+                "vector_backend": "serial", "tensorboard": False,
                 "rollout": 256, "batch_size": 128,
             },
             "collaboration": {"join": self.join, "sync_interval_steps": 256, "sync_seconds": 1.0,

@@ -91,7 +91,7 @@ def _programs(config: Config, release: Release) -> dict[str, list[str]]:
     the mirror, which copies the weights to where no purge comes.
     """
     training, programs = config.training, {}
-    if config.controller.relay and training.stream:
+    if training.stream:
         relay = ["Daddy.streaming.relay", "--run-dir", config.run_dir]
         relay += ["--port", str(training.stream_port), "--top-k", str(training.stream_top_k)]
         programs["relay"] = relay

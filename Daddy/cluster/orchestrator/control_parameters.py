@@ -91,8 +91,6 @@ def _policy(config: Config) -> Policy:
         prequeue=settings.prequeue == "auto",
         overlap=settings.overlap,
         max_running=slots,
-        spares=settings.spares,
-        extra=settings.extra,
         limit_s=limit,
         hourly=max(_HOURLY, int(3 * handovers)),
         budget_s=budget or inf,

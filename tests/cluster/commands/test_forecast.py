@@ -11,7 +11,7 @@ from Daddy.cluster.orchestrator.commands.forecast import (
     shortage,
     told,
 )
-from Daddy.core.settings import Config
+from Daddy.core.settings import KEPT_HOURS, Config
 
 CONFIG = Config.model_validate({"run_dir": "/r"})
 
@@ -19,7 +19,7 @@ CONFIG = Config.model_validate({"run_dir": "/r"})
 def test_checkpoints_of_all_slots_are_counted_with_the_one_being_written() -> None:
     items = {item.name: item for item in forecast(CONFIG, 5_000_000, None)}
     slots = CONFIG.slurm.max_running
-    keep = CONFIG.checkpointing.max_keep + CONFIG.checkpointing.keep_hours
+    keep = CONFIG.checkpointing.max_keep + KEPT_HOURS
     assert items["checkpoints"].size == slots * (keep + 1) * 5_000_000
     assert "measured here" in items["checkpoints"].how
 

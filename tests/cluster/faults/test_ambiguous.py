@@ -14,6 +14,7 @@ from collections import Counter
 
 import pytest
 
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.ledger import LedgerFile
 from Daddy.cluster.orchestrator.records import Mode
 from tests.cluster.faults.site import Login, Site, VirtualClock
@@ -94,7 +95,7 @@ def test_a_hundred_ambiguous_submissions_train_no_slot_twice_and_lose_none(
     site.cap = cap
     login = Login(site, settings={"slurm": {"time_limit": "0:06:00"}})
     fate = Fate(site, seed, monkeypatch)
-    most = login.slots + login.config.controller.spares + login.config.controller.extra
+    most = login.slots + Policy().spares + Policy().extra
     surplus_after_a_pass = most_training = 0
     while sum(fate.drawn.values()) < EACH:
         if login.controller is None:

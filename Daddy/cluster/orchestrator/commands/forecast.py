@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from Daddy.core.errors import FileError
-from Daddy.core.settings import Config
+from Daddy.core.settings import KEPT_HOURS, KEPT_VERSIONS, Config
 
 CHECKPOINT_BYTES = 3_900_000
 """A checkpoint without its environments: the default policy's weights and Adam's two moments."""
@@ -49,7 +49,7 @@ class Room:
 def forecast(config: Config, checkpoint: int | None, blob: int | None) -> tuple[Item, ...]:
     """What the run will take; ``checkpoint`` and ``blob`` are sizes seen in it, None: not yet."""
     slots = config.slurm.max_running
-    keep = config.checkpointing.max_keep + config.checkpointing.keep_hours
+    keep = config.checkpointing.max_keep + KEPT_HOURS
     one = checkpoint or CHECKPOINT_BYTES + ENVIRONMENT_BYTES * config.training.num_envs
     seen = "measured here" if checkpoint else f"estimated for {config.training.num_envs} envs"
     items = [
@@ -61,7 +61,7 @@ def forecast(config: Config, checkpoint: int | None, blob: int | None) -> tuple[
         )
     ]
     if config.collaboration.enabled:
-        versions, each = config.collaboration.keep_versions, blob or WEIGHTS_BYTES
+        versions, each = KEPT_VERSIONS, blob or WEIGHTS_BYTES
         blobs = versions * (1 + slots)
         items.append(
             Item(

@@ -17,6 +17,7 @@ from Daddy.cluster.orchestrator.commands.game import game_name
 from Daddy.cluster.orchestrator.commands.preflight import Findings, check_places, check_slurm
 from Daddy.cluster.orchestrator.commands.request import Request, absolute, as_error, known_intent
 from Daddy.cluster.orchestrator.commands.serve import launch, serve
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.executors import choose_executor
 from Daddy.cluster.orchestrator.failover import read_probe
 from Daddy.cluster.orchestrator.intent import Intent, write_intent
@@ -226,7 +227,7 @@ def _rehearse(wish: Wish) -> int:
     config, run = wish.config, wish.run
     example = Release("release", run.releases / "<release>")
     spec = SpecMaker(config, run, example)("0" * 12, 1, Submit("a slot is empty"))
-    slots, spares = config.slurm.max_running, config.controller.spares
+    slots, spares = config.slurm.max_running, Policy().spares
     ahead = (
         "queue no successors"
         if config.controller.prequeue == "never"
