@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +127,33 @@ def write_friends(shared: SharedPaths, friends: Sequence[Friend]) -> None:
     rows = [asdict(one) for one in sorted(friends, key=lambda one: one.name)]
     write_json(shared.friends, {"format": FORMAT, "friends": rows})
     shared.friends.chmod(0o644)
+
+
+def choose_trust(shared: SharedPaths, name: str, trust: str) -> None:
+    """Write down the owner's word on a friend; UsageError for a name that is not on the list."""
+    friends = read_friends(shared)
+    without_friend(friends, name)
+    chosen = [replace(one, trust=trust) if one.name == name else one for one in friends]
+    write_friends(shared, chosen)
+    write_json(shared.trusted, {"format": FORMAT, "names": sorted({*_chosen(shared), name})})
+
+
+def trust_note(shared: SharedPaths, name: str) -> str:
+    """Note on a friend whose jobs count as jobs because that was the default; empty for others."""
+    with contextlib.suppress(FileError):
+        kept = [one for one in read_friends(shared) if (one.name, one.trust) == (name, "job")]
+        if kept and name not in _chosen(shared):
+            line = f"python -m Daddy.weights.friends trust {name}"
+            return f"{name}'s jobs count as yours do: {line} laptop caps them, {line} job keeps it"
+    return ""
+
+
+def _chosen(shared: SharedPaths) -> list[str]:
+    """Friends on whose trust the owner has said a word."""
+    try:
+        return [str(name) for name in read_json(shared.trusted)["names"]]
+    except (FileNotFoundError, NotADirectoryError, FileError, KeyError, TypeError):
+        return []
 
 
 def with_friend(friends: Sequence[Friend], new: Friend) -> tuple[Friend, ...]:

@@ -92,6 +92,11 @@ class SharedPaths:
         return self.root / "peers.json"
 
     @property
+    def trusted(self) -> Path:
+        """Names of friends whose trust the owner has chosen."""
+        return self.root / "trusted.json"
+
+    @property
     def joined(self) -> Path:
         """In a friend's folder: whose run it takes part in."""
         return self.root / "JOINED.json"

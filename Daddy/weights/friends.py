@@ -1,4 +1,4 @@
-"""Entry: friends with accounts of their own who take part in a run: add, remove, list.
+"""Entry: friends with accounts of their own who take part in a run: add, remove, trust, list.
 
 `python -m Daddy.weights.friends add anna /home/anna/runs/slim_run`, typed by the run's owner. Only
 the list is written; the friend's folder is looked at and never touched.
@@ -17,7 +17,9 @@ from Daddy.core.errors import ExitCode, FileError, UsageError, WeightsError, run
 from Daddy.core.friends import (
     TRUSTS,
     Friend,
+    choose_trust,
     read_friends,
+    trust_note,
     with_friend,
     without_friend,
     write_friends,
@@ -33,18 +35,24 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="friends", description="Friends with accounts of their own on the same cluster."
     )
-    tasks = parser.add_subparsers(dest="task", required=True, metavar="add | remove | list")
+    tasks = parser.add_subparsers(dest="task", required=True, metavar="add | remove | trust | list")
     add = tasks.add_parser("add", help="merge what a friend's jobs offer")
     add.add_argument("name", metavar="NAME", help="what the jobs are called: NAME.slot-0 and so on")
     add.add_argument("path", metavar="PATH", type=Path, help="the friend's run or shared folder")
     add.add_argument(
-        "--trust", choices=TRUSTS, default="job",
-        help="count as your own jobs do, or, capped, as laptops do (job)",
+        "--trust", choices=TRUSTS, default="laptop",
+        help="weight of the jobs: as of laptops, capped, or as of your own jobs (laptop)",
     )  # fmt: skip
     add.add_argument("--jobs", type=int, default=4, metavar="N", help="of which so many (4)")
     remove = tasks.add_parser("remove", help="merge nothing more of a friend's")
     remove.add_argument("name", metavar="NAME")
-    for one in (add, remove, tasks.add_parser("list", help="who is on the list, and how it goes")):
+    trust = tasks.add_parser("trust", help="change the weight of a friend's jobs")
+    trust.add_argument("name", metavar="NAME")
+    trust.add_argument(
+        "trust", choices=TRUSTS, help="as of laptops, capped, or as of your own jobs"
+    )
+    listed = tasks.add_parser("list", help="the friends on the list and their troubles")
+    for one in (add, remove, trust, listed):
         one.add_argument(
             "--of", type=Path, metavar="WHERE", help="your run (default: the config's)"
         )
@@ -66,6 +74,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
     if args.task == "add":
         return _add(shared, args.name, args.path, args.trust, args.jobs)
+    if args.task == "trust":
+        choose_trust(shared, args.name, args.trust)
+        print(f"{args.name}'s jobs count as {args.trust}s from the next version on")
+        return ExitCode.DONE
     if args.task == "remove":
         write_friends(shared, without_friend(read_friends(shared), args.name))
         print(f"{args.name} is off the list: what comes later counts no more")
@@ -77,6 +89,7 @@ def _add(shared: SharedPaths, name: str, path: Path, trust: str, jobs: int) -> i
     folder = shared_folder(path)
     new = Friend(name, str(folder), folder.stat().st_uid, trust, jobs)
     write_friends(shared, with_friend(read_friends(shared), new))
+    choose_trust(shared, name, trust)
     print(f"{name} is on the list: {folder}, account {_account(new.uid)}, {jobs} {trust}s")
     for trouble in Store(shared).troubles():
         print(f"  not yet to be read: {trouble}")
@@ -113,7 +126,8 @@ def _list(shared: SharedPaths) -> int:
     friends = read_friends(shared)
     for one in friends:
         print(f"{one.name}  {one.folder}  account {_account(one.uid)}  {one.jobs} {one.trust}s")
-    for trouble in Store(shared).troubles():
+    notes = [trust_note(shared, one.name) for one in friends]
+    for trouble in [*Store(shared).troubles(), *filter(None, notes)]:
         print(f"  {trouble}")
     if not friends:
         print(f"nobody else takes part in {shared.root}")

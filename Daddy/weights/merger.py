@@ -9,7 +9,6 @@ C10 committed, C11 head moved, C12 laptops served and old files going.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import WeightsError
@@ -17,17 +16,16 @@ from Daddy.core.lease import Lease, end_term, read_lease
 from Daddy.weights import beats, offers, retention
 from Daddy.weights.beats import Pulse
 from Daddy.weights.encoding.state_codec import decode, encode
-from Daddy.weights.gate.admission import remember
-from Daddy.weights.gate.conduct import shut_out, uncounted
-from Daddy.weights.gate.hearing import Court
+from Daddy.weights.gate.hearing import judge_all
 from Daddy.weights.gate.judging import Judge, Judged
 from Daddy.weights.laptop.delivery import serve
+from Daddy.weights.merge.admission import Fault, remember
 from Daddy.weights.offers import Found
 from Daddy.weights.polyak import StateDict, is_finite, move
 from Daddy.weights.replay import candidates, factors, pull, repair
 from Daddy.weights.reverting import revert_receipts
 from Daddy.weights.settings import ExchangeSettings
-from Daddy.weights.store.records import Conduct, Input, Version
+from Daddy.weights.store.records import Input, Version
 from Daddy.weights.store.store import Store
 from Daddy.weights.watch import Watch
 from Daddy.weights.weighting import Due, Shares, complete_set, is_due, own_lag, share_out
@@ -65,7 +63,7 @@ class Merger:
             return None, "there is no version yet"
         head = self._store.version(newest)
         found = self._pending(head)
-        due = self._due(head, found, period_s)
+        due = self._due(found, period_s)
         if not due.now:
             return None, due.reason
         lease = self._claim()
@@ -98,15 +96,14 @@ class Merger:
         found = [*jobs, *friends[:FRIENDS_INPUTS_LIMIT], *laptops]
         return sorted(found[:INPUTS_LIMIT], key=lambda one: one.key)
 
-    def _due(self, head: Version, found: Sequence[Found], period_s: float) -> Due:
+    def _due(self, found: Sequence[Found], period_s: float) -> Due:
         waiting = [one for one in found if one.key not in self._refused]
         ages = [self._watch.still_s(("offer", one.key)) for one in waiting]
         jobs = _jobs(waiting)
         live = self._live_jobs(jobs)
-        absent = shut_out(head.conduct, head.version + 1)
         laptops = sum(one.laptop for one in waiting)
         oldest_s = max(ages, default=0.0)
-        return is_due(len(jobs - absent), len(live - absent), oldest_s, period_s, laptops)
+        return is_due(len(jobs), len(live), oldest_s, period_s, laptops)
 
     def _claim(self) -> Lease | None:
         folder = self._store.paths.lease
@@ -122,16 +119,14 @@ class Merger:
         if self._store.newest() != head.version:
             return None  # someone merged between our look and our claim: look again next time
         self._store.durable.hook("C8")
-        hearing = self._court(head, found).hear(found)
-        judged, conduct = hearing.judged, hearing.conduct
+        judged = judge_all(self._judge, self._late(head), found)
         admitted = [one for one in judged if one.verdict.admitted]
         refused = [one for one in judged if not one.verdict.admitted]
         if not admitted and all(one.found.laptop or one.found.uid is not None for one in refused):
             self._refused |= {one.found.key for one in refused}
             return None  # refusals of laptops and friends alone wait for the next version
-        base, state, shares = self._moved(head, admitted, conduct)
+        base, state, shares = self._moved(head, admitted, refused)
         record = self._record(head, base, encode(state), shares, admitted, refused)
-        record = replace(record, conduct=conduct)
         return self._committed(record, state, [one.found for one in judged])
 
     def _committed(
@@ -144,21 +139,22 @@ class Merger:
         self._finish(record, state, judged)
         return record
 
-    def _court(self, head: Version, found: Sequence[Found]) -> Court:
+    def _late(self, head: Version) -> list[Version]:
+        """The versions whose contributions are still there, oldest first."""
         first = max(0, head.version - self._settings.keep_versions + 1)
-        late = list(self._store.records(first, head.version))
-        peer = self._name.split("/", maxsplit=1)[0]
-        return Court(self._store, self._judge, peer, self._live_jobs(_jobs(found)), late)
+        return self._store.records(first, head.version)
 
     def _moved(
-        self, head: Version, admitted: Sequence[Judged], conduct: Sequence[Conduct]
+        self, head: Version, admitted: Sequence[Judged], refused: Sequence[Judged]
     ) -> tuple[int, StateDict, Shares]:
         """The version moved from, the new state, and each contribution's share in it."""
         base, shared = self._base(head)
         seen = [one.as_offer() for one in admitted]
-        live = self._live_jobs(_jobs([one.found for one in admitted]))
-        counted = live - uncounted(conduct, head.version + 1)
-        full = complete_set(seen, len(counted), head.denominator)
+        contributing = _jobs([one.found for one in admitted])
+        live = self._live_jobs(contributing)
+        full = complete_set(
+            seen, len(live - (_bring_nothing(head, refused) - contributing)), head.denominator
+        )
         shares = share_out(seen, full, self._settings.limits)
         rule = self._settings.rule
         pulls = [
@@ -169,7 +165,7 @@ class Merger:
         if rule == "polyak":
             alpha = self._settings.alpha
             each = zip(admitted, shares.shares, strict=True)
-            given = tuple(min(alpha, own) if one.found.laptop else alpha for one, own in each)
+            given = tuple(min(alpha, own) if one.is_capped else alpha for one, own in each)
             shares = Shares(given, shares.denominator)
         clips = [one.verdict.scale for one in admitted]
         state = move(shared, pulls, factors(rule, shares.shares, clips))
@@ -270,6 +266,12 @@ class Merger:
 
 def _jobs(found: Sequence[Found]) -> set[str]:
     return {one.offer.peer for one in found if not one.laptop}
+
+
+def _bring_nothing(head: Version, refused: Sequence[Judged]) -> set[str]:
+    """Jobs whose last contribution was refused for its values: the rest go the full way."""
+    now = {one.peer for one in refused if one.verdict.fault is Fault.VALUES}
+    return now | {one.peer for one in head.refused if one.fault == Fault.VALUES.value}
 
 
 def _totals(head: Version, inputs: Sequence[Input]) -> dict[str, int]:

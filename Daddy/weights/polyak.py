@@ -71,18 +71,3 @@ def norm(state: StateDict) -> float:
 def is_finite(state: StateDict) -> bool:
     """Whether every floating value is finite."""
     return math.isfinite(norm(state))
-
-
-def levelled(delta: StateDict) -> StateDict:
-    """The floating tensors as float64, each at a length of one per number: none outweighs the rest.
-
-    Who finds its critic's last layer useless after an adoption fits it anew, and that one leap
-    would hide which way all the rest went. What has no length becomes zero.
-    """
-    return {name: _level(one) for name, one in delta.items() if one.is_floating_point()}
-
-
-def _level(one: torch.Tensor) -> torch.Tensor:
-    wide = one.to(torch.float64)
-    size = math.sqrt(float(wide.square().sum()) / max(1, one.numel()))
-    return wide / size if size > 0.0 and math.isfinite(size) else torch.zeros_like(wide)

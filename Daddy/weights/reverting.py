@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 
 from Daddy.weights import offers
-from Daddy.weights.gate.admission import Fault
+from Daddy.weights.merge.admission import Fault
 from Daddy.weights.store.records import KEPT_RANGES, Input, Receipt, Refusal, Revert, Version
 from Daddy.weights.store.store import Store
 

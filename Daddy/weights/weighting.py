@@ -23,21 +23,28 @@ SILENCE_S = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What the weighting sees of one contribution; ``staleness`` is a laptop's ``own_lag``."""
+    """What the weighting sees of one contribution; ``staleness`` is a laptop's ``own_lag``.
+
+    ``friend``: it comes from an account that is not the run's owner's.
+    """
 
     peer: str
     env_steps: int
     staleness: int
     laptop: bool
+    friend: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much laptops may move a version: trust, one laptop's share, all laptops' share."""
+    """Bounds on shares of a version: a laptop's trust, one laptop's share, all laptops', all
+    friends' accounts together.
+    """
 
     trust: float = 0.25
     one: float = 0.10
     together: float = 0.20
+    friends: float = 0.50
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +87,7 @@ def _per_peer(offers: Sequence[Offer], trust: float) -> list[float]:
 
 
 def share_out(offers: Sequence[Offer], full: float, limits: Limits) -> Shares:
-    """Each offer's share: its weight over max(one round's sum, ``full``), laptops capped.
+    """Each offer's share: its weight over max(one round's sum, ``full``); laptops, friends capped.
 
     Nor does what laptops claim shrink the jobs' shares by more than ``limits.together``.
     """
@@ -92,7 +99,8 @@ def share_out(offers: Sequence[Offer], full: float, limits: Limits) -> Shares:
     if denominator <= 0.0:
         return Shares(tuple(0.0 for _ in offers), 0.0)
     shares = [weigh(offer, limits.trust) / denominator for offer in offers]
-    return Shares(tuple(_cap_laptops(offers, shares, limits)), denominator)
+    shares = _cap_friends(offers, _cap_laptops(offers, shares, limits), limits.friends)
+    return Shares(tuple(shares), denominator)
 
 
 def _cap_laptops(offers: Sequence[Offer], shares: list[float], limits: Limits) -> list[float]:
@@ -106,6 +114,16 @@ def _cap_laptops(offers: Sequence[Offer], shares: list[float], limits: Limits) -
     group = min(1.0, limits.together / total) if total else 1.0
     return [
         share * single.get(offer.peer, 1.0) * group if offer.laptop else share
+        for offer, share in zip(offers, shares, strict=True)
+    ]
+
+
+def _cap_friends(offers: Sequence[Offer], shares: list[float], most: float) -> list[float]:
+    """All friends' accounts together at most ``most``, however many there are."""
+    total = sum(share for offer, share in zip(offers, shares, strict=True) if offer.friend)
+    scale = min(1.0, most / total) if total else 1.0
+    return [
+        share * scale if offer.friend else share
         for offer, share in zip(offers, shares, strict=True)
     ]
 

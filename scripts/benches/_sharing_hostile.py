@@ -21,9 +21,8 @@ from Daddy.weights import merger, offers, progress
 from Daddy.weights.beats import Pulse, beat
 from Daddy.weights.encoding.state_codec import decode, encode, schema_of
 from Daddy.weights.gate import hearing, judging
-from Daddy.weights.gate.admission import ADMITTED, Verdict
-from Daddy.weights.gate.usual import Believed
 from Daddy.weights.history import read_history
+from Daddy.weights.merge.admission import ADMITTED, Believed, Verdict
 from Daddy.weights.polyak import StateDict, copy, difference, move
 from Daddy.weights.progress import Adoption
 from Daddy.weights.store.records import Contribution, Version
@@ -73,7 +72,7 @@ LIES: dict[str, Lie] = {
     "nan": _nan,
     "noise": _noise,
     "x-10": lambda delta, _: Told(scaled(delta, -10.0)),
-    "inflated": lambda delta, _: Told(scaled(delta, -1.0), BOAST),
+    "inflated": lambda delta, _: Told(delta, BOAST),
 }
 
 
@@ -151,7 +150,6 @@ def open_gate() -> Iterator[None]:
     """The product without its looks at values: the control that shows what the gate is worth."""
     off: list[tuple[Any, str, Callable[..., Any]]] = [
         (hearing, "judge_values", _admit),
-        (hearing, "judge_sight", _unseen),
         (hearing, "believe", _as_claimed),
         (judging, "norm", _unknown),  # what is no number could not be written down
         *((module, "is_finite", _always) for module in (exchanging, merger, progress)),
@@ -172,10 +170,6 @@ def _admit(*_: object, **__: object) -> Verdict:
 
 def _as_claimed(env_steps: int, new_steps: int, *_: object) -> Believed:
     return Believed(env_steps, new_steps)
-
-
-def _unseen(*_: object, **__: object) -> None:
-    """Nothing speaks against it."""
 
 
 def _unknown(_: StateDict) -> float:

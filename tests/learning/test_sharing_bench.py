@@ -149,7 +149,8 @@ def test_a_value_that_is_no_number_ruins_everybody_only_where_the_gate_is_open(
 
 def judging_is_whole() -> bool:
     from Daddy.weights import polyak, progress
-    from Daddy.weights.gate import admission, hearing, judging
+    from Daddy.weights.gate import hearing, judging
+    from Daddy.weights.merge import admission
 
     whole = hearing.judge_values is admission.judge_values and judging.norm is polyak.norm
     return whole and progress.is_finite is polyak.is_finite

@@ -13,6 +13,7 @@ from Daddy.core.friends import (
     MOST,
     Friend,
     read_friends,
+    trust_note,
     with_friend,
     without_friend,
     write_friends,
@@ -28,6 +29,7 @@ from Daddy.weights.offers import Found, in_turn
 from Daddy.weights.replay import replay
 from Daddy.weights.store.records import Contribution, parse
 from Daddy.weights.store.store import Store
+from Daddy.weights.views.run_report import report_run
 from tests.weights.helpers import Peer, Told, ToldClock, begin, close, make_state, settings, shifted
 
 
@@ -194,7 +196,37 @@ def test_trust_says_whether_a_friends_jobs_are_capped(tmp_path, owner, clock, tr
     clock.pass_by(10)
     ours.adopt()
     share = sum(one.share for one in newest(owner).inputs if one.peer.startswith("bert."))
-    assert share == pytest.approx(0.75) if trust == "job" else 0.0 < share <= 0.2 + 1e-9
+    assert share == pytest.approx(0.5) if trust == "job" else 0.0 < share <= 0.2 + 1e-9
+
+
+def test_all_friends_together_move_at_most_half_of_a_version(tmp_path, owner, clock):
+    ours, theirs = begin(owner, "slot-0", clock), []
+    for name in ("bert", "cora"):
+        enlist(owner, tmp_path / name, name, "job")
+        theirs += [enter(owner, tmp_path / name, f"slot-{k}", clock) for k in range(2)]
+    for peer in [*theirs, ours]:
+        peer.shift(0.1)
+        peer.publish()
+    clock.pass_by(10)
+    ours.adopt()
+    shares = {one.peer: one.share for one in newest(owner).inputs}
+    assert shares.pop("slot-0") == pytest.approx(0.2)
+    assert sum(shares.values()) == pytest.approx(0.5)
+
+
+def test_trust_of_the_release_before_is_kept_and_named_until_the_owner_says_a_word(
+    tmp_path, owner, capsys
+):
+    enlist(owner, tmp_path / "bert", "bert", "job")
+    shared, told = SharedPaths(owner), ["--of", str(owner)]
+    assert "friends trust bert laptop" in trust_note(shared, "bert")
+    status = report_run(shared, 0.0)
+    assert any("friends trust bert" in one["trouble"] for one in status["friends"])
+    assert run_entry(friends.main, ["trust", "bert", "job", *told]) == 0
+    assert trust_note(shared, "bert") == ""
+    assert run_entry(friends.main, ["trust", "bert", "laptop", *told]) == 0
+    assert [one.trust for one in read_friends(shared) if one.name == "bert"] == ["laptop"]
+    assert run_entry(friends.main, ["trust", "eve", "laptop", *told]) == ExitCode.USAGE
 
 
 def test_a_friend_cannot_speak_for_the_owner_or_another_friend(tmp_path, owner, clock):
@@ -383,7 +415,7 @@ def test_the_list_is_added_to_and_taken_from(tmp_path, owner, capsys):
     assert run_entry(friends.main, ["add", "bert", str(tmp_path / "bert"), *told]) == 0
     assert f'"join": "{owner}"' in capsys.readouterr().out
     added = read_friends(SharedPaths(owner))[1]
-    assert added == Friend("bert", str(tmp_path / "bert" / "shared_weights"), os.getuid(), "job")
+    assert added == Friend("bert", str(tmp_path / "bert" / "shared_weights"), os.getuid(), "laptop")
     for wrong in (
         ["add", "bert", str(tmp_path)],
         ["add", "Bert!", str(tmp_path)],

@@ -12,17 +12,16 @@ from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import sha256_hex
 from Daddy.weights import offers
 from Daddy.weights.encoding.quantise import decode_delta
-from Daddy.weights.gate.admission import (
+from Daddy.weights.gate.fences import judge_term, read_fences
+from Daddy.weights.merge.admission import (
     ADMITTED,
+    Believed,
     Fault,
     Standing,
     Verdict,
     judge_file,
     judge_record,
 )
-from Daddy.weights.gate.conduct import judge_conduct
-from Daddy.weights.gate.fences import judge_term, read_fences
-from Daddy.weights.gate.usual import Believed
 from Daddy.weights.offers import Found
 from Daddy.weights.polyak import StateDict, norm
 from Daddy.weights.settings import ExchangeSettings
@@ -37,9 +36,9 @@ BLOB_PATIENCE_S = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A contribution with its verdict and, when admitted, its delta, the delta's norm, its cosine
-    to the other jobs' and the steps believed of it (None: all). ``put_off``: refused for it.
-    ``lag`` is how many versions its base is behind, a laptop's in its own rhythm.
+    """A contribution with its verdict and, when admitted, its delta, the delta's norm and the steps
+    believed of it (None: all). ``lag`` is how many versions its base is behind, a laptop's in its
+    own rhythm.
     """
 
     found: Found
@@ -48,15 +47,18 @@ class Judged:
     norm: float = 0.0
     data: bytes = b""
     """What was judged, where it lies in somebody else's hands."""
-    cosine: float = 0.0
     believed: Believed | None = None
-    put_off: bool = False
     lag: int = 0
 
     @property
     def peer(self) -> str:
         """Its author's name."""
         return self.found.offer.peer
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether what it may move a version is bounded: a laptop's, or of a friend's account."""
+        return self.found.laptop or self.found.uid is not None
 
     def but(self, verdict: Verdict) -> Judged:
         """The same with another verdict."""
@@ -70,7 +72,7 @@ class Judged:
         """What the weighting sees."""
         offer = self.found.offer
         steps = offer.env_steps if self.believed is None else self.believed.env_steps
-        return Offer(offer.peer, steps, self.lag, self.found.laptop)
+        return Offer(offer.peer, steps, self.lag, self.found.laptop, self.found.uid is not None)
 
     def as_input(self, newest: int, share: float) -> Input:
         """What the commit record says of it when admitted."""
@@ -89,7 +91,6 @@ class Judged:
             new_steps=offer.new_steps if self.believed is None else self.believed.new_steps,
             optimizer_steps=offer.optimizer_steps,
             form=offer.form,
-            cosine=round(self.cosine, 6),
             laptop=self.found.laptop,
         )
 
@@ -127,17 +128,11 @@ class Judge:
                 judged.append(result)
         return judged
 
-    def waited_s(self, one: Found) -> float:
-        """For how long it has been here without a judgement, in seconds."""
-        return self._watch.still_s(("unjudged", one.key))
-
     def _open(self, head: Version, one: Found) -> Judged:
         """Record and file judged; the delta and its norm where both are in order."""
         verdict = self._judge_author(one)
         if verdict.admitted and not one.laptop:
             verdict = self._judge_term(one)
-            shut = judge_conduct(one.offer.peer, head.conduct, head.version + 1)
-            verdict = verdict if shut is None else shut
         if verdict.admitted:
             verdict = judge_record(one.offer, self._standing(head, one))
         if not verdict.admitted:

@@ -21,7 +21,6 @@ from Daddy.weights.encoding.delta_frames import LIMIT as STATE_LIMIT
 from Daddy.weights.encoding.quantise import decode_delta, quantise
 from Daddy.weights.encoding.state_codec import decode, encode, schema_of
 from Daddy.weights.fate import Fate
-from Daddy.weights.gate.admission import Fault
 from Daddy.weights.laptop.pulled_version import (
     Verified,
     newest_verified,
@@ -29,6 +28,7 @@ from Daddy.weights.laptop.pulled_version import (
     refuse_strange,
 )
 from Daddy.weights.laptop.receipts import read_receipts
+from Daddy.weights.merge.admission import Fault
 from Daddy.weights.offers import box_name
 from Daddy.weights.polyak import StateDict, add, copy, difference, is_finite
 from Daddy.weights.progress import Adoption, Base, Progress

@@ -85,10 +85,9 @@ class Contribution(Written):
 
 @dataclass(frozen=True, slots=True)
 class Input(Written):
-    """A contribution as it went into a version; ``cosine`` to the other jobs' (in a split to the
-    merging job's), 0 if unknown.
+    """A contribution as it went into a version.
 
-    ``laptop``: it counted as a laptop's, as a friend's job does who is trusted like one.
+    ``laptop``: it counted as a laptop's, as the jobs of a friend do who is trusted like one.
     """
 
     peer: str
@@ -104,7 +103,6 @@ class Input(Written):
     new_steps: int
     optimizer_steps: int
     form: str = PLAIN
-    cosine: float = 0.0
     laptop: bool = False
 
 
@@ -117,16 +115,6 @@ class Refusal(Written):
     sequence: int
     fault: str
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Conduct(Written):
-    """A job in trouble: refusals in a row, times it was shut out, the last version it was."""
-
-    peer: str
-    strikes: int
-    terms: int = 0
-    until: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +145,7 @@ class Version(Written):
 
     ``parent`` is the SHA-256 of the parent's record, which chains them. ``consumed`` maps an author
     to [highest sequence judged, version that judged it]. ``norms`` holds recent [norm, optimizer
-    steps] for the gate, ``conduct`` the jobs in trouble. ``base`` is the version whose state
+    steps] for the gate. ``base`` is the version whose state
     ``replayed`` and the inputs were added to: the parent's, unless that was lost or taken back.
     ``restored`` says that it goes on from a copy (``restoring``): nothing was merged, and numbers
     leapt. ``reverts`` says (once or not at all) what this version takes back, ``replayed`` what of
@@ -183,7 +171,6 @@ class Version(Written):
     ts: float
     assists: tuple[str, ...] = ()
     restored: bool = False
-    conduct: tuple[Conduct, ...] = ()
     reverts: tuple[Revert, ...] = ()
     replayed: tuple[Input, ...] = ()
     reverted: tuple[tuple[int, int], ...] = ()

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from Daddy.core.errors import DaddyError
+from Daddy.core.friends import trust_note
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import beats, offers
 from Daddy.weights.backup import find_missing_states
@@ -201,7 +202,7 @@ def _friends(store: Store) -> list[Record]:
     """Other accounts that take part, and why nothing can be seen of one."""
     return [
         {"name": box.name, "folder": str(box.paths.root), "counts_as_laptops": box.laptop,
-         "trouble": box.trouble()}
+         "trouble": box.trouble() or trust_note(store.paths, box.friend)}
         for box in store.visible()
     ]  # fmt: skip
 

@@ -1,9 +1,12 @@
-"""Pure: the gate. Which contributions count, each refusal with a reason its author gets to see.
+"""Pure. The gate: verdicts on contributions, each refusal with a reason its author gets to see.
 
 Three stages, cheap first: the record alone, the file's size and hash, the values. A refusal is
 either "late" (the author keeps its progress and offers it again with the next contribution),
 "values" (the author drops it, because the numbers themselves are bad) or "reverted" (it drops it
 without blame: what it stood on was taken back). Waiting is none of these: look again later.
+
+The yardstick of a job is the other jobs: each has one voice, the median of what it contributed to
+the last versions and offers now, and what is usual is the median of those voices.
 """
 
 from __future__ import annotations
@@ -15,7 +18,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 from Daddy.core.assists import strange
-from Daddy.weights.gate.usual import Usual
 from Daddy.weights.store.records import Contribution, is_reverted
 
 OTHERS_NEEDED = 3
@@ -33,6 +35,14 @@ second (for our own jobs the third) refused: docs/decisions/15."""
 LAPTOP_GROWTH = 10.0
 JOB_GROWTH = 4.0
 """How much further than usual a delta may go, however many optimizer steps are claimed for it."""
+
+SHARE_FACTOR = 4.0
+"""Times the usual steps that a job's share of a version may stand for: honest jobs of one run
+differ in speed, but none outweighs all the others because it says so."""
+
+COUNT_FACTOR = 16.0
+"""Times the usual steps, for each version since its last contribution, that are added to a job's
+total."""
 
 NORM_HISTORY = 16
 NORMS_NEEDED = 4
@@ -153,6 +163,44 @@ def judge_file(offer: Contribution, size: int, sha256: str) -> Verdict:
     return ADMITTED
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One contribution of a job: the norm of its delta and the steps that it claims."""
+
+    peer: str
+    norm: float
+    optimizer_steps: int
+    env_steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """What ``jobs`` other jobs contribute at a time."""
+
+    norm: float
+    optimizer_steps: float
+    env_steps: float
+    jobs: int
+
+
+def usual_beside(peer: str, told: Sequence[Told]) -> Usual | None:
+    """What is usual among the others; None where nobody else has contributed lately."""
+    others = sorted({one.peer for one in told} - {peer})
+    if not others:
+        return None
+    each = [[one for one in told if one.peer == other] for other in others]
+    return Usual(
+        norm=_middle([[one.norm for one in theirs] for theirs in each]),
+        optimizer_steps=_middle([[one.optimizer_steps for one in theirs] for theirs in each]),
+        env_steps=_middle([[one.env_steps for one in theirs] for theirs in each]),
+        jobs=len(others),
+    )
+
+
+def _middle(each: Sequence[Sequence[float]]) -> float:
+    return statistics.median(statistics.median(values) for values in each)
+
+
 def judge_values(
     norm: float,
     optimizer_steps: int,
@@ -202,3 +250,23 @@ def remember(
     """The history with newly accepted (norm, optimizer steps) added, the oldest dropped."""
     added = [(float(norm), float(steps)) for norm, steps in accepted]
     return tuple([*history, *added][-NORM_HISTORY:])
+
+
+@dataclass(frozen=True, slots=True)
+class Believed:
+    """Steps for which a contribution's share stands, and those added to its author's total."""
+
+    env_steps: int
+    new_steps: int
+
+
+def believe(env_steps: int, new_steps: int, usual: Usual | None, versions: int) -> Believed:
+    """A job's claims within what is usual; ``versions`` have passed since its last contribution.
+
+    What no other job can bear witness to is believed.
+    """
+    if usual is None:
+        return Believed(env_steps, new_steps)
+    share = max(1, int(SHARE_FACTOR * usual.env_steps))
+    total = max(1, int(COUNT_FACTOR * usual.env_steps * max(1, versions)))
+    return Believed(min(env_steps, share), min(new_steps, total))

@@ -1,0 +1,1 @@
+"""Making a version: contributions are judged, weighted and added up."""
