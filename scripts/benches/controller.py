@@ -113,7 +113,8 @@ class Stage:
             jobs = [job for job in _jobs(self.scheduler.snapshot()) if _live(job)]
             if not jobs:
                 return
-            self.scheduler.cancel([JobRef(job.job_id, job.token) for job in jobs])
+            for job in jobs:
+                self.scheduler.cancel(JobRef(job.job_id, job.token))
             time.sleep(0.1)
 
     def spans(self) -> list[Span]:

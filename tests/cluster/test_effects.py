@@ -64,11 +64,11 @@ class Site:
     def snapshot(self) -> Observation:
         return Snapshot(0.0, ())
 
-    def signal(self, jobs) -> None:
-        self.refs += jobs
+    def signal(self, job) -> None:
+        self.refs.append(job)
 
-    def cancel(self, jobs) -> None:
-        self.refs += jobs
+    def cancel(self, job) -> None:
+        self.refs.append(job)
         if self.answers:
             raise SchedulerError("scancel failed", "later")
 
@@ -161,8 +161,8 @@ def test_a_cancel_that_failed_is_not_written_down_as_done(tmp_path: Path) -> Non
 class Mute(Site):
     """Does what it is told, and its answers are lost."""
 
-    def cancel(self, jobs) -> None:
-        self.refs += jobs
+    def cancel(self, job) -> None:
+        self.refs.append(job)
         raise SchedulerError("scancel … gave no answer within 40 s", "later")
 
     def amend(self, job: JobRef, change: Amend) -> None:

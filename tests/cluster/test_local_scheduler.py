@@ -97,8 +97,9 @@ def queue(tmp_path: Path) -> Iterator[Queue]:
     finally:
         seen = made.scheduler.snapshot()
         assert isinstance(seen, Snapshot)
-        live = [JobRef(row.job_id, row.token) for row in seen.jobs if row.exit_code is None]
-        made.scheduler.cancel(live)
+        for row in seen.jobs:
+            if row.exit_code is None:
+                made.scheduler.cancel(JobRef(row.job_id, row.token))
         until(lambda: all(r.state is JobState.ENDED for r in made.scheduler.snapshot().jobs))
 
 
@@ -117,9 +118,9 @@ def test_a_held_job_lets_others_pass_and_runs_once_released(queue: Queue) -> Non
     queue.ready(second)
     queue.scheduler.amend(held, Amend(held.token, held.job_id, "a guest", hold=True))
     assert queue.row(held).why == "Held"
-    queue.scheduler.signal([first])
+    queue.scheduler.signal(first)
     queue.ready(last)
-    queue.scheduler.signal([second])
+    queue.scheduler.signal(second)
     queue.wait(second, JobState.ENDED)
     time.sleep(0.3)
     assert queue.row(held).state is JobState.PENDING
@@ -134,7 +135,8 @@ def test_a_waiting_jobs_limit_can_be_made_shorter(queue: Queue) -> None:
     job = queue.submit(STUBBORN)
     queue.scheduler.amend(job, Amend(job.token, job.job_id, "maintenance", limit_s=2))
     assert queue.row(job).limit_s == 2
-    queue.scheduler.signal(others)
+    for other in others:
+        queue.scheduler.signal(other)
     row = queue.wait(job, JobState.ENDED)
     assert row.word == "TIMEOUT"
 
@@ -158,7 +160,7 @@ def test_no_more_jobs_run_than_there_are_places_and_a_freed_place_is_taken(queue
     time.sleep(0.5)
     assert queue.row(third).state is JobState.PENDING
     assert queue.row(third).why == "Places"
-    queue.scheduler.signal([first])
+    queue.scheduler.signal(first)
     assert queue.wait(first, JobState.ENDED).exit_code == 10
     assert queue.wait(third, JobState.RUNNING).started_ts is not None
     assert "warned" in queue.out(first)
@@ -199,7 +201,7 @@ def _state(pid: int) -> str:
 
 def test_a_cancelled_job_never_runs_even_when_cancelled_at_birth(queue: Queue) -> None:
     job = queue.submit("print('ran')")
-    queue.scheduler.cancel([job])  # its keeper is not even listening yet
+    queue.scheduler.cancel(job)  # its keeper is not even listening yet
     row = queue.wait(job, JobState.ENDED)
     assert row.word == "CANCELLED"
     assert queue.out(job) == ""
@@ -212,14 +214,14 @@ def test_a_job_whose_submitter_died_before_it_was_born_is_over_once_cancelled(
     monkeypatch.setattr(queue.scheduler, "_launch", lambda *_: None)
     job = queue.submit("print('never')")
     assert queue.row(job).state is JobState.PENDING
-    queue.scheduler.cancel([job])
+    queue.scheduler.cancel(job)
     assert (queue.row(job).state, queue.row(job).word) == (JobState.ENDED, "CANCELLED")
 
 
 def test_cancel_needs_the_token_as_well_as_the_id(queue: Queue) -> None:
     job = queue.submit(POLITE)
     queue.ready(job)
-    queue.scheduler.cancel([JobRef(job.job_id, "0" * 12)])
+    queue.scheduler.cancel(JobRef(job.job_id, "0" * 12))
     time.sleep(0.3)
     assert queue.row(job).state is JobState.RUNNING
 
@@ -229,7 +231,7 @@ def test_another_scheduler_on_the_same_folder_finds_the_jobs(queue: Queue) -> No
     queue.ready(job)
     queue.scheduler = LocalScheduler(queue.folder / "queue", 2, SystemClock())
     assert queue.row(job).state is JobState.RUNNING
-    queue.scheduler.signal([job])
+    queue.scheduler.signal(job)
     assert queue.wait(job, JobState.ENDED).exit_code == 10
 
 
@@ -263,7 +265,7 @@ def test_a_job_whose_keeper_was_killed_still_runs_and_can_be_cancelled(queue: Qu
     time.sleep(0.3)
     states = [queue.row(one).state for one in rest]
     assert sorted(states) == [JobState.PENDING, JobState.RUNNING]  # it still holds its place
-    queue.scheduler.cancel([job])
+    queue.scheduler.cancel(job)
     row = queue.wait(job, JobState.ENDED)
     assert row.word == "LOST"
 
@@ -275,7 +277,7 @@ def test_a_job_behind_another_that_waits_can_be_cancelled(queue: Queue) -> None:
     first, second = queue.submit(POLITE), queue.submit(POLITE)
     until(lambda: queue.files(second).process("process") is not None)
     until(lambda: is_locked(turn_lock(queue.folder / "queue")))
-    queue.scheduler.cancel([second])
+    queue.scheduler.cancel(second)
     assert queue.wait(second, JobState.ENDED).word == "CANCELLED"
     assert queue.row(first).state is JobState.PENDING
     keeper = queue.files(first).process("process")

@@ -202,15 +202,15 @@ def test_a_change_that_slurm_refuses_is_an_error_in_its_words(
 def test_to_cancel_what_is_gone_is_no_error(scheduler: SlurmScheduler, paper: Paper) -> None:
     gone = "scancel: error: Kill job error on job id 17: Invalid job id specified\n"
     paper.says(scancel=(1, "", gone))
-    scheduler.cancel([JobRef(17, TOKEN)])
-    scheduler.signal([JobRef(17, TOKEN)])
+    scheduler.cancel(JobRef(17, TOKEN))
+    scheduler.signal(JobRef(17, TOKEN))
     assert paper.heard == [
         f"scancel --name={NAME} 17",
         f"scancel --signal=USR1 --batch --name={NAME} 17",
     ]
     paper.says(scancel=(1, "", "scancel: error: Unable to contact slurm controller\n"))
     with pytest.raises(SchedulerError, match="Unable to contact"):
-        scheduler.cancel([JobRef(17, TOKEN)])
+        scheduler.cancel(JobRef(17, TOKEN))
 
 
 def test_sacct_is_asked_once_where_there_is_no_accounting(

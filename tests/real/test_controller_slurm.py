@@ -145,10 +145,11 @@ def test_variables_of_the_person_do_not_bend_what_is_seen(cluster: Cluster, tmp_
         assert until(lambda: len(rows(scheduler)) == 5, 20)
         words = sorted(row.word for row in rows(scheduler))
         assert "PENDING" in words
-        scheduler.cancel([JobRef(jobs[0].job_id, "f" * 12)])  # a wrong token touches nothing
+        scheduler.cancel(JobRef(jobs[0].job_id, "f" * 12))  # a wrong token touches nothing
         time.sleep(1)
         assert all(row.word != "CANCELLED" for row in rows(scheduler))
-        scheduler.cancel(jobs)
+        for job in jobs:
+            scheduler.cancel(job)
         assert until(lambda: all("CANCELLED" in row.word for row in rows(scheduler)), 30)
     finally:
         os.environ["PATH"] = path

@@ -93,7 +93,8 @@ def door(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
     try:
         yield made
     finally:
-        made.scheduler.cancel(made.jobs)
+        for job in made.jobs:
+            made.scheduler.cancel(job)
         ids = {job.job_id for job in made.jobs}
         assert until(lambda: not ids & running(made.look()))
 
@@ -134,7 +135,7 @@ def test_the_cap_is_read_and_seen_and_a_waiting_job_is_changed_without_losing_it
     door.amend(job, hold=True)
     held = door.row(job)
     assert (held.why, held.waits) == ("JobHeldUser", Waits.TURN)  # not an administrator's
-    door.scheduler.cancel([door.jobs[0]])
+    door.scheduler.cancel(door.jobs[0])
     time.sleep(2)
     assert door.row(job).state is JobState.PENDING
     door.amend(job, hold=False)
@@ -147,9 +148,9 @@ def test_a_job_that_the_site_renamed_is_known_by_its_comment_and_obeys(door: Doo
     assert until(lambda: door.row(job).state is JobState.RUNNING)
     door.amend(job, limit_s=120)
     assert door.row(job).limit_s == 120
-    door.scheduler.cancel([JobRef(job.job_id, "f" * 12)])  # the id fits, the token does not
+    door.scheduler.cancel(JobRef(job.job_id, "f" * 12))  # the id fits, the token does not
     assert door.row(job).state is JobState.RUNNING
-    door.scheduler.cancel([job])
+    door.scheduler.cancel(job)
     assert until(lambda: door.row(job).state is JobState.ENDED)
 
 

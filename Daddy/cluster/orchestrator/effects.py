@@ -140,9 +140,9 @@ class Effects:
         """Ask the scheduler; what the ledger is to know of it."""
         job = JobRef(action.job_id, action.token)
         if isinstance(action, Signal):
-            self._scheduler.signal([job])
+            self._scheduler.signal(job)
         elif isinstance(action, Cancel):
-            self._scheduler.cancel([job])
+            self._scheduler.cancel(job)
         else:
             self._scheduler.amend(job, action)
             changes = {"hold": action.hold, "exclude": action.exclude, "limit_s": action.limit_s}

@@ -1,9 +1,9 @@
 """The process beside each local job: it waits for a place, runs it, keeps its limit, tells its end.
 
 Started by submitit's local job (``local_scheduler``), so that it survives the controller; from
-then on the queue moves by itself: when a job ends, the next waiting one takes its place without
-anybody's help, as under Slurm. Signals mean what they mean there: SIGUSR1 goes to the job's
-program alone, the end is SIGTERM to all of the job's processes and, some seconds later, SIGKILL.
+then on the queue moves by itself, as under Slurm: when a job ends, the next waiting one takes its
+place. Signals mean the same as there: SIGUSR1 goes to the job's program alone, the end is SIGTERM
+to all of the job's processes and, some seconds later, SIGKILL.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class LocalJob:
         self._child: Child | None = None
 
     def run(self) -> None:
-        """Wait, run, and write how it ended, whatever happens."""
+        """Wait, run, and write the end down in any case."""
         for number in (signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, self._warn)
         who = myself()
@@ -186,7 +186,7 @@ def _environment(spec: Mapping[str, Any]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[bool]:
-    """Whether nobody else had it: who waited for a lock would not see that it is dismissed."""
+    """Whether the lock was free: a job that waited for it would not see that it is dismissed."""
     descriptor = _try_lock(path)
     try:
         yield descriptor is not None

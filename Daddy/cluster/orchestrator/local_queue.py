@@ -1,12 +1,11 @@
 """The local queue's files: one folder per job, each file written once by one process.
 
-``job.json`` what is to run (the scheduler), ``process.json`` who looks after it, ``start.json``
-since when it runs, ``end.json`` how it ended (all ``local_job``), ``cancel.json`` that it must
-not run (the scheduler: a signal alone is lost on a job that is only being born), ``amend.json``
-what was changed while it waited (the scheduler: held, or a shorter limit). A folder without
-``job.json`` is a submission that never finished. ``place-<n>.lock`` are the places: a job runs
-while it holds one, and the kernel frees it with the last process of the job, whatever killed
-that.
+The scheduler writes ``job.json`` (the job), ``cancel.json`` (it must not run: a signal alone is
+lost on a job that is only being born) and ``amend.json`` (changes while it waits: held, or a
+shorter limit). ``local_job`` writes ``process.json`` (itself), ``start.json`` (the job's program
+and its times) and ``end.json``. A folder without ``job.json`` is a submission that never finished.
+``place-<n>.lock`` are the places: a job runs while it holds one, and the kernel frees it with the
+last process of the job, however that ends.
 """
 
 from __future__ import annotations
@@ -22,10 +21,8 @@ from Daddy.core.machine import ProcessId, is_alive
 
 ENDED = "ended"
 """Folder that ended jobs are moved to."""
-
-
 BOOT_S = 60.0
-"""Seconds after which a job that nobody looks after counts as lost."""
+"""Seconds after which a job without a process of its own counts as lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +36,13 @@ class LocalJobFiles:
         return int(self.folder.name)
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """``job``, ``process``, ``start`` or ``end``; None when that cannot be had."""
+        """A file such as ``job`` or ``end``; None when that cannot be had."""
         try:
-            return self.look(name)
+            return self.read_or_raise(name)
         except FileError:
             return None
 
-    def look(self, name: str) -> dict[str, Any] | None:
+    def read_or_raise(self, name: str) -> dict[str, Any] | None:
         """None when that was not written; FileError when it is there and cannot be read now."""
         try:
             return read_json(self.folder / f"{name}.json")
@@ -81,7 +78,7 @@ def is_job_ahead(queue: Path, job_id: int, now: float) -> bool:
 
 
 def is_held(files: LocalJobFiles) -> bool:
-    """Whether it is to wait whatever place is free."""
+    """Whether it is to wait although a place is free."""
     return bool((files.read("amend") or {}).get("hold"))
 
 
@@ -113,11 +110,6 @@ def new_job(queue: Path) -> LocalJobFiles:
 def _highest(queue: Path) -> int:
     names = [path.name for folder in (queue, queue / ENDED) for path in folder.iterdir()]
     return max((int(name) for name in names if name.isdigit()), default=0)
-
-
-def put_away(files: LocalJobFiles) -> None:
-    """Move an ended job out of the listing."""
-    files.folder.rename(files.folder.parent / ENDED / files.folder.name)
 
 
 def place_lock(queue: Path, number: int) -> Path:

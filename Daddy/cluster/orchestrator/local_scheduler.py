@@ -1,9 +1,9 @@
-"""Door to submitit's local jobs, given what a queue has: waiting, a cap, limits, a listing.
+"""Adapter for submitit's local jobs, with everything a queue has: a cap, limits, a listing.
 
 submitit starts a local job as a process that survives us; it starts at once, without a cap, and
-nothing finds it after a restart. So what it starts is ``local_job``, which waits for one of the
-places, and what we list are the files of ``local_queue``. Everything on one machine: processes
-are told apart by pid and creation time.
+nothing finds it after a restart. So it starts ``local_job``, which waits for one of the places, and
+the listing is made of the files of ``local_queue``. Everything is on one machine: processes are
+told apart by pid and creation time.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import Any
 from Daddy.cluster.orchestrator.actions import Amend
 from Daddy.cluster.orchestrator.local_queue import (
     BOOT_S,
+    ENDED,
     LocalJobFiles,
     live_jobs,
     new_job,
-    put_away,
 )
 from Daddy.cluster.orchestrator.records import (
     JobState,
@@ -52,7 +52,7 @@ class LocalScheduler:
 
     name = "local"
     calls = 0
-    """Nobody is asked: all is in files."""
+    """All is in files: no program is called."""
 
     def __init__(self, queue: Path, cap: int, clock: Clock, kill_wait_s: float = 10.0) -> None:
         self._queue = queue
@@ -96,8 +96,7 @@ class LocalScheduler:
         logs.mkdir(exist_ok=True)
         with _apart_from_the_terminal(logs / "keepers.log"):
             process = local.start_controller(logs, shlex.join(argv), timeout_min=_NEVER_MIN)
-        self._started = [one for one in self._started if one.poll() is None]
-        self._started.append(process)
+        self._started = [*(job for job in self._started if job.poll() is None), process]
 
     def snapshot(self) -> Observation:
         """Every job of the queue, and those that ended within the last minutes."""
@@ -105,20 +104,20 @@ class LocalScheduler:
         for process in self._started:
             process.poll()
         try:
-            jobs = [self._look(files, begun) for files in live_jobs(self._queue)]
+            jobs = [self._read(files, begun) for files in live_jobs(self._queue)]
         except FileError as error:
             return Unknown(begun, error.message)
         return Snapshot(begun, tuple(job for job in jobs if job is not None))
 
-    def _look(self, files: LocalJobFiles, now: float) -> QueueJob | None:
-        spec = files.look("job")
+    def _read(self, files: LocalJobFiles, now: float) -> QueueJob | None:
+        spec = files.read_or_raise("job")
         if spec is None:
             return None
-        start, end = files.look("start") or {}, files.look("end")
-        amended = files.look("amend") or {}
+        start, end = files.read_or_raise("start") or {}, files.read_or_raise("end")
+        amended = files.read_or_raise("amend") or {}
         if end is not None:
             if now - float(end["ended_ts"]) > _REMEMBERED_S:
-                put_away(files)
+                files.folder.rename(self._queue / ENDED / files.folder.name)
                 return None
             state, word = JobState.ENDED, str(end["word"])
         else:
@@ -145,25 +144,23 @@ class LocalScheduler:
             return JobState.ENDED, "CANCELLED"  # never born, and it will not run if it is yet
         if keeper is None and now - float(spec["submitted_ts"]) < BOOT_S:
             return JobState.PENDING, "PENDING"
-        if any(who is not None and is_alive(who) for who in (keeper, child)):
+        if any(process is not None and is_alive(process) for process in (keeper, child)):
             running = (JobState.RUNNING, "RUNNING")
             return running if started else (JobState.PENDING, "PENDING")
         if files.read("end") is not None:  # it ended while we looked: the next look reads how
             return JobState.RUNNING, "COMPLETING"
         return JobState.ENDED, "LOST"
 
-    def signal(self, jobs: Sequence[JobRef]) -> None:
-        for job in jobs:
-            self._send(job, "start", signal.SIGUSR1)
+    def signal(self, job: JobRef) -> None:
+        self._send(job, "start", signal.SIGUSR1)
 
-    def cancel(self, jobs: Sequence[JobRef]) -> None:
-        for job in jobs:
-            files = self._find(job)
-            if files is not None:
-                with contextlib.suppress(OSError):  # a full disk: the signal does it alone
-                    files.write("cancel", {"ts": self._clock.now()})
-            if not self._send(job, "process", signal.SIGTERM):
-                self._send(job, "start", signal.SIGKILL)
+    def cancel(self, job: JobRef) -> None:
+        files = self._find(job)
+        if files is not None:
+            with contextlib.suppress(OSError):  # a full disk: the signal does it alone
+                files.write("cancel", {"ts": self._clock.now()})
+        if not self._send(job, "process", signal.SIGTERM):
+            self._send(job, "start", signal.SIGKILL)
 
     def amend(self, job: JobRef, change: Amend) -> None:
         """Hold or limit of a waiting job; there is one node, so none can be excluded."""
@@ -175,7 +172,7 @@ class LocalScheduler:
         files.write("amend", {**(files.read("amend") or {}), **made})
 
     def autopsy(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
-        """Nothing: how a job ended stays with its files, and the listing tells it."""
+        """Nothing: the end of a job stays with its files, and the listing tells it."""
         del jobs
         return ()
 
@@ -191,8 +188,8 @@ class LocalScheduler:
 
     def _send(self, job: JobRef, name: str, number: int) -> bool:
         files = self._find(job)
-        who = files.process(name) if files is not None else None
-        return who is not None and signal_process(who, number)
+        process = files.process(name) if files is not None else None
+        return process is not None and signal_process(process, number)
 
 
 def _why(state: JobState, amended: Mapping[str, Any]) -> str:
@@ -202,7 +199,7 @@ def _why(state: JobState, amended: Mapping[str, Any]) -> str:
 
 
 def _script(spec: JobSpec) -> str:
-    """What runs, as a script that a person can read and start by hand."""
+    """The job as a script that a person can read and start by hand."""
     exports = [f"export {key}={shlex.quote(value)}" for key, value in spec.environment.items()]
     change = f"cd {shlex.quote(str(spec.work_dir))}"
     return "\n".join(["#!/bin/bash", *exports, change, f"exec {shlex.join(spec.argv)}", ""])
@@ -210,10 +207,10 @@ def _script(spec: JobSpec) -> str:
 
 @contextlib.contextmanager
 def _apart_from_the_terminal(log: Path) -> Iterator[None]:
-    """What is started meanwhile ignores Ctrl-C and a closed window, and writes to ``log``.
+    """A program started meanwhile ignores Ctrl-C and a closed window, and writes to ``log``.
 
     submitit offers neither: ignored signals and descriptors are inherited, so ours change for a
-    moment. A job that kept our standard output open would keep whoever reads it waiting.
+    moment. A job that kept our standard output open would keep its reader waiting.
     """
     here = threading.current_thread() is threading.main_thread()
     numbers = (signal.SIGINT, signal.SIGHUP) if here else ()

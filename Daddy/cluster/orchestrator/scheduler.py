@@ -1,4 +1,4 @@
-"""What the controller needs of a scheduler, and the three answers a submission can have.
+"""The interface of a scheduler, and the three answers to a submission.
 
 Implementations: ``slurm_scheduler`` and ``local_scheduler``. They translate and nothing else; every
 decision is in ``plan``.
@@ -17,7 +17,7 @@ from Daddy.cluster.orchestrator.records import Observation, QueueJob, Site
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """Everything one job needs, whoever runs it. Times are seconds."""
+    """Everything one job needs under any scheduler. Times are seconds."""
 
     token: str
     number: int
@@ -25,11 +25,11 @@ class JobSpec:
     """Name and place of the run in one word: tells the jobs of two runs of one person apart."""
     argv: tuple[str, ...]
     environment: Mapping[str, str]
-    """What the job sees beyond the environment of the place."""
+    """Variables beyond the environment of the place."""
     work_dir: Path
     logs: Path
     script: Path
-    """Where the text of what was submitted is kept."""
+    """File for the text that was submitted."""
     time_limit_s: int
     warn_s: int
     """Seconds before the limit at which SIGUSR1 reaches the job."""
@@ -39,7 +39,7 @@ class JobSpec:
     setup: tuple[str, ...] = ()
     """Shell lines that come first (Slurm only)."""
     request: Mapping[str, str | int] = field(default_factory=dict)
-    """What is asked of Slurm, by long option name."""
+    """Options of Slurm, by long name."""
     export: tuple[str, ...] = ()
     """Names of further variables that the job takes over from the submitting shell (Slurm only)."""
 
@@ -73,7 +73,7 @@ Answer = Submitted | Refused | Unanswered
 
 @dataclass(frozen=True, slots=True)
 class JobRef:
-    """One job, by id *and* token: an id alone may have been given to somebody else since."""
+    """One job, by id *and* token: an id alone may have been given to another job since."""
 
     job_id: int
     token: str
@@ -90,23 +90,23 @@ class Scheduler(Protocol):
         """Queue one job; never retries."""
 
     def snapshot(self) -> Observation:
-        """Every job of this run in one look."""
+        """Every job of this run in one listing."""
 
-    def signal(self, jobs: Sequence[JobRef]) -> None:
-        """Ask running jobs to checkpoint and leave (SIGUSR1 to the job's program)."""
+    def signal(self, job: JobRef) -> None:
+        """Ask a running job to checkpoint and leave (SIGUSR1 to the job's program)."""
 
-    def cancel(self, jobs: Sequence[JobRef]) -> None:
-        """End jobs: SIGTERM, and SIGKILL after the scheduler's own patience."""
+    def cancel(self, job: JobRef) -> None:
+        """End a job: SIGTERM, and SIGKILL after the scheduler's own patience."""
 
     def amend(self, job: JobRef, change: Amend) -> None:
-        """Change a waiting job in its place (what that does to its age: decision 24)."""
+        """Change a waiting job in its place (effects on its age: decision 24)."""
 
     def autopsy(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
-        """How jobs ended that are gone from the listing, as far as anybody remembers."""
+        """The ends of jobs that are gone from the listing, as far as accounting remembers."""
 
     def site(self) -> tuple[Site, str]:
-        """What the site allows, as far as it can be read, and where that was read."""
+        """The limits of the site, as far as they can be read, and their places."""
 
     @property
     def calls(self) -> int:
-        """How often the scheduler's programs were run through this object."""
+        """Runs of the scheduler's programs through this object."""

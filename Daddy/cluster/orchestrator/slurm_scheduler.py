@@ -178,13 +178,11 @@ class SlurmScheduler:
                 "--partition; if Slurm is down, try again later",
             )
 
-    def signal(self, jobs: Sequence[JobRef]) -> None:
-        for job in jobs:
-            self._scancel(job, "--signal=USR1", "--batch")
+    def signal(self, job: JobRef) -> None:
+        self._scancel(job, "--signal=USR1", "--batch")
 
-    def cancel(self, jobs: Sequence[JobRef]) -> None:
-        for job in jobs:
-            self._scancel(job)
+    def cancel(self, job: JobRef) -> None:
+        self._scancel(job)
 
     def _scancel(self, job: JobRef, *options: str) -> None:
         """The name holds the token: with both given, scancel touches a job only if both fit."""
