@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from Daddy.core.clock import Clock
 from Daddy.pokemon.emulator import FRAMES_PER_SECOND
-from Daddy.pokemon.recordings.deck import told
+from Daddy.pokemon.recordings.verifying_player import time_text
 
 if TYPE_CHECKING:
-    from Daddy.pokemon.recordings.deck import Deck
-    from Daddy.pokemon.recordings.scout import Scout
+    from Daddy.pokemon.recordings.verifying_player import ReadAhead, VerifyingPlayer
 
 HELP: Final = (
     "space pauses; [ slower, ] faster; left and right: 10 s back and ahead; N and P: the next "
@@ -42,7 +41,12 @@ class Projector:
     """One deck, the scout ahead of it, and a window."""
 
     def __init__(
-        self, scout: Scout, deck: Deck, window: Window, clock: Clock, pace: float = 1.0
+        self,
+        scout: ReadAhead,
+        deck: VerifyingPlayer,
+        window: Window,
+        clock: Clock,
+        pace: float = 1.0,
     ) -> None:
         self._scout, self._deck, self._window, self._clock = scout, deck, window, clock
         self._title, self.pace, self.paused = window.caption, pace, False
@@ -109,7 +113,7 @@ class Projector:
     def _draw(self, why: str) -> None:
         last = [name for name, at in self._scout.report.reached.items() if at <= self._deck.frames]
         pace = "" if self.pace == 1 else f"{self.pace:g} x"
-        said = (self._title, told(self._deck.frames), *last[-1:], pace, why)
+        said = (self._title, time_text(self._deck.frames), *last[-1:], pace, why)
         self._window.caption = "  ·  ".join(filter(None, said))
         for key in self._window.show(self._deck.picture()):
             self._strike(key)

@@ -40,8 +40,8 @@ def record(name: str, config: Config, clock: Clock) -> int:
     from Daddy.core.rom import load_rom
     from Daddy.pokemon.emulator import FRAMES_PER_SECOND, Emulator
     from Daddy.pokemon.rom import cartridge_path, find_rom
-    from Daddy.pokemon.starts.boot import start_state
     from Daddy.pokemon.starts.shelf import check_name, shelf_of
+    from Daddy.pokemon.starts.start_state import start_state
     from Daddy.streaming.show.viewer import Handheld
 
     training = config.training
@@ -75,8 +75,8 @@ def record(name: str, config: Config, clock: Clock) -> int:
 def keep(emulator: Emulator, rom: Rom, shelf: Shelf, name: str) -> bool:
     """Put this moment on the shelf, told aloud; False where nobody could train from it."""
     from Daddy.pokemon.emulator import Emulator as Console
-    from Daddy.pokemon.starts.named import BY_HAND
     from Daddy.pokemon.starts.preflight import preflight
+    from Daddy.pokemon.starts.start_state import BY_HAND
 
     emulator.hold((), 1)
     state = emulator.save_state()

@@ -24,7 +24,7 @@ from Daddy.core.settings import Config
 
 if TYPE_CHECKING:
     from Daddy.pokemon.inputs.tape import Tape
-    from Daddy.pokemon.recordings.scout import Report, Scout
+    from Daddy.pokemon.recordings.verifying_player import ReadAhead, Report
 
 _SECONDS_OF_FILM = 30.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
@@ -43,14 +43,14 @@ class Opened:
 def open_recording(path: Path, args: argparse.Namespace) -> Opened:
     """The recording and its game. FileError for what is none, RomError for another game."""
     from Daddy.pokemon.inputs import tape
-    from Daddy.pokemon.recordings import deck
+    from Daddy.pokemon.recordings.verifying_player import check_game, check_start
     from Daddy.pokemon.rom import cartridge_path, find_rom
-    from Daddy.pokemon.starts.boot import start_state
+    from Daddy.pokemon.starts.start_state import start_state
 
     found = tape.from_bytes(read_bounded(path.expanduser().resolve(), tape.FILE_LIMIT), str(path))
     ours = args.cartridge or (not args.rom and found.rom_sha1 == CARTRIDGE_SHA1)
     rom = load_rom(cartridge_path() if ours else find_rom(args.rom), args.allow_unknown_rom)
-    deck.check(found, rom)
+    check_game(found, rom)
     if found.from_power_on:
         return Opened(found, rom, b"")
     if not args.start and not _NAME.fullmatch(found.start_name):
@@ -59,7 +59,7 @@ def open_recording(path: Path, args: argparse.Namespace) -> Opened:
             "ask who recorded it for one that begins at power-on, or name the state: --start FILE",
         )
     start = start_state(rom, args.start or found.start_name, None, args.states_dir or "")
-    deck.check_start(found, start)
+    check_start(found, start)
     return Opened(found, rom, start)
 
 
@@ -88,12 +88,12 @@ def add_game(parser: argparse.ArgumentParser) -> None:
 
 def verify(argv: Sequence[str]) -> int:
     """`play verify FILE`: 0 verified, 7 another game, pyboy or way, 9 no recording."""
-    from Daddy.pokemon.recordings.scout import Scout
+    from Daddy.pokemon.recordings.verifying_player import ReadAhead
 
     args = make_verify_parser().parse_args(argv)
     opened = open_recording(args.file, args)
     print(f"{opened.tape.title or args.file.name}, in {opened.rom.name}", flush=True)
-    scout = Scout(opened.rom, opened.tape, opened.start)
+    scout = ReadAhead(opened.rom, opened.tape, opened.start)
     try:
         _verify_all(scout)
     finally:
@@ -102,30 +102,31 @@ def verify(argv: Sequence[str]) -> int:
     return 0
 
 
-def _verify_all(scout: Scout) -> None:
+def _verify_all(scout: ReadAhead) -> None:
     """Verify to the end, and tell each milestone; RomError where it went another way."""
-    from Daddy.pokemon.recordings.deck import told
+    from Daddy.pokemon.recordings.verifying_player import time_text
 
     known = 0
     while not scout.over:
         try:
             scout.advance()
         except DaddyError:
-            print(f"verified until {told(scout.report.frames)}, and no further", flush=True)
+            print(f"verified until {time_text(scout.report.frames)}, and no further", flush=True)
             raise
         for name, frames in list(scout.report.reached.items())[known:]:
-            print(f"  {told(frames):>24s}  {name}", flush=True)
+            print(f"  {time_text(frames):>24s}  {name}", flush=True)
         known = len(scout.report.reached)
 
 
 def verdict(report: Report, tape: Tape) -> list[str]:
     """What a verified recording proves, in lines."""
-    from Daddy.pokemon.recordings.deck import told
+    from Daddy.pokemon.recordings.verifying_player import time_text
 
     begins = "power-on" if tape.from_power_on else f"the state {tape.start_name!r}"
     count, cuts = len(report.reached), len(report.cuts)
+    played = f"{time_text(report.frames)} from {begins}"
     lines = [
-        f"verified: {told(report.frames)} from {begins}, {count} milestones reached in this order",
+        f"verified: {played}, {count} milestones reached in this order",
         f"moment: {tape.end}",
     ]
     if report.held:
@@ -135,7 +136,7 @@ def verdict(report: Report, tape: Tape) -> list[str]:
             f"the game's dice were set: {report.dice} bytes written, by which no fact changes"
         )
     if cuts:
-        where = ", ".join(told(one) for one in report.cuts[:5])
+        where = ", ".join(time_text(one) for one in report.cuts[:5])
         lines.append(f"it goes back to a moment of its own {cuts} times: {where}")
     if report.writes:
         helps = ", ".join(tape.assists) or "not said which"
@@ -167,7 +168,7 @@ def make_export_parser() -> argparse.ArgumentParser:
 def export(argv: Sequence[str]) -> int:
     """`play export`: 0 written, 2 no such milestone, 7 ROM, 9 no archive, or nobody reached it."""
     from Daddy.errands.errand import open_archive
-    from Daddy.pokemon.archive.champion import record
+    from Daddy.pokemon.archive.claim_replay import record
 
     args = make_export_parser().parse_args(argv)
     run = RunPaths(args.run_dir.expanduser().resolve())
@@ -216,8 +217,7 @@ def show(args: argparse.Namespace, clock: Clock) -> int:
 def _in_window(args: argparse.Namespace, opened: Opened, clock: Clock) -> int:
     from Daddy.pokemon.emulator import FRAMES_PER_STEP
     from Daddy.pokemon.inputs.tape import beginning
-    from Daddy.pokemon.recordings.deck import Deck
-    from Daddy.pokemon.recordings.scout import Scout
+    from Daddy.pokemon.recordings.verifying_player import ReadAhead, VerifyingPlayer
     from Daddy.projector import HELP, Projector
     from Daddy.streaming.show.viewer import Handheld
 
@@ -225,8 +225,8 @@ def _in_window(args: argparse.Namespace, opened: Opened, clock: Clock) -> int:
     title = f"Daddy: {opened.tape.title or args.recording.name}"
     window = Handheld(title)
     print(f"{title}, in {opened.rom.name}\n{HELP}", flush=True)
-    scout = Scout(opened.rom, opened.tape, opened.start)
-    deck = Deck(opened.rom, opened.tape, opened.start)
+    scout = ReadAhead(opened.rom, opened.tape, opened.start)
+    deck = VerifyingPlayer(opened.rom, opened.tape, opened.start)
     try:
         scout.start()
         projector = Projector(scout, deck, window, clock, args.speed)
@@ -243,14 +243,13 @@ def _in_window(args: argparse.Namespace, opened: Opened, clock: Clock) -> int:
 def _on_film(args: argparse.Namespace, opened: Opened, path: Path) -> int:
     """Verified first, then filmed: an MP4 has all frames, a GIF every fourth."""
     from Daddy.pokemon.emulator import FILM_FRAMES, FRAMES_PER_SECOND, FRAMES_PER_STEP
-    from Daddy.pokemon.recordings.deck import Deck, told
-    from Daddy.pokemon.recordings.scout import Scout
+    from Daddy.pokemon.recordings.verifying_player import ReadAhead, VerifyingPlayer, time_text
     from Daddy.streaming.show.film import save_film
 
     every = 1 if path.suffix.lower() == ".mp4" else FILM_FRAMES
     wanted = round((args.seconds or _SECONDS_OF_FILM) * FRAMES_PER_SECOND)
-    scout = Scout(opened.rom, opened.tape, opened.start)
-    deck = Deck(opened.rom, opened.tape, opened.start)
+    scout = ReadAhead(opened.rom, opened.tape, opened.start)
+    deck = VerifyingPlayer(opened.rom, opened.tape, opened.start)
     pictures: list[bytes] = []
     try:
         _verify_all(scout)
@@ -268,7 +267,7 @@ def _on_film(args: argparse.Namespace, opened: Opened, path: Path) -> int:
         deck.close()
     save_film(path, pictures, FRAMES_PER_SECOND / every * args.speed)
     length = len(pictures) * every / FRAMES_PER_SECOND
-    print(f"wrote {path}: {length:.1f} s of the game from {told(first)}, verified", flush=True)
+    print(f"wrote {path}: {length:.1f} s of the game from {time_text(first)}, verified", flush=True)
     return 0
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from Daddy.learning.policy import ActorCritic
     from Daddy.learning.ports import VectorEnv
-    from Daddy.pokemon.archive.rules import Rules
+    from Daddy.pokemon.archive.decisions import Rules
     from Daddy.pokemon.env import PokemonRedEnv
 
 EnvFactory = Callable[[], "gymnasium.Env[Any, Any]"]
@@ -99,7 +99,7 @@ def _game_class(config: Config) -> Callable[..., PokemonRedEnv]:
 
 def archive_rules(config: Config) -> Rules:
     """The numbers that an archive's decisions follow, as configured."""
-    from Daddy.pokemon.archive.rules import Rules
+    from Daddy.pokemon.archive.decisions import Rules
 
     chosen = config.archive
     return Rules(
@@ -117,9 +117,9 @@ def _cartpole(config: Config) -> EnvFactory:
 
 
 def _story(facts: Mapping[str, Any]) -> Sequence[str]:
-    from Daddy.pokemon.milestones import reached
+    from Daddy.pokemon.story import from_columns
 
-    return reached(facts)
+    return from_columns(facts)
 
 
 def _helped(facts: Mapping[str, Any]) -> Sequence[str]:

@@ -31,7 +31,7 @@ from Daddy.core.rom import load_rom
 from Daddy.core.vocabulary import AgentReport
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.rom import find_rom
-from Daddy.pokemon.starts.boot import beginning
+from Daddy.pokemon.starts.start_state import beginning
 from Daddy.streaming.home.receiver import Receiver
 from Daddy.streaming.relay import make_relay
 from Daddy.streaming.show.window import Waiting

@@ -25,9 +25,8 @@ from Daddy.learning.player import Mashing
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.rom import find_rom
-from Daddy.pokemon.starts.boot import beginning, start_state
-from Daddy.pokemon.starts.named import BY_HAND
 from Daddy.pokemon.starts.shelf import shelf_of
+from Daddy.pokemon.starts.start_state import BY_HAND, beginning, start_state
 from tests.components import program
 
 ROOT = Path(__file__).resolve().parents[1]

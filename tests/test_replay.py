@@ -16,10 +16,9 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.config import effective_json, load
 from Daddy.core.errors import NetworkError, RomError, run_entry
 from Daddy.core.rom import load_rom
-from Daddy.pokemon.archive.rules import Rules
+from Daddy.pokemon.archive.decisions import Rules
 from Daddy.pokemon.inputs.tape import DIGEST_FRAMES, Tape, beginning, length, to_bytes
-from Daddy.pokemon.recordings.deck import Deck
-from Daddy.pokemon.recordings.scout import Scout
+from Daddy.pokemon.recordings.verifying_player import ReadAhead, VerifyingPlayer
 from Daddy.pokemon.rom import cartridge_path
 from Daddy.projector import Projector
 from tests.components import program
@@ -44,7 +43,7 @@ def tape() -> Tape:
 @pytest.fixture(scope="module")
 def film(tape: Tape) -> list[bytes]:
     """Every picture of it."""
-    deck, seen = Deck(ROM, tape), list[bytes]()
+    deck, seen = VerifyingPlayer(ROM, tape), list[bytes]()
     deck.watch(lambda: seen.append(deck.picture()), 1)
     while not deck.over:
         deck.step()
@@ -172,9 +171,9 @@ class Screen:
 
 def projected(
     tape: Tape, keys: dict[int, str], ahead: int = 1, first: int = 0
-) -> tuple[Screen, Projector, Deck]:
+) -> tuple[Screen, Projector, VerifyingPlayer]:
     """A person who strikes these keys, with so many pieces of the tape verified ahead."""
-    scout, deck, screen = Scout(ROM, tape), Deck(ROM, tape), Screen(keys)
+    scout, deck, screen = ReadAhead(ROM, tape), VerifyingPlayer(ROM, tape), Screen(keys)
     try:
         while not scout.over and ahead:
             ahead -= 1

@@ -13,10 +13,10 @@ from pathlib import Path
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError
 from Daddy.errands.errand import Sender
-from Daddy.pokemon.archive import claims, keys, post
+from Daddy.pokemon.archive import claims, keys
 from Daddy.pokemon.archive.book import Book
+from Daddy.pokemon.archive.claim_replay import Game, judge
 from Daddy.pokemon.archive.claims import Claim
-from Daddy.pokemon.archive.replay import Game, judge
 from Daddy.pokemon.archive.store import Archive
 from Daddy.weights import parcels
 from Daddy.weights.store.records import ParcelReceipt
@@ -47,7 +47,7 @@ class Courier:
     def once(self) -> None:
         """Play one of the run's milestones, hand in one of ours. OSError, DaddyError."""
         shown = self._look()
-        wanted = post.to_play(shown, {*self._tried, *self._living()})
+        wanted = claims.to_play(shown, {*self._tried, *self._living()})
         if wanted:
             self._play(wanted[0], shown)
         if self._sender is not None:
@@ -94,10 +94,10 @@ class Courier:
         pairs = self._book.pairs()
         sent = {state for ident, state in pairs if ident in handed}
         ways = {state: ident for ident, state in pairs if state not in sent}
-        own = post.best_first(self._archive.look().entries, ways)
+        own = claims.best_first(self._archive.look().entries, ways)
         known = [*shown.values(), *filter(None, map(self._book.find, handed))]
         own = [ident for ident in own if ident not in shown and ident not in self._tried]
-        return post.to_hand_in(own, self._book.find, known)
+        return claims.to_hand_in(own, self._book.find, known)
 
     def _send(
         self, sender: Sender, ident: str, shown: Mapping[str, Claim], handed: Mapping[str, object]
@@ -106,7 +106,7 @@ class Courier:
         assert claim is not None
         there = {*shown, *(handed.keys() & self._accepted())}
         try:
-            claim = post.as_the_run_knows_it(claim, self._book.find, self._names(there))
+            claim = claims.as_the_run_knows_it(claim, self._book.find, self._names(there))
         except FileError as error:
             self._tried[ident] = error.message
             return False

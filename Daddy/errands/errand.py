@@ -20,7 +20,7 @@ from Daddy.pokemon.rom import cartridge_path
 from Daddy.workloads import archive_rules
 
 if TYPE_CHECKING:
-    from Daddy.pokemon.archive.replay import Game
+    from Daddy.pokemon.archive.claim_replay import Game
     from Daddy.pokemon.archive.store import Archive
 
 Say = Callable[[str], None]
@@ -70,8 +70,8 @@ def open_archive(config: Config) -> tuple[Archive, Game]:
 
     RomError for a game that cannot be played.
     """
+    from Daddy.pokemon.archive.claim_replay import Game
     from Daddy.pokemon.archive.record import Kin
-    from Daddy.pokemon.archive.replay import Game
     from Daddy.pokemon.archive.store import shared
     from Daddy.pokemon.emulator import PYBOY_VERSION
 

@@ -15,10 +15,10 @@ from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError
 from Daddy.core.lease import Lease, end_term, read_lease
 from Daddy.errands.errand import Say
-from Daddy.pokemon.archive import claims, keys, post
+from Daddy.pokemon.archive import claims, keys
 from Daddy.pokemon.archive.book import Book
+from Daddy.pokemon.archive.claim_replay import Game, Judgement, judge
 from Daddy.pokemon.archive.claims import Claim
-from Daddy.pokemon.archive.replay import Game, Judgement, judge
 from Daddy.pokemon.archive.store import Archive
 from Daddy.weights import parcels
 from Daddy.weights.parcels import MOST_BYTES, Parcel
@@ -89,8 +89,8 @@ class Postmaster:
         entries = self._archive.look().entries
         ways = {state: ident for ident, state in self._book.pairs()}
         self._book.trim(entry.sha256 for entry in entries)
-        wanted = post.moments(post.best_first(entries, ways), self._book.find)
-        shown = post.to_show(wanted, self._book.ancestors, self._book.find, _fits)
+        wanted = claims.moments(claims.best_first(entries, ways), self._book.find)
+        shown = claims.to_show(wanted, self._book.ancestors, self._book.find, _fits)
         found = {ident: self._book.find(ident) for ident in shown}
         return {ident: claims.to_bytes(one) for ident, one in found.items() if one is not None}
 

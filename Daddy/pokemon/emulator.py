@@ -1,8 +1,8 @@
-"""Door to pyboy: one Game Boy without a window.
+"""Adapter for pyboy: one Game Boy without a window.
 
-Owns keys, frames, pictures, memory reads and save states; promises that equal keys give equal
-games, that nothing is written beside the ROM, and that no key is down after a state was loaded.
-One step of the environment is one `press`: a key held for 8 frames, 24 frames played, one drawn.
+Equal keys give equal games, nothing is written beside the ROM, and no key is down after a state was
+loaded. One step of the environment is one `press`: a key held for 8 frames, 24 frames played, one
+drawn.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from Daddy.core.errors import RomError
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.inputs import operations
-from Daddy.pokemon.inputs.recorder import Listener
+from Daddy.pokemon.inputs.recorder import Recorder
 from Daddy.pokemon.memory import Image
 
 with warnings.catch_warnings():
@@ -62,7 +62,7 @@ _SIDE_BY_SIDE = np.uint32(1 << 30 | 1 << 20 | 1 << 10 | 1)
 class Emulator:
     """One running game. Not to be shared between threads; `press` releases the GIL."""
 
-    def __init__(self, rom: bytes, recorder: Listener | None = None) -> None:
+    def __init__(self, rom: bytes, recorder: Recorder | None = None) -> None:
         """Start the game in `rom` at power-on; RomError when pyboy cannot.
 
         `recorder` is told what is done here: one that begins at power-on, or at a state that it

@@ -1,8 +1,8 @@
 """The game as a Gymnasium environment: `PokemonRedEnv`, id ``Daddy/PokemonRed-v0``.
 
-Owns the step: one of seven keys, 24 frames, one picture, one reward. Promises that equal seeds and
-actions give equal episodes, and that `save_state` / `load_state` go on exactly, with the
-exploration memory, the counters and the random generator.
+A step is one of seven keys, 24 frames, one picture, one reward. Equal seeds and actions give equal
+episodes. `save_state` and `load_state` go on exactly, with the exploration memory, the counters and
+the random generator.
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from Daddy.core.assists import to_bits
 from Daddy.core.rom import load_rom
 from Daddy.core.settings import Reward
 from Daddy.pokemon import save_state as saving
-from Daddy.pokemon import script
-from Daddy.pokemon.assists.helper import Helper
+from Daddy.pokemon import script, story
+from Daddy.pokemon.assists.apply import Helper
 from Daddy.pokemon.emulator import (
     BUTTONS,
     FRAMES_PER_SECOND,
@@ -33,12 +34,15 @@ from Daddy.pokemon.inputs.recorder import Recorder
 from Daddy.pokemon.observation import Observation, observation_space, observe
 from Daddy.pokemon.progress import Progress, read_progress
 from Daddy.pokemon.ram_map import RANDOM
-from Daddy.pokemon.reward import Records
+from Daddy.pokemon.reward import Records, RewardTracker
 from Daddy.pokemon.rom import find_rom
-from Daddy.pokemon.starts.boot import start_state
-from Daddy.pokemon.tally import Tally
-from Daddy.pokemon.telemetry import TELEMETRY, Counted, telemetry
+from Daddy.pokemon.starts.start_state import start_state
 
+TELEMETRY: Final = (
+    *("badges", "story_flags", "episode_return", "episode", "map_id", "level", "step"),
+    *("cells", "maps", "events", "x", "y", "waits", "real_game"),
+    *("assists", "assists_used", "assists_off", *story.MILESTONE_COLUMNS),
+)
 _START_FRAMES = 60
 """Frames an episode may begin later than another: the game stirs its dice once a frame."""
 
@@ -75,9 +79,9 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
     ) -> None:
         """Open the game `rom` (None: the variable DADDY_ROM, else the cartridge).
 
-        Relative paths are relative to `base`. `init_state` names what episodes begin from; with it,
-        `states_dir` and `cache_dir` go to `starts.boot.start_state`. `assists`: names in
-        `core.assists` (ValueError). `recorder`: from `recordings.way.recorder_at`. RomError.
+        Relative paths are relative to `base`. `init_state` names the state that episodes begin
+        from; with it, `states_dir` and `cache_dir` go to `start_state`. `assists`: names in
+        `core.assists` (ValueError). `recorder`: from `start_prefix.recorder_at`. RomError.
         """
         self.rom = load_rom(find_rom(rom, base), allow_unknown_rom)
         self.observation_space = observation_space()
@@ -91,7 +95,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self._helper = Helper(self._emulator, assists)
         self._episode = -1
         self.journal: Mapping[str, Any] = {}
-        """Facts (JSON) of whoever steps this environment; they travel with its state."""
+        """Facts (JSON) of the caller of `step`; they travel with the state."""
         self._forget()
 
     def reset(
@@ -116,20 +120,20 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self._steps, self._return, self._waits = 0, 0.0, 0
         self._parts: dict[str, float] = {}
         self._said: dict[str, Any] = {}
-        self._helper.memoir = self._helper.memoir.begun()
+        self._helper.state = self._helper.state.begun()
         self._progress = read_progress(self._emulator.ram())
-        self._tally = self._begin_tally({"left": self._first_span()})
+        self._tracker = self._track({"left": self._first_span()})
 
     def _first_span(self) -> int:
         """Steps until the memory is first forgotten: half a span to one and a half, by chance.
 
-        So environments forget at different times, and short episodes never do.
+        Environments then forget at different times, and short episodes never do.
         """
         span = self._weights.memory_steps
         return span // 2 + int(self.np_random.random() * span)
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Hold a key for 8 of 24 frames; see the class for what comes back.
+        """Hold a key for 8 of 24 frames; see the class for the result.
 
         While a script has control the step goes on, for up to 20 times as long: `script.wait`.
         """
@@ -137,25 +141,28 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         return self.finish()
 
     def begin(self, action: np.int64 | int) -> None:
-        """The first half of a step: 24 frames, and hardly anything of Python's.
+        """Do the first half of a step: 24 frames, and hardly any Python.
 
-        Who has several environments begins all of them, then finishes all: docs/decisions/07.
+        A caller with several environments begins all of them, then finishes all: docs/decisions/07.
         """
         button, self._said = self._helped(BUTTONS[action])
         self._emulator.press(button)
         self._screen = self._emulator.half_screen()  # while it lies in the cache
 
     def finish(self) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """The second half: what the step brought."""
+        """Do the second half of a step: facts, reward and observation."""
         image, waited = script.wait(self._emulator)
         if waited:
             self._waits += waited
             self._screen = self._emulator.half_screen()
         was, now = self._progress, read_progress(image)
-        self._progress, parts = now, self._tally.pay(was, now)
+        self._progress, parts = now, self._tracker.pay(was, now)
         reward = self._account(parts)
         won, late = now.wins > was.wins, self._steps >= self.episode_steps
-        info = {"reward_parts": parts, **self._summary(won or late), **self._said}
+        info = {"reward_parts": parts, **self._said}
+        if won or late:
+            info |= dict(zip(TELEMETRY, PokemonRedEnv.telemetry(self), strict=True))
+            info["return_parts"] = self._parts
         return self._see(), reward, won, late, info
 
     def _helped(self, button: str) -> tuple[str, dict[str, Any]]:
@@ -163,7 +170,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         done = self._helper.help(self._progress, button)
         if done.wrote:
             self._progress = read_progress(self._emulator.ram())
-            self._tally.grant(self._progress)
+            self._tracker.grant(self._progress)
         return done.button, {"helped": done.said} if done.said else {}
 
     def _account(self, parts: dict[str, float]) -> float:
@@ -174,23 +181,37 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             self._parts[name] = self._parts.get(name, 0.0) + value
         return reward
 
-    def _summary(self, ended: bool) -> dict[str, Any]:
-        facts = dict(zip(TELEMETRY, PokemonRedEnv.telemetry(self), strict=True)) if ended else {}
-        return {**facts, "return_parts": self._parts} if ended else {}
-
     def _observe(self) -> Observation:
         self._screen = self._emulator.half_screen()
         return self._see()
 
     def _see(self) -> Observation:
-        return observe(self._screen, self._progress, self._tally.memory.visited)
+        return observe(self._screen, self._progress, self._tracker.memory.visited)
 
     def telemetry(self) -> tuple[float, ...]:
-        """How far the episode is: one number for each of `telemetry_names`."""
-        counted = Counted(self._return, self._episode, self._steps, self._waits)
-        help_ = self._helper
-        facts = (self._progress, self._tally, counted, self.rom.real, help_.names, help_.memoir)
-        return telemetry(*facts)
+        """State of the episode: one number for each of `telemetry_names`."""
+        now, records, assists = self._progress, self._tracker.records, self._helper.state
+        return (
+            now.badge_count,
+            now.story_flags,
+            self._return,
+            self._episode,
+            now.map_id,
+            max((creature.level for creature in now.party), default=0),
+            self._steps,
+            self._tracker.memory.cells,
+            records.maps.bit_count(),
+            records.events.bit_count(),
+            now.x,
+            now.y,
+            self._waits,
+            float(self.rom.real),
+            *(
+                to_bits(names) if names else 0
+                for names in (self._helper.names, assists.used, assists.off)
+            ),
+            *story.to_columns(records.held, self.rom.real),
+        )
 
     @property
     def progress(self) -> Progress:
@@ -205,7 +226,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
     @property
     def assists_used(self) -> frozenset[str]:
         """Those that acted in this game, or in one that it descends from."""
-        return self._helper.memoir.used
+        return self._helper.state.used
 
     def watch(self, watcher: Callable[[], None] | None) -> None:
         """Have `watcher` called about 15 times a second of the game, to film it; None: never."""
@@ -230,10 +251,10 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             episode=self._episode,
             episode_return=self._return,
             parts=self._parts,
-            records=self._tally.records,
+            records=self._tracker.records,
             generator=self.np_random.bit_generator.state,
-            visited=self._tally.memory.visited.to_bytes(),
-            memory=self._tally.to_facts(),
+            visited=self._tracker.memory.visited.to_bytes(),
+            memory=self._tracker.to_facts(),
             waits=self._waits,
             emulator=self._emulator.save_state(),
             journal=self.journal,
@@ -247,8 +268,8 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         RomError for another game's state, and one that had assists which are not in use here.
         """
         state = saving.from_bytes(data, self.rom.sha1, PYBOY_VERSION)
-        memoir = self._helper.take(state.assists)
-        self._tally, self._helper.memoir = self._go_on_in(state), memoir
+        assists = self._helper.read_state(state.assists)
+        self._tracker, self._helper.state = self._go_on_in(state), assists
         self.np_random = saving.generator_from(state.generator)
         self._steps, self._episode = state.steps, state.episode
         self._waits = state.waits
@@ -263,21 +284,21 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         episode stays what it was: its number, its return, its end, its random sequence.
         """
         state = saving.from_bytes(data, self.rom.sha1, PYBOY_VERSION)
-        memoir = self._helper.memoir.adopted(self._helper.take(state.assists))
-        self._tally.adopt(self._go_on_in(state))
-        self._helper.memoir = memoir
+        assists = self._helper.state.adopted(self._helper.read_state(state.assists))
+        self._tracker.adopt(self._go_on_in(state))
+        self._helper.state = assists
         return self._observe()
 
-    def _go_on_in(self, state: saving.SaveState) -> Tally:
-        """Load a game; what counts as paid in it."""
+    def _go_on_in(self, state: saving.SaveState) -> RewardTracker:
+        """Load a game and return the tracker of what it was paid for."""
         self._emulator.load_state(state.emulator)
         self._progress = read_progress(self._emulator.ram())
-        return self._begin_tally(state.memory, state.records, state.visited)
+        return self._track(state.memory, state.records, state.visited)
 
-    def _begin_tally(
+    def _track(
         self, facts: Mapping[str, Any], records: Records | None = None, cells: bytes = b""
-    ) -> Tally:
-        return Tally(self._weights, self.rom.real, self._progress, facts, records, cells)
+    ) -> RewardTracker:
+        return RewardTracker(self._weights, self.rom.real, self._progress, facts, records, cells)
 
     def close(self) -> None:
         """End the emulator."""

@@ -1,9 +1,8 @@
-"""Pure: what is new to an environment where it goes, and when that memory is forgotten.
+"""Pure. Remembers what an environment has found: cells, ways between maps, signs, healings.
 
-Owns the exploration memory: cells, ways between maps, signs, healings. Each is found once, and all
-is forgotten every `span` steps while the game goes on, so that ground which must be crossed again
-(an item to fetch and bring back) is worth crossing again. To forget finds nothing: the place where
-one stands is known at once.
+Each is found once, and all is forgotten every `span` steps while the game goes on, so that ground
+which must be crossed again (an item to fetch and bring back) is worth crossing again. Forgetting
+finds nothing: the present cell is known at once.
 """
 
 from __future__ import annotations
@@ -11,41 +10,105 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import numpy as np
+from numpy.typing import NDArray
+
+from Daddy.pokemon.observation import COLUMNS, ROWS
 from Daddy.pokemon.progress import Progress
-from Daddy.pokemon.visited import Visited
 
 _LIGHTLY_HURT: Final = 0.02
 """Smallest rise of the party's HP fraction that counts as a healing (less is rounding)."""
 _AHEAD: Final = ((1, 0), (-1, 0), (0, -1), (0, 1))
 """Row and column of the cell in front of a player who faces down, up, left, right."""
+_SIDE: Final = 64
+"""Cells of a map's grid at first; a larger map doubles it (coordinates are bytes, so twice)."""
+_MARGIN: Final = max(ROWS, COLUMNS)
+"""Cells around each grid, so that a window at the edge of a map needs no clipping."""
+
+
+class Visited:
+    """Cells (map, y, x) seen so far, each counted once."""
+
+    def __init__(self) -> None:
+        self.cells = 0
+        self._maps: dict[int, NDArray[np.bool_]] = {}
+
+    def add(self, map_id: int, y: int, x: int) -> bool:
+        """Step on a cell; True if it is new."""
+        grid = self._grid(map_id, max(y, x))
+        row, column = y + _MARGIN, x + _MARGIN
+        if grid[row, column]:
+            return False
+        grid[row, column] = True
+        self.cells += 1
+        return True
+
+    def window(self, map_id: int, top: int, left: int) -> NDArray[np.bool_]:
+        """(10, 11) bool: the visited cells of a map from row `top` and column `left`."""
+        if map_id not in self._maps:
+            return np.zeros((ROWS, COLUMNS), np.bool_)
+        grid = self._grid(map_id, max(top + ROWS, left + COLUMNS))
+        row, column = top + _MARGIN, left + _MARGIN
+        return grid[row : row + ROWS, column : column + COLUMNS]
+
+    def _grid(self, map_id: int, furthest: int) -> NDArray[np.bool_]:
+        """The cells of a map, with room for the coordinate `furthest` and a window around it."""
+        grid = self._maps.get(map_id)
+        if grid is None:
+            grid = self._maps[map_id] = np.zeros((_SIDE + 2 * _MARGIN,) * 2, np.bool_)
+        while furthest + _MARGIN >= len(grid):
+            room = len(grid) - 2 * _MARGIN
+            grid = self._maps[map_id] = np.pad(grid, (0, room))
+        return grid
+
+    def to_bytes(self) -> bytes:
+        """Three bytes (map, y, x) a cell, maps in the order they were found."""
+        return b"".join(_cells(map_id, grid) for map_id, grid in self._maps.items())
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Visited:
+        """Read the cells; ValueError for damaged bytes."""
+        visited = Visited()
+        for map_id, y, x in np.frombuffer(data, np.uint8).reshape(-1, 3).tolist():
+            visited.add(map_id, y, x)
+        return visited
+
+
+def _cells(map_id: int, grid: NDArray[np.bool_]) -> bytes:
+    rows, columns = np.nonzero(grid)
+    cells = np.empty((len(rows), 3), np.uint8)
+    cells[:, 0] = map_id
+    cells[:, 1] = rows - _MARGIN
+    cells[:, 2] = columns - _MARGIN
+    return cells.tobytes()
 
 
 class Exploration:
     """The memory of one environment. `cells` counts what was found in the episode."""
 
-    def __init__(self, span: int, told: Mapping[str, Any], cells: bytes = b"") -> None:
-        """What `to_facts` and `visited.to_bytes` told; facts that are not told begin empty.
+    def __init__(self, span: int, facts: Mapping[str, Any], cells: bytes = b"") -> None:
+        """Restore `to_facts` and `visited.to_bytes`; what they lack begins empty.
 
-        All is forgotten in ``told["left"]`` steps, then every `span`; 0: never. ValueError for a
+        All is forgotten in ``facts["left"]`` steps, then every `span`; 0: never. ValueError for a
         damaged memory.
         """
         self.visited = Visited.from_bytes(cells)
-        self.cells = int(told.get("cells", self.visited.cells))
-        self._span, self._left = span, int(told.get("left", span))
-        self._map = int(told.get("map", -1))
-        self._ways: set[int] = set(told.get("ways", ()))
-        self._signs: set[int] = set(told.get("signs", ()))
-        self._healed: dict[int, float] = dict(told.get("healed", ()))
+        self.cells = int(facts.get("cells", self.visited.cells))
+        self._span, self._left = span, int(facts.get("left", span))
+        self._map = int(facts.get("map", -1))
+        self._ways: set[int] = set(facts.get("ways", ()))
+        self._signs: set[int] = set(facts.get("signs", ()))
+        self._healed: dict[int, float] = dict(facts.get("healed", ()))
 
     def begin(self, now: Progress) -> None:
-        """Know the place where the game stands; that is no find."""
+        """Know the present cell without finding it."""
         if now.placed:
             self.visited.add(now.map_id, now.y, now.x)
             self._map = now.map_id
             self.cells = max(self.cells, 1)
 
     def find(self, was: Progress, now: Progress) -> dict[str, float]:
-        """What is new after a step, by part of the reward: cell, way, sign, heal."""
+        """Finds of a step, by part of the reward: cell, way, sign, heal."""
         found: dict[str, float] = {}
         if now.placed:
             self._enter(now, found)
@@ -77,7 +140,7 @@ class Exploration:
             found["sign"] = 1.0
 
     def _recover(self, was: Progress, now: Progress, found: dict[str, float]) -> None:
-        """A map's best healing counts: to be hurt and healed there again finds nothing."""
+        """A map's best healing counts: being hurt and healed there again finds nothing."""
         gain, best = healed(was, now), self._healed.get(now.map_id, 0.0)
         if gain > best:
             self._healed[now.map_id] = gain
@@ -90,7 +153,7 @@ class Exploration:
         self.begin(now)
 
     def adopt(self, other: Exploration) -> None:
-        """Know what `other` knows; when to forget stays one's own."""
+        """Take over `other`'s memory, but not its time of forgetting."""
         self.visited, self._map = other.visited, other._map
         self._ways, self._signs, self._healed = other._ways, other._signs, other._healed
 
@@ -109,7 +172,7 @@ class Exploration:
 def healed(was: Progress, now: Progress) -> float:
     """HP fraction gained outside battle by an unchanged party; 0 for level-ups and swaps.
 
-    A party that comes home from a defeat is healed too: that is no merit.
+    A party is also healed after a defeat: that gains nothing.
     """
     same_party = [(c.species, c.level, c.max_hp) for c in was.party] == [
         (c.species, c.level, c.max_hp) for c in now.party

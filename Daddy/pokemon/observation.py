@@ -1,27 +1,35 @@
-"""Pure: the emulator's picture and a Progress become the arrays that a policy sees.
+"""Pure. Turns the emulator's picture and a Progress into the arrays that a policy sees.
 
-Owns the observation space, and the rule that it holds nothing which a player could not know from
-having played: no hidden thing, no counter, no flag of what waits elsewhere. Reading it by type is
-enough: two-dimensional uint8 boxes are pictures, one-dimensional uint8 boxes are packed bits (least
-significant first), other integers are numbers of a catalogue, float32 boxes are scalars of about
-unit size.
+An observation holds nothing that a player could not know from having played: no hidden thing, no
+counter, no flag of an event that waits elsewhere. A policy can read it by type: two-dimensional
+uint8 boxes are pictures, one-dimensional uint8 boxes are packed bits (least significant first),
+other integers are numbers of a catalogue, float32 boxes are scalars of about unit size.
+
+Functions with a cache return equal arrays for equal bytes, which change in few of the steps; their
+callers copy them.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from Daddy.pokemon import inventory, ladder
+from Daddy.pokemon import ladder
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.memory import bytes_at
-from Daddy.pokemon.progress import Progress
+from Daddy.pokemon.memory import Image, bytes_at
+from Daddy.pokemon.party import BLOCK, Creature, members
+from Daddy.pokemon.progress import Progress, fraction
+
+if TYPE_CHECKING:
+    from Daddy.pokemon.exploration import Visited
 
 Observation = dict[str, NDArray[np.generic]]
+Numbers = NDArray[np.int16]
+Shares = NDArray[np.float32]
 
 HEIGHT, WIDTH = 72, 80
 _CELL = 8
@@ -36,8 +44,19 @@ _SAFARI_STEPS = 500.0
 _BAR: Final = 48
 """Pixels of an opponent's HP bar: nobody sees its HP more finely."""
 _BIKE, _SURFING, _SAFARI = 1, 2, 2
+MOVES: Final = 4
+FACTS: Final = 16
+"""Of each member: level, HP, largest HP, attack, defense, speed, special, asleep, poisoned, burnt,
+frozen, paralysed, and how often each of four moves can still be used."""
+_MOST: Final = 99
+_LARGEST_HP: Final = 703
+_LARGEST_STAT: Final = 999
+_MOST_USES: Final = 63
+_ASLEEP: Final = 0b111
+_STATUS: Final = (1 << 3, 1 << 4, 1 << 5, 1 << 6)
+_BAG: Final = slice(ram.BAG_COUNT - ram.RAM_START, ram.BAG + 2 * ram.BAG_SIZE - ram.RAM_START)
 _KNOWN: Final = ~sum(1 << ladder.COMES_AND_GOES[name] for name in ladder.UNKNOWN)
-"""The event bits without those that tell what waits elsewhere."""
+"""The event bits without those that tell of what waits elsewhere."""
 
 
 MEANING: Final = 1
@@ -56,7 +75,7 @@ def observation_space() -> spaces.Dict:
     0 stands for an empty place (as a map, for the first town).
 
     counts (20,) float32: how many of each item in the bag, of 99. party (96,) float32: 16 facts of
-    each member, see `inventory`. scalars (25,) float32: see `scalars`.
+    each member, see FACTS. scalars (25,) float32: see `scalars`.
     """
     return spaces.Dict(
         {
@@ -66,9 +85,9 @@ def observation_space() -> spaces.Dict:
             "map": _numbers(2),
             "bag": _numbers(ram.BAG_SIZE),
             "creatures": _numbers(ram.PARTY_SIZE + 1),
-            "moves": _numbers(ram.PARTY_SIZE * inventory.MOVES),
+            "moves": _numbers(ram.PARTY_SIZE * MOVES),
             "counts": spaces.Box(0.0, 1.0, (ram.BAG_SIZE,), np.float32),
-            "party": spaces.Box(0.0, 1.0, (ram.PARTY_SIZE * inventory.FACTS,), np.float32),
+            "party": spaces.Box(0.0, 1.0, (ram.PARTY_SIZE * FACTS,), np.float32),
             "scalars": spaces.Box(0.0, 1.0, (SCALARS,), np.float32),
         }
     )
@@ -78,23 +97,15 @@ def _numbers(many: int) -> spaces.Box:
     return spaces.Box(0, _LAST_ID, (many,), np.int16)
 
 
-class CellMemory(Protocol):
-    """What knows the visited cells (`visited.Visited`)."""
-
-    def window(self, map_id: int, top: int, left: int) -> NDArray[np.bool_]:
-        """(10, 11) bool: which cells of a map were visited, from row `top` and column `left`."""
-        ...
-
-
-def observe(screen: NDArray[np.uint8], progress: Progress, memory: CellMemory) -> Observation:
-    """One observation from the halved picture (72, 80) uint8, the facts and the memory."""
-    items, counts = inventory.bag(progress.image)
-    species, moves, members = inventory.party(progress.image)
+def observe(screen: NDArray[np.uint8], progress: Progress, visited: Visited) -> Observation:
+    """One observation from the halved picture (72, 80) uint8, the facts and the cells."""
+    items, counts = bag_arrays(progress.image)
+    species, moves, members = party_arrays(progress.image)
     creatures = np.empty(ram.PARTY_SIZE + 1, np.int16)
     creatures[:-1], creatures[-1] = species, progress.opponent
     return {
         "screen": screen,
-        "visited": visited_mask(progress, memory),
+        "visited": visited_mask(progress, visited),
         "events": packed_events(progress),
         "map": np.array([progress.map_id, progress.blackout_map], np.int16),
         "bag": items.copy(),
@@ -106,8 +117,53 @@ def observe(screen: NDArray[np.uint8], progress: Progress, memory: CellMemory) -
     }
 
 
-def visited_mask(progress: Progress, memory: CellMemory) -> NDArray[np.uint8]:
-    """(72, 80) uint8: 255 on the cells in sight that were visited, 8x8 pixels each.
+def bag_arrays(image: Image) -> tuple[Numbers, Shares]:
+    """Items (20,) int16 in the bag's order, 0 where there is none, and how many of 99 (20,)."""
+    return _bag_arrays(bytes(image[_BAG]))
+
+
+@lru_cache(maxsize=256)
+def _bag_arrays(block: bytes) -> tuple[Numbers, Shares]:
+    many = min(block[0], ram.BAG_SIZE)
+    listed = np.frombuffer(block, np.uint8, 2 * many, 1)
+    items, counts = np.zeros(ram.BAG_SIZE, np.int16), np.zeros(ram.BAG_SIZE, np.float32)
+    items[:many] = listed[::2]
+    counts[:many] = np.minimum(listed[1::2] / _MOST, 1.0)
+    return items, counts
+
+
+def party_arrays(image: Image) -> tuple[Numbers, Numbers, Shares]:
+    """Species (6,), moves (24,) and facts (96,) of the members; 0 where there is nmember."""
+    return _party_arrays(bytes(image[BLOCK]))
+
+
+@lru_cache(maxsize=256)
+def _party_arrays(block: bytes) -> tuple[Numbers, Numbers, Shares]:
+    species = np.zeros(ram.PARTY_SIZE, np.int16)
+    moves = np.zeros((ram.PARTY_SIZE, MOVES), np.int16)
+    facts = np.zeros((ram.PARTY_SIZE, FACTS), np.float32)
+    for slot, member in enumerate(members(block)):
+        species[slot] = member.species
+        moves[slot] = list(member.moves)
+        facts[slot] = _member_facts(member)
+    return species, moves.ravel(), facts.ravel()
+
+
+def _member_facts(member: Creature) -> list[float]:
+    stats = (member.attack, member.defense, member.speed, member.special)
+    return [
+        member.level / ram.MAX_LEVEL,
+        fraction(member.hp, member.max_hp),
+        min(member.max_hp / _LARGEST_HP, 1.0),
+        *[min(stat / _LARGEST_STAT, 1.0) for stat in stats],
+        member.status & _ASLEEP > 0,
+        *[member.status & bit > 0 for bit in _STATUS],
+        *[uses / _MOST_USES for uses in member.pp],
+    ]
+
+
+def visited_mask(progress: Progress, visited: Visited) -> NDArray[np.uint8]:
+    """(72, 80) uint8: 255 on the visited cells in sight, 8x8 pixels each.
 
     All 0 in a battle, which hides the map. The picture may begin within a cell: games move their
     camera by pixels.
@@ -115,7 +171,7 @@ def visited_mask(progress: Progress, memory: CellMemory) -> NDArray[np.uint8]:
     if progress.battle:
         return np.zeros((HEIGHT, WIDTH), np.uint8)
     above, left = -(-progress.screen_y // _FULL_CELL), -(-progress.screen_x // _FULL_CELL)
-    window = memory.window(progress.map_id, progress.y - above, progress.x - left).tobytes()
+    window = visited.window(progress.map_id, progress.y - above, progress.x - left).tobytes()
     down = (above * _FULL_CELL - progress.screen_y) // 2
     right = (left * _FULL_CELL - progress.screen_x) // 2
     return _mask(window, down, right).copy()

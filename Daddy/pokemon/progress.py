@@ -1,7 +1,6 @@
-"""Pure: an image of the work RAM becomes a Progress, the facts of one moment of the game.
+"""Pure. Reads a Progress, the facts of one moment of the game, from an image of the work RAM.
 
-Owns what a byte means; promises no side effects and that a half-finished warp (new map, old
-coordinates) is never reported as a position.
+A half-finished warp (new map, old coordinates) is never reported as a place.
 """
 
 from __future__ import annotations
@@ -13,16 +12,28 @@ from Daddy.pokemon import ladder
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.memory import Image, bits, byte, bytes_at, packed_decimal, span, word
 from Daddy.pokemon.party import Creature, move_bits, read_party
-from Daddy.pokemon.position import on_screen, placed
 
 _CLOCK_RUNS = 0b1
 _LOST = 0xFF
 _MOST_HP = 999
+_LEAVING_DOOR = 0b10
+_SCRIPT_WARP = 0b1000
+_FLY_OR_DUNGEON_WARP = 0b11100
+_SPRITE_Y, _SPRITE_X = 12, 8
+"""A sprite's place is that of its cell plus this: the hardware's 16 and 8, drawn 4 lines higher."""
+_LAST_CELL_Y, _LAST_CELL_X = 128, 144
+CENTRE_Y, CENTRE_X = 64, 64
+"""Pixels from the screen's corner to the player's cell, where the real game keeps it."""
+_PLACE = bytes_at(
+    *(ram.MOVEMENT_FLAGS, ram.DUNGEON_WARP, ram.STATUS_FLAGS_6, ram.MAP_HEIGHT, ram.MAP_WIDTH),
+    *(ram.PLAYER_X, ram.PLAYER_Y, ram.MAP_ID),
+)
+_SPRITES = bytes_at(ram.PLAYER_SPRITE, ram.PLAYER_SPRITE + 1, ram.PLAYER_SPRITE + 5)
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the game is and where. `events` are the 320 packed event bytes as one integer."""
+    """State of the game. `events` are the 320 packed event bytes as one integer."""
 
     map_id: int
     x: int
@@ -31,7 +42,7 @@ class Progress:
     """False while map and coordinates do not belong together (a warp) or no game has begun."""
     screen_y: int
     screen_x: int
-    """Where on the screen the player's cell begins, in pixels."""
+    """The corner of the player's cell on the screen, in pixels."""
     facing: int
     events: int
     story_flags: int
@@ -49,7 +60,7 @@ class Progress:
     play_time_s: int
     wins: int
     image: bytes = field(default=bytes(ram.RAM_SIZE), repr=False, compare=False)
-    """What all this was read from, for the facts below, which few steps need."""
+    """The image read from, for the facts below, which few steps need."""
 
     @property
     def bag(self) -> tuple[tuple[int, int], ...]:
@@ -86,27 +97,27 @@ class Progress:
 
     @property
     def ship_script(self) -> int:
-        """How far the script of the ship's second floor is (`ram_map.SHIP_SCRIPT`)."""
+        """State of the script of the ship's second floor (`ram_map.SHIP_SCRIPT`)."""
         return byte(self.image, ram.SHIP_SCRIPT)
 
     @property
     def drink_given(self) -> bool:
-        """Whether the guards of Saffron had their drink."""
+        """True once the guards of Saffron had their drink."""
         return bool(byte(self.image, ram.STATUS_FLAGS_1) & ram.GAVE_DRINK)
 
     @property
     def got_lapras(self) -> bool:
-        """Whether the gift in Silph was taken."""
+        """True once the gift in Silph was taken."""
         return bool(byte(self.image, ram.STATUS_FLAGS_4) & ram.GOT_LAPRAS)
 
     @property
     def strength_on(self) -> bool:
-        """Whether boulders can be pushed: Strength was used on this map."""
+        """True if boulders can be pushed: Strength was used on this map."""
         return bool(byte(self.image, ram.STATUS_FLAGS_1) & ram.STRENGTH_ON)
 
     @property
     def dark(self) -> bool:
-        """Whether this is a cave that Flash has not lit."""
+        """True in a cave that Flash has not lit."""
         return byte(self.image, ram.DARKNESS) != 0
 
     @property
@@ -116,7 +127,7 @@ class Progress:
 
     @property
     def flying(self) -> bool:
-        """Whether Fly was used and has not landed."""
+        """True while Fly was used and has not landed."""
         return bool(byte(self.image, ram.STATUS_FLAGS_7) & ram.FLYING)
 
     @property
@@ -131,7 +142,7 @@ class Progress:
 
     @property
     def blackout_map(self) -> int:
-        """Where a lost battle leads back to."""
+        """The map that a lost battle leads back to."""
         return byte(self.image, ram.BLACKOUT_MAP)
 
     @property
@@ -223,8 +234,37 @@ def read_progress(image: Image) -> Progress:
     )
 
 
+def placed(image: Image) -> bool:
+    """Return True if map and coordinates belong together: a warp changes them in turn."""
+    moving, dungeon, flight, height, width, x, y, map_id = _PLACE(image)
+    if moving & _LEAVING_DOOR or dungeon & _SCRIPT_WARP or flight & _FLY_OR_DUNGEON_WARP:
+        return False
+    if height and width:
+        return y < 2 * height and x < 2 * width
+    return bool(x or y or map_id)
+
+
+def on_screen(image: Image) -> tuple[int, int]:
+    """Line and column of the player's cell; the centre while the player is not drawn."""
+    line, left, right = _SPRITES(image)
+    y, x = line - _SPRITE_Y, min(left, right) - _SPRITE_X
+    drawn = 0 <= y <= _LAST_CELL_Y and 0 <= x <= _LAST_CELL_X
+    return (y, x) if drawn else (CENTRE_Y, CENTRE_X)
+
+
+def is_free(now: Progress, image: Image) -> bool:
+    """Return True if the next key is the player's: no fight, text, menu, script, or half step.
+
+    `image` is the one of `now`, with the bytes at WALKED_BY_GAME and WALK_COUNTER fresh.
+    """
+    if now.battle or now.text_box or now.joypad_ignored or not now.placed:
+        return False
+    scripted = byte(image, ram.STATUS_FLAGS_5) & ram.SCRIPTED
+    return not (scripted or byte(image, ram.WALKED_BY_GAME) or byte(image, ram.WALK_COUNTER))
+
+
 def not_started(image: Image, earlier: Image | None = None) -> str | None:
-    """Why no game is going on in this image, None when one is.
+    """Reason why no game is going on in this image, None when one is.
 
     `earlier`: an image at least 60 frames older, to see whether the clock of the game moves.
     """
@@ -243,7 +283,7 @@ def not_started(image: Image, earlier: Image | None = None) -> str | None:
 
 
 def story_flags(events: int) -> int:
-    """How many of the 67 events of a normal game have happened."""
+    """Number of the 67 events of a normal game that have happened."""
     return (events & _LADDER).bit_count()
 
 

@@ -1,6 +1,6 @@
-"""Pure: where the game keeps what we read, as addresses of its work RAM.
+"""Pure. Names every address of the game's work RAM that is read or written.
 
-Owns every address of the project, one name each. Valid for Pokémon Red and Blue (USA/Europe) and
+Valid for Pokémon Red and Blue (USA/Europe) and
 for our own cartridge, which keeps the same layout; not for Yellow. Names follow the public
 disassembly (pret/pokered). Numbers of several bytes are big-endian, money and coins are packed
 decimals, flags count from the least significant bit. `BLOCKS` is what every step reads; the
@@ -24,6 +24,13 @@ FACING: Final = 0xC109
 TILES: Final = 0xC3A0
 TILE_COLUMNS: Final = 20
 """20 x 18 tiles of the screen, row by row."""
+FACINGS: Final = ("down", "up", "left", "right")
+"""Buttons by `Progress.facing`."""
+TILES_AHEAD: Final = (
+    *(TILES + 11 * TILE_COLUMNS + 8, TILES + 7 * TILE_COLUMNS + 8),
+    *(TILES + 9 * TILE_COLUMNS + 6, TILES + 9 * TILE_COLUMNS + 10),
+)
+"""The lower left tile of the cell in front of the player, by `Progress.facing`."""
 MENU_Y: Final = 0xCC24
 MENU_X: Final = 0xCC25
 """Where the cursor of the open menu begins, in tiles."""
@@ -163,6 +170,8 @@ GOT_LAPRAS: Final = 1 << 0
 STATUS_FLAGS_5: Final = 0xD730
 """Bit 5: the buttons are off; 7: a script moves the player."""
 BUTTONS_OFF: Final = 1 << 5
+SCRIPTED: Final = 1 << 7 | BUTTONS_OFF | 1 << 0
+"""A person is moved by a script, the buttons are off, or the player is moved."""
 STATUS_FLAGS_6: Final = 0xD732
 """Bit 0: the game's clock runs; bits 2 to 4: fly and dungeon warps."""
 STATUS_FLAGS_7: Final = 0xD733
@@ -217,22 +226,6 @@ ANSWERS: Final = ((MENU_ITEM, MENU_LAST + 1), (TEXT_BOX, TEXT_BOX + 1))
 """The spans that tell whether a question waits for an answer."""
 WHOLE: Final = ((RAM_START, RAM_START + RAM_SIZE),)
 """The one span that holds everything."""
-WRITTEN: Final = (
-    (RANDOM[0], RANDOM[1] + 1),
-    (BAG_CURSOR, BAG_CURSOR + 1),
-    (LIST_SCROLL, LIST_SCROLL + 1),
-    (MAP_SCRIPT_FLAGS, MAP_SCRIPT_FLAGS + 1),
-    (NO_BATTLE_STEPS, NO_BATTLE_STEPS + 1),
-    (PARTY_MONS, PARTY_MONS + PARTY_SIZE * PARTY_STRIDE),
-    (BAG_COUNT, BAG + 2 * BAG_SIZE + 1),
-    (MONEY, MONEY + MONEY_BYTES),
-    (DARKNESS, DARKNESS + 1),
-    (RIDING, RIDING + 1),
-    (STATUS_FLAGS_1, STATUS_FLAGS_1 + 1),
-    (EVENTS, EVENTS + EVENT_BYTES),
-)
-"""The spans that an environment of ours writes: the dice, and what assists write. None is code."""
-
 OLD_MEN: Final = (0x01, 0x02)
 SNORLAXES: Final = (0x1D, 0x21)
 GAME_CORNER_ROCKET: Final = 0x46

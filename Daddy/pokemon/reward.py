@@ -1,9 +1,9 @@
-"""Pure: what a step is worth, as named parts that add up to the reward.
+"""Pure. Computes the reward of a step as named parts.
 
-Owns the rule that nothing is paid twice: what an episode achieves is a difference of *records*, the
-best it has seen so far, so that a flag cleared and set again, an item handed over, a creature put
-into a box or a badge read during a glitch earns nothing the second time. What it explores is judged
-by `exploration`. The weights are settings (`core.settings.Reward`), each of its part's name.
+Nothing is paid twice: an achievement is a difference of *records*, the best of the episode, so that
+a flag cleared and set again, an item handed over, a creature put into a box or a badge read during
+a glitch earns nothing the second time. `exploration` judges what is explored. The weights are
+settings (`core.settings.Reward`), each named after its part.
 """
 
 from __future__ import annotations
@@ -13,19 +13,33 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from Daddy.core.settings import Reward
+from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story
 from Daddy.pokemon.bag import HM_BITS, REQUIRED_BITS
+from Daddy.pokemon.exploration import Exploration
+from Daddy.pokemon.memory import byte
+from Daddy.pokemon.party import CUT, FIELD_MOVES
 from Daddy.pokemon.progress import Progress, rewardable
 
 STEEP_LEVELS: Final = 15
 """Level sum up to which a level counts fully; beyond it a quarter, or grinding would pay best."""
+_CUT, _FLY, _SURF, _STRENGTH, _FLASH = range(len(FIELD_MOVES))
+_MAPS: Final = 256
+_SURFING: Final = 2
+_SHRUBS: Final = {0: 0x3D, 7: 0x50}
+"""Tile of a shrub by the map's set of tiles: outdoors, and in a hall."""
+_HOLDINGS: Final = (
+    slice(ram.PARTY_COUNT - ram.RAM_START, ram.MAP_ID + 1 - ram.RAM_START),
+    slice(ram.LAST_MAP - ram.RAM_START, ram.EVENTS + ram.EVENT_BYTES - ram.RAM_START),
+)
+"""All that records and field moves are read from; the game keeps it together, but for the place."""
 
 
 class Records(NamedTuple):
-    """The best of one episode: what has been paid already. Bits are kept, numbers only grow.
+    """The best of one episode, which has been paid. Bits are kept, numbers only grow.
 
     Bit n stands for map, event, item or move n; `held` are names of the story's milestones, `uses`
-    bits of `field.uses`.
+    bits of `field_move_uses`.
     """
 
     maps: int = 0
@@ -45,7 +59,7 @@ class Records(NamedTuple):
 
 
 def records_from(facts: Mapping[str, Any]) -> Records:
-    """The records in `facts`; names that are not known here (of an older release) are left out."""
+    """Restore records; names of an older release that are unknown here are left out."""
     known = {name: facts[name] for name in Records._fields if name in facts}
     return Records(**{**known, "held": frozenset(known.get("held", ()))})
 
@@ -77,7 +91,7 @@ def _union(held: frozenset[str], now: frozenset[str]) -> frozenset[str]:
 
 
 def achieved(before: Records, after: Records) -> dict[str, float]:
-    """How much of each part lies between two records; parts without any are left out."""
+    """Units of each part between two records; parts without any are left out."""
     return {} if after is before else {part: n for part, n in _gains(before, after) if n}
 
 
@@ -106,7 +120,114 @@ def level_value(level_sum: int) -> float:
 
 
 def blacked_out(was: Progress, now: Progress) -> bool:
-    """Whether this step lost the party's last HP."""
+    """Return True if this step lost the party's last HP."""
     if now.party is was.party:
         return False
     return bool(now.party) and was.hp_fraction > 0.0 and now.hp_fraction == 0.0
+
+
+# -- field moves: Strength, Surf, Flash and Fly leave a trace in memory. Cut leaves none: the shrub
+# in front of the player is gone, which nothing else does while the player stands and looks there.
+
+Shrub = tuple[int, int, int, int] | None
+"""Map, row, column and direction from which a shrub was last looked at; None: at no shrub."""
+
+
+def field_move_uses(shrub: Shrub, was: Progress, now: Progress) -> int:
+    """Moves that did their work in this step: bit (256 x place in FIELD_MOVES + map)."""
+    found = 0
+    if shrub is not None and _walks(now) and _stand(now) == shrub and not _shrub_ahead(now):
+        found |= _use_bit(_CUT, now.map_id)
+    if now.riding == _SURFING != was.riding:
+        found |= _use_bit(_SURF, now.map_id)
+    if now.strength_on and not was.strength_on:
+        found |= _use_bit(_STRENGTH, now.map_id)
+    if was.dark and not now.dark and was.map_id == now.map_id:
+        found |= _use_bit(_FLASH, now.map_id)
+    if now.flying and not was.flying:
+        found |= _use_bit(_FLY, was.map_id)
+    return found
+
+
+def next_shrub(shrub: Shrub, now: Progress) -> Shrub:
+    """The shrub that the player looks at, kept while menus and texts are open before it."""
+    if not _walks(now):
+        return shrub if shrub is not None and _stand(now) == shrub else None
+    can_cut = _shrub_ahead(now) and now.move_bits >> CUT & 1
+    return _stand(now) if can_cut else None
+
+
+def _walks(now: Progress) -> bool:
+    return now.placed and not now.text_box and not now.battle
+
+
+def _stand(now: Progress) -> tuple[int, int, int, int]:
+    return now.map_id, now.y, now.x, now.facing
+
+
+def _shrub_ahead(now: Progress) -> bool:
+    tile = byte(now.image, ram.TILES_AHEAD[now.facing])
+    return _SHRUBS.get(byte(now.image, ram.TILESET)) == tile
+
+
+def _use_bit(kind: int, place: int) -> int:
+    return 1 << kind * _MAPS + place
+
+
+class RewardTracker:
+    """Records and exploration memory of one environment.
+
+    A game that begins or is loaded pays nothing for what it holds. `real`: Red or Blue, else the
+    cartridge. `records` and `facts` are those of a loaded state, `cells` its visited cells.
+    """
+
+    def __init__(
+        self,
+        weights: Reward,
+        real: bool,
+        now: Progress,
+        facts: Mapping[str, Any],
+        records: Records | None = None,
+        cells: bytes = b"",
+    ) -> None:
+        self._weights, self._real = weights, real
+        self.records = advance(records or Records(), now, real)
+        self.memory = Exploration(weights.memory_steps, facts, cells)
+        self.memory.begin(now)
+        shrub = facts.get("shrub")
+        kept = (shrub[0], shrub[1], shrub[2], shrub[3]) if shrub else None
+        self._shrub: Shrub = next_shrub(kept, now)
+
+    def pay(self, was: Progress, now: Progress) -> dict[str, float]:
+        """Reward of the step from `was` to `now`, by part; parts that earned nothing lack."""
+        before = self.records
+        if self._shrub is not None or not _same_holdings(was, now):
+            uses = field_move_uses(self._shrub, was, now)
+            self.records = advance(before, now, self._real, uses)
+        self._shrub = next_shrub(self._shrub, now)
+        counts = self.memory.find(was, now) | achieved(before, self.records)
+        if "cell" in counts and now.map_id in story.open_places(before.held, self._real):
+            counts["cell"] *= self._weights.open_goal
+        if blacked_out(was, now):
+            counts["blackout"] = 1.0
+        return reward_parts(counts, self._weights) if counts else {}
+
+    def grant(self, now: Progress) -> None:
+        """Count what `now` holds as paid, as after an assist."""
+        self.records = advance(self.records, now, self._real)
+        self._shrub = next_shrub(self._shrub, now)
+
+    def adopt(self, other: RewardTracker) -> None:
+        """Take over what `other` was paid for, but not its time of forgetting."""
+        self.records, self._shrub = other.records, other._shrub
+        self.memory.adopt(other.memory)
+
+    def to_facts(self) -> dict[str, Any]:
+        """JSON: all but the records and the visited cells."""
+        return {**self.memory.to_facts(), "shrub": self._shrub}
+
+
+def _same_holdings(was: Progress, now: Progress) -> bool:
+    """Return True if nothing changed that records are read from: most steps only walk."""
+    before, after = was.image, now.image
+    return was.placed == now.placed and all(before[part] == after[part] for part in _HOLDINGS)

@@ -42,8 +42,8 @@ def check_start(
         return
     from Daddy.core.rom import load_rom
     from Daddy.pokemon.emulator import Emulator
-    from Daddy.pokemon.starts.boot import default_start, start_state
     from Daddy.pokemon.starts.preflight import preflight
+    from Daddy.pokemon.starts.start_state import default_start, start_state
 
     rom = load_rom(find_rom(rom_path or cartridge_path()), allow_unknown)
     state = start_state(rom, start, None, states_dir, cache_dir)

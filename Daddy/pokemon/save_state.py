@@ -50,7 +50,7 @@ class SaveState:
     journal: Mapping[str, Any] = field(default_factory=dict)
     """What whoever steps the environment wants back; older states have none."""
     assists: Mapping[str, Any] = field(default_factory=dict)
-    """What scripted helps were in use and did (`assists.memoir`); older states have none."""
+    """History of the scripted helps (`assists.state`); older states have none."""
 
 
 def to_bytes(state: SaveState) -> bytes:

@@ -1,13 +1,14 @@
-"""Pure: which milestones of the story hold at a moment, for the archive and for everyone's tables.
+"""Pure. Tells the milestones of the story that hold at a moment.
 
-Owns the required milestones of the real game (events of the `ladder`, and facts that are no event:
-an item in the bag, a move known, somebody gone) and of the cartridge. Some facts come and go (an
-item is handed over, the league forgets its defeats): who wants them for good keeps the union.
+The required milestones of the real game are events of the `ladder`, and facts that are no event: an
+item in the bag, a move known, a person gone. Those of the cartridge are its own events, and Cut
+known. Some facts come and go (an item is handed over, the league forgets its defeats): a caller
+that needs them for good keeps the union.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -22,17 +23,8 @@ from Daddy.pokemon.party import CUT, STRENGTH, SURF
 from Daddy.pokemon.progress import Progress
 
 
-class Fact(NamedTuple):
-    """A milestone that is no event flag, the map where it is won, and the step it comes after."""
-
-    name: str
-    place: int
-    after: str
-    holds: Callable[[Evidence], bool]
-
-
 class Evidence(NamedTuple):
-    """What facts are seen in, as raw bytes: equal ones need to be judged only once."""
+    """Raw bytes that facts are judged by; equal ones are judged only once."""
 
     bag: bytes
     moves: bytes
@@ -40,6 +32,15 @@ class Evidence(NamedTuple):
     ship_script: int
     drink_given: bool
     won: bool
+
+
+class Fact(NamedTuple):
+    """A milestone that is no event flag, the map where it is won, and the step it comes after."""
+
+    name: str
+    place: int
+    after: str
+    holds: Callable[[Evidence], bool]
 
 
 def _held(item: int) -> Callable[[Evidence], bool]:
@@ -84,15 +85,11 @@ FACTS: Final = (
     Fact("secret_key_taken", 216, "beat_sabrina", _gone(ram.SECRET_KEY_BALL)),
     Fact("won", 118, "beat_champion", lambda seen: seen.won),
 )
-"""What nobody can finish the real game without and no event flag tells."""
-
-_TRAINERS_AFTER = "beat_surge"
-REQUIRED: Final = tuple(step for step in ladder.STORY + ladder.TRAINERS if step.required)
+"""Required in the real game, without an event flag."""
 CARTRIDGE: Final = tuple(Step(*fields) for fields in symbols.STORY)
 """The cartridge's events."""
-CARTRIDGE_REQUIRED: Final = tuple(step for step in CARTRIDGE if step.required)
 CARTRIDGE_FACTS: Final = (Fact("cut_taught", 5, "got_cut", _known(CUT)),)
-"""What nobody can finish the cartridge without and no event of it tells."""
+"""Required on the cartridge, without an event flag."""
 
 CRITICAL_MAPS: Final = (
     *(0, 40, 12, 1, 42, 13, 51, 2, 54, 14, 59, 60, 61, 15, 3, 35, 36, 88, 65, 62, 16, 119, 17, 5),
@@ -104,21 +101,58 @@ CRITICAL_MAPS: Final = (
 """Maps that a game which is won passes, roughly in order (two ways lead to Fuchsia)."""
 HEALERS: Final = (37, 41, 58, 64, 68, 81, 89, 133, 141, 154, 171, 182, 233)
 """Maps where a party is healed: on the way of whoever is too weak for the next fight."""
-_ON_THE_WAY: Final = {
-    True: frozenset(CRITICAL_MAPS + HEALERS),
-    False: frozenset(symbols.MAPS),
+_ON_THE_WAY: Final = {True: frozenset(CRITICAL_MAPS + HEALERS), False: frozenset(symbols.MAPS)}
+_TRAINERS_AFTER: Final = "beat_surge"
+
+
+class _Required(NamedTuple):
+    """The required milestones of a game."""
+
+    steps: tuple[Step, ...]
+    facts: tuple[Fact, ...]
+    bits: int
+
+
+def _required(steps: tuple[Step, ...], facts: tuple[Fact, ...]) -> _Required:
+    required = tuple(step for step in steps if step.required)
+    return _Required(required, facts, ladder.mask(required))
+
+
+REQUIRED: Final = {
+    True: _required(ladder.STORY + ladder.TRAINERS, FACTS),
+    False: _required(CARTRIDGE, CARTRIDGE_FACTS),
 }
+"""By game: Red or Blue, the cartridge."""
+
+
+def steps(real: bool) -> tuple[Step, ...]:
+    """The events of a game's story, in the order of a normal game; `real`: Red or Blue."""
+    return ladder.STORY if real else CARTRIDGE
 
 
 def reached(progress: Progress, real: bool = True) -> frozenset[str]:
-    """Names of the required milestones that hold now; `real`: Red or Blue, else the cartridge."""
-    if real:
-        return _reached(progress.events & _REQUIRED_BITS, _evidence(progress))
-    return _rung(progress.events & _CARTRIDGE_BITS, _evidence(progress))
+    """Names of the required milestones that hold now."""
+    image = progress.image
+    evidence = Evidence(
+        bytes(span(image, ram.BAG, 2 * progress.items)),
+        b"".join([creature.moves for creature in progress.party]),
+        bytes(span(image, ram.TOGGLES, ram.TOGGLE_BYTES)),
+        progress.ship_script,
+        progress.drink_given,
+        progress.wins > 0,
+    )
+    return _reached(progress.events & REQUIRED[real].bits, evidence, real)
+
+
+@lru_cache(maxsize=1024)
+def _reached(events: int, evidence: Evidence, real: bool) -> frozenset[str]:
+    required = REQUIRED[real]
+    flags = frozenset(step.name for step in required.steps if events >> step.flag & 1)
+    return flags | {fact.name for fact in required.facts if fact.holds(evidence)}
 
 
 def keys(progress: Progress, real: bool = True, square: int = 0) -> frozenset[str]:
-    """Under what an archive files this moment: the milestones, and the place if it is on the way.
+    """The key of this moment in an archive: the milestones, and the place if it is on the way.
 
     A place is a map, or with `square` a square of so many cells a side on it. In a warp, a battle
     or a text there is none.
@@ -136,7 +170,7 @@ def _placed(held: frozenset[str], here: int, real: bool, part: tuple[int, ...]) 
 
 
 def place_key(map_id: int, real: bool = True, *part: int) -> str:
-    """What tells a moment here from others: ``at_mt_moon_1f``, or ``at_mt_moon_1f_0_2``."""
+    """The part of a key that tells the place: ``at_mt_moon_1f``, or ``at_mt_moon_1f_0_2``."""
     name = map_name(map_id, real).lower().replace(" ", "_").replace("'", "")
     return "_".join(["at", name, *map(str, part)])
 
@@ -144,46 +178,48 @@ def place_key(map_id: int, real: bool = True, *part: int) -> str:
 @lru_cache(maxsize=256)
 def open_places(held: frozenset[str], real: bool = True) -> frozenset[int]:
     """Maps on which a required milestone is still to be won."""
-    required, facts = (REQUIRED, FACTS) if real else (CARTRIDGE_REQUIRED, CARTRIDGE_FACTS)
-    steps = {step.place for step in required if step.name not in held}
-    return frozenset(steps | {fact.place for fact in facts if fact.name not in held})
+    required = REQUIRED[real]
+    maps = {step.place for step in required.steps if step.name not in held}
+    return frozenset(maps | {fact.place for fact in required.facts if fact.name not in held})
 
 
+@lru_cache(maxsize=2)
 def names(real: bool = True) -> tuple[str, ...]:
     """Every required milestone, in the order in which a normal game reaches them."""
-    steps, facts = (ladder.STORY, FACTS) if real else (CARTRIDGE, CARTRIDGE_FACTS)
-    ranks = {step.name: float(rank) for rank, step in enumerate(steps)}
-    required = {step.name for step in steps if step.required} | {fact.name for fact in facts}
+    required = REQUIRED[real]
+    ranks = {step.name: float(rank) for rank, step in enumerate(steps(real))}
     if real:
         ranks |= {step.name: ranks[_TRAINERS_AFTER] + 0.5 for step in ladder.TRAINERS}
-        required |= {step.name for step in ladder.TRAINERS if step.required}
-    ranks |= {fact.name: ranks[fact.after] + 0.5 for fact in facts}
-    return tuple(name for name in sorted(ranks, key=ranks.__getitem__) if name in required)
+    ranks |= {fact.name: ranks[fact.after] + 0.5 for fact in required.facts}
+    wanted = {step.name for step in required.steps} | {fact.name for fact in required.facts}
+    return tuple(name for name in sorted(ranks, key=ranks.__getitem__) if name in wanted)
 
 
-_REQUIRED_BITS: Final = ladder.mask(REQUIRED)
-_CARTRIDGE_BITS: Final = ladder.mask(CARTRIDGE_REQUIRED)
+# -- milestones in an environment's telemetry: a bit each, as many in a column as float32 holds
 
-
-def _evidence(progress: Progress) -> Evidence:
-    image = progress.image
-    return Evidence(
-        bytes(span(image, ram.BAG, 2 * progress.items)),
-        b"".join([creature.moves for creature in progress.party]),
-        bytes(span(image, ram.TOGGLES, ram.TOGGLE_BYTES)),
-        progress.ship_script,
-        progress.drink_given,
-        progress.wins > 0,
-    )
-
-
-@lru_cache(maxsize=256)
-def _reached(events: int, evidence: Evidence) -> frozenset[str]:
-    flags = frozenset(step.name for step in REQUIRED if events >> step.flag & 1)
-    return flags | {fact.name for fact in FACTS if fact.holds(evidence)}
+_BITS: Final = 24
+"""Bits of a whole number that float32 holds exactly."""
+_WIDTH: Final = -(-max(len(names(real=real)) for real in (True, False)) // _BITS)
+MILESTONE_COLUMNS: Final = tuple(f"reached_{number}" for number in range(_WIDTH))
+"""Names in the telemetry. A bit's milestone is given by the order of `names`."""
 
 
 @lru_cache(maxsize=1024)
-def _rung(events: int, evidence: Evidence) -> frozenset[str]:
-    flags = frozenset(step.name for step in CARTRIDGE_REQUIRED if events >> step.flag & 1)
-    return flags | {fact.name for fact in CARTRIDGE_FACTS if fact.holds(evidence)}
+def to_columns(held: frozenset[str], real: bool) -> tuple[float, ...]:
+    """These milestones as numbers, one for each of MILESTONE_COLUMNS."""
+    word = sum(1 << place for place, name in enumerate(names(real=real)) if name in held)
+    return tuple(float(word >> _BITS * place & (1 << _BITS) - 1) for place in range(_WIDTH))
+
+
+def from_columns(facts: Mapping[str, float]) -> tuple[str, ...]:
+    """Milestones in an environment's facts (the columns and ``real_game``); none without them."""
+    if MILESTONE_COLUMNS[0] not in facts:
+        return ()
+    words = tuple(int(facts[name]) for name in MILESTONE_COLUMNS)
+    return _from_words(words, bool(facts["real_game"]))
+
+
+@lru_cache(maxsize=1024)
+def _from_words(words: tuple[int, ...], real: bool) -> tuple[str, ...]:
+    bits = sum(word << _BITS * place for place, word in enumerate(words))
+    return tuple(name for place, name in enumerate(names(real=real)) if bits >> place & 1)

@@ -22,7 +22,7 @@ from Daddy.learning.env_benchmark import random_rate
 from Daddy.learning.vector import make_vector
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.rom import find_rom
-from Daddy.pokemon.starts.boot import beginning
+from Daddy.pokemon.starts.start_state import beginning
 
 EnvFactory = Callable[[], gymnasium.Env[Any, Any]]
 EPISODE = 2048

@@ -43,7 +43,7 @@ def measure() -> dict[str, float]:
 
 
 def _parts(env: PokemonRedEnv, row: EnvRow) -> dict[str, Callable[[], object]]:
-    emulator, tally = env._emulator, env._tally  # noqa: SLF001
+    emulator, tally = env._emulator, env._tracker  # noqa: SLF001
     image = emulator.ram()
     now = read_progress(image)
     seen = observe(emulator.half_screen(), now, tally.memory.visited)

@@ -30,7 +30,7 @@ from Daddy.pokemon.memory import byte
 from Daddy.pokemon.progress import read_progress
 from Daddy.pokemon.ram_map import WHOLE
 from Daddy.pokemon.rom import cartridge_path, find_rom
-from Daddy.pokemon.starts.foreign import refusal
+from Daddy.pokemon.starts.preflight import refusal
 from scripts.cartridge.player import Player, read_facts
 
 OPTIONS = {"states": "a folder of your own PyBoy save states"}

@@ -8,10 +8,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from Daddy.pokemon import field, story
 from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon import story
 from Daddy.pokemon.party import CUT
 from Daddy.pokemon.progress import Progress, read_progress
+from Daddy.pokemon.reward import field_move_uses, next_shrub
 from scripts.benches._state_report import doubts
 from tests.cartridge.game import Game
 from tests.cartridge.stops import game_at
@@ -124,18 +125,20 @@ def test_other_things_help_nobody_and_a_tonic_is_used_up(start: Start) -> None:
 def test_thorns_stand_in_the_way_until_they_are_cut(start: Start) -> None:
     game = start("thorns")
     before, place, facing = look(game), game.place, game.facts().facing
-    shrub = field.next_shrub(None, before)
+    shrub = next_shrub(None, before)
     assert shrub is not None
     game.press(facing)
     assert game.place == place
     game.press("a", "b")
-    assert field.next_shrub(shrub, look(game)) == shrub, "to talk about them cuts nothing"
+    assert next_shrub(shrub, look(game)) == shrub, "to talk about them cuts nothing"
     game.press(*USE_CUT)
     while look(game).text_box or look(game).joypad_ignored:
-        assert field.uses(shrub, before, look(game)) == 0, "not before the player is free again"
+        assert field_move_uses(shrub, before, look(game)) == 0, (
+            "not before the player is free again"
+        )
         game.press("b")
-    assert field.uses(shrub, before, look(game)).bit_count() == 1
-    assert field.next_shrub(shrub, look(game)) is None
+    assert field_move_uses(shrub, before, look(game)).bit_count() == 1
+    assert next_shrub(shrub, look(game)) is None
     game.press(facing)
     assert game.place != place
 
@@ -154,7 +157,7 @@ def test_thorns_grow_again_once_one_comes_back(start: Start) -> None:
         game.press("right")
     game.press("right")
     assert game.place == (5, 10, 5)
-    assert field.next_shrub(None, look(game)) is not None
+    assert next_shrub(None, look(game)) is not None
 
 
 def test_cut_before_nothing_does_nothing(start: Start) -> None:

@@ -7,9 +7,8 @@ from functools import partial
 import pytest
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.env import PokemonRedEnv
+from Daddy.pokemon.env import TELEMETRY, PokemonRedEnv
 from Daddy.pokemon.memory import byte
-from Daddy.pokemon.telemetry import TELEMETRY
 from scripts.cartridge.distances import Place
 from scripts.cartridge.game_state import Facts, read_facts
 from scripts.cartridge.player import BUTTONS, QUEST, Player

@@ -9,8 +9,7 @@ import pytest
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import script
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_STEP
-from Daddy.pokemon.env import PokemonRedEnv
-from Daddy.pokemon.telemetry import TELEMETRY
+from Daddy.pokemon.env import TELEMETRY, PokemonRedEnv
 from scripts.cartridge.named_moments import told
 from scripts.cartridge.symbols import STORY
 from tests.cartridge.game import Game

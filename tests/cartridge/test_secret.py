@@ -8,9 +8,9 @@ import pytest
 
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import script
+from Daddy.pokemon.exploration import Visited
 from Daddy.pokemon.observation import observe
 from Daddy.pokemon.progress import read_progress
-from Daddy.pokemon.visited import Visited
 from scripts.cartridge.maps import read_atlas
 from scripts.cartridge.named_moments import told
 from scripts.cartridge.symbols import SECRET_ADDRESS

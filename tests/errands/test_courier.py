@@ -15,9 +15,9 @@ from Daddy.errands.courier import Courier
 from Daddy.errands.errand import Sender
 from Daddy.errands.postmaster import FIRST_WAIT_S, LONGEST_WAIT_S, Postmaster, Turns
 from Daddy.pokemon.archive import claims, store
+from Daddy.pokemon.archive.claim_replay import Game
+from Daddy.pokemon.archive.decisions import Rules
 from Daddy.pokemon.archive.env import ArchivedEnv
-from Daddy.pokemon.archive.replay import Game
-from Daddy.pokemon.archive.rules import Rules
 from Daddy.pokemon.rom import cartridge_path
 from Daddy.weights import parcels
 from Daddy.weights.laptop.pull_push import pull, push

@@ -9,7 +9,7 @@ import pytest
 from Daddy.core.rom import load_rom
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.rom import find_rom
-from Daddy.pokemon.starts.boot import beginning
+from Daddy.pokemon.starts.start_state import beginning
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from Daddy.core.settings import Reward
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.progress import Progress, read_progress
-from Daddy.pokemon.tally import Tally
+from Daddy.pokemon.reward import RewardTracker
 from tests.pokemon.images import creature, image, put
 
 WEIGHTS = Reward()
@@ -38,9 +38,9 @@ def moment(data: bytearray) -> Progress:
     return read_progress(data)
 
 
-def tally(now: bytearray, weights: Reward = WEIGHTS, left: int = 1 << 30) -> Tally:
+def tally(now: bytearray, weights: Reward = WEIGHTS, left: int = 1 << 30) -> RewardTracker:
     """A fresh tally of the real game that stands at this moment."""
-    return Tally(weights, True, moment(now), {"left": left})
+    return RewardTracker(weights, True, moment(now), {"left": left})
 
 
 def walk(
@@ -48,7 +48,7 @@ def walk(
 ) -> list[dict[str, float]]:
     """What each step between these moments earns."""
     seen = [moment(data) for data in moments]
-    kept = Tally(weights, True, seen[0], {"left": left})
+    kept = RewardTracker(weights, True, seen[0], {"left": left})
     return [kept.pay(was, now) for was, now in pairwise(seen)]
 
 

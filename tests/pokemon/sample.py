@@ -7,7 +7,7 @@ from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_SECOND
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.inputs.tape import Tape, length, to_bytes
 from Daddy.pokemon.ram_map import RAM_START
-from Daddy.pokemon.recordings.way import recorder_at
+from Daddy.pokemon.recordings.start_prefix import recorder_at
 from Daddy.pokemon.rom import cartridge_path
 from scripts.cartridge.player import Facts, Player, read_facts
 

@@ -16,7 +16,7 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import script
 from Daddy.pokemon.emulator import FRAMES_PER_STEP, Emulator
 from Daddy.pokemon.memory import byte
-from Daddy.pokemon.position import placed
+from Daddy.pokemon.progress import placed
 from scripts.cartridge.game_state import read_facts
 from scripts.cartridge.maps import read_atlas
 from scripts.cartridge.player import BEDS, Player

@@ -10,7 +10,7 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.progress import read_progress
 from Daddy.pokemon.rom import find_rom
-from Daddy.pokemon.starts.boot import beginning
+from Daddy.pokemon.starts.start_state import beginning
 
 KEYS = ["down", "left", "a", "up", "right", "b", "start", "a"] * 6
 ROM = load_rom(find_rom(None, environ={}))

@@ -14,7 +14,7 @@ from gymnasium.utils.env_checker import check_env
 from Daddy.core.errors import RomError
 from Daddy.core.settings import Reward
 from Daddy.core.vocabulary import SCREEN_BYTES
-from Daddy.pokemon import milestones
+from Daddy.pokemon import story
 from Daddy.pokemon.env import PokemonRedEnv
 from scripts.cartridge import symbols
 
@@ -124,7 +124,7 @@ def test_environments_forget_at_different_times_and_short_episodes_never(make: M
     env, left = make(), []
     for seed in range(40):
         env.reset(seed=seed)
-        left.append(env._tally.to_facts()["left"])
+        left.append(env._tracker.to_facts()["left"])
     assert len(set(left)) == 40
     assert 10_000 <= min(left) < 13_000
     assert 27_000 < max(left) < 30_000
@@ -134,7 +134,7 @@ def test_to_forget_pays_nothing_ends_nothing_and_shows_in_the_mask(make: Make) -
     env = make(weights=Reward(memory_steps=60))
     env.reset(seed=0)
     masks = [env.step(action)[0]["visited"].sum() // (255 * 64) for action in actions(3, 29)]
-    left = env._tally.to_facts()["left"]
+    left = env._tracker.to_facts()["left"]
     assert masks[-1] > 1
     said = [env.step(6) for _ in range(left)]  # START does nothing here
     assert [step[0]["visited"].sum() // (255 * 64) for step in said[-2:]] == [masks[-1], 1]
@@ -173,7 +173,7 @@ def test_what_a_loaded_game_holds_is_the_baseline_whatever_was_kept_of_it(
         _, reward, terminated, truncated, info = poor.step(6)
         assert (reward, terminated, truncated) == (0, False, False)
         assert info["reward_parts"] == {}
-        assert poor._summary(True)["badges"] == 3
+        assert poor.telemetry()[poor.telemetry_names.index("badges")] == 3
 
 
 def test_an_item_handed_over_stays_held_through_a_state_of_its_own(make: Make) -> None:
@@ -231,11 +231,11 @@ def test_a_milestone_shows_in_the_telemetry_by_its_name(make: Make) -> None:
     env, (flag, *_) = make(), symbols.STORY
     env.reset(seed=0)
     facts = dict(zip(env.telemetry_names, env.telemetry(), strict=True))
-    assert milestones.reached(facts) == ()
+    assert story.from_columns(facts) == ()
     env._emulator.write(flag.address, 1 << flag.bit)
     env.step(0)
     facts = dict(zip(env.telemetry_names, env.telemetry(), strict=True))
-    assert milestones.reached(facts) == (flag.name.lower(),)
+    assert story.from_columns(facts) == (flag.name.lower(),)
 
 
 def test_episodes_are_numbered_from_the_seed(make: Make) -> None:

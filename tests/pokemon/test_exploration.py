@@ -9,9 +9,8 @@ import pytest
 from Daddy.core.settings import Reward
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story
-from Daddy.pokemon.exploration import Exploration
+from Daddy.pokemon.exploration import Exploration, Visited
 from Daddy.pokemon.progress import Progress
-from Daddy.pokemon.visited import Visited
 from tests.pokemon.images import put
 from tests.pokemon.moments import WEIGHTS, at, earned, moment, party, walk
 
@@ -41,7 +40,7 @@ def test_a_map_closes_once_its_milestones_are_won() -> None:
 
 
 def test_every_milestone_of_the_cartridge_opens_a_map_of_it() -> None:
-    ours = (*story.CARTRIDGE_REQUIRED, *story.CARTRIDGE_FACTS)
+    ours = (*story.REQUIRED[False].steps, *story.REQUIRED[False].facts)
     assert story.open_places(frozenset(), real=False) == {one.place for one in ours}
     assert 37 in story.open_places(frozenset(), real=False)
     assert story.open_places(frozenset(story.names(real=False)), real=False) == frozenset()

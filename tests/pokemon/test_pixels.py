@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from Daddy.pokemon.exploration import Visited
 from Daddy.pokemon.observation import observe
-from Daddy.pokemon.position import CENTRE_X, CENTRE_Y
-from Daddy.pokemon.progress import Progress, read_progress
-from Daddy.pokemon.visited import Visited
+from Daddy.pokemon.progress import CENTRE_X, CENTRE_Y, Progress, read_progress
 from scripts.cartridge.maps import read_atlas
 from tests.cartridge.game import ROM, Game, starting_at
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from Daddy.pokemon import ladder, story
@@ -48,15 +49,15 @@ def test_the_league_forgets_its_defeats_and_so_do_the_boulders() -> None:
     assert ladder.FORGOTTEN >> 0x908 == 1 | 1 << 0x917 - 0x908
 
 
-@pytest.mark.parametrize("step", story.REQUIRED, ids=lambda step: step.name)
+@pytest.mark.parametrize("step", story.REQUIRED[True].steps, ids=lambda step: step.name)
 def test_each_required_event_alone_is_one_milestone(step: ladder.Step) -> None:
     assert reached(with_bits(*flags_of((step,)))) == {step.name}
 
 
 def test_other_events_are_none() -> None:
     data = put(image(), ram.EVENTS, *[255] * ram.EVENT_BYTES)
-    assert reached(data) == {step.name for step in story.REQUIRED}
-    for step in story.REQUIRED:
+    assert reached(data) == {step.name for step in story.REQUIRED[True].steps}
+    for step in story.REQUIRED[True].steps:
         data[ram.EVENTS + step.flag // 8 - ram.RAM_START] &= ~(1 << step.flag % 8)
     assert reached(data) == set()
 
@@ -179,3 +180,27 @@ def test_on_the_cartridge_a_move_that_is_taught_is_a_milestone_too() -> None:
     assert story.reached(read_progress(data), real=False) == {"cut_taught"}
     assert 5 in story.open_places(frozenset(story.names(real=False)) - {"cut_taught"}, real=False)
     assert story.open_places(frozenset(story.names(real=False)), real=False) == frozenset()
+
+
+@pytest.mark.parametrize("real", [True, False], ids=["the real game", "the cartridge"])
+def test_every_milestone_survives_the_telemetrys_float32(real):
+    for held in [frozenset({name}) for name in story.names(real=real)] + [
+        frozenset(story.names(real=real)),
+        frozenset(),
+    ]:
+        row = np.array(list(story.to_columns(held, real)), np.float32)
+        told = {
+            **dict(zip(story.MILESTONE_COLUMNS, row.tolist(), strict=True)),
+            "real_game": float(real),
+        }
+        assert frozenset(story.from_columns(told)) == held
+
+
+def test_what_is_no_milestone_is_left_out():
+    assert story.to_columns(frozenset({"at_pallet_town"}), True) == story.to_columns(
+        frozenset(), True
+    )
+
+
+def test_facts_of_another_workload_show_none():
+    assert story.from_columns({"episode_return": 3.0}) == ()

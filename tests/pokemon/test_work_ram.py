@@ -11,7 +11,7 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.progress import read_progress
 from Daddy.pokemon.rom import cartridge_path
-from Daddy.pokemon.starts.boot import beginning
+from Daddy.pokemon.starts.start_state import beginning
 
 ROM = load_rom(cartridge_path())
 

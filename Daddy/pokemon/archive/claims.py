@@ -1,7 +1,8 @@
-"""Pure: a milestone as it travels between machines: a parent claim and the keys pressed since.
+"""Pure. Encodes a milestone for another machine: a parent claim and the keys pressed since.
 
 A save state is a program and is never taken from another user or device; a claim is data: a hash,
-a list of buttons, names. Owns its format and its bounds, and how a line of claims becomes one.
+a list of buttons, names. The module also selects the claims that a run shows to its laptops and
+that a laptop hands in.
 """
 
 from __future__ import annotations
@@ -12,30 +13,39 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from Daddy.core.errors import FileError
+from Daddy.pokemon.archive import keys
+from Daddy.pokemon.archive.names import Entry
 
 FORMAT: Final = 1
 MOST_INPUTS: Final = 200_000
-"""Buttons of the longest log: some minutes to play again."""
+"""Buttons of the longest log: some minutes of emulation."""
 CLAIM_LIMIT: Final = 1 << 20
 """Bytes of a claim."""
+MOST_SHOWN: Final = 256
+"""Claims that a laptop gets, ancestors included."""
+MOST_MOMENTS: Final = 16
+"""Moments that a laptop plays again."""
+_LOOKED_AT = 256
+"""States with the most milestones, among which the moments are chosen."""
 _BUTTONS = 7
 _HASH = re.compile(r"([0-9a-f]{64})?")
 _WORD = re.compile(r"[a-z0-9_.:' -]{1,60}")
 _MOST_WORDS = 400
+_START_LIMIT = 1_024
 
 
 @dataclass(frozen=True)
 class Claim:
     """`inputs`, an action each byte, lead from `parent` to a moment that holds `held`.
 
-    `parent` is the `ident` of the claim to go on from, or "": then `start` is {"seed": n}, or the
-    state of the random generator that the episode began with. No state has the same bytes on two
-    machines, for it tells who reached it; a claim has.
+    `parent` is the `ident` of the claim to go on from, or "" for the start of the game. Then
+    `start` is {"seed": n}, or the state of the random generator that the episode began with.
+    States name their slot, so their bytes differ between machines; those of a claim do not.
     """
 
     parent: str
@@ -44,23 +54,26 @@ class Claim:
     held: frozenset[str]
 
 
+Find = Callable[[str], Claim | None]
+
+
 @dataclass(frozen=True)
 class Log:
-    """What was pressed since a claim, or the start. Beyond MOST_INPUTS it is no longer kept."""
+    """Keys pressed since a claim, or the start; given up beyond MOST_INPUTS."""
 
     parent: str
     start: Mapping[str, Any] = field(default_factory=dict)
     inputs: bytearray = field(default_factory=bytearray)
 
     def pressed(self, action: int) -> Log | None:
-        """The log with one more; None when it has become too long to be played again."""
+        """Append a key; None when the log has become too long to be played again."""
         if len(self.inputs) >= MOST_INPUTS:
             return None
         self.inputs.append(action)
         return self
 
     def claim(self, held: Iterable[str]) -> Claim:
-        """That these milestones are held now."""
+        """Make the claim that these milestones are held now."""
         return Claim(self.parent, self.start, bytes(self.inputs), frozenset(held))
 
     def to_facts(self) -> dict[str, Any]:
@@ -69,7 +82,7 @@ class Log:
 
 
 def log_from(facts: object) -> Log | None:
-    """The log that a saved environment had; None where it had none that can be used."""
+    """Restore the log of a saved environment; None without a usable one."""
     try:
         told = dict(facts)  # type: ignore[call-overload]
         parent = _matching(told["parent"], _HASH)
@@ -79,14 +92,14 @@ def log_from(facts: object) -> Log | None:
 
 
 def ident(claim: Claim) -> str:
-    """The hash that names a claim: equal on every machine."""
+    """SHA-256 that names a claim, equal on every machine."""
     return hashlib.sha256(to_bytes(claim)).hexdigest()
 
 
-def joined(claim: Claim, find: Callable[[str], Claim | None], known: Container[str]) -> Claim:
-    """The claim with its ancestors' keys before its own, back to one that is `known` or the start.
+def joined(claim: Claim, find: Find, known: Container[str]) -> Claim:
+    """Prepend the ancestors' keys, back to a claim in `known` or to the start of the game.
 
-    FileError when an ancestor cannot be found, or all of it is too long to be played again.
+    FileError when an ancestor is missing, or the whole is too long to be played again.
     """
     while claim.parent and claim.parent not in known:
         before = find(claim.parent)
@@ -116,7 +129,7 @@ def to_bytes(claim: Claim) -> bytes:
 
 
 def from_bytes(data: bytes) -> Claim:
-    """The claim in `data`; FileError when it is damaged, hostile or larger than the bounds."""
+    """Decode a claim; FileError when it is damaged, hostile or larger than the bounds."""
     try:
         if len(data) > CLAIM_LIMIT:
             raise ValueError(f"{len(data)} bytes")
@@ -144,7 +157,7 @@ def _matching(value: object, pattern: re.Pattern[str]) -> str:
 
 
 def _start(value: object) -> dict[str, Any]:
-    if not isinstance(value, dict) or len(json.dumps(value)) > 1024:  # noqa: PLR2004 - bounded
+    if not isinstance(value, dict) or len(json.dumps(value)) > _START_LIMIT:
         raise TypeError("no start")
     return value
 
@@ -164,3 +177,58 @@ def _held(value: object) -> frozenset[str]:
     if not isinstance(value, list) or len(value) > _MOST_WORDS:
         raise TypeError("no list of milestones")
     return frozenset(_matching(word, _WORD) for word in value)
+
+
+# -- selection of claims to exchange
+
+
+def best_first(entries: Iterable[Entry], claim_of: Mapping[str, str]) -> list[str]:
+    """Claims of the states with the most milestones; `claim_of` maps a state's hash to a claim."""
+    most = sorted(entries, key=lambda entry: (-entry.rank, entry.age, entry.sha256))[:_LOOKED_AT]
+    return [claim_of[entry.sha256] for entry in most if entry.sha256 in claim_of]
+
+
+def moments(idents: Iterable[str], find: Find) -> list[str]:
+    """The first claim of each set of milestones, in the order given; at most MOST_MOMENTS."""
+    first: dict[frozenset[str], str] = {}
+    for name in idents:
+        if (claim := find(name)) is not None:
+            first.setdefault(keys.milestones(claim.held), name)
+    return list(first.values())[:MOST_MOMENTS]
+
+
+def to_show(wanted: Iterable[str], ancestors: Callable[[str], Sequence[str]], find: Find,
+            fits: Callable[[Claim], bool]) -> list[str]:  # fmt: skip
+    """The wanted claims that can be reached from the start by claims that fit, with those."""
+    shown: dict[str, None] = {}
+    for name in wanted:
+        line = ancestors(name)
+        steps = [step for part in line if (step := find(part)) is not None]
+        rooted = len(steps) == len(line) > 0 and not steps[0].parent
+        added = [part for part in line if part not in shown]
+        if rooted and all(map(fits, steps)) and len(shown) + len(added) <= MOST_SHOWN:
+            shown.update(dict.fromkeys(added))
+    return list(shown)
+
+
+def to_play(shown: Mapping[str, Claim], done: Container[str]) -> list[str]:
+    """Moments that are not here yet, those with the fewest milestones first."""
+    ranked = sorted(shown, key=lambda name: (-keys.rank(shown[name].held), name))
+    return [name for name in reversed(moments(ranked, shown.get)) if name not in done]
+
+
+def to_hand_in(own: Iterable[str], find: Find, known: Iterable[Claim]) -> list[str]:
+    """Own claims with a milestone more than any claim that the run is known to have."""
+    held = {keys.milestones(claim.held) for claim in known}
+    found = []
+    for name in moments(own, find):
+        claim = find(name)
+        if claim is not None and not any(keys.milestones(claim.held) <= theirs for theirs in held):
+            found.append(name)
+    return found
+
+
+def as_the_run_knows_it(claim: Claim, find: Find, same: Mapping[str, str]) -> Claim:
+    """The claim from an ancestor that the run has, under its name there (`same`). FileError."""
+    whole = joined(claim, find, same)
+    return Claim(same.get(whole.parent, ""), whole.start, whole.inputs, whole.held)

@@ -1,6 +1,6 @@
-"""Pure: what to load now, what to keep, what to give up: each answer with its reason.
+"""Pure. Decides which archived state to load, to keep and to remove; each answer has a reason.
 
-Randomness is passed in as `dice`, a function that gives a number from 0 to less than 1.
+`Dice` are random numbers from 0 to less than 1, passed in by the caller.
 """
 
 from __future__ import annotations
@@ -13,17 +13,45 @@ from typing import Any, TypeVar
 
 from Daddy.pokemon.archive import keys
 from Daddy.pokemon.archive.names import UNTOLD, Catalogue, Entry
-from Daddy.pokemon.archive.rules import Rules
 
 Dice = Callable[[], float]
 T = TypeVar("T")
 _WEARY = 3.0
-"""Dry tries of some places, on average, that halve how much they draw."""
+"""Mean dry tries of a group of places that halve its weight in a draw."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Parameters of all decisions; `Daddy.core.settings.Archive` has the settings among them."""
+
+    follow: bool = True
+    """Load a state when the fleet first holds more milestones, and begin most episodes near it."""
+    starts: bool = False
+    """Begin episodes from the states that were tried least."""
+    per_key: int = 8
+    """States kept of one key."""
+    patience: int = 20_000
+    """Steps from a state without a new key after which the try was dry; see `journey.Journey`."""
+    tries: int = 3
+    """Dry tries, on balance, after which a state is demoted."""
+    fresh: float = 0.25
+    """Share of episodes that begin at the start of the game all the same."""
+    stray: float = 0.25
+    """Weight of each milestone fewer, in the draw of a state to go on from."""
+    square: int = 16
+    """Side in cells of the squares of a map that tell moments apart; 0: whole maps."""
+    places: int = 128
+    """Places kept per number of milestones; a new one then replaces a demoted one only."""
+    most_keys: int = 2_048
+    stronger: float = 1.1
+    """Factor over the best HP before from which a moment without a new key is kept."""
+    look_every: int = 64
+    """Steps of an environment between two looks at the folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A state to load, or None to go on, and why."""
+    """A state to load, or None to go on, with the reason."""
 
     entry: Entry | None
     reason: str
@@ -31,7 +59,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether to keep a moment, and why."""
+    """The decision to keep a moment or not, with the reason."""
 
     keep: bool
     reason: str
@@ -39,42 +67,41 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where an environment is: milestones held, the most it has followed the fleet to, its try."""
+    """An environment's milestones, the most it has followed the fleet to, and its present try."""
 
     rank: int
     followed: int
     tried: str = ""
-    """Hash of the state it is on its way from, "" when it is on its own."""
+    """Hash of the state that the try began from; "" without one."""
     since: int = 0
-    """Steps since it was there, those in a fight at an eighth."""
+    """Steps since then; eight in a fight count as one."""
+
+
+def _debt(entry: Entry, seen: Catalogue, rules: Rules) -> int:
+    """Dry tries on balance: each gain pays for `rules.tries` of them."""
+    return seen.dry.get(entry.sha256, 0) - rules.tries * seen.gains.get(entry.sha256, 0)
 
 
 def is_demoted(entry: Entry, seen: Catalogue, rules: Rules) -> bool:
-    """Whether a state has led nowhere too often; each time it led on pays for as many tries.
-
-    Such a state calls nobody any more, and makes room for a new one of its key.
-    """
-    debt = seen.dry.get(entry.sha256, 0) - rules.tries * seen.gains.get(entry.sha256, 0)
-    return debt >= rules.tries
-
-
-def healthy(seen: Catalogue, rules: Rules) -> tuple[Entry, ...]:
-    """States that are worth calling others to, fewest milestones first."""
-    return tuple(entry for entry in seen.entries if not is_demoted(entry, seen, rules))
+    """Return True if a state was dry too often: it attracts no environment and makes room."""
+    return _debt(entry, seen, rules) >= rules.tries
 
 
 def is_over(standing: Standing, rules: Rules) -> bool:
-    """Whether a try, or somebody's own way, has lasted its time without anything new."""
+    """Return True if the present try has lasted its time without anything new."""
     return standing.since >= rules.patience
 
 
+# -- loading
+
+
 def what_to_load(standing: Standing, seen: Catalogue, rules: Rules, dice: Dice) -> Choice:
-    """The state to go on from at the next step."""
+    """Choose the state to go on from at the next step."""
     if not rules.follow:
         return Choice(None, "states are loaded at the start of episodes only")
     if is_over(standing, rules):
         return _move_away(standing, seen, rules, dice)
-    states = healthy(seen, rules)
+    states = [entry for entry in seen.entries if not is_demoted(entry, seen, rules)]
     if not states:
         return Choice(None, "no state is worth following")
     most = states[-1].rank
@@ -83,37 +110,36 @@ def what_to_load(standing: Standing, seen: Catalogue, rules: Rules, dice: Dice) 
     if most <= standing.rank:
         return Choice(None, f"holds {standing.rank} milestones itself, the fleet {most}")
     best = _strongest([entry for entry in states if entry.rank == most], rules)
-    said = f"the fleet first holds {most} milestones, here {standing.rank}"
-    return Choice(_any(best, dice), said)
+    reason = f"the fleet first holds {most} milestones, here {standing.rank}"
+    return Choice(_any(best, dice), reason)
 
 
 def _strongest(entries: Sequence[Entry], rules: Rules) -> list[Entry]:
-    """Those with the most HP, and those that are hardly weaker."""
+    """States with the most HP, and those within the factor `stronger` of it."""
     most = max((entry.hp for entry in entries), default=0)
     return [entry for entry in entries if rules.stronger * max(0, entry.hp) >= most]
 
 
 def _move_away(standing: Standing, seen: Catalogue, rules: Rules, dice: Dice) -> Choice:
-    """Another state, or the same once more."""
-    said = f"{standing.since} steps from {standing.tried[:8] or 'its last'} brought nothing new"
+    """Choose any state, perhaps the same once more."""
+    reason = f"{standing.since} steps from {standing.tried[:8] or 'its last'} brought nothing new"
     if not seen.entries:
-        return Choice(None, f"{said}, and there is no state")
+        return Choice(None, f"{reason}, and there is no state")
     entry = _onward(seen, rules, dice)
-    return Choice(entry, f"{said}: on from {entry.rank} milestones")
+    return Choice(entry, f"{reason}: on from {entry.rank} milestones")
 
 
 def _onward(seen: Catalogue, rules: Rules, dice: Dice) -> Entry:
-    """How many milestones is drawn first, then a place with as many, then one of its states.
+    """Draw a number of milestones, then a place with as many, then one of its states.
 
-    Nothing is ruled out: a frontier that is merely hard goes on being tried, and one that is dead
-    draws almost nobody once it has been tried often. What the last milestone opened is tried more
-    than what was known before it, and where hardly anybody comes more than what all pass.
+    No state is excluded: a frontier that is merely hard goes on being tried, and a dead one is
+    drawn seldom after many dry tries. Recently reached places and rarely visited ones weigh more.
     """
     ranks = [_places(group) for group in _grouped(seen.entries, lambda entry: -entry.rank)]
-    lures = [rules.stray**depth * _lure(places, seen) for depth, places in enumerate(ranks)]
-    places = _drawn(ranks, lures, dice)
-    lures = [_lure([states], seen) * _novelty(states, seen) for states in places]
-    group = _drawn(places, lures, dice)
+    weights = [rules.stray**depth * _freshness(places, seen) for depth, places in enumerate(ranks)]
+    places = _drawn(ranks, weights, dice)
+    weights = [_freshness([states], seen) * _novelty(states, seen) for states in places]
+    group = _drawn(places, weights, dice)
     weights = [1 / (1 + _tired(entry, seen) + _outdone(entry, group)) for entry in group]
     return _drawn(group, weights, dice)
 
@@ -126,48 +152,44 @@ def _places(entries: Iterable[Entry]) -> list[list[Entry]]:
     return _grouped(entries, lambda entry: entry.key)
 
 
-def _lure(places: Sequence[Sequence[Entry]], seen: Catalogue) -> float:
-    """How much some places draw who moves on: the less, the more often tries from them were dry.
+def _freshness(places: Sequence[Sequence[Entry]], seen: Catalogue) -> float:
+    """Weight of a group of places: the smaller, the more often tries from them were dry.
 
-    From a state's dry tries those that led on are taken off. Counted as the average place, so that
-    eight easy ones are not eight times worth a visit, and over all states of a place, so that one
-    that was just kept does not clear the name of the others there.
+    The mean over places, so that eight easy places do not weigh eight times as much; the sum over
+    the states of a place, so that a new state does not hide the dry tries of the others there.
     """
     tired = sum(_tired(entry, seen) for states in places for entry in states) / len(places)
     return 1 / (1 + tired / _WEARY)
 
 
 def _novelty(states: Sequence[Entry], seen: Catalogue) -> float:
-    """How little known the place of these states is: the less, the more often somebody came there,
-    and the more milestones ago it was first seen.
-    """
-    last = states[-1]  # states of before, which tell no place, come first
+    """Weight of a place: the smaller, the more visits, and the more milestones since it was new."""
+    last = states[-1]  # states of older releases, which tell no place, come first
     known_for = max(0, last.rank - seen.first.get(last.place, last.rank))
     return 1 / ((1 + known_for) * (1 + seen.visits.get(last.key, 0)))
 
 
 def _tired(entry: Entry, seen: Catalogue) -> int:
-    """How much more often it led nowhere than on."""
     return max(0, seen.dry.get(entry.sha256, 0) - seen.gains.get(entry.sha256, 0))
 
 
 def _outdone(entry: Entry, others: Sequence[Entry]) -> int:
-    """How many others have a stronger party."""
-    return sum(one.hp > entry.hp for one in others)
+    """Number of states with a stronger party."""
+    return sum(other.hp > entry.hp for other in others)
 
 
 def instead(entry: Entry, seen: Catalogue, dice: Dice) -> Entry | None:
-    """Another state with as many milestones, for one that cannot be loaded; None without any."""
-    peers = [one for one in seen.entries if one.rank == entry.rank and one != entry]
+    """Choose another state with as many milestones, for one that cannot be loaded."""
+    peers = [other for other in seen.entries if other.rank == entry.rank and other != entry]
     return _any(peers, dice) if peers else None
 
 
 def where_to_begin(seen: Catalogue, rules: Rules, dice: Dice) -> Choice:
-    """The state an episode begins from; None for the start of the game, by lot.
+    """Choose the state that an episode begins from; None for the start of the game.
 
-    In a swarm it is drawn as after a dry try: whoever went back to the start of the game would not
-    come to where the others are for as long as the quest is. Else by 1 / sqrt(1 + tries from it):
-    what is new is seen often, nothing is ruled out.
+    With `follow` the draw is that after a dry try: from the start of the game an environment would
+    not reach the others' frontier within an episode. With `starts` the weight is
+    1 / sqrt(1 + tries).
     """
     if not (rules.starts or rules.follow):
         return Choice(None, "episodes begin where the game does")
@@ -187,39 +209,40 @@ def _tries(entry: Entry, seen: Catalogue) -> int:
     return seen.dry.get(entry.sha256, 0) + seen.gains.get(entry.sha256, 0)
 
 
+# -- keeping
+
+
 def is_new(held: frozenset[str], before: frozenset[str], seen: Catalogue, rules: Rules) -> bool:
-    """Whether a moment is what tries are for: a milestone more than `before`, or a place where no
-    state with these milestones is kept, while there is room for another.
-    """
+    """Return True for a milestone more than `before`, or a new place that there is room for."""
     if keys.rank(held) > keys.rank(before):
         return True
     return keys.ident(held) not in seen.by_key and _has_room(keys.rank(held), seen, rules)
 
 
 def _has_room(rank: int, seen: Catalogue, rules: Rules) -> bool:
-    """Whether one more place with as many milestones would stay."""
+    """Return True if one more place with as many milestones would stay."""
     places = seen.by_rank.get(rank, ())
     good = sum(any(_leads_on(entry, seen, rules) for entry in states) for states in places)
     return good < _room(rank, seen, rules)
 
 
 def _room(rank: int, seen: Catalogue, rules: Rules) -> int:
-    """For how many places with as many milestones there is room, after those with more."""
+    """Number of places with as many milestones that are kept; higher ranks come first."""
     ahead = sum(min(len(places), rules.places) for at, places in seen.by_rank.items() if at > rank)
     return max(0, min(rules.places, rules.most_keys - ahead))
 
 
 def _leads_on(entry: Entry, seen: Catalogue, rules: Rules) -> bool:
-    """Whether a state holds its place: it was not given up, and says what later ones say."""
+    """Return True if a state holds its place: not demoted, and named by a release with places."""
     return entry.hp != UNTOLD and not is_demoted(entry, seen, rules)
 
 
 def worth_keeping(held: frozenset[str], seen: Catalogue, rules: Rules) -> Verdict:
-    """Whether a moment with these milestones, at this place, is kept."""
+    """Decide on a moment with these milestones, at this place."""
     rank, states = keys.rank(held), seen.by_key.get(keys.ident(held), ())
     if not states and not _has_room(rank, seen, rules):
-        many = _room(rank, seen, rules)
-        return Verdict(False, f"there is room for {many} places with {rank} milestones")
+        room = _room(rank, seen, rules)
+        return Verdict(False, f"there is room for {room} places with {rank} milestones")
     good = sum(not is_demoted(entry, seen, rules) for entry in states)
     if good >= rules.per_key:
         return Verdict(False, f"{good} states hold the same {rank} milestones here")
@@ -227,9 +250,7 @@ def worth_keeping(held: frozenset[str], seen: Catalogue, rules: Rules) -> Verdic
 
 
 def worth_keeping_again(held: frozenset[str], hp: int, seen: Catalogue, rules: Rules) -> Verdict:
-    """Whether a moment without anything new is kept for its party: a fight that is lost from every
-    state of its milestones may be won from this one. HP tells levels and health in one number.
-    """
+    """Decide on a moment without anything new: a stronger party may win a fight lost until now."""
     rank, states = keys.rank(held), seen.by_key.get(keys.ident(held), ())
     if not states:
         return Verdict(False, f"no state holds these {rank} milestones here")
@@ -240,10 +261,10 @@ def worth_keeping_again(held: frozenset[str], hp: int, seen: Catalogue, rules: R
 
 
 def surplus(seen: Catalogue, rules: Rules) -> tuple[Entry, ...]:
-    """States to give up: beyond `per_key` of a key, `places` of as many milestones, `most_keys`.
+    """States to remove: beyond `per_key` of a key, `places` of a rank, `most_keys` in all.
 
-    First those that least came of (most dry tries on balance), among equals the weakest of a key
-    and the oldest of the places; of the keys those with the fewest milestones.
+    Demoted states go first, most dry tries first; then the weakest of a key, the oldest of the
+    places, and the keys with the fewest milestones.
     """
     lost: list[Entry] = []
     for rank, states_of_places in seen.by_rank.items():
@@ -251,22 +272,21 @@ def surplus(seen: Catalogue, rules: Rules) -> tuple[Entry, ...]:
         beyond = max(0, len(places) - _room(rank, seen, rules))
         lost += [entry for states in places[:beyond] for entry in states]
         for states in places[beyond:]:
-            worst = sorted(states, key=lambda entry: (-_debt(entry, seen, rules), entry))
+            worst = sorted(states, key=lambda entry: (-_demotion(entry, seen, rules), entry))
             lost += worst[: max(0, len(worst) - rules.per_key)]
     return tuple(lost)
 
 
 def _merit(states: Sequence[Entry], seen: Catalogue, rules: Rules) -> tuple[bool, int, int, str]:
-    """Sorts places: first those of an older release, then by what came of them and by age."""
-    debt = min(_debt(entry, seen, rules) for entry in states)
+    """Sort key of places: those of an older release first, then by demotion and age."""
+    demotion = min(_demotion(entry, seen, rules) for entry in states)
     told = any(entry.hp != UNTOLD for entry in states)
-    return told, -debt, min(entry.age for entry in states), states[0].key
+    return told, -demotion, min(entry.age for entry in states), states[0].key
 
 
-def _debt(entry: Entry, seen: Catalogue, rules: Rules) -> int:
-    """Dry tries on balance, as far as they demote: below that, states are alike."""
-    debt = seen.dry.get(entry.sha256, 0) - rules.tries * seen.gains.get(entry.sha256, 0)
-    return debt if debt >= rules.tries else 0
+def _demotion(entry: Entry, seen: Catalogue, rules: Rules) -> int:
+    """Debt of a demoted state, 0 for all others."""
+    return _debt(entry, seen, rules) if is_demoted(entry, seen, rules) else 0
 
 
 def _drawn(options: Sequence[T], weights: Sequence[float], dice: Dice) -> T:

@@ -18,15 +18,13 @@ from Daddy.core.errors import FileError, RomError
 from Daddy.pokemon import story
 from Daddy.pokemon.archive import claims, decisions, journey, keys
 from Daddy.pokemon.archive.book import Book
-from Daddy.pokemon.archive.decisions import Choice, Verdict
+from Daddy.pokemon.archive.decisions import Choice, Rules, Verdict
 from Daddy.pokemon.archive.names import Mark
 from Daddy.pokemon.archive.record import Kin, Provenance
-from Daddy.pokemon.archive.rules import Rules
 from Daddy.pokemon.archive.store import shared
 from Daddy.pokemon.emulator import PYBOY_VERSION
-from Daddy.pokemon.env import PokemonRedEnv
+from Daddy.pokemon.env import TELEMETRY, PokemonRedEnv
 from Daddy.pokemon.observation import Observation
-from Daddy.pokemon.telemetry import TELEMETRY
 
 _CHOICES = 8
 """States tried for one load before giving up."""

@@ -20,10 +20,9 @@ from threading import Lock
 from Daddy.core.errors import FileError
 from Daddy.core.files import create_exclusive, read_bounded, sha256_hex, write_new
 from Daddy.pokemon.archive import names, record
-from Daddy.pokemon.archive.decisions import surplus
+from Daddy.pokemon.archive.decisions import Rules, surplus
 from Daddy.pokemon.archive.names import MOST_MARKS, UNTOLD, Catalogue, Entry, Mark
 from Daddy.pokemon.archive.record import STATE_LIMIT, Kin, Provenance
-from Daddy.pokemon.archive.rules import Rules
 
 _CLOSE_LOOK = 128
 """One look in so many lists the folder, whatever its stamp says."""

@@ -1,8 +1,6 @@
-"""What was done at the emulator's door, as data: no emulator is needed to read it.
+"""Play as data: the inputs of an emulator, never a state. No emulator is needed to read it.
 
-operations  what can be done at the door, as bytes
-tape        a recording: whose game, where it begins, the operations, digests of the memory
-recorder    what an emulator tells while it plays
-
-Holds inputs only, never a state: whoever has the game sees the same, nobody gets it from here.
+operations  every operation at an emulator, as bytes
+tape        the format of a recording: game, start, operations, digests of the memory
+recorder    the operations of a playing emulator, turned into a recording
 """

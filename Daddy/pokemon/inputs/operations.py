@@ -1,7 +1,7 @@
-"""Pure: what can be done at an emulator's door, as bytes.
+"""Pure. Encodes every operation at an emulator as bytes.
 
-Owns the code of an operation. A step (a key of seven, or none) is one byte; everything else is
-rare. What is read is bounded in all that it asks for: frames, kept moments, addresses.
+A step (a key of seven, or none) is one byte; everything else is
+rare. Decoding bounds all that an operation asks for: frames, kept moments, addresses.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Pure: a recording as bytes, and back.
+"""Pure. Encodes a recording as bytes and decodes it.
 
-Owns the format: a magic, a JSON header, the deflated operations, a digest of the memory after every
+The format: a magic, a JSON header, the deflated operations, a digest of the memory after every
 256 steps and at the end, a hash over all. Every length is bounded and compared before it is
-believed; nothing is executed or unpickled. What is damaged or hostile is a FileError.
+believed; nothing is executed or unpickled. Damaged or hostile data is a FileError.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _MOST_ASSISTS = 32
 
 @dataclass(frozen=True)
 class Tape:
-    """What was played since `start`, the `ident` of a moment; for power-on see `power_on`.
+    """Operations since `start`, the `ident` of a moment; for power-on see `power_on`.
 
-    `start_name` is what the person who recorded calls the start state, "" for power-on. `digests`
+    `start_name` is the recording person's name of the start state, "" for power-on. `digests`
     are DIGEST_BYTES each, one after another. `assists` names the helps that were in use.
     """
 
@@ -60,7 +60,7 @@ class Tape:
 
     @property
     def from_power_on(self) -> bool:
-        """Whether the game alone suffices to play it."""
+        """True if the game alone suffices to play it."""
         return self.start == power_on(self.rom_sha1, self.pyboy)
 
     @property
@@ -81,7 +81,7 @@ def power_on(rom_sha1: str, pyboy: str) -> str:
 
 
 def of_state(rom_sha1: str, pyboy: str, state: bytes) -> str:
-    """The name of a moment that nobody knows the way to: only who has this state can go on."""
+    """The name of a moment without a known way: it can be gone on from with this state only."""
     return ident(rom_sha1, pyboy, "state", hashlib.sha256(state).digest())
 
 
@@ -91,9 +91,9 @@ def digest(memory: bytes | bytearray) -> bytes:
 
 
 def changes(operation: Operation) -> bool:
-    """Whether the memory may be another after it: a frame passed, or it was written, or went back.
+    """Return True if it may change the memory: a frame passes, a byte is written, a state loaded.
 
-    What is done in no time after the last frame would be believed without a digest otherwise.
+    Such operations after the last frame need a digest of their own.
     """
     return operation.frames > 0 or operation.kind in (Kind.WRITE, Kind.LOAD)
 
@@ -138,7 +138,8 @@ def from_bytes(data: bytes, name: str) -> Tape:
         _count(tape)
     except (ValueError, KeyError, TypeError, RecursionError, struct.error, zlib.error) as error:
         raise FileError(
-            f"{name} is no recording, or damaged: {error}", "get it again from who recorded it"
+            f"{name} is no recording, or damaged: {error}",
+            "get it again from the person who recorded it",
         ) from error
     return tape
 
@@ -177,7 +178,7 @@ def _text(value: object, shape: re.Pattern[str]) -> str:
 
 
 def _deflated(plain: bytes) -> bytes:
-    """Buttons hardly repeat: a match must be worth it, which saves a sixth of random ones."""
+    """Deflate with few matches, as buttons hardly repeat: saves a sixth of random ones."""
     deflater = zlib.compressobj(9, strategy=zlib.Z_FILTERED)
     return deflater.compress(plain) + deflater.flush()
 
@@ -191,7 +192,7 @@ def _inflated(packed: bytes) -> bytes:
 
 
 def _count(tape: Tape) -> None:
-    """ValueError unless all operations are some, in bounds, with the digests that they ask for."""
+    """ValueError unless all operations are valid, in bounds, with the digests they ask for."""
     count = last = 0
     loads = sum(one.kind == operations.Kind.LOAD for one in operations.each(tape.operations))
     if loads > MOST_LOADS:
@@ -210,7 +211,7 @@ def length(tape: Tape) -> int:
 
 
 def beginning(tape: Tape) -> int:
-    """Frames until the first kept moment, where whoever played began; 0 without one."""
+    """Frames until the first kept moment, where the play began; 0 without one."""
     frames = 0
     for operation in operations.each(tape.operations):
         if operation.kind == Kind.KEEP:

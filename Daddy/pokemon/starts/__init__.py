@@ -1,7 +1,8 @@
-"""Where episodes begin: how a start state comes about, and whether one can train from it.
+"""Start states of episodes, and the check that a player can play on from one.
 
-Enter at `boot.start_state`. `named` says what a person's word for a start means, `route` is a way
-as data, `driver` plays it by rules (with `situation` and `ground`), `shelf` is a person's folder of
-them, `foreign` judges states from elsewhere in a child, `preflight` and `checks` ask whether one
-can train from here.
+start_state   finds or makes the state that a setting means
+route         ways to start states, as data
+route_player  plays a route by rules, with `player_view`
+preflight     judges a state, a foreign one in a child process
+shelf         a person's folder of states
 """

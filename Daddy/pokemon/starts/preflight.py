@@ -1,28 +1,47 @@
-"""Whether training from a save state can teach anything, asked before it costs anybody hours.
+"""Checks that a player can play on from a state, in a child for a state brought from elsewhere.
 
-Owns the questions: is a game going on, does its memory make sense, does its clock run, do buttons
-move the player. Promises an answer in well under a second and a RomError (exit code 7) that says
-which question failed.
+A game must go on, its memory make sense, its clock run, and buttons move the player. A RomError
+(exit code 7) says which test failed. A save state is a program: two wrong bytes can crash the
+emulator or hang it. So a foreign file is loaded and judged in a process of its own with a time
+limit, which hands back the same moment as this pyboy writes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import argparse
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
 
-from Daddy.core.errors import RomError
+from Daddy.core.errors import ExitCode, RomError, run_entry
+from Daddy.core.files import read_bounded, write_new
+from Daddy.core.process import ProcessTimeoutError, run
+from Daddy.core.rom import Rom
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.emulator import Emulator
+from Daddy.pokemon.emulator import PYBOY_VERSION, STATE_FORMAT, Emulator
+from Daddy.pokemon.memory import Image, byte
 from Daddy.pokemon.progress import not_started
-from Daddy.pokemon.starts.ground import STEPS
-from Daddy.pokemon.starts.situation import STEERING, Situation, read_situation
+from Daddy.pokemon.starts.player_view import STEERING, STEPS, PlayerView, read_view
 
+FIX = (
+    "begin from another state (setting training.start), or record one: "
+    "python -m Daddy.play --record-start NAME"
+)
+TIME_LIMIT_S: Final = 20.0
+"""A good state takes about a second, most of it for starting an interpreter."""
 _CLOCK_FRAMES = 70
 """The play time counts in seconds and frames: more than a second of them."""
 _MAPS = 248
 _TRIES = 40
 """Keys that a text or a script gets to give control back."""
-_HOW = "begin from another state (setting training.start), or record one: "
-FIX = _HOW + "python -m Daddy.play --record-start NAME"
+_SMALLEST, _LARGEST = 64 * 1024, 1 << 20
+_NEWEST_KNOWN = 64
+"""A first byte beyond this is no version of anything yet."""
+_SAME_NUMBER = f" (PyBoy 2.6 writes the number {STATE_FORMAT} too: save it with {PYBOY_VERSION})"
 
 
 def preflight(emulator: Emulator, state: bytes, what: str) -> None:
@@ -37,10 +56,10 @@ def preflight(emulator: Emulator, state: bytes, what: str) -> None:
     emulator.load_state(state)
 
 
-def nonsense(image: bytes | bytearray) -> str | None:
-    """Why this cannot be the memory of the game, None when it can."""
-    now = read_situation(image)
-    party = image[ram.PARTY_COUNT - ram.RAM_START]
+def nonsense(image: Image) -> str | None:
+    """Reason why this cannot be the memory of the game, None when it can."""
+    now = read_view(image)
+    party = byte(image, ram.PARTY_COUNT)
     if now.progress.map_id >= _MAPS:
         return f"map {now.progress.map_id}, where the game has {_MAPS}"
     if party > ram.PARTY_SIZE:
@@ -52,7 +71,7 @@ def nonsense(image: bytes | bytearray) -> str | None:
 
 
 def _immovable(emulator: Emulator, state: bytes) -> str | None:
-    """Why no key does anything; a fight or a menu counts as moved when its cursor does."""
+    """Reason why no key does anything; in a fight or a menu the cursor has to move."""
     emulator.load_state(state)
     now = _look(emulator)
     for _ in range(_TRIES):
@@ -60,7 +79,7 @@ def _immovable(emulator: Emulator, state: bytes) -> str | None:
             break
         emulator.press("b")
         now = _look(emulator)
-    tells: Callable[[Situation], object] = _cursor if now.progress.battle else _stand
+    tells: Callable[[PlayerView], object] = _cursor if now.progress.battle else _stand
     for button in (*STEPS, *STEPS):
         was = tells(_look(emulator))
         emulator.press(button)
@@ -70,13 +89,88 @@ def _immovable(emulator: Emulator, state: bytes) -> str | None:
     return f"no direction key moves the player from {now.cell} of map {now.progress.map_id}"
 
 
-def _look(emulator: Emulator) -> Situation:
-    return read_situation(emulator.ram(STEERING))
+def _look(emulator: Emulator) -> PlayerView:
+    return read_view(emulator.ram(STEERING))
 
 
-def _stand(now: Situation) -> object:
+def _stand(now: PlayerView) -> object:
     return now.progress.map_id, now.cell
 
 
-def _cursor(now: Situation) -> object:
+def _cursor(now: PlayerView) -> object:
     return now.menu
+
+
+# -- states from elsewhere
+
+
+def refusal(data: bytes) -> str | None:
+    """Reason why this pyboy cannot read the state, None when it may."""
+    if not _SMALLEST <= len(data) <= _LARGEST:
+        return f"it has {len(data):,} bytes, where a PyBoy state has about 150,000"
+    version = data[0]
+    if version > _NEWEST_KNOWN:
+        return f"it begins with byte {version}, which is no version of a PyBoy state"
+    if version > STATE_FORMAT:
+        return (
+            f"it has format {version} of a newer PyBoy, and {PYBOY_VERSION} reads formats up to "
+            f"{STATE_FORMAT}: save it with pyboy {PYBOY_VERSION}"
+        )
+    return None
+
+
+def adopt(rom: Rom, data: bytes, what: str, limit_s: float = TIME_LIMIT_S) -> bytes:
+    """The same moment as our pyboy writes it; RomError naming `what` when it is refused."""
+    why = refusal(data)
+    if why is not None:
+        raise _refused(what, why)
+    with tempfile.TemporaryDirectory(prefix="daddy-state-") as scratch:
+        game, given, made = (Path(scratch) / name for name in ("game.gb", "given", "made"))
+        write_new(game, rom.data)
+        write_new(given, data)
+        argv = [sys.executable, "-m", __name__, *map(str, (game, given, made))]
+        try:
+            done = run(argv, limit_s, die_with_us=sys.platform == "linux")
+        except ProcessTimeoutError as error:
+            raise _refused(what, f"it hung the emulator for {limit_s:g} s") from error
+        if done.returncode:
+            raise _refused(what, _why(done.returncode, done.stderr))
+        return read_bounded(made, _LARGEST)
+
+
+def _why(code: int, stderr: str) -> str:
+    if code == ExitCode.ROM:
+        return stderr.strip().splitlines()[0].removeprefix("error: ")
+    if code < 0:
+        with suppress(ValueError):
+            return f"it crashed the emulator ({signal.Signals(-code).name})"
+    last = stderr.strip().splitlines()[-1:] or [f"exit code {code}"]
+    return f"the emulator failed on it: {last[0]}"
+
+
+def _refused(what: str, why: str) -> RomError:
+    return RomError(f"the save state {what} cannot be used: {why}", FIX)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run as the child: load, judge, and write the state anew."""
+    parser = argparse.ArgumentParser(prog="preflight", description="Judge one save state.")
+    for name in ("game", "given", "made"):
+        parser.add_argument(name, type=Path)
+    args = parser.parse_args(argv)
+    data = args.given.read_bytes()
+    emulator = Emulator(args.game.read_bytes())
+    try:
+        left = emulator.load_state(data)
+    except RomError as error:
+        raise RomError(f"{error.message}{_SAME_NUMBER * (data[0] == STATE_FORMAT)}") from error
+    if left and data[0] == STATE_FORMAT:
+        raise RomError(f"{left} bytes are left over{_SAME_NUMBER}")
+    preflight(emulator, emulator.save_state(), "it")
+    write_new(args.made, emulator.save_state())
+    emulator.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run_entry(main))

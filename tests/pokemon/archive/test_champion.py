@@ -10,13 +10,12 @@ import pytest
 
 from Daddy.core.errors import FileError, UsageError
 from Daddy.pokemon.archive import store
-from Daddy.pokemon.archive.champion import record, ways
+from Daddy.pokemon.archive.claim_replay import Game, claims_reaching, record
 from Daddy.pokemon.archive.claims import Claim, ident
+from Daddy.pokemon.archive.decisions import Rules
 from Daddy.pokemon.archive.env import ArchivedEnv
-from Daddy.pokemon.archive.replay import Game
-from Daddy.pokemon.archive.rules import Rules
 from Daddy.pokemon.inputs.tape import from_bytes
-from Daddy.pokemon.recordings.scout import Scout
+from Daddy.pokemon.recordings.verifying_player import Scout
 from Daddy.pokemon.rom import cartridge_path
 from tests.pokemon.archive.players import advance, archived
 
@@ -61,7 +60,7 @@ def test_of_several_ways_the_shortest_is_taken_with_all_that_leads_to_it(
     for number, claim in enumerate((long, second, first, orphan), 1):
         book.write(claim, f"{number}" * 64)
     whole = replace(first, inputs=first.inputs + second.inputs, held=second.held)
-    assert ways(book, "met_elder") == [whole, long]
+    assert claims_reaching(book, "met_elder") == [whole, long]
 
 
 def test_what_nobody_reached_is_told_with_what_was(player: ArchivedEnv) -> None:

@@ -10,9 +10,10 @@ import pytest
 
 from Daddy.pokemon.archive import keys
 from Daddy.pokemon.archive.decisions import (
+    Rules,
     Standing,
-    healthy,
     instead,
+    is_demoted,
     is_new,
     surplus,
     what_to_load,
@@ -21,7 +22,6 @@ from Daddy.pokemon.archive.decisions import (
     worth_keeping_again,
 )
 from Daddy.pokemon.archive.names import UNTOLD, Catalogue, Entry
-from Daddy.pokemon.archive.rules import Rules
 
 RULES = Rules(per_key=3, patience=100, tries=2, stray=0.5)
 _AGES = count(1)
@@ -103,15 +103,16 @@ def test_a_stronger_party_is_worth_a_place_in_a_full_set_and_the_weakest_goes() 
 def test_a_state_that_leads_nowhere_twice_calls_nobody_any_more() -> None:
     good, dead = entry(3), entry(6)
     seen = Catalogue((good, dead), dry={dead.sha256: 2})
-    assert healthy(seen, RULES) == (good,)
+    assert [is_demoted(state, seen, RULES) for state in (good, dead)] == [False, True]
     assert what_to_load(Standing(0, 0), seen, RULES, random.Random(0).random).entry == good
 
 
 def test_what_led_on_may_lead_nowhere_more_often() -> None:
     state = entry(3)
     marks = {state.sha256: 3}
-    assert healthy(Catalogue((state,), dry=marks), RULES) == ()
-    assert healthy(Catalogue((state,), dry=marks, gains={state.sha256: 1}), RULES) == (state,)
+    assert is_demoted(state, Catalogue((state,), dry=marks), RULES)
+    gains = {state.sha256: 1}
+    assert not is_demoted(state, Catalogue((state,), dry=marks, gains=gains), RULES)
 
 
 def test_without_a_state_worth_following_the_game_goes_on() -> None:

@@ -15,9 +15,8 @@ from Daddy.core.settings import Reward
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story
 from Daddy.pokemon.archive import keys, store
-from Daddy.pokemon.archive.decisions import Choice
+from Daddy.pokemon.archive.decisions import Choice, Rules
 from Daddy.pokemon.archive.env import ArchivedEnv
-from Daddy.pokemon.archive.rules import Rules
 from Daddy.pokemon.env import PokemonRedEnv
 from tests.pokemon.archive.players import advance, archived, meet_somebody, milestones_of, win
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from Daddy.pokemon.archive.decisions import is_over
+from Daddy.pokemon.archive.decisions import Rules, is_over
 from Daddy.pokemon.archive.journey import Journey, from_facts
-from Daddy.pokemon.archive.rules import Rules
 
 RULES = Rules(patience=10)
 

@@ -12,11 +12,11 @@ from Daddy.core.process import Completed
 from Daddy.pokemon import save_state as saving
 from Daddy.pokemon.archive import keys, store
 from Daddy.pokemon.archive.book import Book
+from Daddy.pokemon.archive.claim_replay import Game, _answer, judge
 from Daddy.pokemon.archive.claims import Claim, from_bytes, to_bytes
+from Daddy.pokemon.archive.decisions import Rules
 from Daddy.pokemon.archive.env import ArchivedEnv
 from Daddy.pokemon.archive.names import Entry
-from Daddy.pokemon.archive.replay import Game, _answer, judge
-from Daddy.pokemon.archive.rules import Rules
 from Daddy.pokemon.archive.store import Archive
 from Daddy.pokemon.emulator import PYBOY_VERSION
 from Daddy.pokemon.rom import cartridge_path

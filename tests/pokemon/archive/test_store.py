@@ -13,9 +13,9 @@ import pytest
 
 from Daddy.core.errors import FileError
 from Daddy.core.files import sha256_hex
+from Daddy.pokemon.archive.decisions import Rules
 from Daddy.pokemon.archive.names import UNTOLD, first_name
 from Daddy.pokemon.archive.record import Kin, to_bytes
-from Daddy.pokemon.archive.rules import Rules
 from Daddy.pokemon.archive.store import Archive, family
 from tests.pokemon.archive.states import KIN, provenance
 
@@ -242,7 +242,7 @@ def test_a_missing_folder_is_an_empty_archive(archive: Archive) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from Daddy.pokemon.archive.rules import Rules
+from Daddy.pokemon.archive.decisions import Rules
 from Daddy.pokemon.archive.store import Archive
 from tests.pokemon.archive.states import KIN, provenance
 archive = Archive(Path(sys.argv[1]), KIN, Rules(per_key=int(sys.argv[3])))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.assists.moment import Act, Moment, look
+from Daddy.pokemon.assists.state import Act, Moment, moment_before
 from Daddy.pokemon.progress import Progress, read_progress
 from tests.pokemon.images import creature, put
 
@@ -63,7 +63,7 @@ class Paper:
         return read_progress(self.image)
 
     def moment(self, button: str = "a") -> Moment:
-        return look(self.progress, self.image, button)
+        return moment_before(self.progress, self.image, button)
 
     def apply(self, act: Act | None) -> dict[int, int]:
         """Do what an act says; the bytes that changed, by address."""

@@ -6,8 +6,8 @@ import pytest
 
 from Daddy.core.assists import NAMES
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.assists.moment import Act
-from Daddy.pokemon.assists.table import TABLE
+from Daddy.pokemon.assists.registry import TABLE
+from Daddy.pokemon.assists.state import Act
 from tests.pokemon.assists.memory import (
     BULBASAUR,
     CUT,

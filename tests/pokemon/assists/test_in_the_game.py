@@ -17,11 +17,11 @@ from Daddy.pokemon import ladder
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import save_state as saving
 from Daddy.pokemon.archive import record
+from Daddy.pokemon.archive.decisions import Rules
 from Daddy.pokemon.archive.record import Kin
-from Daddy.pokemon.archive.rules import Rules
-from Daddy.pokemon.assists.helper import Helper
-from Daddy.pokemon.assists.moment import Act, Moment, look
-from Daddy.pokemon.assists.table import TABLE, Assist
+from Daddy.pokemon.assists.apply import Helper
+from Daddy.pokemon.assists.registry import TABLE, Assist
+from Daddy.pokemon.assists.state import Act, Moment, moment_before
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.progress import read_progress
@@ -138,7 +138,9 @@ def test_an_event_that_an_assist_sets_is_not_paid_and_one_that_happens_is(
 
     monkeypatch.setitem(TABLE, "flute", Assist(happen, ()))
     helped, alone, plain = make("flute"), make(), make()
-    alone._emulator.write(*look(alone.progress, alone.progress.image, "a").with_event(event))
+    alone._emulator.write(
+        *moment_before(alone.progress, alone.progress.image, "a").with_event(event)
+    )
     paid = [env.step(0)[1] for env in (helped, alone, plain)]
     assert paid[0] == paid[2] < paid[1]
     assert [env.progress.events >> event & 1 for env in (helped, alone, plain)] == [1, 1, 0]

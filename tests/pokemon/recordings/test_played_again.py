@@ -11,7 +11,7 @@ import pytest
 
 from Daddy.core.errors import RomError
 from Daddy.core.rom import load_rom
-from Daddy.pokemon.archive.rules import Rules
+from Daddy.pokemon.archive.decisions import Rules
 from Daddy.pokemon.emulator import FRAMES_PER_SECOND, Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.inputs import operations as ops
@@ -19,13 +19,11 @@ from Daddy.pokemon.inputs import tape
 from Daddy.pokemon.inputs.recorder import Recorder
 from Daddy.pokemon.inputs.tape import Tape, from_bytes, to_bytes
 from Daddy.pokemon.ram_map import BADGES, RANDOM
-from Daddy.pokemon.recordings.deck import Deck, check_start
-from Daddy.pokemon.recordings.scout import Scout
-from Daddy.pokemon.recordings.way import recorder_at, recorder_of
+from Daddy.pokemon.recordings.start_prefix import recorder_at, recorder_of
+from Daddy.pokemon.recordings.verifying_player import ReadAhead, VerifyingPlayer, check_start
 from Daddy.pokemon.rom import cartridge_path
-from Daddy.pokemon.starts.boot import beginning
-from Daddy.pokemon.starts.named import BY_HAND
 from Daddy.pokemon.starts.shelf import shelf_of
+from Daddy.pokemon.starts.start_state import BY_HAND, beginning
 from tests.pokemon.archive.players import advance, archived
 from tests.pokemon.sample import record_sample, weigh
 
@@ -46,9 +44,9 @@ def recorded(recorder: Recorder) -> Iterator[Emulator]:
     emulator.close()
 
 
-def scouted(found: Tape, start: bytes = b"") -> Scout:
+def scouted(found: Tape, start: bytes = b"") -> ReadAhead:
     """All of it verified."""
-    scout = Scout(ROM, found, start)
+    scout = ReadAhead(ROM, found, start)
     try:
         while not scout.over:
             scout.advance()
@@ -59,7 +57,7 @@ def scouted(found: Tape, start: bytes = b"") -> Scout:
 
 def played(found: Tape, start: bytes = b"", watched: Callable[[], None] | None = None) -> bytes:
     """The memory at a recording's end."""
-    deck = Deck(ROM, found, start)
+    deck = VerifyingPlayer(ROM, found, start)
     deck.watch(watched, 1)
     try:
         while not deck.over:
@@ -140,7 +138,7 @@ def test_the_first_digest_that_differs_ends_it_and_says_where() -> None:
     found = sample(400)
     second = bytearray(found.digests)
     second[8] ^= 1
-    scout = Scout(ROM, replace(found, digests=bytes(second)))
+    scout = ReadAhead(ROM, replace(found, digests=bytes(second)))
     scout.advance()
     verified = scout.report
     assert verified.frames < tape.length(found)
@@ -218,17 +216,17 @@ def test_a_start_made_by_hand_is_asked_for_by_its_name(tmp_path: Path) -> None:
 def test_another_game_and_another_pyboy_are_refused_by_name() -> None:
     found = sample(400)
     with pytest.raises(RomError, match="recording of Pokémon Red"):
-        Deck(ROM, replace(found, rom="Pokémon Red", rom_sha1="a" * 40))
+        VerifyingPlayer(ROM, replace(found, rom="Pokémon Red", rom_sha1="a" * 40))
     with pytest.raises(RomError, match=r"recorded with pyboy 9\.9\.9, and here is"):
-        Deck(ROM, replace(found, pyboy="9.9.9"))
+        VerifyingPlayer(ROM, replace(found, pyboy="9.9.9"))
 
 
 def test_any_place_that_is_verified_can_be_gone_back_to() -> None:
     found = sample(400)
-    scout = Scout(ROM, found)
+    scout = ReadAhead(ROM, found)
     while not scout.over:
         scout.advance()
-    deck = Deck(ROM, found)
+    deck = VerifyingPlayer(ROM, found)
     seen = {}
     while not deck.over:
         deck.step()

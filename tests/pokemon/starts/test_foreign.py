@@ -12,9 +12,9 @@ from Daddy.core.errors import RomError
 from Daddy.core.rom import load_rom
 from Daddy.pokemon.emulator import STATE_FORMAT, Emulator
 from Daddy.pokemon.rom import find_rom
-from Daddy.pokemon.starts import foreign
-from Daddy.pokemon.starts.boot import beginning
-from Daddy.pokemon.starts.foreign import adopt, refusal
+from Daddy.pokemon.starts import preflight as judging
+from Daddy.pokemon.starts.preflight import adopt, refusal
+from Daddy.pokemon.starts.start_state import beginning
 
 ROM = load_rom(find_rom(None, environ={}))
 STATE = beginning(ROM)
@@ -40,7 +40,7 @@ def test_a_good_state_comes_back_as_the_same_moment() -> None:
 def test_what_cannot_be_a_state_of_ours_is_refused_without_a_child(
     data: bytes, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(foreign, "run", lambda *_, **__: pytest.fail("a child was started"))
+    monkeypatch.setattr(judging, "run", lambda *_, **__: pytest.fail("a child was started"))
     with pytest.raises(RomError, match=why):
         adopt(ROM, data, "theirs")
 
@@ -73,9 +73,9 @@ def test_a_state_that_hangs_the_emulator_is_ended_in_time() -> None:
 def test_a_crash_of_the_child_is_told_and_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     """A child that dies as pyboy does on a damaged state."""
     crash = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
-    really = foreign.run
+    really = judging.run
     monkeypatch.setattr(
-        foreign, "run", lambda _, limit, **how: really([sys.executable, "-c", crash], limit, **how)
+        judging, "run", lambda _, limit, **how: really([sys.executable, "-c", crash], limit, **how)
     )
     with pytest.raises(RomError, match=r"crashed the emulator \(SIGSEGV\)"):
         adopt(ROM, STATE, "theirs")
@@ -87,7 +87,7 @@ def test_the_child_refuses_a_title_screen(tmp_path: Path) -> None:
     files[0].write_bytes(ROM.data)
     files[1].write_bytes(emulator.save_state())
     emulator.close()
-    argv = [sys.executable, "-m", "Daddy.pokemon.starts.foreign", *map(str, files)]
+    argv = [sys.executable, "-m", "Daddy.pokemon.starts.preflight", *map(str, files)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 7
     assert "clock does not run" in done.stderr

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from Daddy.pokemon.starts.ground import Cell, Ground
+from Daddy.pokemon.starts.player_view import Cell
+from Daddy.pokemon.starts.route_player import Ground
 
 
 def walk(ground: Ground, here: Cell, goal: Cell, walls: set[Cell]) -> list[Cell]:

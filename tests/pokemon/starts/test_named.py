@@ -9,11 +9,10 @@ from Daddy.core.errors import RomError
 from Daddy.core.rom import Rom, load_rom
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.rom import cartridge_path, find_rom
-from Daddy.pokemon.starts import named
-from Daddy.pokemon.starts.boot import BEGINNING, default_start, start_state
-from Daddy.pokemon.starts.named import BY_HAND
-from Daddy.pokemon.starts.route import CARTRIDGE, Go, Route
+from Daddy.pokemon.starts import start_state as starting
+from Daddy.pokemon.starts.route import BEGINNING, CARTRIDGE, Go, Route
 from Daddy.pokemon.starts.shelf import Shelf, default_root, shelf_of
+from Daddy.pokemon.starts.start_state import BY_HAND, default_start, start_state
 
 ROM = load_rom(find_rom(None, environ={}))
 HOME = Route("bedroom", "", CARTRIDGE[0].steps, there=37)
@@ -26,8 +25,8 @@ def shelf(tmp_path: Path) -> Shelf:
 
 @pytest.fixture(autouse=True)
 def _nothing_remembered() -> None:
-    named.drive.cache_clear()
-    named._adopted.cache_clear()
+    starting.play_routes.cache_clear()
+    starting._adopted.cache_clear()
 
 
 def begin(name: str, shelf: Shelf, **more: object) -> bytes:
@@ -38,32 +37,32 @@ def test_a_route_is_played_once_and_found_again(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = begin("pokedex", shelf)
-    monkeypatch.setattr(named, "drive", lambda *_: pytest.fail("played twice"))
+    monkeypatch.setattr(starting, "play_routes", lambda *_: pytest.fail("played twice"))
     assert begin("pokedex", shelf) == made
     assert len(list(shelf.root.rglob("*"))) == 2, "one folder of the game, one state, no rests"
 
 
 def test_a_new_driver_makes_it_anew(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     begin("bedroom", shelf)
-    monkeypatch.setattr(named, "_DRIVEN", "driver999")
-    monkeypatch.setattr(named, "drive", lambda *_: b"driven anew")
+    monkeypatch.setattr(starting, "_PLAYED", "driver999")
+    monkeypatch.setattr(starting, "play_routes", lambda *_: b"driven anew")
     assert begin("bedroom", shelf) == b"driven anew"
 
 
 def test_nothing_is_handed_to_another_game(shelf: Shelf) -> None:
     begin("bedroom", shelf)
-    mine = shelf.path("bedroom", named._DRIVEN)
+    mine = shelf.path("bedroom", starting._PLAYED)
     other = Shelf(shelf.root, "0" * 40)
-    theirs = other.path("bedroom", named._DRIVEN)
+    theirs = other.path("bedroom", starting._PLAYED)
     theirs.parent.mkdir()
     theirs.write_bytes(mine.read_bytes())
-    assert other.get("bedroom", named._DRIVEN) is None
+    assert other.get("bedroom", starting._PLAYED) is None
 
 
 @pytest.mark.parametrize("spoil", [lambda d: d[:-9], lambda d: d[:300] + b"?" + d[301:], bytes])
 def test_a_damaged_state_is_made_anew(shelf: Shelf, spoil, capsys) -> None:
     made = begin("bedroom", shelf)
-    path = shelf.path("bedroom", named._DRIVEN)
+    path = shelf.path("bedroom", starting._PLAYED)
     path.write_bytes(spoil(path.read_bytes()) if spoil is not bytes else b"")
     assert begin("bedroom", shelf) == made
     assert "is ignored" in capsys.readouterr().err
@@ -112,7 +111,7 @@ def test_a_file_is_judged_once(
     path.write_bytes(begin("bedroom", shelf))
     first = begin(str(path), shelf)
     monkeypatch.setattr(
-        "Daddy.pokemon.starts.foreign.adopt", lambda *_: pytest.fail("judged twice")
+        "Daddy.pokemon.starts.start_state.adopt", lambda *_: pytest.fail("judged twice")
     )
     assert begin(str(path), shelf) == first
 
@@ -150,8 +149,8 @@ def test_where_the_driver_gives_up_the_message_has_step_place_and_the_way_out(
 ) -> None:
     far = Route("pokedex", "bedroom", (Go(0, 0),), there=37)
     known = {"bedroom": HOME, "pokedex": far}
-    monkeypatch.setattr(named, "routes", lambda _: known)
-    monkeypatch.setattr(named, "ATTEMPTS", 1)
+    monkeypatch.setattr(starting, "routes", lambda _: known)
+    monkeypatch.setattr(starting, "ATTEMPTS", 1)
     with pytest.raises(RomError, match=r"step 1 of 1, Go\(x=0, y=0.*at Home \(\d, \d\)") as stuck:
         begin("pokedex", shelf)
     assert stuck.value.exit_code == 7
@@ -170,8 +169,8 @@ def test_the_header_of_the_real_cartridge_around_another_game_is_refused_by_the_
     for byte in data[0x134:0x14D]:
         total = (total - byte - 1) & 0xFF
     data[0x14D] = total
-    monkeypatch.setattr("Daddy.pokemon.starts.driver.PRESSES", 40)
-    monkeypatch.setattr(named, "ATTEMPTS", 1)
+    monkeypatch.setattr("Daddy.pokemon.starts.route_player.PRESSES", 40)
+    monkeypatch.setattr(starting, "ATTEMPTS", 1)
     red = Rom("Pokémon Red", "f" * 40, bytes(data), real=True)
     with pytest.raises(RomError, match=r"'pokedex' of Pokémon Red.*step 1 of 7, Title\(\)"):
         start_state(red, cache_dir=shelf.root)

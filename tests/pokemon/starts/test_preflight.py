@@ -7,8 +7,8 @@ from Daddy.core.rom import load_rom
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.rom import check_start, find_rom
-from Daddy.pokemon.starts.boot import beginning
 from Daddy.pokemon.starts.preflight import preflight
+from Daddy.pokemon.starts.start_state import beginning
 
 ROM = load_rom(find_rom(None, environ={}))
 

@@ -1,10 +1,9 @@
-"""A claim played again: the killable child, and the door to it.
+"""Plays a claim again in a child process that can be killed, and keeps the state it reaches.
 
-`judge` starts `python -m Daddy.pokemon.archive.replay` with the claim on its standard input and
-waits a bounded time; only the state that the child itself reached enters the archive. Asked for the
-way to a milestone, the child records it. A hanging or
-crashing emulator, an endless log and a log that does not lead where it says are refusals with a
-reason.
+`judge` and `record` start ``python -m Daddy.pokemon.archive.claim_replay`` with an order on its
+standard input and wait a bounded time. Only the state that the child itself reached enters the
+archive. A child that hangs or crashes, an endless log and a log that leads elsewhere are refusals
+with a reason.
 """
 
 from __future__ import annotations
@@ -16,39 +15,43 @@ import math
 import resource
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from Daddy.core.errors import DaddyError, FileError
+from Daddy.core.errors import DaddyError, FileError, UsageError
 from Daddy.core.files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.process import Completed, ProcessTimeoutError, run
 from Daddy.core.rom import load_rom
+from Daddy.pokemon import story
 from Daddy.pokemon.archive import claims, decisions, keys
 from Daddy.pokemon.archive.book import Book
-from Daddy.pokemon.archive.claims import Claim
+from Daddy.pokemon.archive.claims import Claim, Find
 from Daddy.pokemon.archive.names import Entry
 from Daddy.pokemon.archive.record import STATE_LIMIT, Provenance
 from Daddy.pokemon.archive.store import Archive
+from Daddy.pokemon.inputs import tape
 from Daddy.pokemon.inputs.recorder import Recorder
 
 _BOOT_S = 30.0
 """Seconds to load the emulator and begin the game."""
-_WAY_S = 120.0
+_START_S = 120.0
 """Seconds to play from power-on to the start state as well."""
 _STEPS_PER_S = 100.0
 """Slowest pace at which a log is played again: a fifth of an idle core's."""
 _ANSWER_LIMIT = 64 * 1024
-RECORDING: Final = "recording"
-_CHILD: Final = "Daddy.pokemon.archive.replay"
+_RECORDING: Final = "recording"
+_CHILD: Final = "Daddy.pokemon.archive.claim_replay"
+_ATTEMPTS = 3
+"""Claims that `record` plays before giving up, the shortest first."""
 
 
 @dataclass(frozen=True)
 class Game:
-    """The game to play again in, and the bound.
+    """The game to play again in.
 
-    `options` are those of `PokemonRedEnv` that say which game and where it begins (JSON). A try
+    `options` are those of `PokemonRedEnv` that say which game and where it begins (JSON). A child
     gets the time that its log's length asks for, and `seconds` at most (0: no such bound).
     """
 
@@ -59,8 +62,9 @@ class Game:
 
 @dataclass(frozen=True)
 class Begin:
-    """Where a log is played from: a state of the archive (hash, provenance, bytes), or the start of
-    the game (all empty), and the log (`claims.joined`).
+    """The log to play (`claims.joined`), and the archived state it begins from.
+
+    Without a state (hash, provenance and bytes are empty) it begins at the start of the game.
     """
 
     claim: Claim
@@ -70,16 +74,20 @@ class Begin:
 
     @property
     def held(self) -> frozenset[str]:
-        """What the state holds."""
+        """Milestones and place of the state."""
         return frozenset(self.provenance.held if self.provenance else ())
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What became of a claim: the state it earned, or None, and why."""
+    """The state that a claim earned, or None, with the reason."""
 
     entry: Entry | None
     reason: str
+
+
+Found = tuple[frozenset[str], Mapping[str, Any], bytes]
+"""Milestones and place, facts, and state that a child reached."""
 
 
 def judge(
@@ -87,11 +95,11 @@ def judge(
     archive: Archive,
     game: Game,
     author: str,
-    find: Callable[[str], Claim | None] | None = None,
+    find: Find | None = None,
 ) -> Judgement:
     """Play `claim` again in a child and keep the state it reaches; never raises for a bad claim.
 
-    `author` names who made it; `find` gives its ancestors, by default those in the archive's book.
+    `author` names its maker; `find` gives its ancestors, by default those in the archive's book.
     OSError when the archive's disk refuses.
     """
     book = Book(archive.folder)
@@ -100,7 +108,7 @@ def judge(
     except FileError as error:
         return Judgement(None, error.message)
     with tempfile.TemporaryDirectory(prefix="daddy-replay-") as folder:
-        found = play_again(begin, game, archive.rules.square, Path(folder))
+        found = _play_again(begin, game, archive.rules.square, Path(folder))
     if isinstance(found, str):
         return Judgement(None, found)
     held, facts, state = found
@@ -117,17 +125,10 @@ def judge(
     return Judgement(entry, "reached")
 
 
-def seconds_for(claim: Claim) -> float:
-    """The longest time that playing a log again takes anywhere."""
-    return _BOOT_S + len(claim.inputs) / _STEPS_PER_S
+def _from_here(claim: Claim, archive: Archive, book: Book, find: Find) -> Begin:
+    """Begin at the last ancestor with a state here, or at the start of the game.
 
-
-def _from_here(
-    claim: Claim, archive: Archive, book: Book, find: Callable[[str], Claim | None]
-) -> Begin:
-    """The log from the last of the claim's ancestors whose state is here, or from the start.
-
-    FileError where it cannot be followed, or need not be.
+    FileError where the log cannot be followed, or its state is here already.
     """
     here = {entry.sha256: entry for entry in archive.look().entries}
     living = {ident: here[state] for ident, state in book.pairs() if state in here}
@@ -139,16 +140,89 @@ def _from_here(
     return Begin(whole, living[whole.parent].sha256, *archive.get(living[whole.parent]))
 
 
-def play_again(
-    begin: Begin, game: Game, square: int, folder: Path, until: str = ""
-) -> tuple[frozenset[str], Mapping[str, Any], bytes] | str:
-    """(milestones and place, facts, state) that the child found, or why it found none.
+def _provenance(
+    claim: Claim, begin: Begin, held: frozenset[str], facts: Mapping[str, Any], author: str
+) -> Provenance:
+    """The parent's, where there is one; its assists are inherited beside those in use."""
+    blank = Provenance((), "", "", None, 0, None, "", facts["rom_sha1"], facts["pyboy"])
+    before, ident = begin.provenance or blank, claims.ident(claim)
+    return replace(
+        before,
+        held=tuple(sorted(held)),
+        parent=begin.sha256,
+        origin=f"claim {ident[:12]} of {author}",
+        slot=None,
+        step=before.step + len(begin.claim.inputs),
+        hp=int(facts["hp"]),
+        assists=tuple(sorted({*before.assists, *facts["assists"]})),
+        claim=ident,
+    )
 
-    With `until` it plays from power-on to that milestone, and leaves RECORDING in `folder`.
+
+# -- a milestone as a recording
+
+
+def record(archive: Archive, game: Game, milestone: str, real: bool) -> bytes:
+    """Make a recording, from power-on, of the shortest way to `milestone` in the archive's claims.
+
+    A claim holds keys of our environment; a recording holds inputs of the emulator, and so is valid
+    for the game alone. `real`: Red or Blue. UsageError where the game has no such milestone,
+    FileError where nobody reached it or no claim can be followed.
+    """
+    if milestone not in story.names(real):
+        known = ", ".join(story.names(real))
+        raise UsageError(f"there is no milestone {milestone!r} in this game", f"one of: {known}")
+    reason = "claims that it goes on from are gone, or it is too long"
+    for claim in claims_reaching(Book(archive.folder), milestone)[:_ATTEMPTS]:
+        with tempfile.TemporaryDirectory(prefix="daddy-champion-") as folder:
+            found = _play_again(Begin(claim), game, archive.rules.square, Path(folder), milestone)
+            if isinstance(found, str):
+                reason = found
+            elif milestone not in found[0]:
+                reason = "its keys do not lead there with this release"
+            else:
+                return read_bounded(Path(folder) / _RECORDING, tape.FILE_LIMIT)
+    raise FileError(f"the way to {milestone} cannot be followed: {reason}", "try another milestone")
+
+
+def claims_reaching(book: Book, milestone: str) -> list[Claim]:
+    """Claims that hold it, each with all keys since the start of the game; the shortest first.
+
+    FileError where nobody reached it.
+    """
+    known = [claim for ident, _ in book.pairs() if (claim := book.find(ident))]
+    holding = [claim for claim in known if milestone in claim.held]
+    if not holding:
+        reached = sorted({name for claim in known for name in keys.milestones(claim.held)})
+        raise FileError(
+            f"nobody in {book.folder.parent} has reached {milestone}",
+            f"reached were: {', '.join(reached) or 'none'}",
+        )
+    found = []
+    for claim in holding:
+        with contextlib.suppress(FileError):
+            found.append(claims.joined(claim, book.find, ()))
+    return sorted(found, key=lambda claim: (len(claim.inputs), claims.ident(claim)))
+
+
+# -- the parent's end of the child
+
+
+def seconds_for(claim: Claim) -> float:
+    """Longest time that playing a log again takes anywhere."""
+    return _BOOT_S + len(claim.inputs) / _STEPS_PER_S
+
+
+def _play_again(
+    begin: Begin, game: Game, square: int, folder: Path, until: str = ""
+) -> Found | str:
+    """Result of the child, or the reason why there is none.
+
+    With `until` it plays from power-on to that milestone, and leaves a recording in `folder`.
     """
     if begin.state:
         write_atomic(folder / "parent", begin.state)
-    wanted = seconds_for(begin.claim) + (_WAY_S if until else 0.0)
+    wanted = seconds_for(begin.claim) + (_START_S if until else 0.0)
     seconds = min(game.seconds or math.inf, wanted)
     order = {
         "rom": str(game.rom),
@@ -167,7 +241,7 @@ def play_again(
     return _answer(done, folder)
 
 
-def _answer(done: Completed, folder: Path) -> tuple[frozenset[str], Mapping[str, Any], bytes] | str:
+def _answer(done: Completed, folder: Path) -> Found | str:
     if done.returncode < 0:
         return f"the emulator was ended by signal {-done.returncode} while playing it again"
     if done.returncode:
@@ -183,35 +257,16 @@ def _answer(done: Completed, folder: Path) -> tuple[frozenset[str], Mapping[str,
         return f"playing it again gave no result: {error!r}"
 
 
-def _provenance(
-    claim: Claim, begin: Begin, held: frozenset[str], facts: Mapping[str, Any], author: str
-) -> Provenance:
-    """The parent's, where there is one; assists are inherited, and those in use come to them."""
-    blank = Provenance((), "", "", None, 0, None, "", facts["rom_sha1"], facts["pyboy"])
-    before, ident = begin.provenance or blank, claims.ident(claim)
-    return replace(
-        before,
-        held=tuple(sorted(held)),
-        parent=begin.sha256,
-        origin=f"claim {ident[:12]} of {author}",
-        slot=None,
-        step=before.step + len(begin.claim.inputs),
-        hp=int(facts["hp"]),
-        assists=tuple(sorted({*before.assists, *facts["assists"]})),
-        claim=ident,
-    )
-
-
 # -- the child
 
 
 def main() -> int:
-    """Read an order, play, write the state, and say what was reached."""
+    """Read an order, play, write the state, and print what was reached."""
     order = json.loads(sys.stdin.read(4 * claims.CLAIM_LIMIT))
-    _bound(float(order["seconds"]))
+    _limit_resources(float(order["seconds"]))
     try:
         claim = claims.from_bytes(base64.b64decode(order["claim"]))
-        with contextlib.redirect_stdout(sys.stderr):  # a start state may be made, and said so
+        with contextlib.redirect_stdout(sys.stderr):  # making a start state prints a line
             found = _play(claim, order)
         print(json.dumps(found))
     except (DaddyError, ValueError, KeyError, TypeError) as error:
@@ -220,8 +275,8 @@ def main() -> int:
     return 0
 
 
-def _bound(seconds: float) -> None:
-    """The kernel ends a child that nobody is left to end, and it may write one state only."""
+def _limit_resources(seconds: float) -> None:
+    """Have the kernel end a child whose parent is gone, and allow it one state only."""
     most = int(seconds) + 1
     resource.setrlimit(resource.RLIMIT_CPU, (most, most + 1))
     resource.setrlimit(resource.RLIMIT_FSIZE, (STATE_LIMIT, STATE_LIMIT))
@@ -229,10 +284,8 @@ def _bound(seconds: float) -> None:
 
 
 def _play(claim: Claim, order: Mapping[str, Any]) -> dict[str, Any]:
-    from Daddy.pokemon import story
     from Daddy.pokemon.emulator import PYBOY_VERSION
     from Daddy.pokemon.env import PokemonRedEnv
-    from Daddy.pokemon.inputs import tape
     from Daddy.pokemon.save_state import generator_from
 
     folder, until = Path(order["folder"]), order["until"]
@@ -253,13 +306,12 @@ def _play(claim: Claim, order: Mapping[str, Any]) -> dict[str, Any]:
             break
     if recorder:
         name = Path(order["options"].get("init_state") or "").stem
-        found = recorder.tape(f"the way to {until}", name, env.assists)
-        write_atomic(folder / RECORDING, tape.to_bytes(found))
+        recording = recorder.tape(f"the way to {until}", name, env.assists)
+        write_atomic(folder / _RECORDING, tape.to_bytes(recording))
     state = env.save_state()
     write_atomic(folder / "reached", state)
     return {
         "held": sorted(held),
-        "rank": keys.rank(held),
         "sha256": sha256_hex(state),
         "hp": env.progress.hp,
         "rom_sha1": env.rom.sha1,
@@ -269,8 +321,8 @@ def _play(claim: Claim, order: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _recorder(order: Mapping[str, Any]) -> Recorder:
-    """One that begins at power-on, and knows the way to the start state."""
-    from Daddy.pokemon.recordings.way import recorder_at
+    """A recorder that begins at power-on and holds the way to the start state."""
+    from Daddy.pokemon.recordings.start_prefix import recorder_at
 
     options = order["options"]
     named = [options.get(name) or "" for name in ("init_state", "states_dir", "cache_dir")]

@@ -1,7 +1,7 @@
-"""Applies assists between two steps: the edge at which their decisions become bytes.
+"""Applies assists between two steps: writes their decisions into the emulator's memory.
 
-Promises: at most one acts in a step; what did not have its effect is taken back where it still
-stands; after three failures in a row an assist is given up.
+At most one acts in a step. An act without its effect is taken back where its bytes still stand;
+after three failures in a row an assist is given up.
 """
 
 from __future__ import annotations
@@ -12,16 +12,15 @@ from typing import Any, Protocol
 
 from Daddy.core.assists import chosen, strange
 from Daddy.core.errors import RomError
-from Daddy.pokemon.assists import memoir as memoirs
-from Daddy.pokemon.assists.memoir import Memoir
-from Daddy.pokemon.assists.moment import SPANS, Act, Moment, Trace, Verdict, look
-from Daddy.pokemon.assists.table import TABLE, Assist
+from Daddy.pokemon.assists import state as states
+from Daddy.pokemon.assists.registry import TABLE
+from Daddy.pokemon.assists.state import SPANS, Act, AssistState, Moment, Trace, Verdict
 from Daddy.pokemon.memory import Image
 from Daddy.pokemon.progress import Progress
 
 
 class Console(Protocol):
-    """What assists need of an emulator."""
+    """The part of an emulator that assists use."""
 
     def ram(self, blocks: Iterable[tuple[int, int]]) -> Image: ...
     def write(self, address: int, value: int) -> None: ...
@@ -29,7 +28,7 @@ class Console(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Help:
-    """What was done before a step: the key to press, whether the memory changed, and why."""
+    """The key to press, True if the memory was changed, and the reasons."""
 
     button: str
     wrote: bool = False
@@ -37,43 +36,39 @@ class Help:
 
 
 class Helper:
-    """The assists of one environment; `memoir` is its game's."""
+    """The assists of one environment; `state` is its game's."""
 
     def __init__(self, console: Console, names: Iterable[str]) -> None:
         """Use these by name, as `core.assists.chosen` reads them; ValueError for an unknown one."""
         self.names = tuple(chosen(names))
-        self.memoir = Memoir()
+        self.state = AssistState()
         self._console = console
 
     def help(self, progress: Progress, button: str) -> Help:
-        """Act, if one of the assists sees reason to, before `button` is pressed."""
+        """Act before `button` is pressed, if one of the assists decides to."""
         if not self.names:
             return Help(button)
-        now = look(progress, self._console.ram(SPANS), button)
+        now = states.moment_before(progress, self._console.ram(SPANS), button)
         said: list[str] = []
-        wrote = False
         for name in self.names:
-            if name in self.memoir.open:
-                failure = self._judge(name, now)
-                said += failure
-                wrote |= bool(failure)
+            if name in self.state.open:
+                said += self._judge(name, now)
         act, told = self._act(now)
-        return Help(act.button or button, wrote or bool(act.writes), (*said, *told))
+        return Help(act.button or button, bool(said or act.writes), (*said, *told))
 
     def _act(self, now: Moment) -> tuple[Act, tuple[str, ...]]:
-        """The first assist that has something to do does it; others at most begin to watch."""
+        """Do the first act of the assists; others at most begin to watch."""
         for name in self.names:
-            if name in self.memoir.open or self.memoir.is_off(name):
+            if name in self.state.open or self.state.is_off(name):
                 continue
             act = TABLE[name].decide(now)
             if act is None:
                 continue
             trace = self._do(act, now)
             if not act.writes and not act.button:
-                self.memoir = self.memoir.watched(name, trace)
+                self.state = self.state.watched(name, trace)
                 continue
-            watched = None if TABLE[name].is_proven else trace
-            self.memoir = self.memoir.acted(name, watched)
+            self.state = self.state.acted(name, trace if TABLE[name].worked else None)
             return act, (f"{name}: {act.reason}",)
         return Act(""), ()
 
@@ -84,37 +79,32 @@ class Helper:
         return Trace(now.place, writes)
 
     def _judge(self, name: str, now: Moment) -> tuple[str, ...]:
-        """What became of an earlier act; a failure's own words, else nothing."""
-        trace, verdict = _look(TABLE[name], self.memoir.open[name], now)
+        """Judge an earlier act, and take it back if it failed; the words of a failure, else ()."""
+        trace, worked = self.state.open[name], TABLE[name].worked
+        verdict = Verdict.MOOT if worked is None else worked(trace, now)
+        trace, verdict = states.waited(trace, verdict, calm=now.calm)
         if verdict is Verdict.OPEN:
-            self.memoir = self.memoir.watched(name, trace)
+            self.state = self.state.watched(name, trace)
             return ()
-        self.memoir = self.memoir.judged(name, verdict)
+        self.state = self.state.judged(name, verdict)
         if verdict is not Verdict.FAILED:
             return ()
         for address, before, after in trace.writes:
             if now.at(address) == after:
                 self._console.write(address, before)
-        given_up = "; it is given up" if self.memoir.is_off(name) else ""
+        given_up = "; it is given up" if self.state.is_off(name) else ""
         return (f"{name}: failed{given_up}",)
-
-    # -- what travels with a game
 
     def to_facts(self) -> dict[str, Any]:
         """JSON for the state of an environment."""
-        return self.memoir.to_facts(self.names) if self.names else {}
+        return self.state.to_facts(self.names) if self.names else {}
 
-    def take(self, facts: Mapping[str, Any]) -> Memoir:
-        """The memoir of a state; RomError when it was made with assists that are not in use."""
-        memoir = memoirs.from_facts(facts)
+    def read_state(self, facts: Mapping[str, Any]) -> AssistState:
+        """Restore a state's assists; RomError when it was made with some that are not in use."""
+        state = states.from_facts(facts)
         if foreign := strange(facts.get("names", ()), self.names):
             raise RomError(
                 f"this state was made with the assists {foreign}, which are not in use here",
                 "set training.assists to them, or go on from a state without them",
             )
-        return memoir
-
-
-def _look(assist: Assist, trace: Trace, now: Moment) -> tuple[Trace, Verdict]:
-    verdict = Verdict.MOOT if assist.worked is None else assist.worked(trace, now)
-    return memoirs.waited(trace, verdict, calm=now.calm)
+        return state

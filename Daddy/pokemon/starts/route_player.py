@@ -1,17 +1,27 @@
 """Plays a route by rules: small steps, each a closed loop over RAM with a bound and a reason.
 
-Nothing is timed by counting frames and no file is needed: every press follows from a look. Promises
-to end: a step that gets nowhere is a StuckError that says which, where, and what was seen.
+Every press follows from a look; nothing is timed by counting frames, and no file is needed. A step
+that gets nowhere ends in a StuckError that tells the step, the place and the reason. The player
+knows no map: a press that does not move it closes that way out of that cell (`Ground`).
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from itertools import cycle
 from typing import Protocol
 
 from Daddy.core.errors import RomError
-from Daddy.pokemon.starts.ground import Cell, Ground
+from Daddy.pokemon.memory import Image
+from Daddy.pokemon.starts.player_view import (
+    STEERING,
+    STEPS,
+    Cell,
+    Menu,
+    PlayerView,
+    read_view,
+)
 from Daddy.pokemon.starts.route import (
     Begin,
     Choose,
@@ -23,14 +33,13 @@ from Daddy.pokemon.starts.route import (
     Talk,
     Title,
 )
-from Daddy.pokemon.starts.situation import STEERING, Menu, Situation, read_situation
 
 PRESSES = 1_500
 """Keys that one step may take; the longest of the real game's takes a few hundred."""
 _PAUSE = 8
 """Frames between two looks while the game goes on by itself."""
 _CALM_LOOKS = 3
-"""So often in a row the player must be free: scripts let go for a moment between two scenes."""
+"""Looks in a row with a free player: scripts let go for a moment between two scenes."""
 _FLEE = ("b", "down", "right", "a")
 """Closes a text, then the lower right of a fight's menu: away. On the cartridge B alone does it."""
 _ANY_SIZE = 256
@@ -40,10 +49,10 @@ _TEXT_ROW, _ANIMATION_ROW, _STYLE_ROW = 3, 8, 13
 _FAST, _TEXT_SPEED, _SET_STYLE, _NO_ANIMATION = 1, 0b1111, 1 << 6, 1 << 7
 _MENU_LOOKS = 30
 """Looks that a menu gets to appear before the key that calls for it is pressed again."""
-_FORGIVEN = 3
-"""So often all closed ways are tried again: people have moved away by then, or never will."""
+_REOPENINGS = 3
+"""Times that all closed ways are tried again, since people may have moved away."""
 _TURNS = 2
-"""Presses that may pass before a way counts as closed: the first may only turn the player."""
+"""Presses before a way counts as closed: the first may only turn the player."""
 
 
 class StuckError(RomError):
@@ -51,14 +60,61 @@ class StuckError(RomError):
 
 
 class Console(Protocol):
-    """What the driver needs of an emulator."""
+    """The part of an emulator that the player uses."""
 
     def press(self, button: str) -> None: ...
     def wait(self, frames: int) -> None: ...
-    def ram(self, blocks: tuple[tuple[int, int], ...]) -> bytes | bytearray: ...
+    def ram(self, blocks: tuple[tuple[int, int], ...]) -> Image: ...
 
 
-class Driver:
+class Ground:
+    """The ways known to be closed on one map of `rows` by `columns` cells.
+
+    Ledges and doors are followed where they lead; `shunned` cells (doors, mostly) are stepped on as
+    a goal only.
+    """
+
+    def __init__(self, rows: int, columns: int, shunned: frozenset[Cell] = frozenset()) -> None:
+        self._rows, self._columns = rows, columns
+        self._shunned = shunned
+        self._closed: set[tuple[Cell, str]] = set()
+
+    def close(self, cell: Cell, button: str) -> None:
+        """Note that the way out of `cell` did not open."""
+        self._closed.add((cell, button))
+
+    def reopen(self) -> None:
+        """Forget the closed ways."""
+        self._closed.clear()
+
+    def way(self, here: Cell, goal: Cell) -> str | None:
+        """The first button of a shortest way that may be open, None when there is none.
+
+        A goal may be a door, or lie one step beyond the edge; then the doors before it are passed.
+        """
+        doorsteps = {goal.beside(button) for button in STEPS} if self._beyond(goal) else set()
+        first: dict[Cell, str] = {here: ""}
+        queue = deque([here])
+        while queue:
+            at = queue.popleft()
+            if at == goal:
+                return first[at] or None
+            for button in STEPS:
+                to = at.beside(button)
+                free = to == goal or self._free(to, doorsteps)
+                if free and to not in first and (at, button) not in self._closed:
+                    first[to] = first[at] or button
+                    queue.append(to)
+        return None
+
+    def _free(self, cell: Cell, doorsteps: set[Cell]) -> bool:
+        return not self._beyond(cell) and (cell not in self._shunned or cell in doorsteps)
+
+    def _beyond(self, cell: Cell) -> bool:
+        return not (0 <= cell.y < self._rows and 0 <= cell.x < self._columns)
+
+
+class RoutePlayer:
     """Steers one console; `real`: Red or Blue, else the cartridge."""
 
     def __init__(self, console: Console, real: bool) -> None:
@@ -71,8 +127,8 @@ class Driver:
             Choose: self._choose, SetOptions: self._set_options, Begin: self._begin,
         }  # fmt: skip
 
-    def drive(self, route: Route) -> None:
-        """Take every step and look whether the route ends as it says. StuckError."""
+    def play(self, route: Route) -> None:
+        """Take every step, and compare the end with the route's. StuckError."""
         for number, step in enumerate(route.steps, 1):
             self._left = PRESSES
             try:
@@ -87,14 +143,14 @@ class Driver:
             lacking = f" without {', '.join(missing)}" if missing else ""
             raise StuckError(f"the route ended at {self._place()}{lacking}")
 
-    def _look(self) -> Situation:
-        return read_situation(self._console.ram(STEERING))
+    def _look(self) -> PlayerView:
+        return read_view(self._console.ram(STEERING))
 
     def _place(self) -> str:
         return self._look().place(self._real)
 
-    def _press(self, button: str | None) -> Situation:
-        """One key (None: only time) and what came of it; StuckError when the step had too many."""
+    def _press(self, button: str | None) -> PlayerView:
+        """Press a key (None: only wait) and look; StuckError when the step had too many."""
         self._left -= 1
         if self._left < 0:
             raise StuckError(f"nothing came of {PRESSES} keys")
@@ -104,16 +160,16 @@ class Driver:
             self._console.press(button)
         return self._look()
 
-    def _react(self, now: Situation, button: str) -> Situation:
-        """Whatever goes on without us, a bit further: flee, fight, read, or wait."""
+    def _react(self, now: PlayerView, button: str) -> PlayerView:
+        """Advance a fight, a text or a scene: flee from wild creatures, fight, read, or wait."""
         if now.progress.battle == 1:
             return self._press(next(self._flight))
         if now.progress.battle:
             return self._press("a")
         return self._press(button if now.progress.text_box else None)
 
-    def _settle(self, button: str) -> Situation:
-        """Until the player is free and stays so; texts are closed with `button`."""
+    def _settle(self, button: str) -> PlayerView:
+        """Wait until the player is free and stays so; texts are closed with `button`."""
         calm = 0
         now = self._look()
         while calm < _CALM_LOOKS:
@@ -124,13 +180,13 @@ class Driver:
     def _read(self, step: Read) -> None:
         self._until(step.until, lambda now: self._react(now, step.button))
 
-    def _until(self, what: str, act: Callable[[Situation], Situation]) -> None:
+    def _until(self, what: str, act: Callable[[PlayerView], PlayerView]) -> None:
         now = self._look()
         while not now.has(what, self._real):
             now = act(now)
 
     def _talk(self, step: Talk) -> None:
-        def speak(now: Situation) -> Situation:
+        def speak(now: PlayerView) -> PlayerView:
             if not now.free:
                 return self._react(now, "a")
             return self._press("a" if now.facing == step.toward else step.toward)
@@ -138,9 +194,9 @@ class Driver:
         self._until(step.until, speak)
 
     def _go(self, step: Go) -> None:
-        """What leads on from a cell may take its time: a scene, a door's darkness."""
+        """Walk to a cell. A scene or a door may take its time to lead on from there."""
         now = self._settle("b")
-        here, goal, forgiven = now.progress.map_id, Cell(step.y, step.x), 0
+        here, goal, reopened = now.progress.map_id, Cell(step.y, step.x), 0
         ground = Ground(now.rows or _ANY_SIZE, now.columns or _ANY_SIZE, now.doors)
         while not (now.cell == goal and step.to is None):
             button = ground.way(now.cell, goal)
@@ -148,10 +204,10 @@ class Driver:
                 now = self._step(now, button, ground)
             elif now.cell == goal:
                 now = self._settle("b")
-            elif forgiven == _FORGIVEN:
+            elif reopened == _REOPENINGS:
                 raise StuckError(f"found no way to ({step.x}, {step.y})")
             else:
-                forgiven += 1
+                reopened += 1
                 ground.reopen()
                 now = self._press(None)
             if now.progress.map_id == step.to:
@@ -159,13 +215,12 @@ class Driver:
             if now.progress.map_id != here:
                 raise StuckError(f"was carried off to map {now.progress.map_id}")
 
-    def _step(self, before: Situation, button: str, ground: Ground) -> Situation:
-        """One cell, or the knowledge that this way is closed."""
+    def _step(self, before: PlayerView, button: str, ground: Ground) -> PlayerView:
+        """Walk one cell, or learn that this way is closed."""
         for _ in range(_TURNS):
             self._press(button)
             now = self._settle("b")
-            moved = now.cell != before.cell or now.progress.map_id != before.progress.map_id
-            if moved:
+            if now.cell != before.cell or now.progress.map_id != before.progress.map_id:
                 return now
         ground.close(before.cell, button)
         return now
@@ -191,16 +246,16 @@ class Driver:
         self._press("a")
 
     def _set_options(self, _: SetOptions) -> None:
-        self._toggle(_TEXT_ROW, "left", lambda now: now.options & _TEXT_SPEED == _FAST)
-        self._toggle(_ANIMATION_ROW, "right", lambda now: bool(now.options & _NO_ANIMATION))
-        self._toggle(_STYLE_ROW, "right", lambda now: bool(now.options & _SET_STYLE))
+        self._toggle(_TEXT_ROW, "left", lambda options: options & _TEXT_SPEED == _FAST)
+        self._toggle(_ANIMATION_ROW, "right", lambda options: bool(options & _NO_ANIMATION))
+        self._toggle(_STYLE_ROW, "right", lambda options: bool(options & _SET_STYLE))
         self._call_menu("b", _TOP_LIST)
 
-    def _toggle(self, row: int, button: str, done: Callable[[Situation], bool]) -> None:
+    def _toggle(self, row: int, button: str, done: Callable[[int], bool]) -> None:
         now = self._look()
         while now.menu.y != row:
             now = self._press("down" if now.menu.y in (_TEXT_ROW, _ANIMATION_ROW) else None)
-        while not done(now):
+        while not done(now.progress.options):
             now = self._press(button)
 
     def _begin(self, _: Begin) -> None:
@@ -211,5 +266,5 @@ class Driver:
 
 
 def _is_list(menu: Menu, last: int) -> bool:
-    """The upper left corner's lists: behind the title, and the names that are offered."""
+    """Return True for the upper left corner's lists: behind the title, and the names offered."""
     return (menu.y, menu.x, menu.last) == (2, 1, last)

@@ -1,0 +1,41 @@
+"""Makes a recorder that holds the way from power-on to a start state as a recording's beginning.
+
+Where no way is known (a file, a moment kept by hand) the recording begins at the state itself: then
+it can be played only with that state.
+"""
+
+from __future__ import annotations
+
+from Daddy.core.rom import Rom
+from Daddy.pokemon.emulator import PYBOY_VERSION, Emulator
+from Daddy.pokemon.inputs.recorder import Recorder
+from Daddy.pokemon.starts.route_player import StuckError
+from Daddy.pokemon.starts.start_state import default_start, start_state, ways_to
+
+
+def recorder_of(rom: Rom) -> Recorder:
+    """A recorder for an emulator at power-on."""
+    return Recorder(rom.sha1, rom.name, PYBOY_VERSION)
+
+
+def recorder_at(rom: Rom, start: str = "", states_dir: str = "", cache_dir: str = "") -> Recorder:
+    """A recorder for an emulator that is about to load the start state; RomError.
+
+    It has the very bytes of the state as a kept moment. The other arguments are those of
+    `start_state`.
+    """
+    state = start_state(rom, start, None, states_dir, cache_dir)
+    for way in ways_to(rom, start or default_start(rom), states_dir, cache_dir):
+        recorder = recorder_of(rom)
+        emulator = Emulator(rom.data, recorder)
+        try:
+            way(emulator)
+            if emulator.save_state() == state:
+                return recorder
+        except StuckError:
+            continue
+        finally:
+            emulator.close()
+    recorder = recorder_of(rom)
+    recorder.loads(state, bytes)
+    return recorder

@@ -1,0 +1,108 @@
+"""Pure. Reads the facts that a scripted player needs: place, menu, doors, and control."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon import story
+from Daddy.pokemon.map_names import map_name
+from Daddy.pokemon.memory import Image, byte
+from Daddy.pokemon.progress import Progress, is_free, read_progress
+from Daddy.pokemon.starts.route import CREATURE
+
+STEPS = {"down": (1, 0), "up": (-1, 0), "left": (0, -1), "right": (0, 1)}
+_DOORS_MOST = 32
+STEERING = (
+    *ram.BLOCKS,
+    (ram.MENU_Y, ram.MENU_LAST + 1),
+    (ram.WALKED_BY_GAME, ram.WALKED_BY_GAME + 1),
+    (ram.WALK_COUNTER, ram.WALK_COUNTER + 1),
+    (ram.WARP_COUNT, ram.WARPS + 4 * _DOORS_MOST),
+)
+"""Memory that a view reads."""
+_CLOCK_RUNS = 1
+
+
+class Cell(NamedTuple):
+    """A place on a map; (-1, x) lies one step beyond its upper edge."""
+
+    y: int
+    x: int
+
+    def beside(self, button: str) -> Cell:
+        """The next cell that way."""
+        down, right = STEPS[button]
+        return Cell(self.y + down, self.x + right)
+
+
+@dataclass(frozen=True, slots=True)
+class Menu:
+    """Row and column of a menu's first entry on the screen, its cursor, and its last entry."""
+
+    y: int
+    x: int
+    entry: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerView:
+    """One look at the game. `free`: the next key is the player's."""
+
+    progress: Progress
+    menu: Menu
+    free: bool
+    clock_runs: bool
+    doors: frozenset[Cell]
+    rows: int
+    columns: int
+
+    @property
+    def cell(self) -> Cell:
+        """The player's cell."""
+        return Cell(self.progress.y, self.progress.x)
+
+    @property
+    def facing(self) -> str:
+        """The button that leads to the cell in front of the player."""
+        return ram.FACINGS[self.progress.facing]
+
+    def place(self, real: bool) -> str:
+        """Map and cell, for people."""
+        now = self.progress
+        return f"{map_name(now.map_id, real)} ({now.x}, {now.y})"
+
+    def has(self, what: str, real: bool) -> bool:
+        """Return True if an event of the story has happened; CREATURE: the party is not empty."""
+        if what == CREATURE:
+            return bool(self.progress.party)
+        return bool(self.progress.events >> _flag(what, real) & 1)
+
+
+@lru_cache(maxsize=64)
+def _flag(name: str, real: bool) -> int:
+    return next(step.flag for step in story.steps(real) if step.name == name)
+
+
+def read_view(image: Image) -> PlayerView:
+    """The view of an image of the work RAM in which `STEERING` is fresh."""
+    progress = read_progress(image)
+    menu = (ram.MENU_Y, ram.MENU_X, ram.MENU_ITEM, ram.MENU_LAST)
+    return PlayerView(
+        progress=progress,
+        menu=Menu(*(byte(image, address) for address in menu)),
+        free=is_free(progress, image),
+        clock_runs=bool(byte(image, ram.STATUS_FLAGS_6) & _CLOCK_RUNS),
+        doors=_doors(image),
+        rows=2 * byte(image, ram.MAP_HEIGHT),
+        columns=2 * byte(image, ram.MAP_WIDTH),
+    )
+
+
+def _doors(image: Image) -> frozenset[Cell]:
+    count = min(byte(image, ram.WARP_COUNT), _DOORS_MOST)
+    first = (ram.WARPS + 4 * door for door in range(count))
+    return frozenset(Cell(byte(image, place), byte(image, place + 1)) for place in first)

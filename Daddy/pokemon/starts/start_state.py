@@ -1,0 +1,245 @@
+"""Finds or makes the state that episodes begin from: clicked through to, named, or from a file.
+
+A name is looked up in this order: ``beginning``, a file of that path, a file of that name in the
+folder of states, a moment recorded by hand, a route that is played by rules, a peer's name for one
+of ours. Routes are played once per game, version of the routes and pyboy; the result is kept on the
+person's shelf. Making a state is bounded, and ends in an error instead of an agent that spends its
+life on the title screen.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import lru_cache, partial
+from itertools import cycle
+from pathlib import Path
+from typing import Final
+
+from Daddy.core.errors import FileError, RomError
+from Daddy.core.files import read_bounded, sha256_hex
+from Daddy.core.rom import Rom
+from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon.emulator import Emulator
+from Daddy.pokemon.memory import byte
+from Daddy.pokemon.progress import read_progress
+from Daddy.pokemon.starts.preflight import adopt
+from Daddy.pokemon.starts.route import BEGINNING, VERSION, Route, routes
+from Daddy.pokemon.starts.route_player import RoutePlayer, StuckError
+from Daddy.pokemon.starts.shelf import Shelf, shelf_of
+
+StrPath = str | os.PathLike[str]
+BY_HAND: Final = "hand"
+_PLAYED = f"driver{VERSION}"
+_PEERS = {"Bulbasaur": "pokedex", "has_pokedex": "pokedex"}
+"""Names in the configurations of pokemonred_puffer and PWhiddy, and ours for the like."""
+_NAMES = (BEGINNING, *routes(real=True))
+ATTEMPTS: Final = 3
+"""Each begins a little later, so that the game's dice fall otherwise."""
+_LATER_FRAMES = 7
+_LARGEST = 1 << 20
+_CLOCK_RUNS = 0b1
+_CLICK_LIMIT = 3_000
+"""Clicks before giving up; the real game's introduction takes a few hundred."""
+_PAUSE_FRAMES = 24
+"""Frames without a key before each look, so that no key is down when the game begins."""
+
+
+def start_state(
+    rom: Rom,
+    start: StrPath | None = None,
+    base: Path | None = None,
+    states_dir: StrPath = "",
+    cache_dir: StrPath = "",
+) -> bytes:
+    """The save state that episodes begin from; see the module for `start`.
+
+    An empty one is ``pokedex`` of the real game and the beginning of any other. Relative paths are
+    relative to `base`. RomError when there is no such state, or none that can be used.
+    """
+    name = str(start or "") or default_start(rom)
+    if name == BEGINNING:
+        return beginning(rom)
+    shelf = shelf_of(rom.sha1, cache_dir)
+    file = find_file(name, base, states_dir)
+    if file is not None:
+        return _from_file(rom, file, shelf)
+    recorded = shelf.get(name, BY_HAND)
+    return recorded if recorded is not None else _played(rom, _PEERS.get(name, name), shelf)
+
+
+def default_start(rom: Rom) -> str:
+    """The meaning of an empty setting: the best peer's start, and the cartridge's beginning."""
+    return "pokedex" if rom.real else BEGINNING
+
+
+# -- the beginning
+
+
+def beginning(rom: Rom) -> bytes:
+    """Save state of the first moment a player can walk; RomError when the game does not begin."""
+    return _clicked_through(rom.data, rom.real)
+
+
+@lru_cache(maxsize=4)
+def _clicked_through(rom: bytes, real: bool) -> bytes:
+    emulator = Emulator(rom)
+    try:
+        click_through(emulator, real)
+        return emulator.save_state()
+    finally:
+        emulator.close()
+
+
+def click_through(emulator: Emulator, real: bool) -> None:
+    """Play from power-on to the beginning, with A and START in turn. RomError."""
+    for _, button in zip(range(_CLICK_LIMIT), cycle(("a", "start")), strict=False):
+        emulator.wait(_PAUSE_FRAMES)
+        if _begun(emulator, real):
+            emulator.wait(_PAUSE_FRAMES)
+            return
+        emulator.press(button)
+    raise RomError(
+        f"the game did not begin after {_CLICK_LIMIT} clicks on its title screen",
+        "give a save state of a begun game (setting training.start), or check the ROM",
+    )
+
+
+def _begun(emulator: Emulator, real: bool) -> bool:
+    """Return True once the player can walk.
+
+    Red and Blue hold map and place before the introduction ends; only their running clock tells.
+    """
+    image = emulator.ram()
+    progress = read_progress(image)
+    clock_runs = bool(byte(image, ram.STATUS_FLAGS_6) & _CLOCK_RUNS)
+    ready = progress.placed and not progress.text_box and not progress.joypad_ignored
+    return ready and (clock_runs or not real)
+
+
+# -- files
+
+
+def find_file(name: str, base: Path | None = None, states_dir: StrPath = "") -> Path | None:
+    """The file that `name` means: a path, or a name (with or without .state) in `states_dir`."""
+    here, is_path = base or Path.cwd(), os.sep in name or "." in name
+    candidates = [here / Path(name).expanduser()] if is_path else []
+    if str(states_dir):
+        folder = here / Path(states_dir).expanduser()
+        candidates = [folder / f"{name}.state", folder / name, *candidates]
+    found = next((path for path in candidates if path.is_file()), None)
+    if found is None and is_path:
+        raise RomError(
+            f"cannot read the save state {candidates[-1]}: no such file",
+            "give the path of a PyBoy save state, or one of the names: " + ", ".join(_NAMES),
+        )
+    return found
+
+
+def _from_file(rom: Rom, path: Path, shelf: Shelf) -> bytes:
+    """A file is judged once; the result is found again by the file's hash."""
+    try:
+        data = read_bounded(path.resolve(), _LARGEST)
+    except (OSError, FileError) as error:
+        raise RomError(
+            f"cannot read the save state {path}: {error}".partition("\n")[0],
+            "a PyBoy state has about 150,000 bytes; check the path",
+        ) from error
+    origin = f"file{sha256_hex(data)[:24]}"
+    known = shelf.get("adopted", origin)
+    if known is not None:
+        return known
+    state = _adopted(rom, data, str(path))
+    _keep(shelf, "adopted", origin, state)
+    return state
+
+
+@lru_cache(maxsize=4)
+def _adopted(rom: Rom, data: bytes, what: str) -> bytes:
+    return adopt(rom, data, what)
+
+
+# -- routes
+
+
+def _played(rom: Rom, name: str, shelf: Shelf) -> bytes:
+    known = shelf.get(name, _PLAYED)
+    if known is not None:
+        return known
+    chain = _chain_to(rom, name, shelf)
+    print(f"making the start state {name!r} of {rom.name}; it is kept in {shelf.root}", flush=True)
+    state = play_routes(rom, chain)
+    _keep(shelf, name, _PLAYED, state)
+    return state
+
+
+def ways_to(
+    rom: Rom, name: str, states_dir: StrPath = "", cache_dir: StrPath = ""
+) -> list[Callable[[Emulator], None]]:
+    """Functions that play an emulator from power-on to a start state; RomError, StuckError.
+
+    None of them may lead to the very state that is kept. The list is empty for a file or a state
+    recorded by hand.
+    """
+    if name == BEGINNING:
+        return [partial(click_through, real=rom.real)]
+    shelf = shelf_of(rom.sha1, cache_dir)
+    if find_file(name, None, states_dir) or shelf.get(name, BY_HAND) is not None:
+        return []
+    return _attempts(rom, _chain_to(rom, _PEERS.get(name, name), shelf))
+
+
+def _chain_to(rom: Rom, name: str, shelf: Shelf) -> tuple[Route, ...]:
+    """The routes from power-on to `name`; RomError for a name without a route."""
+    known = {} if rom.name.startswith("unknown") else routes(rom.real)
+    if name not in known:
+        raise RomError(
+            f"there is no start state {name!r} of {rom.name}",
+            f"known: {', '.join([BEGINNING, *known, *shelf.names(BY_HAND)])}; to record one: "
+            f"python -m Daddy.play --record-start {name}",
+        )
+    chain = [known[name]]
+    while chain[0].base:
+        chain.insert(0, known[chain[0].base])
+    return tuple(chain)
+
+
+@lru_cache(maxsize=4)
+def play_routes(rom: Rom, chain: tuple[Route, ...]) -> bytes:
+    """Play routes one after the other from power-on; RomError that names the step that failed."""
+    trouble = ""
+    for attempt in _attempts(rom, chain):
+        emulator = Emulator(rom.data)
+        try:
+            attempt(emulator)
+            return emulator.save_state()
+        except StuckError as error:
+            trouble = error.message
+        finally:
+            emulator.close()
+    name = chain[-1].name
+    raise RomError(
+        f"the start state {name!r} of {rom.name} could not be made: {trouble}",
+        f"play there yourself, once: python -m Daddy.play --record-start {name}; "
+        f"or begin with the game itself: training.start {BEGINNING}",
+    )
+
+
+def _attempts(rom: Rom, chain: tuple[Route, ...]) -> list[Callable[[Emulator], None]]:
+    delays = (1 + _LATER_FRAMES * attempt for attempt in range(ATTEMPTS))
+    return [partial(_attempt, real=rom.real, chain=chain, delay=delay) for delay in delays]
+
+
+def _attempt(emulator: Emulator, real: bool, chain: tuple[Route, ...], delay: int) -> None:
+    emulator.wait(delay)
+    for route in chain:
+        RoutePlayer(emulator, real).play(route)
+
+
+def _keep(shelf: Shelf, name: str, origin: str, state: bytes) -> None:
+    """A shelf that cannot be written costs the next start a second; it does not end this one."""
+    try:
+        shelf.put(name, origin, state)
+    except OSError:
+        print(f"warning: {shelf.root} cannot be written: made anew each time", file=sys.stderr)
