@@ -15,7 +15,7 @@ from Daddy.pokemon.archive.claims import Claim, ident
 from Daddy.pokemon.archive.decisions import Rules
 from Daddy.pokemon.archive.env import ArchivedEnv
 from Daddy.pokemon.inputs.tape import from_bytes
-from Daddy.pokemon.recordings.verifying_player import Scout
+from Daddy.pokemon.recordings.verifying_player import ReadAhead
 from Daddy.pokemon.rom import cartridge_path
 from tests.pokemon.archive.players import advance, archived
 
@@ -40,7 +40,7 @@ def test_the_way_is_recorded_over_all_claims_from_power_on_to_the_milestone(
     found = from_bytes(data, "mine")
     assert found.from_power_on
     assert found.title == "the way to got_starter"
-    scout = Scout(player.rom, found)
+    scout = ReadAhead(player.rom, found)
     while not scout.over:
         scout.advance()
     scout.close()
