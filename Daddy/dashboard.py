@@ -26,7 +26,7 @@ from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, FileError, run_entry
 from Daddy.core.events import EventTail
 from Daddy.core.files import read_json
-from Daddy.core.friends import view
+from Daddy.core.friend_accounts import view
 from Daddy.core.humanize import format_duration
 from Daddy.core.paths import RunPaths
 from Daddy.core.shared_paths import SharedPaths

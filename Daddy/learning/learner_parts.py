@@ -17,7 +17,6 @@ import torch
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.job import Boot
 from Daddy.core.machine import usable_cores
-from Daddy.core.seeds import seed_for
 from Daddy.core.settings import Config
 from Daddy.learning.device import keep_freed_memory, limit_threads
 from Daddy.learning.device import resolve as resolve_device
@@ -32,7 +31,7 @@ from Daddy.learning.ports import (
     VectorEnv,
     WeightExchange,
 )
-from Daddy.learning.settings import PpoSettings
+from Daddy.learning.settings import PpoSettings, seed_for
 from Daddy.learning.settings import resolve as resolve_settings
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 _LEARNERS_PER_MACHINE = 4
 """Torch's fair share of the cores: locally four learners share a machine, and in a job of its own
 a learner's emulators need most of them."""
-_FLUSH_SECONDS = 10
 
 
 @dataclass(frozen=True)

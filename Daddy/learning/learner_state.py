@@ -17,7 +17,6 @@ import numpy as np
 import torch
 
 from Daddy.core.errors import ConfigError
-from Daddy.core.seeds import seed_for
 from Daddy.learning.adam import FlatAdam
 from Daddy.learning.checkpoint import Checkpoint, bytes_of, refuse_strange, tensor_of
 from Daddy.learning.collector import Collector
@@ -27,6 +26,7 @@ from Daddy.learning.normalise import RewardNormaliser
 from Daddy.learning.ppo import Learner
 from Daddy.learning.rollout import Rollout
 from Daddy.learning.schedule import Cost, affordable
+from Daddy.learning.settings import seed_for
 
 if TYPE_CHECKING:
     from Daddy.learning.ports import StateDict

@@ -14,13 +14,13 @@ import torch
 from numpy.typing import NDArray
 
 from Daddy.core.errors import WeightsError
-from Daddy.core.seeds import seed_for
 from Daddy.learning.collector import Collector, sample
 from Daddy.learning.learner_parts import Parts
 from Daddy.learning.loop import Outcome, adopt_newer, begin, collect, stop_reason
 from Daddy.learning.normalise import RewardNormaliser
 from Daddy.learning.rollout import Rollout
 from Daddy.learning.run_log import record
+from Daddy.learning.settings import seed_for
 
 if TYPE_CHECKING:
     from Daddy.learning.checkpoint import Checkpoint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, fields
 
 from Daddy.core.settings import Ppo
@@ -57,3 +58,9 @@ def _horizon(training: Ppo, *, gpu: bool) -> int:
         sequences = round(training.rollout / (training.num_envs * training.bptt))
         return max(1, sequences) * training.bptt
     return max(64, min(512, _GPU_ROLLOUT // training.num_envs)) if gpu else 64
+
+
+def seed_for(run_seed: int, peer: str, attempt: str = "", env: int = 0) -> int:
+    """A 31-bit seed that differs in every argument and is the same on every machine."""
+    text = f"{run_seed}|{peer}|{attempt}|{env}".encode()
+    return int.from_bytes(hashlib.sha256(text).digest()[:4], "big") & 0x7FFF_FFFF

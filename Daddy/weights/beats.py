@@ -14,8 +14,8 @@ from typing import Any
 
 from Daddy.core.errors import FileError
 from Daddy.core.files import JSON_LIMIT, parse_json, read_bounded, to_json
+from Daddy.core.friend_accounts import Outbox
 from Daddy.core.names import WRITER
-from Daddy.core.outboxes import Outbox
 from Daddy.weights.store.store import Store
 from Daddy.weights.store.strict_json import INCARNATION
 

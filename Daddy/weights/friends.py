@@ -12,12 +12,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from Daddy.core.access import for_one, opening
 from Daddy.core.errors import ExitCode, FileError, UsageError, WeightsError, run_entry
-from Daddy.core.friends import (
+from Daddy.core.friend_accounts import (
     TRUSTS,
     Friend,
     choose_trust,
+    for_one,
+    opening,
     read_friends,
     trust_note,
     with_friend,

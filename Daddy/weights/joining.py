@@ -10,10 +10,16 @@ import contextlib
 import os
 from dataclasses import replace
 
-from Daddy.core.access import check_reach, make_readable, opening
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, FileError, WeightsError
-from Daddy.core.friends import Friend, my_place, remember_joined
+from Daddy.core.friend_accounts import (
+    Friend,
+    check_reach,
+    make_readable,
+    my_place,
+    opening,
+    remember_joined,
+)
 from Daddy.core.shared_paths import JoinedPaths
 from Daddy.weights.beats import own_incarnations
 from Daddy.weights.exchange import EventSink, SharedExchange

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from Daddy.core.errors import DaddyError, FileError, WeightsError
 from Daddy.core.files import read_bounded
+from Daddy.core.friend_accounts import Outbox
 from Daddy.core.names import FRIENDS_JOB, PEER
-from Daddy.core.outboxes import Outbox
 from Daddy.weights.beats import folders, own_incarnations
 from Daddy.weights.store.records import Contribution, Input, Receipt, Version, parse
 from Daddy.weights.store.store import BLOB_LIMIT, Store

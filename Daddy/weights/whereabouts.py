@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from Daddy.core.errors import WeightsError
-from Daddy.core.friends import view
+from Daddy.core.friend_accounts import view
 from Daddy.core.paths import RunPaths
 from Daddy.core.shared_paths import SharedPaths
 

@@ -24,12 +24,11 @@ from Daddy.core.errors import ExitCode, run_entry
 from Daddy.core.events import EventWriter
 from Daddy.core.job import SLOT
 from Daddy.core.paths import RunPaths
-from Daddy.core.seeds import seed_for
 from Daddy.core.settings import Config
 from Daddy.core.stopping import StopSignal
 from Daddy.learning.ports import EpisodeEnd, VectorEnv
 from Daddy.learning.preloading import prepare
-from Daddy.learning.settings import resolve
+from Daddy.learning.settings import resolve, seed_for
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:

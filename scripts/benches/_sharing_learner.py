@@ -14,7 +14,6 @@ from pathlib import Path
 import torch
 
 from Daddy.core.names import new_incarnation
-from Daddy.core.seeds import seed_for
 from Daddy.core.settings import Training
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.learning import loop
@@ -23,7 +22,7 @@ from Daddy.learning.learner_parts import Pace, Parts
 from Daddy.learning.learner_state import Session
 from Daddy.learning.policy import ActorCritic, make_policy
 from Daddy.learning.ports import NoBoard, NoFrames, WeightExchange
-from Daddy.learning.settings import resolve
+from Daddy.learning.settings import resolve, seed_for
 from Daddy.learning.vector import make_vector
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.settings import ExchangeSettings

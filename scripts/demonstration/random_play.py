@@ -8,8 +8,8 @@ import numpy as np
 
 from Daddy.core.clock import Clock
 from Daddy.core.events import EventWriter
-from Daddy.core.seeds import seed_for
 from Daddy.core.settings import Config
+from Daddy.learning.settings import seed_for
 from Daddy.learning.vector import make_vector
 from Daddy.workloads import WORKLOADS
 

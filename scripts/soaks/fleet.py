@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from Daddy.core.errors import DaddyError
-from Daddy.core.friends import Friend, write_friends
+from Daddy.core.friend_accounts import Friend, write_friends
 from Daddy.core.shared_paths import SharedPaths, joined
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.joining import JoinedExchange

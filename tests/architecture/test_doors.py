@@ -17,7 +17,7 @@ DOORS = {
         "Daddy/cluster/orchestrator/local_scheduler.py",
         "Daddy/cluster/orchestrator/slurm_templates.py",
     ],
-    "paramiko": ["Daddy/core/ssh/*.py"],
+    "paramiko": ["Daddy/weights/laptop/sftp.py"],
     "psutil": ["Daddy/core/machine.py"],
     "pygame": ["Daddy/streaming/show/painter.py", "Daddy/streaming/show/viewer.py"],
     "PIL": ["Daddy/streaming/show/film.py", "scripts/*.py"],

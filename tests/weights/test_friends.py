@@ -9,9 +9,11 @@ import pytest
 
 from Daddy.core.errors import ExitCode, FileError, UsageError, WeightsError, run_entry
 from Daddy.core.files import sha256_hex
-from Daddy.core.friends import (
+from Daddy.core.friend_accounts import (
     MOST,
+    MOST_NAMES,
     Friend,
+    Outbox,
     read_friends,
     trust_note,
     with_friend,
@@ -19,7 +21,6 @@ from Daddy.core.friends import (
     write_friends,
 )
 from Daddy.core.names import new_incarnation
-from Daddy.core.outboxes import MOST_NAMES, Outbox
 from Daddy.core.shared_paths import JoinedPaths, SharedPaths
 from Daddy.weights import friends
 from Daddy.weights.history import read_history

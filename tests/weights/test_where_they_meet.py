@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from Daddy.core.friends import Friend, read_friends, with_friend, write_friends
+from Daddy.core.friend_accounts import Friend, read_friends, with_friend, write_friends
 from Daddy.core.names import new_incarnation
 from Daddy.core.shared_paths import JoinedPaths, SharedPaths
 from Daddy.weights.encoding.state_codec import decode, encode

@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Protocol
 from Daddy.core import process
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError
 from Daddy.core.names import check_peer
-from Daddy.core.ssh.login import Host
+from Daddy.weights.laptop.sftp import Host
 from Daddy.weights.laptop.ssh import HostKeyChangedError, Remote, Ssh, connect, explain, found_out
 from Daddy.weights.store.strict_json import LIMIT
 
 if TYPE_CHECKING:
-    from Daddy.core.ssh.sftp import Sftp
+    from Daddy.weights.laptop.sftp import Sftp
 
 
 class Carrier(Protocol):
@@ -218,7 +218,7 @@ class SftpCarrier:
 
 
 def _opened(host: Host) -> Sftp:
-    from Daddy.core.ssh.sftp import open_sftp
+    from Daddy.weights.laptop.sftp import open_sftp
 
     try:
         return open_sftp(host)

@@ -16,8 +16,8 @@ from typing import TypeVar
 
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex
+from Daddy.core.friend_accounts import Outbox, outboxes
 from Daddy.core.names import new_token
-from Daddy.core.outboxes import Outbox, outboxes
 from Daddy.core.shared_paths import JoinedPaths, SharedPaths
 from Daddy.core.terms import differing
 from Daddy.weights.store.durable import Durable, Hook, no_hook

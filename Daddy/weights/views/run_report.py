@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from Daddy.core.errors import DaddyError
-from Daddy.core.friends import trust_note
+from Daddy.core.friend_accounts import trust_note
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import beats, offers
 from Daddy.weights.backup import find_missing_states

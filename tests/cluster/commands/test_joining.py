@@ -10,7 +10,7 @@ import pytest
 from Daddy.cluster.orchestrator.commands.preflight import Findings, check_others, check_places
 from Daddy.cluster.orchestrator.commands.request import absolute
 from Daddy.core.config import shared_paths
-from Daddy.core.friends import Friend, write_friends
+from Daddy.core.friend_accounts import Friend, write_friends
 from Daddy.core.settings import Config
 from Daddy.core.shared_paths import JoinedPaths, SharedPaths
 from tests.weights.helpers import ToldClock, begin

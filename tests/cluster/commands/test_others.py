@@ -16,7 +16,7 @@ from Daddy.cluster.orchestrator.commands.report import read_status
 from Daddy.cluster.orchestrator.commands.screen import draw
 from Daddy.cluster.orchestrator.commands.verdict import SILENT_S
 from Daddy.core.clock import SystemClock
-from Daddy.core.friends import Friend, write_friends
+from Daddy.core.friend_accounts import Friend, write_friends
 from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.shared_paths import SharedPaths, joined

@@ -14,7 +14,7 @@ from typing import Any
 from Daddy.cluster.orchestrator.commands.verdict import SILENT_S
 from Daddy.core.errors import FileError
 from Daddy.core.files import JSON_LIMIT, parse_json
-from Daddy.core.outboxes import Outbox, outboxes
+from Daddy.core.friend_accounts import Outbox, outboxes
 from Daddy.core.shared_paths import SharedPaths
 
 MOST_JOBS = 32

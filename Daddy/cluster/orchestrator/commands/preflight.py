@@ -41,13 +41,11 @@ from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
 from Daddy.cluster.orchestrator.specs import SpecMaker
 from Daddy.cluster.release_build import Release
-from Daddy.core.access import check_reach, make_readable, opening
 from Daddy.core.clock import SystemClock
 from Daddy.core.config import run_paths, shared_paths
 from Daddy.core.errors import DaddyError, SchedulerError
-from Daddy.core.friends import my_place
+from Daddy.core.friend_accounts import check_reach, make_readable, my_place, opening, outboxes
 from Daddy.core.machine import boot_time
-from Daddy.core.outboxes import outboxes
 from Daddy.core.paths import RunPaths
 from Daddy.core.process import run as run_program
 from Daddy.core.settings import Config

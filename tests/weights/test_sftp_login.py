@@ -14,8 +14,8 @@ import paramiko
 import pytest
 
 from Daddy.core.errors import ConfigError, NetworkError
-from Daddy.core.ssh import login as login_module
-from Daddy.core.ssh.login import Host, log_in
+from Daddy.weights.laptop import sftp as login_module
+from Daddy.weights.laptop.sftp import Host, log_in
 from tests.components import program
 from tests.patience import until
 

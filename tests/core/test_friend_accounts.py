@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.core.access import check_reach, for_one, make_readable, opening
 from Daddy.core.errors import WeightsError
+from Daddy.core.friend_accounts import check_reach, for_one, make_readable, opening
 from Daddy.core.shared_paths import joined
 
 

@@ -1,0 +1,400 @@
+"""Adapter for other accounts' folders: the list of a run's friends, and all that their jobs offer.
+
+The run's owner writes ``peers.json``, everybody reads it. A friend's folder is known by its path
+and by the account that must own all that is read there; the kernel vouches for that, so no
+signature is needed. Nothing there is trusted: not its name, kind, owner, size or number. Links are
+not followed; jobs are asked for by name, and of a job's processes so many are looked at and no
+more. What is wrong with a folder is one sentence that ends in what to do: a home with umask 077 is
+closed to a friend without a word, so it is said which folder, with the exact line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from Daddy.core.errors import FileError, UsageError, WeightsError
+from Daddy.core.files import read_bounded, read_json, write_json
+from Daddy.core.names import PEER, check_peer
+from Daddy.core.shared_paths import JoinedPaths, SharedPaths, joined
+
+_MOST_ENTRIES = 64
+"""Entries of a folder that are looked at."""
+
+
+def opening(folder: Path) -> list[str]:
+    """What its owner types so that other accounts can read below ``folder``; [] where they can.
+
+    A folder with an access control list is not judged: only the server knows what it says.
+    """
+    lines = [
+        f"chmod o+x {shlex.quote(str(one))}"
+        for one in reversed(folder.parents)
+        if not _lets(one, stat.S_IXOTH)
+    ]
+    if not all(_readable(one) for one in (folder, *_some_below(folder))):
+        lines.append(f"chmod -R o+rX {shlex.quote(str(folder))}")
+    return lines
+
+
+def for_one(lines: list[str], account: str) -> list[str]:
+    """Pure: the same for one account alone, where the site has access control lists."""
+    return [
+        line.replace("chmod -R o+rX", f"setfacl -R -m u:{account}:rX")
+        .replace("chmod o+x", f"setfacl -m u:{account}:x")
+        for line in lines
+    ]  # fmt: skip
+
+
+def check_reach(paths: JoinedPaths) -> None:
+    """WeightsError when the folder of the run that is joined cannot be read, with what to do."""
+    theirs = paths.theirs.root
+    closed = closed_at(theirs)
+    if closed is not None:
+        raise WeightsError(
+            f"{closed} is closed to this account, so {theirs} cannot be joined",
+            f"ask its owner to type: chmod o+x {closed} ; chmod -R o+rX {theirs}",
+        )
+    try:
+        paths.run.read_bytes()
+    except FileNotFoundError as error:
+        raise WeightsError(
+            f"{theirs} holds no shared weights yet",
+            "the run's owner starts first; collaboration.join names the owner's shared_weights",
+        ) from error
+    except PermissionError as error:
+        raise WeightsError(
+            f"{error.filename} is closed to this account",
+            f"ask its owner to type: chmod -R o+rX {theirs}",
+        ) from error
+
+
+def make_readable(folder: Path) -> None:
+    """Make ``folder``, readable for all whatever the umask; one that is there is left as it is."""
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o755)
+
+
+def closed_at(path: Path) -> Path | None:
+    """The first folder on the way to ``path`` that this account may not look into; None: none."""
+    for folder in [*reversed(path.parents), path]:
+        if folder.is_dir() and not os.access(folder, os.X_OK):
+            return folder
+    return None
+
+
+def _some_below(folder: Path) -> list[Path]:
+    found: list[Path] = []
+    with contextlib.suppress(OSError):
+        for one in sorted(folder.iterdir())[:_MOST_ENTRIES]:
+            if one.name in ("RUN.json", "HEAD.json", "peers.json", "merged", "blobs", "peers"):
+                found.append(one)
+                if one.is_dir():
+                    found += sorted(one.iterdir())[:_MOST_ENTRIES]
+    return found
+
+
+def _readable(path: Path) -> bool:
+    folder = path.is_dir()
+    return _lets(path, stat.S_IROTH | (stat.S_IXOTH if folder else 0))
+
+
+def _lets(path: Path, bits: int) -> bool:
+    """Whether all accounts have these rights, or a list decides that we cannot read."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return True
+    return mode & bits == bits or _has_list(path)
+
+
+def _has_list(path: Path) -> bool:
+    try:
+        return bool(os.getxattr(path, "system.posix_acl_access"))
+    except (OSError, AttributeError):  # none, or no such thing here
+        return False
+
+
+FORMAT = 1
+TRUSTS = ("job", "laptop")
+MOST = 8
+"""Friends of one run: what each may leave in a commit record is bounded, and so is the record."""
+
+MOST_JOBS = 64
+"""Jobs of one friend: as many as a run can have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Friend:
+    """One friend: name, absolute path of the ``shared_weights`` folder, its owner's uid, whether
+    the jobs count as jobs or, capped, as laptops, and how many there may be.
+    """
+
+    name: str
+    folder: str
+    uid: int
+    trust: str = "job"
+    jobs: int = 4
+
+    @property
+    def shared(self) -> SharedPaths:
+        """The friend's folder."""
+        return SharedPaths(Path(self.folder))
+
+
+def read_friends(shared: SharedPaths) -> tuple[Friend, ...]:
+    """Everybody on the list, in order; FileError when it is damaged."""
+    try:
+        body = read_json(shared.friends)
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    try:
+        return _checked(body)
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileError(
+            f"{shared.friends} is no list of friends: {error}",
+            "restore it, or remove it and add each again: python -m Daddy.weights.friends add",
+        ) from error
+
+
+def _checked(body: Mapping[str, Any]) -> tuple[Friend, ...]:
+    if body["format"] != FORMAT or body.keys() != {"format", "friends"}:
+        raise ValueError("its format or its fields are others")
+    found = tuple(Friend(**one) for one in body["friends"])
+    for one in found:
+        _check(one)
+    if len(found) > MOST or len({one.name for one in found}) < len(found):
+        raise ValueError(f"a name stands twice, or there are more than {MOST}")
+    return found
+
+
+def _check(one: Friend) -> None:
+    """ValueError for what cannot be."""
+    if not (isinstance(one.name, str) and PEER.fullmatch(one.name)):
+        raise ValueError(f"{one.name!r} is no name")
+    if not (isinstance(one.folder, str) and one.folder.startswith("/") and len(one.folder) < 1024):  # noqa: PLR2004
+        raise ValueError(f"the folder of {one.name} is no absolute path")
+    if not isinstance(one.uid, int) or isinstance(one.uid, bool) or one.uid < 0:
+        raise ValueError(f"the uid of {one.name} is no whole number")
+    if not isinstance(one.jobs, int) or isinstance(one.jobs, bool) or not 0 < one.jobs <= MOST_JOBS:
+        raise ValueError(f"the jobs of {one.name} are no number from 1 to {MOST_JOBS}")
+    if one.trust not in TRUSTS:
+        raise ValueError(f"the trust of {one.name} is none of {', '.join(TRUSTS)}")
+
+
+def my_place(paths: JoinedPaths, uid: int) -> Friend:
+    """How the owner's list calls the account ``uid`` with its folder; WeightsError: not at all."""
+    for one in read_friends(paths):
+        if (one.folder, one.uid) == (str(paths.root), uid):
+            return one
+    raise WeightsError(not_listed(paths), asked_of_owner(paths))
+
+
+def remember_joined(paths: JoinedPaths) -> None:
+    """Write down whose run the folder takes part in, for who looks at the folder alone."""
+    note = {"format": FORMAT, "theirs": str(paths.theirs.root)}
+    with contextlib.suppress(FileNotFoundError, FileError):
+        if read_json(paths.joined) == note:
+            return
+    write_json(paths.joined, note)
+
+
+def view(shared: SharedPaths) -> SharedPaths:
+    """The folder as its own jobs see it: with the owner's beside where a run is joined."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, FileError, KeyError):
+        return joined(shared.root, Path(str(read_json(shared.joined)["theirs"])))
+    return shared
+
+
+def not_listed(paths: SharedPaths) -> str:
+    """Pure: that a folder is not on the owner's list."""
+    return f"{paths.friends} does not name {paths.root}"
+
+
+def asked_of_owner(paths: JoinedPaths) -> str:
+    """Pure: what the owner is to type before the folder's jobs take part."""
+    return (
+        "ask the run's owner to type: python -m Daddy.weights.friends add YOUR-NAME "
+        f"{paths.root} --of {paths.theirs.root}"
+    )
+
+
+def write_friends(shared: SharedPaths, friends: Sequence[Friend]) -> None:
+    """Replace the list; readable for all."""
+    rows = [asdict(one) for one in sorted(friends, key=lambda one: one.name)]
+    write_json(shared.friends, {"format": FORMAT, "friends": rows})
+    shared.friends.chmod(0o644)
+
+
+def choose_trust(shared: SharedPaths, name: str, trust: str) -> None:
+    """Write down the owner's word on a friend; UsageError for a name that is not on the list."""
+    friends = read_friends(shared)
+    without_friend(friends, name)
+    chosen = [replace(one, trust=trust) if one.name == name else one for one in friends]
+    write_friends(shared, chosen)
+    write_json(shared.trusted, {"format": FORMAT, "names": sorted({*_chosen(shared), name})})
+
+
+def trust_note(shared: SharedPaths, name: str) -> str:
+    """Note on a friend whose jobs count as jobs because that was the default; empty for others."""
+    with contextlib.suppress(FileError):
+        kept = [one for one in read_friends(shared) if (one.name, one.trust) == (name, "job")]
+        if kept and name not in _chosen(shared):
+            line = f"python -m Daddy.weights.friends trust {name}"
+            return f"{name}'s jobs count as yours do: {line} laptop caps them, {line} job keeps it"
+    return ""
+
+
+def _chosen(shared: SharedPaths) -> list[str]:
+    """Friends on whose trust the owner has said a word."""
+    try:
+        return [str(name) for name in read_json(shared.trusted)["names"]]
+    except (FileNotFoundError, NotADirectoryError, FileError, KeyError, TypeError):
+        return []
+
+
+def with_friend(friends: Sequence[Friend], new: Friend) -> tuple[Friend, ...]:
+    """Pure: the list with ``new``; UsageError for a name or folder that is on it, or too many."""
+    check_peer(new.name)
+    for one in friends:
+        if one.name == new.name or one.folder == new.folder:
+            raise UsageError(
+                f"{one.name} is on the list already, with {one.folder}",
+                f"remove {one.name} first, or choose another name",
+            )
+    if len(friends) >= MOST:
+        raise UsageError(f"{len(friends)} friends are on the list", f"{MOST} may be: remove one")
+    return (*friends, new)
+
+
+def without_friend(friends: Sequence[Friend], name: str) -> tuple[Friend, ...]:
+    """Pure: the list without ``name``; UsageError when it is not on it."""
+    left = tuple(one for one in friends if one.name != name)
+    if len(left) == len(friends):
+        known = ", ".join(one.name for one in friends) or "nobody"
+        raise UsageError(f"{name!r} is not on the list", f"on it: {known}")
+    return left
+
+
+MOST_NAMES = 256
+"""Names that are looked at in one job's folder."""
+
+MOST_PROCESSES = 64
+"""Process starts of one account that are looked at, those first that wrote last."""
+
+
+_INCARNATION = re.compile(r"[0-9a-f]{8}")
+
+
+@dataclass(frozen=True, slots=True)
+class Outbox:
+    """One other account's jobs: ``friend`` as the owner calls it ("" for the owner's own jobs),
+    the folder, the uid that everything in it must have, whether its jobs count as laptops, and how
+    many there are: the others' shares shrink with the number of those who live.
+    """
+
+    friend: str
+    paths: SharedPaths
+    uid: int
+    laptop: bool = False
+    jobs: int = 4
+
+    @property
+    def name(self) -> str:
+        """Whose it is, for people."""
+        return self.friend or "the run's owner"
+
+    def incarnations(self) -> list[Path]:
+        """The folders of its processes; empty where nothing can be seen (:meth:`trouble`)."""
+        if len(self._folders([self.paths.root, self.paths.peers])) < 2:  # noqa: PLR2004
+            return []
+        mine = self._jobs()
+        found = [(since, path) for peer in mine for path, since in self._below(peer)
+                 if _INCARNATION.fullmatch(path.name)]  # fmt: skip
+        return sorted(path for _, path in sorted(found, reverse=True)[:MOST_PROCESSES])
+
+    def read(self, path: Path, limit: int) -> bytes:
+        """The bytes of a file of that account; FileNotFoundError, FileError."""
+        return read_bounded(path, limit, owner=self.uid)
+
+    def trouble(self) -> str:
+        """Why nothing, or not all, can be seen there, and what to do; empty where all is well."""
+        root, peers = self.paths.root, self.paths.peers
+        try:
+            why = self._refusal(root) or self._refusal(peers)
+            mine = [] if why else [path for path, _ in self._folders(self._jobs())]
+            full = [path for path in mine if len(_names(path)) > MOST_NAMES]
+            return (
+                f"{full[0]} holds more than {MOST_NAMES} names: ask for a clean-up" if full else why
+            )
+        except FileNotFoundError as error:
+            if error.filename == str(self.paths.peers):
+                return ""  # no job of theirs has begun yet
+            return f"{self.paths.root} is gone: ask for the new place, or remove the friend"
+        except PermissionError as error:
+            closed = closed_at(self.paths.peers)
+            right = f"o+x {closed}" if closed else f"o+rx {error.filename}"
+            return f"{closed or error.filename} is closed to us: ask for chmod {right}"
+        except OSError as error:
+            return f"{error.filename} cannot be read: {error.strerror}"
+
+    def _jobs(self) -> list[Path]:
+        """Where its jobs would write, by name: nobody else's word counts there."""
+        before = f"{self.friend}." if self.friend else ""
+        return [self.paths.peers / f"{before}slot-{number}" for number in range(self.jobs)]
+
+    def _refusal(self, folder: Path) -> str:
+        facts = os.lstat(folder)
+        if not stat.S_ISDIR(facts.st_mode):
+            return f"{folder} is no folder (a link is not followed): add the friend's real folder"
+        if facts.st_uid != self.uid:
+            return f"{folder} belongs to uid {facts.st_uid}, not {self.uid}: add the friend anew"
+        return ""
+
+    def _below(self, parent: Path) -> list[tuple[Path, float]]:
+        """The folders in ``parent``, itself one of that account; empty where none can be seen."""
+        with contextlib.suppress(OSError):
+            if self._folders([parent]):
+                return self._folders([parent / name for name in _names(parent)[:MOST_NAMES]])
+        return []
+
+    def _folders(self, paths: Sequence[Path]) -> list[tuple[Path, float]]:
+        """Those that are folders of that account, each with when something was last put there."""
+        found = []
+        for path in paths:
+            with contextlib.suppress(OSError):
+                if not self._refusal(path):
+                    found.append((path, os.lstat(path).st_mtime))
+        return found
+
+
+def outboxes(shared: SharedPaths) -> list[Outbox]:
+    """Every other account that takes part in the run: the owner's first where it is joined.
+
+    FileError when the list is damaged.
+    """
+    boxes = [
+        Outbox(one.name, one.shared, one.uid, one.trust == "laptop", one.jobs)
+        for one in read_friends(shared)
+        if one.shared.root != shared.root
+    ]
+    if isinstance(shared, JoinedPaths):
+        with contextlib.suppress(OSError):  # what is closed to us we are told when we join
+            uid = shared.theirs.root.stat().st_uid
+            boxes.insert(0, Outbox("", shared.theirs, uid, jobs=MOST_JOBS))
+    return boxes
+
+
+def _names(folder: Path) -> list[str]:
+    """At most one more than are looked at."""
+    with os.scandir(folder) as entries:
+        return [entry.name for entry in islice(entries, MOST_NAMES + 1)]
