@@ -36,7 +36,6 @@ DOORS = {
     ],
     "stable_baselines3": ["scripts/benches/_contenders.py"],
     "matplotlib": [
-        "Daddy/cluster/orchestrator/simulate/plot.py",
         "Daddy/weights/views/picture.py",
         "scripts/*.py",
     ],

@@ -4,5 +4,5 @@
 incidents of one month and the waits of its jobs · ``site`` the queue, event by event ·
 ``simulated_leases`` and ``our_controller`` the product's ``reconcile``, ``fold`` and ``plan`` on
 that site · ``baselines`` the five policies it is compared with · ``simulation`` many months side by
-side, as text and JSON · ``plot`` the slots' month as a picture.
+side, as text and JSON.
 """

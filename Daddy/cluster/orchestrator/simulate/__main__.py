@@ -1,6 +1,6 @@
 """Entry: a month in a Slurm queue under our controller and five other policies.
 
-Prints a table, writes a picture of the slots' month, and on demand the figures as JSON.
+Prints a table, and on demand writes the figures as JSON.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.simulate.scenario import (
-    POLICIES,
     WORKLOADS,
     ExportError,
-    Row,
     Workload,
     main_rows,
     more_rows,
     read_export,
 )
-from Daddy.cluster.orchestrator.simulate.simulation import make_site, run_rows, to_json, to_text
+from Daddy.cluster.orchestrator.simulate.simulation import run_rows, to_json, to_text
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import FileError, UsageError, run_entry
 from Daddy.core.files import write_atomic
@@ -60,14 +58,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the main rows to FILE")
     parser.add_argument(
-        "--picture",
-        type=Path,
-        default=Path("slots-month.png"),
-        metavar="FILE",
-        help="picture of the slots' month (slots-month.png)",
-    )
-    parser.add_argument("--no-picture", action="store_true", help="draw none")
-    parser.add_argument(
         "--sacct",
         type=Path,
         metavar="FILE",
@@ -83,9 +73,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     days = options.days or (_QUICK_DAYS if options.quick else _DAYS)
     seeds = options.seeds or (_QUICK_SEEDS if options.quick else _SEEDS)
     workloads = [_own(options.sacct)] if options.sacct else list(WORKLOADS.values())
-    for path in (options.json, None if options.no_picture else options.picture):
-        if path is not None and not path.resolve().parent.is_dir():
-            raise FileError(f"there is no folder {path.parent}", "make it, or name another file")
+    if options.json is not None and not options.json.resolve().parent.is_dir():
+        folder = options.json.parent
+        raise FileError(f"there is no folder {folder}", "make it, or name another file")
     first = main_rows(workloads, days)
     rows = first if options.quick else [*first, *more_rows(workloads, days)]
     results = run_rows(rows, seeds, options.processes, SystemClock())
@@ -93,8 +83,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.json is not None:
         figures = to_json({row: results[row] for row in first}, days, seeds)
         write_atomic(options.json, (json.dumps(figures, indent=1) + "\n").encode())
-    if not options.no_picture:
-        _draw(options.picture, first[-1])
     return 0
 
 
@@ -106,19 +94,6 @@ def _own(path: Path) -> Workload:
             f"{path} is no export to learn from: {error}",
             "make it with: sacct -P -X -S now-90days -o Submit,Eligible,Start,End,State",
         ) from error
-
-
-def _draw(path: Path, row: Row) -> None:
-    """The first seed's month of every policy in one row."""
-    from Daddy.cluster.orchestrator.simulate.plot import draw
-
-    months, scenario = {}, row.scenario
-    for policy in POLICIES:
-        site, person = make_site(scenario, policy, 0)
-        months[policy.replace("_", " ")] = (site.live(person).used, site.trail)
-    title = f"The slots' month: workload {row.workload}, {row.group}"
-    draw(path, title, scenario, site.incidents, months)
-    print(f"the slots' month is drawn in {path}", file=sys.stderr)
 
 
 if __name__ == "__main__":

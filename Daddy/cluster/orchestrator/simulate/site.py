@@ -55,7 +55,7 @@ class Job:
 
     number: int
     track: int
-    """Slot that it works for, for the picture."""
+    """Slot that it works for."""
     submitted: float
     runs_s: float
     """After its start it leaves by itself."""
