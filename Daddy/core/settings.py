@@ -271,9 +271,6 @@ class Controller(Section):
     executor: Literal["auto", "slurm", "local"] = Field("auto", description="where jobs run")
     poll_seconds: float = Field(30.0, gt=0, description="time between looks at the queue")
     prequeue: Literal["auto", "never"] = Field("auto", description="queue successors ahead")
-    overlap: bool = Field(
-        False, description="the site lets more jobs run than there are slots, and may be used so"
-    )
     budget_gpu_hours: float = Field(
         0.0, ge=0, description="GPU-hours of jobs after which the run pauses; 0: no limit"
     )
@@ -361,6 +358,7 @@ REMOVED = (
     "collaboration.laptop_staleness",
     "collaboration.keep_versions",
     "controller.extra",
+    "controller.overlap",
     "controller.relay",
     "controller.spares",
 )

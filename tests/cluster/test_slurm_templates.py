@@ -72,10 +72,6 @@ def test_a_chained_job_waits_for_its_predecessor_however_that_ends() -> None:
     assert "#SBATCH --dependency=afterany:4711\n" in render(spec(after=4711))
 
 
-def test_a_successor_that_overlaps_waits_for_minutes_of_its_predecessor() -> None:
-    assert "#SBATCH --dependency=after:4711+225\n" in render(spec(after=4711, after_minutes=225))
-
-
 def test_what_is_inherited_can_be_added_to_and_is_never_everything() -> None:
     text = render(spec(export=("LD_LIBRARY_PATH", "PATH")))
     (line,) = [line for line in text.splitlines() if "--export" in line]

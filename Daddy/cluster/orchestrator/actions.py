@@ -19,8 +19,6 @@ class Submit:
     reason: str
     after: int | None = None
     exclude: tuple[str, ...] = ()
-    overlap: bool = False
-    """Start shortly before ``after`` ends instead of once it has ended."""
     release: str = ""
     """What its launcher is taken from; what it trains with is in the orders."""
     request: str = ""

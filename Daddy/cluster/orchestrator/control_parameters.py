@@ -53,7 +53,6 @@ class Policy:
     forget_s: float = 6 * 3600.0
     """Quiet time after which failures no longer count."""
     prequeue: bool = True
-    overlap: bool = False
     enforced: bool = False
     """The scheduler is known to hold back what would be one too many (our own local queue)."""
     max_running: int = 4
@@ -89,7 +88,6 @@ def _policy(config: Config) -> Policy:
         drain_s=settings.drain_seconds,
         delays_s=_SLURM_DELAYS_S,
         prequeue=settings.prequeue == "auto",
-        overlap=settings.overlap,
         max_running=slots,
         limit_s=limit,
         hourly=max(_HOURLY, int(3 * handovers)),

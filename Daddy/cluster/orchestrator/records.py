@@ -84,8 +84,6 @@ class Chaining(str, Enum):
     """How successors wait: freely in a pool, each behind its predecessor, or not at all."""
 
     POOL = "pool"
-    OVERLAP = "overlap"
-    """As a pool, on a site that lets more jobs run than there are slots: only if configured."""
     CHAIN = "chain"
     LATE = "late"
 

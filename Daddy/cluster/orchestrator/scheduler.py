@@ -34,8 +34,7 @@ class JobSpec:
     warn_s: int
     """Seconds before the limit at which SIGUSR1 reaches the job."""
     after: int | None = None
-    after_minutes: int | None = None
-    """Start this long after ``after`` began, instead of once it has ended."""
+    """Job id that must end first."""
     setup: tuple[str, ...] = ()
     """Shell lines that come first (Slurm only)."""
     request: Mapping[str, str | int] = field(default_factory=dict)

@@ -44,7 +44,7 @@ def render(spec: JobSpec) -> str:
             wckey=None,
             use_srun=False,
             setup=_setup(spec),
-            dependency=_dependency(spec),
+            dependency=None if spec.after is None else f"afterany:{spec.after}",
             additional_parameters=_parameters(spec),
         )
     )
@@ -61,15 +61,6 @@ def _parameters(spec: JobSpec) -> dict[str, object]:
         "output": spec.logs / "slurm-%j.out",
         "signal": f"B:USR1@{spec.warn_s}",
     }
-
-
-def _dependency(spec: JobSpec) -> str | None:
-    """Behind its predecessor's end, or some minutes behind its start."""
-    if spec.after is None:
-        return None
-    if spec.after_minutes is None:
-        return f"afterany:{spec.after}"
-    return f"after:{spec.after}+{spec.after_minutes}"
 
 
 def _modules(setup: Sequence[str]) -> list[str]:

@@ -15,9 +15,6 @@ from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.stopping import drain_margin
 
-_OVERLAP_S = 120
-"""How long a successor runs beside its predecessor where the site and the person allow that."""
-
 
 class SpecMaker:
     """Makes the jobs of a run: (token, number, what is wished) → JobSpec.
@@ -52,7 +49,6 @@ class SpecMaker:
             time_limit_s=limit_s,
             warn_s=max(1, int(drain_margin(limit_s))),
             after=wish.after,
-            after_minutes=max(1, (limit_s - _OVERLAP_S) // 60) if wish.overlap else None,
             setup=tuple(config.slurm.setup),
             export=tuple(config.slurm.export),
             request=slurm_request(asked, wish.exclude),

@@ -40,7 +40,6 @@ def choose_chaining(site: Site, policy: Policy) -> tuple[Chaining, str]:
         (full, Chaining.LATE, f"the site counts waiting jobs: {limit} in all"),
         (policy.enforced, Chaining.POOL, "our own queue keeps the cap"),
         (site.blocks_others, Chaining.CHAIN, "a job that waits for a cap may stall the partition"),
-        (policy.overlap, Chaining.OVERLAP, "controller.overlap is set"),
         (not site.enforced, Chaining.CHAIN, "no cap of the site was seen yet"),
         (wide, Chaining.CHAIN, f"the site would let {cap} jobs run"),
     )

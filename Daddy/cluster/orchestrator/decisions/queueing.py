@@ -10,8 +10,6 @@ from Daddy.cluster.orchestrator.decisions import capacity
 from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput
 from Daddy.cluster.orchestrator.records import Attempt, Chaining, JobState, Phase, Waits
 
-_IN_LINE = (Chaining.CHAIN, Chaining.OVERLAP)
-"""Chaining in which each successor waits behind a predecessor."""
 _WORTH_S = 900.0
 """Less time before a maintenance than this is not worth a boot."""
 _MARGIN_S = 120.0
@@ -41,7 +39,7 @@ def _ahead(inputs: PlanInput, chaining: Chaining) -> int:
     """
     if not inputs.holds:
         steady = len(inputs.steady)
-    elif chaining in _IN_LINE:
+    elif chaining is Chaining.CHAIN:
         steady = len(_free_of_holds(inputs, inputs.steady))
     else:
         return 0
@@ -66,14 +64,13 @@ def _submits(
     empty = Submit(
         "a slot is empty", exclude=avoided, release=chosen.release, request=chosen.trial or ""
     )
-    if chaining not in _IN_LINE:
+    if chaining is not Chaining.CHAIN:
         more = replace(empty, reason="successor, as slots train")
         return [*[empty] * fillers, *[more] * successors]
-    behind, overlap = {attempt.after for attempt in inputs.waiting}, chaining is Chaining.OVERLAP
+    behind = {attempt.after for attempt in inputs.waiting}
     ends = [end for end in _free_of_holds(inputs, inputs.steady) if end not in behind]
     chain = [
-        replace(empty, reason=f"successor of job {end}", after=end, overlap=overlap)
-        for end in ends[:successors]
+        replace(empty, reason=f"successor of job {end}", after=end) for end in ends[:successors]
     ]
     return [*[empty] * fillers, *chain]
 
