@@ -131,7 +131,7 @@ def _label(found: stage.Found | None) -> str:
 def _show(args: argparse.Namespace) -> int:
     path: Path | None = args.gif or args.mp4
     if path is not None:
-        from Daddy.streaming.show.film import check
+        from Daddy.streaming.viewer.clips import check
 
         check(path)
     config = _config(args)
@@ -149,7 +149,7 @@ def _show(args: argparse.Namespace) -> int:
 
 def _on_film(args: argparse.Namespace, game: Any, actor: stage.Actor, path: Path) -> int:
     from Daddy.pokemon.emulator import FILM_FRAMES, FRAMES_PER_SECOND
-    from Daddy.streaming.show.film import save_film
+    from Daddy.streaming.viewer.clips import save_film
 
     rate = FRAMES_PER_SECOND / FILM_FRAMES
     wanted = round((args.seconds or SECONDS_OF_FILM) * rate)
@@ -164,7 +164,7 @@ def _on_film(args: argparse.Namespace, game: Any, actor: stage.Actor, path: Path
 
 def _in_window(args: argparse.Namespace, game: Any, actor: stage.Actor, label: str) -> int:
     from Daddy.pokemon.emulator import FILM_FRAMES, FRAMES_PER_SECOND
-    from Daddy.streaming.show.viewer import Handheld
+    from Daddy.streaming.viewer.window import Handheld
 
     clock, never, pause = SystemClock(), threading.Event(), FILM_FRAMES / FRAMES_PER_SECOND
     window, left = Handheld(f"Daddy: {label}"), [args.seconds or float("inf")]

@@ -42,7 +42,7 @@ def record(name: str, config: Config, clock: Clock) -> int:
     from Daddy.pokemon.rom import cartridge_path, find_rom
     from Daddy.pokemon.starts.shelf import check_name, shelf_of
     from Daddy.pokemon.starts.start_state import start_state
-    from Daddy.streaming.show.viewer import Handheld
+    from Daddy.streaming.viewer.window import Handheld
 
     training = config.training
     shelf_name = check_name(name)

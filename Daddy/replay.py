@@ -205,7 +205,7 @@ def show(args: argparse.Namespace, clock: Clock) -> int:
     """`play --recording`: in a window, or as a film of its last seconds, or from --from on."""
     path: Path | None = args.gif or args.mp4
     if path is not None:
-        from Daddy.streaming.show.film import check
+        from Daddy.streaming.viewer.clips import check
 
         check(path)
     opened = open_recording(args.recording, args)
@@ -219,7 +219,7 @@ def _in_window(args: argparse.Namespace, opened: Opened, clock: Clock) -> int:
     from Daddy.pokemon.inputs.tape import beginning
     from Daddy.pokemon.recordings.verifying_player import ReadAhead, VerifyingPlayer
     from Daddy.projector import HELP, Projector
-    from Daddy.streaming.show.viewer import Handheld
+    from Daddy.streaming.viewer.window import Handheld
 
     first = beginning(opened.tape) if args.first is None else args.first * FRAMES_PER_STEP
     title = f"Daddy: {opened.tape.title or args.recording.name}"
@@ -244,7 +244,7 @@ def _on_film(args: argparse.Namespace, opened: Opened, path: Path) -> int:
     """Verified first, then filmed: an MP4 has all frames, a GIF every fourth."""
     from Daddy.pokemon.emulator import FILM_FRAMES, FRAMES_PER_SECOND, FRAMES_PER_STEP
     from Daddy.pokemon.recordings.verifying_player import ReadAhead, VerifyingPlayer, time_text
-    from Daddy.streaming.show.film import save_film
+    from Daddy.streaming.viewer.clips import save_film
 
     every = 1 if path.suffix.lower() == ".mp4" else FILM_FRAMES
     wanted = round((args.seconds or _SECONDS_OF_FILM) * FRAMES_PER_SECOND)

@@ -32,13 +32,13 @@ from Daddy.core.vocabulary import AgentReport
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.rom import find_rom
 from Daddy.pokemon.starts.start_state import beginning
-from Daddy.streaming.home.receiver import Receiver
+from Daddy.streaming.protocol.handshake import ensure_token, load_tokens
+from Daddy.streaming.protocol.messages import Wish
 from Daddy.streaming.relay import make_relay
-from Daddy.streaming.show.window import Waiting
 from Daddy.streaming.tunnel_client import FrameSender
+from Daddy.streaming.viewer.receiver import Receiver
+from Daddy.streaming.viewer.view_model import Waiting
 from Daddy.streaming.web.server import Show, WebServer
-from Daddy.streaming.wire.messages import Wish
-from Daddy.streaming.wire.tokens import ensure_token, load_tokens
 
 AGENTS, STEPS, FPS = 8, 60, 15
 SIZES = {"1280x800": (1280, 800, 1), "800x600": (800, 600, 1), "phone": (375, 700, 2)}

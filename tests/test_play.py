@@ -285,12 +285,12 @@ def test_the_window_takes_keys_and_f5_keeps_the_moment(
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     import pygame
 
-    from Daddy.streaming.show import viewer
+    from Daddy.streaming.viewer import window
 
-    really = viewer.Handheld.show
+    really = window.Handheld.show
     shown = [0]
 
-    def show(window: viewer.Handheld, pixels: bytes) -> list[str]:
+    def show(window: window.Handheld, pixels: bytes) -> list[str]:
         shown[0] += 1
         strokes = {2: pygame.K_RETURN, 100: pygame.K_F5, 103: pygame.K_q}
         if shown[0] in strokes:
@@ -299,7 +299,7 @@ def test_the_window_takes_keys_and_f5_keeps_the_moment(
             pygame.event.post(pygame.event.Event(pygame.KEYUP, key=pygame.K_RETURN))
         return really(window, pixels)
 
-    monkeypatch.setattr(viewer.Handheld, "show", show)
+    monkeypatch.setattr(window.Handheld, "show", show)
     config = load(None, {"training.cache_dir": str(tmp_path)})
     assert recording.record("spot", config, Hasty()) == 0
     assert "kept" in capsys.readouterr().out
@@ -309,10 +309,10 @@ def test_the_window_takes_keys_and_f5_keeps_the_moment(
 def test_leaving_without_having_kept_anything_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from Daddy.streaming.show import viewer
+    from Daddy.streaming.viewer import window
 
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    monkeypatch.setattr(viewer.Handheld, "show", lambda *_: ["q"])
+    monkeypatch.setattr(window.Handheld, "show", lambda *_: ["q"])
     config = load(None, {"training.cache_dir": str(tmp_path)})
     with pytest.raises(RomError, match="nothing was kept as 'spot'"):
         recording.record("spot", config, Hasty())

@@ -271,15 +271,15 @@ def test_a_real_window_shows_it_and_tells_of_what_is_not_true(
     typed = ["--recording", str(file), "--seconds", "1", "--speed", "16"]
     assert play.main(typed) == 0
     assert "space pauses" in capsys.readouterr().out
-    from Daddy.streaming.show import viewer
+    from Daddy.streaming.viewer import window
 
-    really, shown = viewer.Handheld.show, list[str]()
+    really, shown = window.Handheld.show, list[str]()
 
-    def until_it_says_so(window: viewer.Handheld, pixels: bytes) -> list[str]:
+    def until_it_says_so(window: window.Handheld, pixels: bytes) -> list[str]:
         shown.append(window.caption)
         return ["q"] if "not verified" in window.caption else really(window, pixels)
 
-    monkeypatch.setattr(viewer.Handheld, "show", until_it_says_so)
+    monkeypatch.setattr(window.Handheld, "show", until_it_says_so)
     file.write_bytes(to_bytes(spoilt(tape, 0)))
     assert run_entry(play.main, typed[:2]) == 7
     assert "went another way" in capsys.readouterr().err

@@ -1,13 +1,12 @@
 """Frames to the viewer: from any job, through the login node, to a window at home.
 
-Rooms, each of which knows only those below it:
+Packages, each of which knows only those below it:
 
-web     the viewer in a browser
-show    the viewer in a window, and in lines
-home    a relay brought to the laptop, and what it says
-job     what a learner's streamer is made of
-login   what a relay on the login node is made of
-wire    what both ends say to each other
+web       the viewer in a browser
+viewer    the viewer in a window, and in lines
+learner   the learner's shared memory and the job's port
+login     a relay on the login node
+protocol  what both ends say to each other
 
 Beside them the processes, and what callers use:
 
@@ -16,8 +15,8 @@ streamer        entry: the process beside a learner
 relay           entry: the process beside the controller
 bridge          entry: a relay for one viewer, started by that viewer's ssh
 tunnel_server   entry: the viewer at home
-best_selector   who is featured, and why (pure)
+best_selector   which agents are featured, and why (pure)
 
 Callers may use ``best_selector.select``, ``tunnel_client.FrameSender``, ``relay.main``,
-``login.featured.read_featured`` and ``tunnel_server.main``.
+``login.featured_streams.read_featured`` and ``tunnel_server.main``.
 """

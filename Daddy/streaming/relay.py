@@ -1,9 +1,9 @@
 """The relay: runs beside the controller on the login node, between the spool and one viewer.
 
 Reads what every job writes, chooses whom to show, asks those jobs for pictures, and sends them to
-``127.0.0.1:PORT``, where the viewer's ``ssh -R PORT:localhost:PORT`` ends. Looks around once in two
-seconds while nobody watches. One process, nothing blocks. Further viewers bring relays
-of their own (``bridge``), by the script that this one leaves behind (``script``).
+``127.0.0.1:PORT``, where the viewer's ``ssh -R PORT:localhost:PORT`` ends. Reads the spool once in
+two seconds while nobody watches. One process, nothing blocks. Further viewers bring relays of their
+own (``bridge``), by the script that this one leaves in the run and in the home folder.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -21,24 +22,49 @@ from pathlib import Path
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, FileError, UsageError, run_entry
 from Daddy.core.events import EventWriter
-from Daddy.core.files import read_json, write_json
+from Daddy.core.files import read_json, write_atomic, write_json
 from Daddy.core.machine import die_with_parent, full_host_name, host_name
-from Daddy.core.paths import RunPaths
+from Daddy.core.paths import ATTACH, HOME_ATTACH, RunPaths
 from Daddy.core.stopping import set_by
 from Daddy.streaming.best_selector import Rules
-from Daddy.streaming.login.address import jobs_token
-from Daddy.streaming.login.direct import Direct, Sieve
-from Daddy.streaming.login.featured import last_pictures, write_featured
-from Daddy.streaming.login.link import Link
-from Daddy.streaming.login.programme import About, Programme, note
-from Daddy.streaming.login.script import leave_script
-from Daddy.streaming.login.seats import SEATS, Seat, prepare
-from Daddy.streaming.login.spool import SpoolReader
-from Daddy.streaming.wire.auth import copy_line
-from Daddy.streaming.wire.messages import Wish, read_wish
-from Daddy.streaming.wire.protocol import Kind, Message, ProtocolError
-from Daddy.streaming.wire.segment import Segment
-from Daddy.streaming.wire.tokens import ensure_token, home_token, load_tokens, run_token
+from Daddy.streaming.login.connection import Direct, Link, Sieve
+from Daddy.streaming.login.featured_streams import (
+    About,
+    Programme,
+    last_pictures,
+    note,
+    write_featured,
+)
+from Daddy.streaming.login.spool import SEATS, Seat, SpoolReader, jobs_token, prepare
+from Daddy.streaming.protocol.framing import Kind, Message, ProtocolError, copy_line
+from Daddy.streaming.protocol.handshake import ensure_token, home_token, load_tokens, run_token
+from Daddy.streaming.protocol.messages import Wish, read_wish
+from Daddy.streaming.protocol.spool_segment import Segment
+
+_CODE = Path(__file__).resolve().parents[2]
+
+
+def leave_script(run_dir: Path, home: Path, environ: Mapping[str, str]) -> None:
+    """Write the script for ``run_dir`` there and into ``home``; private, for it is run by name."""
+    text = script_text(
+        run_dir.resolve(), sys.executable, _CODE, host_name(), environ.get("LD_LIBRARY_PATH", "")
+    )
+    for path in (RunPaths(run_dir).stream / ATTACH, home / HOME_ATTACH):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_atomic(path, text.encode(), mode=0o700)
+
+
+def script_text(run_dir: Path, python: str, code: Path, host: str, libraries: str) -> str:
+    """A shell script that becomes a relay of ``run_dir`` for one viewer; its second line tells on
+    which host the run's own relay is. ``libraries``: where this Python found its own.
+    """
+    words = [f"LD_LIBRARY_PATH={libraries}"] if libraries else []
+    words += [f"PYTHONPATH={code}", python, "-m", "Daddy.streaming.bridge", "--run-dir"]
+    return (
+        f"#!/bin/sh\n# relay: {host}\n"
+        f'cd {shlex.quote(str(run_dir))} && exec env {shlex.join([*words, str(run_dir)])} "$@"\n'
+    )
+
 
 POLL_S, EAGER_POLL_S = 0.2, 0.1
 IDLE_POLL_S = 2.0

@@ -20,13 +20,11 @@ from typing import Any
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.machine import die_with_parent
 from Daddy.core.vocabulary import SCREEN_BYTES
-from Daddy.streaming.job.listener import Listener
-from Daddy.streaming.job.port import Port
-from Daddy.streaming.job.ring import Record, StreamerEnd
-from Daddy.streaming.login.seats import Watchers
-from Daddy.streaming.login.spool import SpoolWriter
-from Daddy.streaming.wire.protocol import Message
-from Daddy.streaming.wire.segment import (
+from Daddy.streaming.learner.direct_port import Listener, Port
+from Daddy.streaming.learner.shared_ring import Record, StreamerEnd
+from Daddy.streaming.login.spool import SpoolWriter, Watchers
+from Daddy.streaming.protocol.framing import Message
+from Daddy.streaming.protocol.spool_segment import (
     Packer,
     Picture,
     Told,

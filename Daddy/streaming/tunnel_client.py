@@ -21,7 +21,7 @@ from Daddy.core.machine import host_name
 from Daddy.core.names import check_peer, new_incarnation
 from Daddy.core.process import Child, companion
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
-from Daddy.streaming.job.ring import LearnerEnd, Record, nameless_file
+from Daddy.streaming.learner.shared_ring import LearnerEnd, Record, nameless_file
 
 if TYPE_CHECKING:
     from Daddy.core.settings import Streaming

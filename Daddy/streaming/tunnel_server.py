@@ -25,22 +25,17 @@ from Daddy.core.errors import DaddyError, NetworkError, UsageError, run_entry
 from Daddy.core.machine import host_name
 from Daddy.core.saved_cluster import kept_login, remembered, settings_path, tunnel_options
 from Daddy.core.stopping import set_by
-from Daddy.streaming.home.connect import carrying
-from Daddy.streaming.home.receiver import Receiver
-from Daddy.streaming.home.scene import Scene
-from Daddy.streaming.home.ways import Course, Way, first_course
-from Daddy.streaming.home.whom import add_arguments, find_target
-from Daddy.streaming.show.headless import Form, print_scenes
-from Daddy.streaming.show.keys import View
-from Daddy.streaming.show.lines import Patience
-from Daddy.streaming.show.recorder import Recorder
-from Daddy.streaming.show.window import Waiting
-from Daddy.streaming.wire.auth import Token
-from Daddy.streaming.wire.messages import MAX_FPS, MAX_PINS, MAX_TOP_K, Wish, to_pins
-from Daddy.streaming.wire.tokens import ensure_token, home_token, load_tokens
+from Daddy.streaming.protocol.handshake import Token, ensure_token, home_token, load_tokens
+from Daddy.streaming.protocol.messages import MAX_FPS, MAX_PINS, MAX_TOP_K, Wish, to_pins
+from Daddy.streaming.viewer.connect import add_arguments, carrying, find_target
+from Daddy.streaming.viewer.connect_plan import Course, Way, first_course
+from Daddy.streaming.viewer.headless import Form, Patience, Recorder, print_scenes
+from Daddy.streaming.viewer.keys import View
+from Daddy.streaming.viewer.receiver import Receiver
+from Daddy.streaming.viewer.view_model import Scene, Waiting
 
 if TYPE_CHECKING:
-    from Daddy.streaming.show.viewer import Window
+    from Daddy.streaming.viewer.window import Window
 
 WEB_PORT = 9998
 _MIN_SIZE = (320, 240)
@@ -226,7 +221,7 @@ def _page(
 def _open_window(args: argparse.Namespace, waiting: Waiting, clock: Clock) -> Window | None:
     """The window, or None with a hint when pygame or a display is missing."""
     try:
-        from Daddy.streaming.show.viewer import open_window
+        from Daddy.streaming.viewer.window import open_window
 
         view = View(args.top_k, pins=tuple(args.pin))
         return open_window((args.width, args.height), view, waiting, clock, args.screenshot)
@@ -239,7 +234,7 @@ def _open_window(args: argparse.Namespace, waiting: Waiting, clock: Clock) -> Wi
 
 def _screenshot_keeper(args: argparse.Namespace, waiting: Waiting) -> Callable[[Scene], None]:
     """Paints the window into a file although none is open, whenever there is play to see."""
-    from Daddy.streaming.show.viewer import save_picture
+    from Daddy.streaming.viewer.window import save_picture
 
     def keep(scene: Scene) -> None:
         if any(panel.pixels for panel in scene.panels):

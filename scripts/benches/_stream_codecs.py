@@ -13,10 +13,11 @@ from statistics import mean
 from PIL import Image
 
 from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
-from Daddy.streaming.wire import codec
-from Daddy.streaming.wire.flow import MIN_WINDOW, Receiver, Sender
-from Daddy.streaming.wire.messages import Frame
-from Daddy.streaming.wire.segment import Picture
+from Daddy.streaming.login.flow_control import MIN_WINDOW, Sender
+from Daddy.streaming.protocol import frame_codec
+from Daddy.streaming.protocol.frame_codec import FrameDecoder
+from Daddy.streaming.protocol.messages import Frame
+from Daddy.streaming.protocol.spool_segment import Picture
 from scripts.benches import _stream_video as video
 from scripts.benches._stream_corpus import rgb, shades
 from scripts.benches._stream_journey import FPS
@@ -47,7 +48,7 @@ def measure(
 
 def wholes(pictures: Sequence[bytes]) -> list[int]:
     """Each alone."""
-    return [len(codec.encode(one)) for one in pictures]
+    return [len(frame_codec.encode(one)) for one in pictures]
 
 
 def deltas(pictures: Sequence[bytes]) -> list[int]:
@@ -68,7 +69,7 @@ def sent(pictures: Sequence[bytes]) -> Iterator[Frame]:
 
 def decoding_us(pictures: Sequence[bytes]) -> float:
     """Processor time a viewer needs for a frame, up to the row-major picture."""
-    frames, viewer = list(sent(pictures)), Receiver()
+    frames, viewer = list(sent(pictures)), FrameDecoder()
     began = time.process_time()
     for one in frames:
         viewer.decode(one)
@@ -117,5 +118,5 @@ def _png_size(image: Image.Image, **options: int) -> int:
 
 def floor(pictures: Sequence[bytes]) -> float:
     """``xz -9e`` over the whole sequence at once: bytes a picture."""
-    whole = b"".join(codec.to_tiles(one) for one in pictures)
+    whole = b"".join(frame_codec.to_tiles(one) for one in pictures)
     return len(lzma.compress(whole, preset=9 | lzma.PRESET_EXTREME)) / len(pictures)

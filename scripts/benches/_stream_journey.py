@@ -13,11 +13,11 @@ import numpy as np
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.vocabulary import AgentReport
-from Daddy.streaming.home.receiver import Receiver
+from Daddy.streaming.protocol.handshake import ensure_token, load_tokens
+from Daddy.streaming.protocol.messages import Wish
 from Daddy.streaming.relay import make_relay
 from Daddy.streaming.tunnel_client import FrameSender
-from Daddy.streaming.wire.messages import Wish
-from Daddy.streaming.wire.tokens import ensure_token, load_tokens
+from Daddy.streaming.viewer.receiver import Receiver
 
 FPS, AGENTS = 15.0, 2
 

@@ -25,8 +25,8 @@ import numpy as np
 
 from Daddy.core.errors import SchedulerError
 from Daddy.core.vocabulary import AgentReport
+from Daddy.streaming.protocol.handshake import ensure_token
 from Daddy.streaming.tunnel_client import FrameSender
-from Daddy.streaming.wire.tokens import ensure_token
 from scripts.benches._stream_login import Line, Login, login_node, ours, tunnel, wait_for
 from scripts.benches._stream_straight import split
 from scripts.benches._stream_watcher import AGENTS, stamped

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from Daddy.core.machine import command_lines, resident_bytes
-from Daddy.streaming.wire.tokens import ensure_token
+from Daddy.streaming.protocol.handshake import ensure_token
 from scripts.benches._stream_login import free_port, ours, wait_for
 
 SECONDS, TEN_MINUTES_S, QUICK_S = 3600.0, 600.0, 8.0

@@ -8,9 +8,9 @@ from statistics import mean, median
 
 from Daddy.core.vocabulary import AgentReport
 from Daddy.streaming.best_selector import AgentKey, Featured, Rules, score, select
-from Daddy.streaming.login.fleet import Fleet
-from Daddy.streaming.wire.messages import row_of
-from Daddy.streaming.wire.segment import Segment
+from Daddy.streaming.login.fleet_state import Fleet
+from Daddy.streaming.protocol.messages import row_of
+from Daddy.streaming.protocol.spool_segment import Segment
 
 PLACES = 2
 

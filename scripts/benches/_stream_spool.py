@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from Daddy.core.clock import SystemClock
-from Daddy.streaming.home.receiver import Receiver
+from Daddy.streaming.protocol.handshake import ensure_token, load_tokens
+from Daddy.streaming.protocol.messages import Wish
 from Daddy.streaming.relay import make_relay
-from Daddy.streaming.wire.messages import Wish
-from Daddy.streaming.wire.tokens import ensure_token, load_tokens
+from Daddy.streaming.viewer.receiver import Receiver
 from scripts.benches._stream_links import learner
 from scripts.benches._stream_login import wait_for
 from scripts.benches._stream_watcher import AGENTS, LOOK_S, Notes

@@ -18,12 +18,12 @@ from Daddy.core.machine import die_with_parent
 from Daddy.core.stopping import set_by
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
 from Daddy.streaming.best_selector import Rules
-from Daddy.streaming.login.link import Link
-from Daddy.streaming.login.programme import About, Programme
-from Daddy.streaming.wire.messages import Wish, row_of
-from Daddy.streaming.wire.protocol import HEADER, MAC_BYTES, Kind, Message
-from Daddy.streaming.wire.segment import Picture, Segment
-from Daddy.streaming.wire.tokens import load_tokens
+from Daddy.streaming.login.connection import Link
+from Daddy.streaming.login.featured_streams import About, Programme
+from Daddy.streaming.protocol.framing import HEADER, MAC_BYTES, Kind, Message
+from Daddy.streaming.protocol.handshake import load_tokens
+from Daddy.streaming.protocol.messages import Wish, row_of
+from Daddy.streaming.protocol.spool_segment import Picture, Segment
 from scripts.benches._stream_watcher import AGENTS, stamped
 
 NEWS_EVERY_S = 1.0

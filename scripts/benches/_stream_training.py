@@ -26,7 +26,7 @@ from typing import Any
 from Daddy.core.config import CHECKOUT
 from Daddy.core.errors import SchedulerError
 from Daddy.core.intervals import of_centre, of_mean
-from Daddy.streaming.wire.tokens import ensure_token
+from Daddy.streaming.protocol.handshake import ensure_token
 from scripts.benches._stream_login import (
     Line,
     free_port,

@@ -14,10 +14,10 @@ from statistics import median
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.machine import cpu_seconds
-from Daddy.streaming.home.receiver import Receiver
+from Daddy.streaming.protocol.handshake import ensure_token, load_tokens
+from Daddy.streaming.protocol.messages import Wish
 from Daddy.streaming.relay import make_relay
-from Daddy.streaming.wire.messages import Wish
-from Daddy.streaming.wire.tokens import ensure_token, load_tokens
+from Daddy.streaming.viewer.receiver import Receiver
 from scripts.benches._stream_links import learner
 from scripts.benches._stream_login import child, free_port, is_open, ours, wait_for
 from scripts.benches._stream_watcher import AGENTS

@@ -16,11 +16,11 @@ from pathlib import Path
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.machine import die_with_parent
-from Daddy.streaming.home.receiver import Receiver
-from Daddy.streaming.home.scene import Panel
-from Daddy.streaming.wire.messages import Wish
-from Daddy.streaming.wire.protocol import HEADER, MAC_BYTES
-from Daddy.streaming.wire.tokens import load_tokens
+from Daddy.streaming.protocol.framing import HEADER, MAC_BYTES
+from Daddy.streaming.protocol.handshake import load_tokens
+from Daddy.streaming.protocol.messages import Wish
+from Daddy.streaming.viewer.receiver import Receiver
+from Daddy.streaming.viewer.view_model import Panel
 
 AGENTS = 2
 LOOK_S = 1 / 30

@@ -19,9 +19,9 @@ from typing import Any
 
 from Daddy.core.config import CHECKOUT
 from Daddy.streaming.login.spool import Wishes, write_wishes
+from Daddy.streaming.protocol.framing import HEADER, MAC_BYTES
+from Daddy.streaming.protocol.messages import FRAME_HEAD
 from Daddy.streaming.tunnel_client import FrameSender
-from Daddy.streaming.wire.messages import FRAME_HEAD
-from Daddy.streaming.wire.protocol import HEADER, MAC_BYTES
 from scripts.benches import _stream_codecs as codecs
 from scripts.benches import _stream_links as links
 from scripts.benches import _stream_memory as memory

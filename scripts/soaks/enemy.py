@@ -7,19 +7,8 @@ import random
 from collections.abc import Callable
 
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
-from Daddy.streaming.wire import codec, tiling
-from Daddy.streaming.wire.auth import Mac, Token, proof, session_key, transcript
-from Daddy.streaming.wire.messages import (
-    FORMAT_TILES,
-    FORMAT_TILING,
-    Frame,
-    Wish,
-    ack,
-    pack_rows,
-    row_of,
-    stamps,
-)
-from Daddy.streaming.wire.protocol import (
+from Daddy.streaming.protocol import frame_codec
+from Daddy.streaming.protocol.framing import (
     BODY_LIMIT,
     HEADER,
     MAC_BYTES,
@@ -31,8 +20,28 @@ from Daddy.streaming.wire.protocol import (
     pack,
     to_json,
 )
-from Daddy.streaming.wire.session import RELAY, VIEWER, Session
-from Daddy.streaming.wire.status import Peer, Status
+from Daddy.streaming.protocol.handshake import (
+    RELAY,
+    VIEWER,
+    Mac,
+    Session,
+    Token,
+    proof,
+    session_key,
+    transcript,
+)
+from Daddy.streaming.protocol.messages import (
+    FORMAT_TILES,
+    FORMAT_TILING,
+    Frame,
+    Peer,
+    Status,
+    Wish,
+    ack,
+    pack_rows,
+    row_of,
+    stamps,
+)
 from scripts.soaks.mutate import changed, mutate
 
 TOKEN = Token(bytes(range(32)), "soak")
@@ -61,10 +70,10 @@ def report(agent: int) -> AgentReport:
 def _frame(number: int, base: int, form: int = FORMAT_TILES) -> bytes:
     facts = (number, base, 100 * number, 66 * number, 1)
     if form == FORMAT_TILES:
-        data = codec.encode(picture(number), picture(base) if base else None)
+        data = frame_codec.encode(picture(number), picture(base) if base else None)
         return Frame(*facts, data).pack()
-    shown = [tiling.tiled(codec.to_tiles(picture(one))) for one in (base, number)]
-    return Frame(*facts, tiling.deflate(shown[1], shown[:1]), form).pack()
+    shown = [frame_codec.tiled(frame_codec.to_tiles(picture(one))) for one in (base, number)]
+    return Frame(*facts, frame_codec.deflate_tiled(shown[1], shown[:1]), form).pack()
 
 
 def prepare() -> None:

@@ -19,17 +19,13 @@ from typing import NamedTuple
 
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming.best_selector import Rules
-from Daddy.streaming.home.source import Source, compose
-from Daddy.streaming.login.featured import read_featured
-from Daddy.streaming.login.programme import About, Programme
+from Daddy.streaming.login.featured_streams import About, Programme, read_featured
 from Daddy.streaming.login.spool import read_wishes
-from Daddy.streaming.show.headless import line
-from Daddy.streaming.show.keys import View
-from Daddy.streaming.show.window import Waiting, draw
-from Daddy.streaming.wire import codec, flow, messages, protocol, tiling
-from Daddy.streaming.wire.messages import Wish, read_wish
-from Daddy.streaming.wire.protocol import Kind, Message, ProtocolError
-from Daddy.streaming.wire.segment import (
+from Daddy.streaming.protocol import frame_codec, framing, messages
+from Daddy.streaming.protocol.framing import Kind, Message, ProtocolError
+from Daddy.streaming.protocol.handshake import RELAY, VIEWER, Session
+from Daddy.streaming.protocol.messages import Wish, read_status, read_wish
+from Daddy.streaming.protocol.spool_segment import (
     HEAD,
     Packer,
     Picture,
@@ -39,8 +35,10 @@ from Daddy.streaming.wire.segment import (
     read_segment,
     seal,
 )
-from Daddy.streaming.wire.session import RELAY, VIEWER, Session
-from Daddy.streaming.wire.status import read_status
+from Daddy.streaming.viewer.headless import line
+from Daddy.streaming.viewer.keys import View
+from Daddy.streaming.viewer.screen import draw
+from Daddy.streaming.viewer.view_model import Source, Waiting, compose
 from scripts.soaks import enemy
 from scripts.soaks.mutate import changed, mutate
 
@@ -144,7 +142,7 @@ def false_viewer(chance: random.Random) -> Visit:
 
 _READERS: tuple[Callable[[bytes], object], ...] = (
     messages.read_frame, messages.read_rows, messages.read_ack, messages.read_stamps, read_wish,
-    read_status, protocol.from_json, protocol.read_bye,
+    read_status, framing.from_json, framing.read_bye,
 )  # fmt: skip
 
 
@@ -162,21 +160,23 @@ def bodies(chance: random.Random) -> Visit:
 
 def pictures(chance: random.Random) -> Visit:
     """Deflated bytes of every format, with and without bases, and what deflate can promise."""
-    refused, decoder = 0, flow.Receiver()
+    refused, decoder = 0, frame_codec.FrameDecoder()
     for number in range(1, LENGTH // 4 + 1):
         base = enemy.picture(chance.randrange(40)) if chance.random() < 0.5 else None
-        data = codec.encode(enemy.picture(number), base)
+        data = frame_codec.encode(enemy.picture(number), base)
         if chance.random() < 0.05:
             data = zlib.compress(bytes(2_000_000), 9)[2:-4]
         try:
-            codec.decode(changed(data, chance), base)
-        except codec.CodecError:
+            frame_codec.decode(changed(data, chance), base)
+        except frame_codec.CodecError:
             refused += 1
-        shown = [tiling.tiled(codec.to_tiles(enemy.picture(number + one))) for one in range(3)]
+        shown = [
+            frame_codec.tiled(frame_codec.to_tiles(enemy.picture(number + one))) for one in range(3)
+        ]
         if chance.random() < 0.5:
-            data = tiling.deflate(shown[0], shown[1:])
-        with contextlib.suppress(codec.CodecError):
-            tiling.inflate(changed(data, chance), shown[1:])
+            data = frame_codec.deflate_tiled(shown[0], shown[1:])
+        with contextlib.suppress(frame_codec.CodecError):
+            frame_codec.inflate_tiled(changed(data, chance), shown[1:])
         facts = (number, chance.randrange(number), 0, 0, 0, changed(data, chance))
         decoder.decode(messages.Frame(*facts, chance.randrange(4), chance.randrange(3)))
     return Visit(LENGTH // 2, refused)
@@ -193,7 +193,7 @@ def segments(chance: random.Random) -> Visit:
             programme.absorb([segment], float(number))
             programme.choose(float(number))
             for message in [*programme.news(number + 0.1), *programme.frames(number + 0.1)]:
-                protocol.pack(message)
+                framing.pack(message)
     return Visit(LENGTH // 4, refused)
 
 
@@ -211,13 +211,13 @@ def _segment(number: int, chance: random.Random) -> bytes:
 
 
 def _spoilt_some(body: bytes, chance: random.Random) -> list[bytes]:
-    splitter = protocol.Splitter()
+    splitter = framing.Splitter()
     splitter.feed(body)
     parts: list[Message] = []
     while (message := splitter.next()) is not None:
         parts.append(message)
     return [
-        enemy.spoilt(one, chance) if chance.random() < 0.4 else protocol.pack(one) for one in parts
+        enemy.spoilt(one, chance) if chance.random() < 0.4 else framing.pack(one) for one in parts
     ]
 
 
@@ -243,11 +243,11 @@ def _memory() -> str | None:
 
 def spoilt_streams(chance: random.Random) -> Visit:
     """Well-formed messages, cut anywhere and spoilt anywhere, into the splitter alone."""
-    splitter, count = protocol.Splitter(), 0
+    splitter, count = framing.Splitter(), 0
     with suppress(ProtocolError):
         while count < LENGTH:
             count += 1
-            wire = protocol.pack(enemy.relay_says(chance))
+            wire = framing.pack(enemy.relay_says(chance))
             splitter.feed(mutate(wire, chance) if chance.random() < 0.1 else wire)
             while splitter.next() is not None:
                 pass

@@ -19,8 +19,8 @@ DOORS = {
     ],
     "paramiko": ["Daddy/weights/laptop/sftp.py"],
     "psutil": ["Daddy/core/machine.py"],
-    "pygame": ["Daddy/streaming/show/painter.py", "Daddy/streaming/show/viewer.py"],
-    "PIL": ["Daddy/streaming/show/film.py", "scripts/*.py"],
+    "pygame": ["Daddy/streaming/viewer/window.py"],
+    "PIL": ["Daddy/streaming/viewer/clips.py", "scripts/*.py"],
     "torch": [
         "Daddy/learning/*.py",
         "Daddy/weights/polyak.py",

@@ -14,10 +14,9 @@ import pytest
 
 from Daddy.core.errors import UsageError
 from Daddy.core.paths import STREAM_TOKEN
-from Daddy.streaming.home.calls import words as ssh_words
-from Daddy.streaming.home.orders import by_stdio
-from Daddy.streaming.home.whom import find_target
 from Daddy.streaming.tunnel_server import _waiting
+from Daddy.streaming.viewer.connect import find_target
+from Daddy.streaming.viewer.connect_plan import Way, ssh_words
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_version import newest_verified
 from tests.components import program
@@ -278,7 +277,7 @@ def test_where_a_key_is_not_enough_a_person_opens_one_connection_and_its_end_is_
     args = Namespace(login="", run_dir="", remote_port="9999")
     there = find_target(args, {}, laptop.home, asks=False)
     assert there.login == f"{laptop.login.user}@cluster"
-    watching = run(ssh_words(there, by_stdio(there), 0))  # the viewer's call goes over it, too
+    watching = run(ssh_words(Way.STDIO, there, 0))  # the viewer's call goes over it, too
     assert "no relay of yours has left" in watching.stderr, watching.stderr
     run(["ssh", "-O", "exit", "-S", re.search(r"-S (\S+)", opened.stdout)[1], "x"])
     known = connections(laptop)

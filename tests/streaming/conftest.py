@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.clock import SystemClock
-from Daddy.streaming.home.receiver import Receiver
-from Daddy.streaming.wire.messages import Wish
-from Daddy.streaming.wire.tokens import ensure_token, load_tokens
+from Daddy.streaming.protocol.handshake import ensure_token, load_tokens
+from Daddy.streaming.protocol.messages import Wish
+from Daddy.streaming.viewer.receiver import Receiver
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
-from Daddy.streaming.wire.auth import Token
-from Daddy.streaming.wire.segment import (
+from Daddy.streaming.protocol.handshake import RELAY, VIEWER, Session, Token
+from Daddy.streaming.protocol.spool_segment import (
     Packer,
     Picture,
     Writer,
@@ -21,7 +21,6 @@ from Daddy.streaming.wire.segment import (
     pack_reports,
     seal,
 )
-from Daddy.streaming.wire.session import RELAY, VIEWER, Session
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 TOKEN = Token(bytes(range(32)), "test")

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from Daddy.streaming.best_selector import AgentKey, Candidate, Featured, Rules, Selection, select
-from Daddy.streaming.wire.episodes import Episodes
-from Daddy.streaming.wire.messages import row_of
+from Daddy.streaming.login.fleet_state import Episodes
+from Daddy.streaming.protocol.messages import row_of
 from scripts.benches import _stream_selection
 from tests.streaming.helpers import report
 

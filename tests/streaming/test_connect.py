@@ -18,18 +18,15 @@ import pytest
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.events import read_events
+from Daddy.core.paths import ATTACH, HOME_ATTACH
 from Daddy.core.vocabulary import TUNNEL_PORT
-from Daddy.streaming.home.connect import Carrier
-from Daddy.streaming.home.orders import Target
-from Daddy.streaming.home.receiver import Receiver
-from Daddy.streaming.home.ways import Way, first_course
-from Daddy.streaming.login.script import ATTACH, HOME_ATTACH, leave_script
-from Daddy.streaming.login.seats import Watchers
-from Daddy.streaming.login.spool import read_wishes
-from Daddy.streaming.relay import make_relay
-from Daddy.streaming.wire.auth import Token
-from Daddy.streaming.wire.messages import Wish
-from Daddy.streaming.wire.tokens import ensure_token, load_tokens
+from Daddy.streaming.login.spool import Watchers, read_wishes
+from Daddy.streaming.protocol.handshake import Token, ensure_token, load_tokens
+from Daddy.streaming.protocol.messages import Wish
+from Daddy.streaming.relay import leave_script, make_relay
+from Daddy.streaming.viewer.connect import Carrier
+from Daddy.streaming.viewer.connect_plan import Target, Way, first_course
+from Daddy.streaming.viewer.receiver import Receiver
 from Daddy.weights.laptop.keys import TUNNEL, with_key
 from tests.components import program
 from tests.patience import until

@@ -16,25 +16,30 @@ import pytest
 
 from Daddy.core.machine import host_name
 from Daddy.streaming import relay as relays
-from Daddy.streaming.home.receiver import Receiver
-from Daddy.streaming.job.listener import MAX_STRANGERS, Listener
-from Daddy.streaming.job.port import ASK_AGAIN_S, LOOK_AGAIN_S, Lookup, Port
-from Daddy.streaming.login import direct
-from Daddy.streaming.login.address import (
+from Daddy.streaming.learner.direct_port import (
+    ASK_AGAIN_S,
+    LOOK_AGAIN_S,
+    MAX_STRANGERS,
+    Listener,
+    Lookup,
+    Port,
+)
+from Daddy.streaming.login import connection as direct
+from Daddy.streaming.login.connection import Direct, Sieve
+from Daddy.streaming.login.fleet_state import Fleet
+from Daddy.streaming.login.spool import (
     Address,
     jobs_token,
     own_address,
     read_addresses,
     write_address,
 )
-from Daddy.streaming.login.direct import Direct, Sieve
-from Daddy.streaming.login.fleet import Fleet
+from Daddy.streaming.protocol.framing import Kind, Message
+from Daddy.streaming.protocol.handshake import RELAY, Session, Token
+from Daddy.streaming.protocol.messages import row_of
+from Daddy.streaming.protocol.spool_segment import Picture, Segment, Writer, pack_head, pack_reports
 from Daddy.streaming.tunnel_client import FrameSender
-from Daddy.streaming.wire.auth import Token
-from Daddy.streaming.wire.messages import row_of
-from Daddy.streaming.wire.protocol import Kind, Message
-from Daddy.streaming.wire.segment import Picture, Segment, Writer, pack_head, pack_reports
-from Daddy.streaming.wire.session import RELAY, Session
+from Daddy.streaming.viewer.receiver import Receiver
 from tests.patience import until
 from tests.streaming.helpers import OTHER, report
 from tests.streaming.test_relay_to_viewer import relay

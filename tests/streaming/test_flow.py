@@ -9,16 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from Daddy.streaming.wire.flow import (
-    KEEP,
+from Daddy.streaming.login.flow_control import (
     KEY_EVERY_S,
     MAX_WINDOW,
-    Receiver,
     Sender,
     window,
 )
-from Daddy.streaming.wire.segment import Picture
-from Daddy.streaming.wire.tiling import MAX_BASES
+from Daddy.streaming.protocol.frame_codec import KEEP, MAX_BASES, FrameDecoder
+from Daddy.streaming.protocol.spool_segment import Picture
 from tests.streaming.helpers import picture
 
 
@@ -34,7 +32,7 @@ def test_the_window_is_a_round_trip_and_two_more(rtt_s, fps, allowed) -> None:
 
 
 def test_a_full_window_keeps_only_the_newest_picture() -> None:
-    sender, viewer = Sender(), Receiver()
+    sender, viewer = Sender(), FrameDecoder()
     for number in range(5):
         sender.offer(shot(number))
         sender.next(0.0, allowed=2)
@@ -62,7 +60,7 @@ def test_a_delta_leans_only_on_an_unbroken_run_of_pictures_that_were_acknowledge
 
 def test_what_a_delta_leans_on_is_what_a_viewer_still_remembers() -> None:
     assert MAX_BASES + MAX_WINDOW <= KEEP
-    sender, viewer = Sender(), Receiver()
+    sender, viewer = Sender(), FrameDecoder()
     for number in range(1, 101):
         sender.offer(shot(number % 9))
         frame = sender.next(0.0, MAX_WINDOW)
@@ -88,7 +86,7 @@ def test_a_format_of_a_later_version_is_asked_for_anew() -> None:
     sender.offer(shot(1))
     frame = sender.next(0.0, 2)
     assert frame is not None
-    assert Receiver().decode(replace(frame, format=3)) is None
+    assert FrameDecoder().decode(replace(frame, format=3)) is None
 
 
 def test_the_first_picture_and_one_every_ten_seconds_is_whole() -> None:
@@ -125,7 +123,7 @@ def test_whatever_is_lost_the_viewer_shows_true_pictures_or_asks(
     seed: int, loss: float, version: int
 ) -> None:
     """Frames and acknowledgements are lost at random: no wrong picture is ever decoded."""
-    chance, sender, viewer = random.Random(seed), Sender(version), Receiver()
+    chance, sender, viewer = random.Random(seed), Sender(version), FrameDecoder()
     shown = 0
     for number in range(40):
         sender.offer(shot(number))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from Daddy.streaming.home import history as histories
-from Daddy.streaming.home.history import History, Named
-from Daddy.streaming.wire.messages import row_of
+from Daddy.streaming.protocol.messages import row_of
+from Daddy.streaming.viewer import history as histories
+from Daddy.streaming.viewer.history import History, Named
 from tests.streaming.helpers import report
 
 

@@ -14,12 +14,8 @@ import pytest
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import NetworkError
-from Daddy.streaming.home import receiver as module
-from Daddy.streaming.home.receiver import Receiver
-from Daddy.streaming.home.source import MAX_NAMES, Source, compose
-from Daddy.streaming.wire import codec
-from Daddy.streaming.wire.messages import Frame, Wish, pack_rows, row_of, stamps
-from Daddy.streaming.wire.protocol import (
+from Daddy.streaming.protocol import frame_codec
+from Daddy.streaming.protocol.framing import (
     Kind,
     Message,
     ProtocolError,
@@ -28,8 +24,19 @@ from Daddy.streaming.wire.protocol import (
     read_bye,
     to_json,
 )
-from Daddy.streaming.wire.session import RELAY, Session
-from Daddy.streaming.wire.status import Peer, read_status
+from Daddy.streaming.protocol.handshake import RELAY, Session
+from Daddy.streaming.protocol.messages import (
+    Frame,
+    Peer,
+    Wish,
+    pack_rows,
+    read_status,
+    row_of,
+    stamps,
+)
+from Daddy.streaming.viewer import receiver as module
+from Daddy.streaming.viewer.receiver import Receiver
+from Daddy.streaming.viewer.view_model import MAX_NAMES, Source, compose
 from tests.patience import until
 from tests.streaming.helpers import TOKEN, picture, report
 from tests.streaming.test_messages import status
@@ -136,7 +143,7 @@ def test_a_laptop_that_slept_begins_anew_at_once(monkeypatch) -> None:
 def test_three_pictures_that_cannot_be_decoded_end_one_connection_and_no_other(
     receiver: Receiver, bad: str
 ) -> None:
-    whole = codec.encode(picture(1))
+    whole = frame_codec.encode(picture(1))
     data = {"a bomb": zlib.compress(bytes(4_000_000), 9)[2:-4][:6000], "cut": whole[:-9],
             "an unknown base": whole}[bad]  # fmt: skip
     base = 7 if bad == "an unknown base" else 0

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from Daddy.streaming.show.keys import TABLE, TOUR_S, Act, Sheet, View, choose, focus, press, tick
-from Daddy.streaming.wire.messages import MAX_PINS, MAX_TOP_K
+from Daddy.streaming.protocol.messages import MAX_PINS, MAX_TOP_K
+from Daddy.streaming.viewer.keys import TABLE, TOUR_S, Act, Sheet, View, choose, focus, press, tick
 
 SHOWN = ["slot-0/3", "slot-1/5"]
 

@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from Daddy.streaming.wire.messages import (
+from Daddy.streaming.protocol.framing import BODY_LIMIT, Kind, ProtocolError
+from Daddy.streaming.protocol.messages import (
     MAX_ROWS,
     ROW,
     Frame,
+    Peer,
+    Status,
     Wish,
     ack,
     pack_rows,
@@ -19,13 +22,12 @@ from Daddy.streaming.wire.messages import (
     read_frame,
     read_rows,
     read_stamps,
+    read_status,
     read_wish,
     row_of,
     stamps,
     to_pins,
 )
-from Daddy.streaming.wire.protocol import BODY_LIMIT, Kind, ProtocolError
-from Daddy.streaming.wire.status import Peer, Status, read_status
 from tests.streaming.helpers import report
 
 u32 = st.integers(0, 2**32 - 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from Daddy.streaming.login.pace import FLOOR_FPS, PERIOD_S, Pace
+from Daddy.streaming.login.flow_control import FLOOR_FPS, PERIOD_S, Pace
 
 
 def hear(pace: Pace, rtt_s: float, seconds: float, begin: float) -> float:

@@ -19,12 +19,11 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.errors import NetworkError, run_entry
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming import tunnel_server
-from Daddy.streaming.home.listening import listen
-from Daddy.streaming.home.receiver import Receiver
-from Daddy.streaming.show.window import Waiting
-from Daddy.streaming.web import visit
+from Daddy.streaming.protocol.messages import Wish
+from Daddy.streaming.viewer.receiver import Receiver, listen
+from Daddy.streaming.viewer.view_model import Waiting
+from Daddy.streaming.web import server
 from Daddy.streaming.web.server import Show, WebServer
-from Daddy.streaming.wire.messages import Wish
 from tests.patience import until
 from tests.streaming.helpers import finish, free_port, picture, start
 from tests.streaming.test_relay_to_viewer import learners, receiver, relay, run, token
@@ -175,7 +174,7 @@ def test_every_answer_forbids_to_keep_guess_frame_or_fetch_from_elsewhere(page: 
 
 def test_the_page_names_nothing_outside_itself() -> None:
     for name in ("page.html", "page.css", "page.js"):
-        text = visit._part(name).decode()
+        text = server._part(name).decode()
         others = set(re.findall(r"https?://[^\s\"')]+", text)) - {"http://www.w3.org/2000/svg"}
         assert others == set()
         assert "innerHTML" not in text
@@ -187,18 +186,18 @@ def test_the_scene_and_its_pictures_arrive_as_they_were_sent(run, token, receive
     with learners(run / "stream"), relay(run, receiver.port, token):
         seen: list[bytes] = []
         assert until(lambda: seen.extend(browser.hear()[1]) or len(seen) > 10, 20)
-        assert until(lambda: browser.hear() and browser.facts["agents"] == 4, 20)
+        assert until(lambda: browser.hear() and "4 agents" in browser.facts["fleet"], 20)
     assert set(seen) <= PICTURES
     first, second = browser.facts["panels"]
     assert (first["name"], second["name"]) == ("slot-1/0", "slot-1/1")
     assert (first["badges"], first["map"], first["job"]) == (6, "Fern Hollow", "17")
-    assert browser.facts["runs"] == ["slim_run"]
+    assert browser.facts["run"] == "slim_run"
 
 
 def test_who_has_everything_is_told_only_ages_and_not_at_once(receiver, page) -> None:
     browser = Browser(page).enter(page)
     head, _ = browser.hear()
-    assert head["facts"]["ssh_line"] == "ssh -R 9999:localhost:9999 anna@login.example.edu"
+    assert head["facts"]["copy"][1] == "ssh -R 9999:localhost:9999 anna@login.example.edu"
     again, pictures = browser.hear()
     assert (again["new"], "facts" in again, pictures) == ([], False, [])
 
@@ -219,7 +218,7 @@ def test_a_browser_may_ask_for_more_agents_but_not_for_any_number(
 def test_a_browser_that_reads_nothing_holds_up_neither_another_nor_the_pictures(
     run, token, receiver, page, monkeypatch
 ) -> None:
-    monkeypatch.setattr(visit, "SEND_S", 1.0)
+    monkeypatch.setattr(server, "SEND_S", 1.0)
     frozen, other = Browser(page).enter(page), Browser(page).enter(page)
     head = "".join(f"{name}: {value}\r\n" for name, value in frozen.headers.items())
     with learners(run / "stream"), relay(run, receiver.port, token), socket.socket() as mute:
@@ -283,7 +282,7 @@ def _all_of(stranger: socket.socket) -> bytes:
 
 
 def test_who_asks_too_slowly_and_a_crowd_are_closed(page: Page, monkeypatch) -> None:
-    monkeypatch.setattr(visit, "HEAD_S", 0.3)
+    monkeypatch.setattr(server, "HEAD_S", 0.3)
     crowd = [socket.create_connection(("127.0.0.1", page.port), timeout=30) for _ in range(40)]
     try:
         for one in crowd:
@@ -298,7 +297,7 @@ def test_who_asks_too_slowly_and_a_crowd_are_closed(page: Page, monkeypatch) -> 
 
 
 def test_who_drips_is_closed_however_steadily(page: Page, monkeypatch) -> None:
-    monkeypatch.setattr(visit, "HEAD_S", 0.3)
+    monkeypatch.setattr(server, "HEAD_S", 0.3)
     with socket.create_connection(("127.0.0.1", page.port), timeout=30) as dripping:
         dripping.sendall(b"GET / HTTP/1.1\r\nX: ")
         assert until(lambda: not _takes(dripping, b"x"), 10)
@@ -359,8 +358,8 @@ def test_the_command_prints_the_link_and_serves_the_page(tmp_path: Path) -> None
         assert served.said[0].startswith(f"open in a browser: http://127.0.0.1:{port}/?key=")
         browser = Browser(served).enter(served)
         browser.hear()
-        assert browser.facts["connected"] is False
-        assert "ssh -R 9999:localhost:" in browser.facts["ssh_line"]
+        assert browser.facts["state"] == ["waiting", "calls"]
+        assert "ssh -R 9999:localhost:" in browser.facts["copy"][1]
     finally:
         said = finish(viewer)
     assert viewer.returncode == 0

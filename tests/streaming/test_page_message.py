@@ -7,13 +7,11 @@ import struct
 from dataclasses import replace
 
 from Daddy.core.vocabulary import SCREEN_BYTES
-from Daddy.streaming.home.history import Dot, Place, World
-from Daddy.streaming.home.scene import Panel, Scene
-from Daddy.streaming.show.drawing import THEMES
-from Daddy.streaming.show.window import Waiting
-from Daddy.streaming.web.message import Had, pack, style, tag
-from Daddy.streaming.wire.messages import Row
-from Daddy.streaming.wire.status import Peer
+from Daddy.streaming.protocol.messages import Peer, Row
+from Daddy.streaming.viewer.drawing import THEMES
+from Daddy.streaming.viewer.history import Dot, Place, World
+from Daddy.streaming.viewer.view_model import Panel, Scene, Waiting
+from Daddy.streaming.web.server import Had, pack, style, tag
 from tests.streaming.helpers import picture
 
 WAITING = Waiting(9998, "anna@login.example.edu")
@@ -100,9 +98,10 @@ def test_whoever_names_things_writes_no_markup() -> None:
 
 
 def test_a_token_in_trouble_brings_the_line_that_copies_one() -> None:
-    told = read(pack(scene(trouble="no token in common"), 2, WAITING, Had())[0])[0]["facts"]
-    assert told["token_line"].startswith("ssh anna@login.example.edu cat ")
-    assert read(pack(scene(), 2, WAITING, Had())[0])[0]["facts"]["token_line"] == ""
+    told = read(pack(scene(trouble="no token in common", transport=""), 2, WAITING, Had())[0])[0][
+        "facts"
+    ]
+    assert told["copy"][1].startswith("ssh anna@login.example.edu cat ")
 
 
 def test_the_page_has_the_windows_palettes_and_badges() -> None:

@@ -13,23 +13,23 @@ from hypothesis import strategies as st
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 import pygame
 
-from Daddy.streaming.home.history import History, World
-from Daddy.streaming.show.drawing import (
+from Daddy.streaming.protocol.messages import row_of
+from Daddy.streaming.viewer.drawing import (
     MOST_PLACES,
     THEMES,
     Box,
     Curve,
     Draw,
     Picture,
+    Rect,
     Text,
     changed,
     unpacked,
 )
-from Daddy.streaming.show.keys import View
-from Daddy.streaming.show.layout import Rect
-from Daddy.streaming.show.painter import Painter, paint
-from Daddy.streaming.show.window import draw
-from Daddy.streaming.wire.messages import row_of
+from Daddy.streaming.viewer.history import History, World
+from Daddy.streaming.viewer.keys import View
+from Daddy.streaming.viewer.screen import draw
+from Daddy.streaming.viewer.window import Painter, paint
 from tests.streaming.helpers import picture, report
 from tests.streaming.test_viewer import WAITING, panel, scene
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from Daddy.streaming.login.playout import LONGEST_S, MEMORY_S, Playout
-from Daddy.streaming.wire.segment import Picture
+from Daddy.streaming.login.flow_control import LONGEST_S, MEMORY_S, Playout
+from Daddy.streaming.protocol.spool_segment import Picture
 from tests.streaming.helpers import picture
 
 

@@ -12,16 +12,15 @@ import pytest
 from Daddy.core.clock import SystemClock
 from Daddy.core.paths import RunPaths
 from Daddy.streaming.best_selector import Rules
-from Daddy.streaming.login.link import Link
-from Daddy.streaming.login.pace import FREE_S
-from Daddy.streaming.login.programme import About, Programme, note
-from Daddy.streaming.login.seats import Seat
-from Daddy.streaming.login.spool import SpoolWriter
+from Daddy.streaming.login.connection import Link
+from Daddy.streaming.login.featured_streams import About, Programme, note
+from Daddy.streaming.login.flow_control import FREE_S
+from Daddy.streaming.login.spool import Seat, SpoolWriter
+from Daddy.streaming.protocol.framing import Kind, Message
+from Daddy.streaming.protocol.handshake import VIEWER, Session
+from Daddy.streaming.protocol.messages import Frame, Wish, ack, read_frame, row_of
+from Daddy.streaming.protocol.spool_segment import Picture, Segment, Writer
 from Daddy.streaming.relay import IDLE_POLL_S, Relay
-from Daddy.streaming.wire.messages import Frame, Wish, ack, read_frame, row_of
-from Daddy.streaming.wire.protocol import Kind, Message
-from Daddy.streaming.wire.segment import Picture, Segment, Writer
-from Daddy.streaming.wire.session import VIEWER, Session
 from tests.streaming.helpers import TOKEN, pack_segment, picture, report
 
 ABOUT = About("slim_run", "pokemon_red", "login1", "ssh-R")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from Daddy.streaming.wire.protocol import (
+from Daddy.streaming.protocol.framing import (
     BODY_LIMIT,
     HEADER,
     READ_BYTES,

@@ -19,11 +19,11 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.clock import SystemClock
-from Daddy.streaming.home.receiver import Receiver
+from Daddy.streaming.protocol.handshake import ensure_token, load_tokens
+from Daddy.streaming.protocol.messages import Wish
 from Daddy.streaming.relay import make_relay
 from Daddy.streaming.tunnel_client import FrameSender
-from Daddy.streaming.wire.messages import Wish
-from Daddy.streaming.wire.tokens import ensure_token, load_tokens
+from Daddy.streaming.viewer.receiver import Receiver
 from tests.streaming.helpers import picture, report
 
 HELLO, AUTH, STATUS, TELEM, FRAME, NOTE, ACK, NEED_KEY, SUBSCRIBE, PING, PONG, BYE = range(1, 13)

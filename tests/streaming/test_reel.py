@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from Daddy.streaming.show.reel import FILM_FPS, REEL_S, Reel
+from Daddy.streaming.viewer.clips import FILM_FPS, REEL_S, Reel
 from tests.streaming.helpers import picture
 
 

@@ -21,16 +21,14 @@ from Daddy.core.events import read_events
 from Daddy.core.machine import identify, is_alive
 from Daddy.streaming import relay as relays
 from Daddy.streaming.best_selector import Rules
-from Daddy.streaming.home.receiver import Receiver
-from Daddy.streaming.login import link
-from Daddy.streaming.login.featured import read_featured
-from Daddy.streaming.login.script import ATTACH, HOME_ATTACH
+from Daddy.streaming.login import connection
+from Daddy.streaming.login.featured_streams import read_featured
 from Daddy.streaming.login.spool import SpoolReader
-from Daddy.streaming.relay import make_relay
+from Daddy.streaming.protocol.handshake import VIEWER, Session, ensure_token, load_tokens
+from Daddy.streaming.protocol.messages import Wish
+from Daddy.streaming.relay import ATTACH, HOME_ATTACH, make_relay
 from Daddy.streaming.tunnel_client import FrameSender
-from Daddy.streaming.wire.messages import Wish
-from Daddy.streaming.wire.session import VIEWER, Session
-from Daddy.streaming.wire.tokens import ensure_token, load_tokens
+from Daddy.streaming.viewer.receiver import Receiver
 from tests.patience import until
 from tests.streaming.helpers import CHECKOUT, finish, free_port, picture, report, start
 
@@ -334,7 +332,7 @@ class FrozenViewer:
 
 def test_a_frozen_viewer_is_sent_little_and_given_up(run, token, monkeypatch) -> None:
     """TCP and ssh would take megabytes; unacknowledged pictures stay below 64 KiB."""
-    monkeypatch.setattr(link, "SILENT_S", 7.0)
+    monkeypatch.setattr(connection, "SILENT_S", 7.0)
     stop = threading.Event()
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,

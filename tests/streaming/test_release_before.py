@@ -6,11 +6,10 @@ import json
 import struct
 from pathlib import Path
 
-from Daddy.streaming.home.source import Source
 from Daddy.streaming.login.spool import Wishes, read_wishes
-from Daddy.streaming.wire.messages import Wish, read_wish
-from Daddy.streaming.wire.protocol import Message, Splitter, pack
-from Daddy.streaming.wire.segment import (
+from Daddy.streaming.protocol.framing import Message, Splitter, pack
+from Daddy.streaming.protocol.messages import Wish, read_wish
+from Daddy.streaming.protocol.spool_segment import (
     Packer,
     Picture,
     Writer,
@@ -19,6 +18,7 @@ from Daddy.streaming.wire.segment import (
     read_segment,
     seal,
 )
+from Daddy.streaming.viewer.view_model import Source
 from tests.streaming.helpers import picture, report
 from tests.streaming.test_programme import play, programme
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from Daddy.streaming.job import ring
-from Daddy.streaming.job.ring import LearnerEnd, Record, StreamerEnd, nameless_file
+from Daddy.streaming.learner import shared_ring
+from Daddy.streaming.learner.shared_ring import LearnerEnd, Record, StreamerEnd, nameless_file
 from tests.streaming.helpers import picture, report
 
 Ends = tuple[LearnerEnd, StreamerEnd]
@@ -42,23 +42,23 @@ def test_a_streamer_that_stood_still_goes_on_with_the_newest_and_counts_the_rest
     ends: Ends,
 ) -> None:
     learner, streamer = ends
-    for step in range(3 * ring.RECORDS):
+    for step in range(3 * shared_ring.RECORDS):
         learner.put(record(step))
     there = [one.step for one in streamer.records()]
-    assert there[-1] == 3 * ring.RECORDS - 1
+    assert there[-1] == 3 * shared_ring.RECORDS - 1
     assert there == sorted(set(there))
-    assert len(there) >= ring.RECORDS // 2 - 1
-    assert streamer.lost == 3 * ring.RECORDS - len(there)
+    assert len(there) >= shared_ring.RECORDS // 2 - 1
+    assert streamer.lost == 3 * shared_ring.RECORDS - len(there)
 
 
 def test_a_record_that_is_being_written_is_not_read(ends: Ends) -> None:
     learner, streamer = ends
     learner.put(record(1))
-    at = ring._RING + ring._SLOT
-    whole = learner._map[at : at + ring._HEAD.size]
-    ring._HEAD.pack_into(learner._map, at, 1, *ring._HEAD.unpack(whole)[1:])
+    at = shared_ring._RING + shared_ring._SLOT
+    whole = learner._map[at : at + shared_ring._HEAD.size]
+    shared_ring._HEAD.pack_into(learner._map, at, 1, *shared_ring._HEAD.unpack(whole)[1:])
     assert streamer.records() == []
-    learner._map[at : at + ring._HEAD.size] = whole
+    learner._map[at : at + shared_ring._HEAD.size] = whole
     assert [one.step for one in streamer.records()] == [1]
 
 
@@ -89,8 +89,8 @@ def test_without_nameless_memory_there_is_a_file_that_cannot_run_out_of_disk(mon
     file = nameless_file()
     about = os.fstat(file)
     os.close(file)
-    assert (about.st_size, about.st_nlink) == (ring.SIZE, 0)
-    assert about.st_blocks * 512 >= ring.SIZE, "no holes"
+    assert (about.st_size, about.st_nlink) == (shared_ring.SIZE, 0)
+    assert about.st_blocks * 512 >= shared_ring.SIZE, "no holes"
 
 
 def test_a_successor_of_the_streamer_begins_with_what_is_new() -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from Daddy.streaming.home.scene import STALE_S
-from Daddy.streaming.home.source import Source, compose
-from Daddy.streaming.wire import codec
-from Daddy.streaming.wire.messages import Frame, Row, pack_rows, row_of, stamps
-from Daddy.streaming.wire.protocol import Kind, Message
+from Daddy.streaming.protocol import frame_codec
+from Daddy.streaming.protocol.framing import Kind, Message
+from Daddy.streaming.protocol.messages import Frame, Row, pack_rows, row_of, stamps
+from Daddy.streaming.viewer.view_model import STALE_S, Source, compose
 from tests.streaming.helpers import picture, report
 
 
@@ -26,7 +25,7 @@ def featured(agent: int, stream: int, place: int = 1) -> Row:
 
 
 def send(source: Source, stream: int, pixels: bytes, now: float) -> None:
-    frame = Frame(1, 0, 0, 0, 0, codec.encode(pixels)).pack()
+    frame = Frame(1, 0, 0, 0, 0, frame_codec.encode(pixels)).pack()
     answers, _ = source.hear(Message(Kind.FRAME, frame, stream=stream), now)
     assert [one.kind for one in answers] == [Kind.ACK]
 

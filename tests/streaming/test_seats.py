@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from Daddy.streaming.login.seats import SEATS, WATCHED_FOR_S, Seat, Watchers, prepare
-from Daddy.streaming.login.spool import Wishes, read_wishes, write_wishes
+from Daddy.streaming.login.spool import (
+    SEATS,
+    WATCHED_FOR_S,
+    Seat,
+    Watchers,
+    Wishes,
+    prepare,
+    read_wishes,
+    write_wishes,
+)
 
 ONE, TWO = frozenset({1}), frozenset({2})
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from Daddy.streaming.wire.messages import row_of
-from Daddy.streaming.wire.protocol import BODY_LIMIT, Kind
-from Daddy.streaming.wire.segment import (
+from Daddy.streaming.protocol.framing import BODY_LIMIT, Kind
+from Daddy.streaming.protocol.messages import row_of
+from Daddy.streaming.protocol.spool_segment import (
     SEGMENT_LIMIT,
     Picture,
     Writer,

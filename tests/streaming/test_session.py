@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from Daddy.streaming.wire.auth import Token, parse_tokens
-from Daddy.streaming.wire.protocol import (
+from Daddy.streaming.protocol.framing import (
     HEADER,
     Kind,
     Message,
@@ -19,7 +18,7 @@ from Daddy.streaming.wire.protocol import (
     pack,
     to_json,
 )
-from Daddy.streaming.wire.session import RELAY, VIEWER, Session
+from Daddy.streaming.protocol.handshake import RELAY, VIEWER, Session, Token, parse_tokens
 from tests.streaming.helpers import OTHER, TOKEN, introduced, shake
 
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.machine import host_name
-from Daddy.streaming.home.receiver import Receiver
-from Daddy.streaming.job.ring import LearnerEnd, Record, StreamerEnd, nameless_file
+from Daddy.streaming.learner.shared_ring import LearnerEnd, Record, StreamerEnd, nameless_file
+from Daddy.streaming.protocol.messages import Wish
+from Daddy.streaming.protocol.spool_segment import Writer
 from Daddy.streaming.streamer import Streamer
 from Daddy.streaming.tunnel_client import FrameSender
-from Daddy.streaming.wire.messages import Wish
-from Daddy.streaming.wire.segment import Writer
+from Daddy.streaming.viewer.receiver import Receiver
 from tests.patience import until
 from tests.streaming.helpers import finish, free_port, picture, report, start
 from tests.streaming.test_relay_to_viewer import learners, relay

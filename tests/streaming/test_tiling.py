@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from Daddy.core.vocabulary import SCREEN_BYTES
-from Daddy.streaming.wire import codec, tiling
-from Daddy.streaming.wire.tiling import NEW, PLACES, Tiled, deflate, inflate, tiled
+from Daddy.streaming.protocol import frame_codec
+from Daddy.streaming.protocol.frame_codec import MAX_BASES, NEW, PLACES, Tiled, tiled
+from Daddy.streaming.protocol.frame_codec import deflate_tiled as deflate
+from Daddy.streaming.protocol.frame_codec import inflate_tiled as inflate
 from tests.streaming.helpers import picture
 
 
@@ -22,7 +24,7 @@ def shown(seed: int) -> bytes:
 
 
 def _drawn(seed: int) -> bytes:
-    return codec.to_tiles(picture(seed))
+    return frame_codec.to_tiles(picture(seed))
 
 
 def bases(*seeds: int) -> list[Tiled]:
@@ -41,19 +43,21 @@ def test_what_came_back_after_a_while_costs_next_to_nothing() -> None:
     old, others = shown(1), [shown(seed) for seed in (2, 3, 5, 6)]
     against = [tiled(one) for one in (old, *others)]
     assert len(deflate(tiled(old), against)) < 16
-    assert len(codec.deflate(old, others[-1])) > 300
+    assert len(frame_codec.deflate(old, others[-1])) > 300
 
 
 def test_a_scrolled_picture_is_numbers_shifted() -> None:
     before = _drawn(1)
     after = b"".join(before[row * 320 + 32 : row * 320 + 320] + bytes(32) for row in range(18))
-    assert 1.5 * len(deflate(tiled(after), [tiled(before)])) < len(codec.deflate(after, before))
+    assert 1.5 * len(deflate(tiled(after), [tiled(before)])) < len(
+        frame_codec.deflate(after, before)
+    )
 
 
 @settings(max_examples=200)
 @given(st.binary(max_size=300))
 def test_garbage_is_refused_and_never_anything_else(data: bytes) -> None:
-    with pytest.raises(codec.CodecError):
+    with pytest.raises(frame_codec.CodecError):
         inflate(data, bases(1, 0))
 
 
@@ -69,7 +73,7 @@ def test_garbage_is_refused_and_never_anything_else(data: bytes) -> None:
     ids=["no such tile", "a tile is missing", "a tile too many", "a place is missing", "nothing"],
 )
 def test_numbers_that_make_no_picture_are_refused(plain: bytes) -> None:
-    with pytest.raises(codec.CodecError):
+    with pytest.raises(frame_codec.CodecError):
         inflate(_squeezed(plain), bases(1))
 
 
@@ -81,7 +85,7 @@ def _squeezed(plain: bytes) -> bytes:
 def test_a_bomb_is_refused_without_being_unpacked() -> None:
     bomb, against = _squeezed(bytes(64 * 1024 * 1024)), bases(1)
     tracemalloc.start()
-    with pytest.raises(codec.CodecError):
+    with pytest.raises(frame_codec.CodecError):
         inflate(bomb, against)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -89,7 +93,7 @@ def test_a_bomb_is_refused_without_being_unpacked() -> None:
 
 
 def test_pictures_without_two_equal_tiles_take_64_kib_at_most() -> None:
-    noise = [random.Random(seed).randbytes(SCREEN_BYTES) for seed in range(tiling.MAX_BASES + 1)]
+    noise = [random.Random(seed).randbytes(SCREEN_BYTES) for seed in range(MAX_BASES + 1)]
     against = [tiled(one) for one in noise[:-1]]
     delta = deflate(tiled(noise[-1]), against)
     tracemalloc.start()
@@ -109,5 +113,5 @@ def test_a_remembered_picture_takes_less_than_its_own_bytes() -> None:
 
 
 def test_a_distance_never_leaves_the_small_window() -> None:
-    dictionary = tiling.MAX_MAPS * PLACES + NEW * tiling.TILE_BYTES
+    dictionary = frame_codec.DICTIONARY_MAPS * PLACES + NEW * frame_codec.TILE_BYTES
     assert dictionary + PLACES + SCREEN_BYTES < 16 * 1024

@@ -20,14 +20,14 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.machine import identify, is_alive
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming import streamer, tunnel_client
-from Daddy.streaming.job import listener
-from Daddy.streaming.job.listener import Listener
-from Daddy.streaming.job.ring import LearnerEnd, Record, StreamerEnd, nameless_file
-from Daddy.streaming.login import seats
+from Daddy.streaming.learner import direct_port as listener
+from Daddy.streaming.learner.direct_port import Listener
+from Daddy.streaming.learner.shared_ring import LearnerEnd, Record, StreamerEnd, nameless_file
+from Daddy.streaming.login import spool
 from Daddy.streaming.login.spool import SpoolReader, SpoolWriter, Wishes, read_wishes, write_wishes
+from Daddy.streaming.protocol.spool_segment import Writer
 from Daddy.streaming.streamer import Streamer
 from Daddy.streaming.tunnel_client import FrameSender
-from Daddy.streaming.wire.segment import Writer
 from tests.patience import until
 from tests.streaming.helpers import CHECKOUT, pack_segment, picture, report
 
@@ -187,7 +187,7 @@ def test_nobody_watching_means_nothing_is_wanted(desk: Desk) -> None:
 def test_a_wish_list_whose_counter_stands_still_wears_off(
     desk: Desk, tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(seats, "WATCHED_FOR_S", 0.5)
+    monkeypatch.setattr(spool, "WATCHED_FOR_S", 0.5)
     ask(tmp_path)
     assert desk.until(desk.learner.wanted)
     assert desk.until(lambda: not desk.learner.wanted())

@@ -11,8 +11,8 @@ import pytest
 
 from Daddy.core.errors import run_entry
 from Daddy.streaming import tunnel_server
-from Daddy.streaming.home.receiver import Receiver
-from Daddy.streaming.wire.tokens import ensure_token, home_token, load_tokens
+from Daddy.streaming.protocol.handshake import ensure_token, home_token, load_tokens
+from Daddy.streaming.viewer.receiver import Receiver
 from tests.streaming.helpers import CHECKOUT, finish, free_port, start
 
 
@@ -122,7 +122,7 @@ def test_without_a_display_lines_are_printed_instead(tmp_path: Path) -> None:
 
 def test_closing_leaves_the_port_free(tmp_path: Path) -> None:
     from Daddy.core.clock import SystemClock
-    from Daddy.streaming.wire.messages import Wish
+    from Daddy.streaming.protocol.messages import Wish
 
     port = free_port()
     for _ in range(2):

@@ -18,18 +18,30 @@ import pygame
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.vocabulary import SCREEN_BYTES
-from Daddy.streaming.home.history import History, World
-from Daddy.streaming.home.scene import Panel, Scene
-from Daddy.streaming.show import painter as painting
-from Daddy.streaming.show.drawing import THEMES, Box, Curve, Draw, Picture, Text, extent
-from Daddy.streaming.show.font import BADGES, DEPTH, HEIGHT, fit, glyph, measure
-from Daddy.streaming.show.keys import TABLE, Band, Sheet, View
-from Daddy.streaming.show.layout import Rect, Style, arrange
-from Daddy.streaming.show.painter import Painter, paint
-from Daddy.streaming.show.viewer import Window, save_picture
-from Daddy.streaming.show.window import Waiting, draw, panel_at
-from Daddy.streaming.wire.messages import row_of
-from Daddy.streaming.wire.status import Peer
+from Daddy.streaming.protocol.messages import Peer, row_of
+from Daddy.streaming.viewer import window as painting
+from Daddy.streaming.viewer.drawing import (
+    BADGES,
+    DEPTH,
+    HEIGHT,
+    THEMES,
+    Box,
+    Curve,
+    Draw,
+    Picture,
+    Rect,
+    Style,
+    Text,
+    extent,
+    fit,
+    glyph,
+    measure,
+)
+from Daddy.streaming.viewer.history import History, World
+from Daddy.streaming.viewer.keys import TABLE, Band, Sheet, View
+from Daddy.streaming.viewer.screen import arrange, draw, panel_at
+from Daddy.streaming.viewer.view_model import Panel, Scene, Waiting
+from Daddy.streaming.viewer.window import Painter, Window, paint, save_picture
 from tests.components import program
 from tests.patience import until
 from tests.streaming.helpers import finish, free_port, picture, report, start

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from Daddy.core.clock import SystemClock
-from Daddy.streaming.show.drawing import Picture, Text
-from Daddy.streaming.show.keys import Act, View
-from Daddy.streaming.show.reel import REEL_S
-from Daddy.streaming.show.watcher import Watcher
+from Daddy.streaming.viewer.clips import REEL_S
+from Daddy.streaming.viewer.drawing import Picture, Text
+from Daddy.streaming.viewer.keys import Act, View
+from Daddy.streaming.viewer.window import Watcher
 from tests.streaming.helpers import picture
 from tests.streaming.test_viewer import WAITING, panel, scene
 

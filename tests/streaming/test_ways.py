@@ -12,11 +12,12 @@ import pytest
 
 from Daddy.core.errors import UsageError, run_entry
 from Daddy.core.files import write_json
+from Daddy.core.paths import HOME_ATTACH
 from Daddy.streaming import tunnel_server
-from Daddy.streaming.home import calls, orders
-from Daddy.streaming.home.orders import Target
-from Daddy.streaming.home.source import compose
-from Daddy.streaming.home.ways import (
+from Daddy.streaming.protocol.handshake import Token, find_opening, opening_line
+from Daddy.streaming.relay import script_text
+from Daddy.streaming.viewer.connect import find_target
+from Daddy.streaming.viewer.connect_plan import (
     BACKOFF_S,
     FIX_NO_WAY,
     ROUND_S,
@@ -24,20 +25,18 @@ from Daddy.streaming.home.ways import (
     End,
     Kind,
     Naps,
+    Target,
     Way,
     first_course,
     judge,
-    landing,
+    ssh_words,
     usual_causes,
     wrong_node,
 )
-from Daddy.streaming.home.whom import find_target
-from Daddy.streaming.login.script import HOME_ATTACH, script_text
-from Daddy.streaming.show.drawing import Text
-from Daddy.streaming.show.font import HEIGHT
-from Daddy.streaming.show.keys import View
-from Daddy.streaming.show.window import Waiting, draw
-from Daddy.streaming.wire.auth import Token, find_opening, opening_line
+from Daddy.streaming.viewer.drawing import HEIGHT, Text
+from Daddy.streaming.viewer.keys import View
+from Daddy.streaming.viewer.screen import draw
+from Daddy.streaming.viewer.view_model import Waiting, compose
 
 TARGET = Target("anna@login1.site.edu", (HOME_ATTACH,))
 CONFINED = Target("anna@login1.site.edu", (HOME_ATTACH,), tunnel_key="/keys/tunnel")
@@ -49,15 +48,15 @@ LOST = End(255, ("Timeout, server login1.site.edu not responding.",), worked=Tru
 
 
 def by_stdio(target: Target) -> list[str]:
-    return calls.words(target, orders.by_stdio(target), 7)
+    return ssh_words(Way.STDIO, target, 7)
 
 
 def by_port(target: Target) -> list[str]:
-    return calls.words(target, orders.by_port(target), 7)
+    return ssh_words(Way.PORT, target, 7)
 
 
 def by_dynamic(target: Target) -> list[str]:
-    return calls.words(target, orders.by_dynamic(target), 7)
+    return ssh_words(Way.DYNAMIC, target, 7)
 
 
 def after(*ends: End, target: Target = TARGET) -> Course:
@@ -147,11 +146,10 @@ def test_what_the_other_side_prints_reaches_the_terminal_without_its_control_cha
 
 
 def test_another_login_node_is_known_by_its_first_name_and_the_line_says_the_right_one() -> None:
-    there = landing(("Warning: x", "daddy-relay login2", "daddy-here login1.site.edu"))
-    assert there.elsewhere
-    assert wrong_node(there, TARGET).endswith("connect anna@login2.site.edu")
-    assert not landing(("daddy-relay login1", "daddy-here login1.site.edu")).elsewhere
-    assert not landing(("daddy-here login1",)).elsewhere
+    said = ("Warning: x", "daddy-relay login2", "daddy-here login1.site.edu")
+    assert wrong_node(said, TARGET).endswith("connect anna@login2.site.edu")
+    assert not wrong_node(("daddy-relay login1", "daddy-here login1.site.edu"), TARGET)
+    assert not wrong_node(("daddy-here login1",), TARGET)
 
 
 def test_the_usual_causes_are_three_and_end_in_a_line_to_type() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.paths import STREAM_TOKEN
-from Daddy.streaming.wire.tokens import load_tokens
+from Daddy.streaming.protocol.handshake import load_tokens
 from Daddy.weights.laptop.setup import fetch_stream_token
 from Daddy.weights.laptop.ssh import Remote, Ssh, connect
 from tests.components import program

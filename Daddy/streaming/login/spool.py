@@ -1,26 +1,36 @@
-"""Door to the spool: how pictures reach the login node where no job may open a connection to it.
+"""Adapter for the files of a run's stream folder: segments, wish lists, addresses of jobs.
 
-Each job has two files of fixed names, written alternately in place, whole, and closed each time: on
-NFS closing flushes and opening looks afresh, whereas new names are cached as "absent" for up to a
-minute. A reader takes the newer of the two that is complete (sequence number and CRC-32).
-The wish list goes the other way; its *counter* shows that somebody still watches: no clocks of two
-machines are compared.
+``spool/``: each job has two files of fixed names, written alternately in place, whole, and closed
+each time: on NFS closing flushes and opening looks afresh, whereas new names are cached as "absent"
+for up to a minute. A reader takes the newer one that is complete (sequence number and CRC-32).
+
+``wanted*.json``: a wish list for each relay, with one writer. The first is the controller's
+relay's; a relay that a viewer brought along takes a free one, or one that stood still for as long
+as jobs believe it. A counter shows that somebody watches: no clocks of two machines are compared.
+
+``direct/<peer>.json``: the address where a job listens while somebody watches. On the job's own
+host that is loopback; else the one address of this host from which packets for the relay's host
+leave.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
+import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from Daddy.core.errors import FileError
-from Daddy.core.files import JSON_LIMIT, parse_json, read_bounded, write_json
+from Daddy.core.files import JSON_LIMIT, parse_json, read_bounded, read_json, write_json
 from Daddy.core.names import PEER
-from Daddy.streaming.wire.protocol import clean
-from Daddy.streaming.wire.segment import SEGMENT_LIMIT, Segment, read_segment, sequence_of
+from Daddy.streaming.protocol.framing import clean
+from Daddy.streaming.protocol.handshake import Token, ensure_token, load_tokens
+from Daddy.streaming.protocol.messages import MAX_TOP_K
+from Daddy.streaming.protocol.spool_segment import SEGMENT_LIMIT, Segment, read_segment, sequence_of
 
 _FILES = ("a", "b")
 MAX_SPOOLS = 64
@@ -150,3 +160,175 @@ def _wishes_of(data: bytes) -> Wishes | None:
 
 def _agents(raw: Mapping[str, Iterable[int]]) -> dict[str, frozenset[int]]:
     return {str(peer): frozenset(map(int, ones)) for peer, ones in raw.items()}
+
+
+SEATS = 4
+"""Relays of a run at a time: the controller's and three that viewers brought along."""
+WATCHED_FOR_S = 15.0
+"""A wish list's counter stands still for so long: nobody watches."""
+
+
+def prepare(stream: Path) -> None:
+    """Make the lists that are missing, so that no job's machine remembers them as absent."""
+    for number in range(1, SEATS):
+        if read_wishes(stream, number) is None:
+            write_wishes(stream, Wishes(0, 1.0, {}), number)
+
+
+class Seat:
+    """One relay's wish list."""
+
+    def __init__(self, stream: Path, counter: int, holder: str = "", host: str = "") -> None:
+        """``holder`` names a relay that has to find a free list; empty: the controller's.
+
+        ``host`` is where it runs; jobs that are not told listen for nobody.
+        """
+        self._stream = stream
+        self._counter = counter
+        self._holder = holder
+        self._host = host
+        self._number = 0
+        self._seen: dict[int, tuple[Wishes, float]] = {}
+
+    def publish(self, fps: float, wanted: Mapping[str, frozenset[int]], now: float) -> bool:
+        """Ask the jobs for pictures; False while every list is another's."""
+        if self._holder and not self._holds(now):
+            return False
+        self._counter += 1
+        wishes = Wishes(self._counter, fps, wanted, self._holder, self._host)
+        write_wishes(self._stream, wishes, self._number)
+        return True
+
+    def leave(self) -> None:
+        """Want nothing any more, and make room."""
+        if not self._holder or self._number:
+            self._counter += 1
+            write_wishes(self._stream, Wishes(self._counter, 1.0, {}), self._number)
+
+    def _holds(self, now: float) -> bool:
+        """Whether a list is ours: two that took the same at once find out at the next look."""
+        there = read_wishes(self._stream, self._number) if self._number else None
+        if there is None or there.holder != self._holder:
+            self._number = self._free(now)
+        return self._number > 0
+
+    def _free(self, now: float) -> int:
+        for number in range(1, SEATS):
+            there = read_wishes(self._stream, number)
+            if there is None or not there.holder:
+                return number
+            before, since = self._seen.get(number, (None, now))
+            if there != before:
+                self._seen[number] = (there, now)
+            elif now - since > WATCHED_FOR_S:
+                return number
+        return 0
+
+
+class Watchers:
+    """A job's view of all wish lists."""
+
+    def __init__(self, stream: Path) -> None:
+        self._stream = stream
+        self._moved: dict[int, tuple[int, float]] = {}
+        self.hosts: frozenset[str] = frozenset()
+        """Where the relays run that want something now."""
+
+    def wishes(self, now: float) -> Wishes:
+        """The union of what is wanted now, at the highest of the rates."""
+        counter, fps, hosts = 0, 0.2, set[str]()
+        wanted = dict[str, frozenset[int]]()
+        for number in range(SEATS):
+            wishes = read_wishes(self._stream, number)
+            if wishes is None or not self._moves(number, wishes.counter, now):
+                continue
+            counter, fps = counter + wishes.counter, max(fps, wishes.fps)
+            hosts |= {wishes.host} if wishes.wanted and wishes.host else set()
+            for peer, agents in wishes.wanted.items():
+                some = frozenset(sorted(agents)[:MAX_TOP_K])
+                wanted[peer] = wanted.get(peer, frozenset()) | some
+        self.hosts = frozenset(hosts)
+        return Wishes(counter, fps, wanted)
+
+    def _moves(self, number: int, counter: int, now: float) -> bool:
+        before, since = self._moved.get(number, (None, now))
+        if counter != before:
+            since = now
+            self._moved[number] = (counter, now)
+        return now - since < WATCHED_FOR_S
+
+
+LOOPBACK = "127.0.0.1"
+_ANY_PORT = 9
+_MOST_PORT = 65535
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An open port of one job; port 0: it does not listen now."""
+
+    address: str
+    port: int
+    incarnation: str
+    host: str
+
+
+def jobs_token(stream: Path) -> tuple[Token, ...]:
+    """The run's own token between its jobs and its relays, which no viewer is ever given.
+
+    It is made where it is missing. FileError when others may read it; OSError.
+    """
+    path = stream / "jobs.token"
+    ensure_token(path, "jobs")
+    return load_tokens([path])
+
+
+def own_address(relays: frozenset[str], host: str) -> str | None:
+    """Where to listen on ``host`` for relays on these hosts; None when that cannot be told.
+
+    It waits for the name server.
+    """
+    elsewhere = sorted(one for one in relays if one != host)
+    if not elsewhere:
+        return LOOPBACK
+    with (
+        contextlib.suppress(OSError, ValueError),  # a name may be none at all
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe,
+    ):
+        probe.connect((elsewhere[0], _ANY_PORT))  # sends nothing: only the way is looked up
+        found = str(probe.getsockname()[0])
+        return None if ipaddress.ip_address(found).is_loopback else found
+    return None
+
+
+def write_address(stream: Path, peer: str, address: Address) -> None:
+    """Say where this job listens."""
+    path = _folder(stream) / f"{peer}.json"
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_json(path, {"v": 1, **asdict(address)}, durable=False)
+
+
+def read_addresses(stream: Path) -> dict[str, Address]:
+    """Where the jobs of a run listen, by peer; damaged files are none."""
+    try:
+        names = sorted(entry.name for entry in os.scandir(_folder(stream)))
+    except OSError:
+        return {}
+    peers = [name.removesuffix(".json") for name in names if name.endswith(".json")]
+    peers = [peer for peer in peers if PEER.fullmatch(peer)][:MAX_SPOOLS]
+    found = {peer: read_address(stream, peer) for peer in peers}
+    return {peer: one for peer, one in found.items() if one and one.port}
+
+
+def read_address(stream: Path, peer: str) -> Address | None:
+    """Where ``peer`` says that it listens; None where it does not, or the file is damaged."""
+    with contextlib.suppress(OSError, FileError, KeyError, TypeError, ValueError, AttributeError):
+        raw = read_json(_folder(stream) / f"{peer}.json")
+        address, port = str(ipaddress.IPv4Address(str(raw["address"]))), int(raw["port"])
+        if 0 <= port <= _MOST_PORT:
+            return Address(address, port, clean(raw["incarnation"], 8), clean(raw["host"]))
+    return None
+
+
+def _folder(stream: Path) -> Path:
+    return stream / "direct"

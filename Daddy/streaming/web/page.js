@@ -94,47 +94,23 @@ function draw() {
 }
 
 function drawHeader() {
-  put($("run"), facts.runs.join(" + ") || "Daddy");
-  const [text, mood] = state();
+  put($("run"), facts.run);
+  const [text, mood] = lost ? ["not connected to the viewer", "alarm"] : facts.state;
   put($("state"), text);
   $("state").className = mood;
-  put($("fleet"), facts.runs.length === 0
-    ? "Watching never slows training, and closing this page never stops it."
-    : [count(facts.jobs, "job"), count(facts.agents, "agent"), `${grouped(facts.steps_per_s)} steps/s`,
-       `${short(facts.steps)} steps`, `best score ${facts.best}`].join(" · "));
-}
-
-function state() {
-  if (lost) return ["not connected to the viewer", "alarm"];
-  if (!facts.connected) return ["waiting", "calls"];
-  if (facts.panels.length === 0) return [`connected · ${facts.transport}`, ""];
-  if (facts.panels.every((one) => one.stale)) return [`no new picture · ${facts.transport}`, "alarm"];
-  return [`live · ${facts.way} · ${facts.transport}`, ""];
+  put($("fleet"), facts.fleet);
 }
 
 function drawWaiting() {
-  const seen = facts.connected || facts.trouble !== "";
-  const steps = [
-    ["done", `listening on 127.0.0.1:${facts.port}`],
-    [seen ? "done" : "now", "the ssh tunnel brings a relay here"],
-    [facts.connected ? "done" : seen ? "now" : "later", "the relay proves the token"],
-    [facts.connected ? "now" : "later", "a learner plays"],
-  ];
-  if (facts.trouble && !facts.connected) steps.push(["alarm", facts.trouble]);
-  const items = steps.map(([kind, text]) => {
+  const items = facts.steps.map(([kind, text]) => {
     const item = document.createElement("li");
-    item.className = kind;
+    item.className = kind || "later";
     item.textContent = text;
     return item;
   });
   $("steps").replaceChildren(...items);
-  const [caption, line] = facts.connected
-    ? ["Nothing plays yet. On the login node:", "run_controller status"]
-    : facts.token_line
-      ? ["Once, on this computer (the token stays private):", facts.token_line]
-      : ["In another terminal:", facts.ssh_line];
-  put($("caption"), caption);
-  put($("copied-line"), line);
+  put($("caption"), facts.copy[0]);
+  put($("copied-line"), facts.copy[1]);
 }
 
 function drawPanels() {

@@ -1,30 +1,343 @@
-"""Door to browsers: the same panels as the window's at ``http://127.0.0.1:9998/``.
+"""Adapter for browsers: the same panels as the window's at ``http://127.0.0.1:9998/``.
 
 Loopback only. A page asks for what is new since its last answer and gets the newest there is, at
-once or within a second: nothing is ever queued for it, so one that is slow or frozen holds up
-nobody. Requests are heads of at most 8 KiB without bodies; every wait ends by itself.
+once or within a second: nothing is queued for it, so one that is slow or frozen holds up nobody. A
+request is a head of at most 8 KiB and nothing after it; nothing of it is logged: the key stands in
+one. Every wait ends by itself.
+
+A message is a u32 (little-endian), so many bytes of JSON, and then pictures of ``SCREEN_BYTES``
+each, row-major, 2 bits a pixel. The JSON:
+
+- ``tags`` name the ``facts`` and the ``world`` (maps, course), each there only when the browser's
+  differs;
+- ``live``: for each panel the tag of its picture (``""`` for none), its age and silence in seconds;
+- ``new``: tags of the pictures that follow, in their order.
+
+A tag is a hash of what it names: the server remembers nothing of any browser, and an answer that
+was lost costs nothing.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 import os
 import secrets
 import socket
 import socketserver
+import struct
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache, lru_cache
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from importlib.resources import files
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
 
 from Daddy.core.clock import Clock
-from Daddy.streaming.home.listening import listen
-from Daddy.streaming.home.scene import Scene
-from Daddy.streaming.show.window import Waiting
-from Daddy.streaming.web.doorkeeper import Doorkeeper
-from Daddy.streaming.web.message import Had, pack
-from Daddy.streaming.web.visit import Visit
+from Daddy.streaming.protocol.messages import MAX_TOP_K
+from Daddy.streaming.viewer.drawing import BADGES, THEMES, Theme, glyph
+from Daddy.streaming.viewer.history import Place, World
+from Daddy.streaming.viewer.receiver import listen
+from Daddy.streaming.viewer.view_model import (
+    Panel,
+    Scene,
+    Waiting,
+    fleet_line,
+    headline,
+    line_to_copy,
+    run_names,
+    waiting_steps,
+)
+from Daddy.streaming.web.page_auth import Doorkeeper
+
+LENGTH = struct.Struct("<I")
+TAG_BYTES = 8
+MAPS = 4
+"""Maps on a page, as many as in the window."""
+
+
+class Had(NamedTuple):
+    """What a browser has: the tags of its facts, of its world, and those of its pictures."""
+
+    facts: str = ""
+    world: str = ""
+    pictures: Collection[str] = ()
+
+
+def tag(data: bytes) -> str:
+    """16 hexadecimal digits that name ``data``."""
+    return hashlib.blake2b(data, digest_size=TAG_BYTES).hexdigest()
+
+
+def pack(scene: Scene, top_k: int, waiting: Waiting, had: Had) -> tuple[bytes, bool]:
+    """The message for a browser that has ``had``, and whether it holds anything but ages."""
+    facts, world = to_json(_facts(scene, top_k, waiting)), _world(scene.world)
+    tags = {"facts": tag(facts), "world": tag(world)}
+    pictures = {tag(one.pixels): one.pixels for one in scene.panels if one.pixels}
+    new = [name for name in pictures if name not in had.pictures]
+    head: dict[str, Any] = {
+        "tags": tags,
+        "live": [_live(panel) for panel in scene.panels],
+        "new": new,
+    }
+    if tags["facts"] != had.facts:
+        head["facts"] = json.loads(facts)
+    if tags["world"] != had.world:
+        head["world"] = json.loads(world)
+    body = to_json(head)
+    message = LENGTH.pack(len(body)) + body + b"".join(pictures[name] for name in new)
+    return message, bool(new) or "facts" in head or "world" in head
+
+
+def to_json(value: object) -> bytes:
+    """Compact JSON; ``<`` and ``&`` never stand in it as such, whatever a name holds."""
+    text = json.dumps(value, separators=(",", ":"), sort_keys=True)
+    return text.replace("<", "\\u003c").replace("&", "\\u0026").encode()
+
+
+def style() -> bytes:
+    """What the page looks like, as JSON: the window's palettes and the shapes of its badges."""
+    themes = [_theme(one) for one in THEMES]
+    return to_json({"themes": themes, "badges": [glyph(icon) for icon in BADGES]})
+
+
+def _theme(theme: Theme) -> dict[str, Any]:
+    names = ("back", "panel", "accent", "alarm")
+    colours = {name: "#" + bytes(getattr(theme, name)).hex() for name in names}
+    return {"name": theme.name, "shades": theme.shades, **colours}
+
+
+def _facts(scene: Scene, top_k: int, waiting: Waiting) -> dict[str, Any]:
+    """All that a page shows but pictures and ages, so that equal facts need no telling again."""
+    return {
+        "top_k": top_k,
+        "run": run_names(scene),
+        "state": headline(scene),
+        "fleet": fleet_line(scene),
+        "steps": waiting_steps(scene, waiting),
+        "copy": line_to_copy(scene, waiting),
+        "panels": [_panel(one) for one in scene.panels],
+        "next_up": scene.next_up,
+        "notes": scene.notes[::-1],
+    }
+
+
+def _panel(panel: Panel) -> dict[str, Any]:
+    row = panel.row
+    return {
+        "name": panel.name,
+        "host": panel.peer.host,
+        "job": panel.peer.job,
+        "map": panel.map_name,
+        "score": row.score,
+        "badges": row.badges,
+        "flags": row.story_flags,
+        "level": row.level,
+        "return": round(row.episode_return, 1),
+        "step": row.step,
+        "stale": panel.stale,
+        "returns": [round(value, 1) for value in panel.returns],
+    }
+
+
+@lru_cache(maxsize=4)
+def _world(world: World) -> bytes:
+    """Where everybody is and how the run goes. A page asks sixty times between two of them."""
+    return to_json({"places": [_place(one) for one in world.places[:MAPS]], "course": world.course})
+
+
+def _place(place: Place) -> dict[str, Any]:
+    return {
+        "name": place.name,
+        "dots": [(dot.x, dot.y, dot.place) for dot in place.dots],
+        "trails": place.trails,
+        "heat": [(*cell, round(share, 2)) for cell, share in place.heat],
+    }
+
+
+def _live(panel: Panel) -> tuple[str, float, float]:
+    picture = tag(panel.pixels) if panel.pixels else ""
+    return picture, round(panel.age_s, 2), round(panel.silent_s, 1)
+
+
+HEAD_LIMIT = 8192
+HEAD_S = 5.0
+"""A head that has begun is whole by then, and the first one of a connection has begun."""
+IDLE_S = 30.0
+SEND_S = 5.0
+_PAGE = {
+    "/": ("page.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/world.js": ("world.js", "text/javascript; charset=utf-8"),
+}
+_ALWAYS = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+}
+NO_KEY = (
+    "This page needs the link that the viewer printed in its terminal. A link opens one browser, "
+    "once; the viewer then prints another."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What goes back to the browser."""
+
+    status: HTTPStatus
+    body: bytes = b""
+    kind: str = "application/octet-stream"
+
+    @classmethod
+    def refusal(cls, status: HTTPStatus, sentence: str) -> Answer:
+        """A sentence for the person instead."""
+        return cls(status, f"{sentence}\n".encode(), "text/plain; charset=utf-8")
+
+
+class Visit(BaseHTTPRequestHandler):
+    """One connection: request after request until either side has enough."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def __init__(
+        self, request: Any, address: Any, server: socketserver.BaseServer, site: Site
+    ) -> None:
+        self._site = site
+        self._patience = HEAD_S
+        super().__init__(request, address, server)
+
+    def handle_one_request(self) -> None:
+        """Read a whole head within its time and size, then let the library take it apart."""
+        connection: socket.socket = self.connection
+        head = read_head(connection, self._site.clock, self._patience)
+        self._patience = IDLE_S
+        connection.settimeout(SEND_S)
+        self.rfile = io.BufferedReader(io.BytesIO(head))
+        self.close_connection = True
+        super().handle_one_request()
+
+    def do_GET(self) -> None:
+        """The page, its parts, and what is new."""
+        self._answer(self._get)
+
+    def do_POST(self) -> None:
+        """Another number of agents."""
+        self._answer(self._post)
+
+    def _answer(self, what: Any) -> None:
+        headers = {name.lower(): self.headers.get_all(name, []) for name in self.headers}
+        try:
+            address = urlsplit(self.path)
+        except ValueError:
+            self.send_error(HTTPStatus.BAD_REQUEST)
+            return
+        asked = {name: values[0] for name, values in parse_qs(address.query).items()}
+        objection = self._site.keeper.objection(headers) or _with_body(headers)
+        cookie = "" if objection else self._site.enter(asked.get("key", ""))
+        if objection:
+            self._send(Answer.refusal(HTTPStatus.FORBIDDEN, objection))
+        elif not (cookie or self._site.keeper.knows(headers)):
+            self._send(Answer.refusal(HTTPStatus.FORBIDDEN, NO_KEY))
+        else:
+            self._send(what(address.path, asked), cookie)
+
+    def _get(self, path: str, asked: Mapping[str, str]) -> Answer:
+        if path in _PAGE:
+            name, kind = _PAGE[path]
+            return Answer(HTTPStatus.OK, _part(name), kind)
+        if path == "/style":
+            return Answer(HTTPStatus.OK, style(), "application/json")
+        if path == "/news":
+            pictures = asked.get("pictures", "").split(",")
+            had = Had(asked.get("facts", ""), asked.get("world", ""), pictures)
+            if message := self._site.news(had):
+                return Answer(HTTPStatus.OK, message)
+            return Answer.refusal(HTTPStatus.SERVICE_UNAVAILABLE, "The viewer was closed.")
+        return Answer.refusal(HTTPStatus.NOT_FOUND, "There is nothing here but the page at /.")
+
+    def _post(self, path: str, asked: Mapping[str, str]) -> Answer:
+        top_k = asked.get("top_k", "")
+        if path != "/wish":
+            return Answer.refusal(HTTPStatus.NOT_FOUND, "Only a wish can be posted.")
+        if top_k not in {str(one) for one in range(1, MAX_TOP_K + 1)}:
+            sentence = f"The number of agents is 1 to {MAX_TOP_K}."
+            return Answer.refusal(HTTPStatus.BAD_REQUEST, sentence)
+        self._site.want(int(top_k))
+        return Answer(HTTPStatus.NO_CONTENT)
+
+    def _send(self, answer: Answer, cookie: str = "") -> None:
+        self.send_response(answer.status)
+        if answer.status != HTTPStatus.NO_CONTENT:
+            self.send_header("Content-Type", answer.kind)
+            self.send_header("Content-Length", str(len(answer.body)))
+        if cookie:
+            self.send_header("Set-Cookie", cookie)
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            self.send_header("Connection", "close")
+        for name, value in _ALWAYS.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(answer.body)
+
+    def send_error(self, code: int, *_: str | None) -> None:
+        """What the library refuses: without its page, which repeats the request."""
+        self._send(Answer.refusal(HTTPStatus(code), f"{HTTPStatus(code).phrase}."))
+
+    def version_string(self) -> str:
+        """Which program and version answers is nobody's business."""
+        return "Daddy"
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
+        """Nothing: a request may hold the key."""
+
+
+def _with_body(headers: Mapping[str, list[str]]) -> str:
+    """A request with a body is none of our page's."""
+    lengths = headers.get("content-length", [])
+    if "transfer-encoding" in headers or any(one.strip() != "0" for one in lengths):
+        return "A request to this page has no body."
+    return ""
+
+
+@cache
+def _part(name: str) -> bytes:
+    return files(__package__).joinpath(name).read_bytes()
+
+
+def read_head(connection: socket.socket, clock: Clock, patience: float) -> bytes:
+    """The next request's head; empty when none came in time, whole, small and alone.
+
+    ``patience`` is for its first byte, in seconds.
+    """
+    head, until = b"", clock.monotonic() + patience
+    while len(head) <= HEAD_LIMIT and b"\r\n\r\n" not in head:
+        connection.settimeout(max(0.001, until - clock.monotonic()))
+        try:
+            piece = connection.recv(HEAD_LIMIT)
+        except OSError:
+            return b""
+        if not piece:
+            return b""
+        if not head:
+            until = clock.monotonic() + HEAD_S
+        head += piece
+    return head if len(head) <= HEAD_LIMIT and head.endswith(b"\r\n\r\n") else b""
+
 
 MAX_CONNECTIONS = 16
 HOLD_S = 1.0

@@ -1,0 +1,376 @@
+"""Adapter for the relay's sockets: one towards a viewer, and one to each job that can be reached.
+
+Through ``ssh -R`` a connection always succeeds, viewer or not; "connected" means that both sides
+have proved the token. Nothing blocks. A job's words stand in its spool as well, so the relay goes
+on reading that: pictures come by the first way that has them, none is missing and none comes twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import random
+import secrets
+import select
+import socket
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from Daddy.core.errors import DaddyError
+from Daddy.streaming.login.spool import Address, read_addresses
+from Daddy.streaming.protocol.framing import (
+    READ_BYTES,
+    VERSION,
+    Kind,
+    Message,
+    ProtocolError,
+    Reason,
+    bye,
+    read_bye,
+)
+from Daddy.streaming.protocol.handshake import NONCE_BYTES, RELAY, Session, Token
+from Daddy.streaming.protocol.messages import stamps
+from Daddy.streaming.protocol.spool_segment import DAMAGED, Reassembly, Segment
+
+BACKOFF_S = (0.5, 1.0, 2.0, 5.0)
+HANDSHAKE_S = 5.0
+PING_EVERY_S = 2.0
+SILENT_S = 15.0
+_SEND_BUFFER = 32 * 1024
+_READS = 4
+"""Reads in one step: a viewer that never stops talking may not keep the relay from its work."""
+_OUT_LIMIT = 64 * 1024
+"""Bytes that wait for a viewer that does not read; above that it is given up."""
+_CONNECTING = {0, errno.EINPROGRESS, errno.EWOULDBLOCK}
+
+
+class Link:
+    """One viewer at ``host:port``, or at the end of a connection that is ``made`` already: when
+    that is lost, it is over. Call :meth:`step` often; it moves everything that can move.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        tokens: Callable[[], Sequence[Token]],
+        made: socket.socket | None = None,
+    ) -> None:
+        self._address = (host, port)
+        self._tokens = tokens
+        self._made = made
+        self.over = False
+        self._socket: socket.socket | None = None
+        self._session: Session | None = None
+        self._out = bytearray()
+        self._attempt = 0
+        self._next_try = 0.0
+        self._began = self._heard = self._pinged = 0.0
+        self.trouble = ""
+        self.connections = 0
+
+    @property
+    def established(self) -> bool:
+        """Whether a viewer has proved itself and is being served."""
+        return self._session is not None and self._session.established
+
+    @property
+    def version(self) -> int:
+        """Of the protocol: the newest that the viewer and we speak."""
+        return self._session.version if self._session else VERSION
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that the kernel has not taken yet."""
+        return len(self._out)
+
+    def send(self, message: Message) -> None:
+        """Queue a message for an established viewer."""
+        if self._session and self._session.established:
+            self._session.send(message)
+
+    def step(self, now: float) -> list[Message]:
+        """Connect, receive, keep alive, send; returns what the viewer said."""
+        if self._socket is None:
+            if now >= self._next_try:
+                self._connect(now)
+            return []
+        try:
+            messages = self._receive(now)
+            self._keep_alive(now)
+            self._flush()
+            self._check_out()
+        except ProtocolError as error:
+            self._lose(now, str(error), error.reason)
+            return []
+        except OSError as error:
+            self._lose(now, self._say(error))
+            return []
+        return messages
+
+    def flush(self, now: float) -> None:
+        """Send what was queued since the last step, so that it does not wait for the next."""
+        if not self.established:
+            return
+        try:
+            self._flush()
+        except OSError as error:
+            self._lose(now, self._say(error))
+
+    def wait(self, seconds: float, beside: Sequence[Link] = ()) -> None:
+        """Sleep until something arrives here or ``beside``, at most ``seconds``."""
+        ears = [one for one in (self, *beside) if one.fileno() >= 0]
+        mouths = [one for one in ears if one.waiting_bytes]
+        select.select(ears, mouths, [], max(0.0, seconds))
+
+    def fileno(self) -> int:
+        """For ``select``; -1 while there is no connection."""
+        return self._socket.fileno() if self._socket else -1
+
+    def refuse(self, now: float, why: str) -> None:
+        """The viewer said what it may not say: BYE, and another try after a pause."""
+        self._lose(now, why, Reason.MALFORMED)
+
+    def close(self) -> None:
+        """Say BYE if anyone listens, and close."""
+        if self._session and self._socket:
+            with contextlib.suppress(OSError):
+                self._session.send(bye(Reason.DONE, "the relay ends"))
+                self._flush()
+        self._drop()
+
+    def _connect(self, now: float) -> None:
+        self._began = self._heard = now
+        code = self._reach()
+        if code not in _CONNECTING:
+            self._lose(now, self._say(OSError(code, os.strerror(code))))
+            return
+        try:
+            tokens = self._tokens()
+        except DaddyError as error:
+            self._lose(now, error.message)
+            return
+        self._session = Session(RELAY, tokens, secrets.token_bytes(NONCE_BYTES))
+
+    def _reach(self) -> int:
+        """Begin to connect; the system's error number, or 0."""
+        if self._made is not None:
+            self._socket = self._made
+            self._socket.setblocking(False)
+            return 0
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        self._socket.setblocking(False)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return self._socket.connect_ex(self._address)
+
+    def _receive(self, now: float) -> list[Message]:
+        assert self._socket
+        assert self._session
+        was = self._session.established
+        messages: list[Message] = []
+        for _ in range(_READS):
+            if (data := self._read()) is None:
+                break
+            if not data:
+                raise OSError(0, "the viewer's end is closed (is the viewer running?)")
+            self._heard = now
+            messages += self._session.receive(data)
+        if self._session.established and not was:
+            self._attempt, self.trouble = 0, ""
+            self.connections += 1
+        return [one for one in messages if self._keep(one)]
+
+    def _read(self) -> bytes | None:
+        assert self._socket
+        try:
+            return self._socket.recv(READ_BYTES)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno == errno.ENOTCONN:
+                return None
+            raise
+
+    def _keep(self, message: Message) -> bool:
+        """Handle what concerns the link itself; True for what concerns the relay."""
+        if message.kind == Kind.BYE:
+            raise OSError(0, f"the viewer says: {read_bye(message.body)[1]}")
+        return message.kind != Kind.PONG
+
+    def _keep_alive(self, now: float) -> None:
+        if not self.established:
+            if now - self._began > HANDSHAKE_S:
+                raise ProtocolError("no viewer answered the greeting", Reason.SILENT)
+            return
+        if now - self._heard > SILENT_S:
+            raise ProtocolError(f"the viewer was silent for {SILENT_S:.0f} s", Reason.SILENT)
+        if now - self._pinged >= PING_EVERY_S:
+            self._pinged = now
+            self.send(Message(Kind.PING, stamps(round(now * 1000))))
+
+    def _flush(self) -> None:
+        assert self._socket
+        assert self._session
+        self._out += self._session.take()
+        while self._out:
+            try:
+                sent = self._socket.send(self._out)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno == errno.ENOTCONN:
+                    return
+                raise
+            del self._out[:sent]
+
+    def _check_out(self) -> None:
+        if len(self._out) > _OUT_LIMIT:
+            raise ProtocolError("the viewer reads nothing any more", Reason.SILENT)
+
+    def _say(self, error: OSError) -> str:
+        if error.errno == errno.ECONNREFUSED:
+            return f"nobody listens on {self._address[0]}:{self._address[1]} (no tunnel?)"
+        return f"connection lost: {error.strerror or error}"
+
+    def _lose(self, now: float, why: str, reason: Reason | None = None) -> None:
+        if reason is not None and self._session and self._socket:
+            with contextlib.suppress(OSError):
+                self._session.send(bye(reason, why))
+                self._flush()
+        self._drop()
+        self.trouble = why
+        pause = BACKOFF_S[min(self._attempt, len(BACKOFF_S) - 1)] * random.uniform(0.8, 1.2)
+        self._attempt += 1
+        self._next_try = now + pause
+
+    def _drop(self) -> None:
+        if self._socket:
+            self._socket.close()
+            self.over = self._made is not None
+        self._socket, self._session = None, None
+        self._out.clear()
+
+
+DIAL_S = 2.0
+"""A job that has not answered by then cannot be reached; its spool can."""
+AGAIN_S = 30.0
+FRESH_S = 2.0
+_AFTER = 1 << 31
+
+
+@dataclass
+class _Call:
+    """One job that is dialled, or talked to."""
+
+    address: Address
+    link: Link
+    began: float
+    said: Reassembly = field(default_factory=Reassembly)
+    heard: float = -1e9
+    connections: int = 0
+
+
+class Direct:
+    """Every job of a run that can be reached from here."""
+
+    def __init__(self, stream: Path, tokens: Callable[[], Sequence[Token]]) -> None:
+        self._stream = stream
+        self._tokens = tokens
+        self._calls: dict[str, _Call] = {}
+        self._failed: dict[str, tuple[Address, float]] = {}
+
+    @property
+    def links(self) -> list[Link]:
+        """For waiting: every connection."""
+        return [call.link for call in self._calls.values()]
+
+    def reached(self, now: float) -> frozenset[str]:
+        """Jobs that have said something here lately."""
+        calls = self._calls.items()
+        return frozenset(peer for peer, call in calls if now - call.heard < FRESH_S)
+
+    def look(self, now: float) -> None:
+        """Dial whoever listens somewhere new, and whoever could not be reached a while ago."""
+        there = read_addresses(self._stream)
+        for peer in [one for one, call in self._calls.items() if there.get(one) != call.address]:
+            self._calls.pop(peer).link.close()
+        for peer in there.keys() - self._calls.keys():
+            failed, again = self._failed.get(peer, (None, 0.0))
+            if there[peer] != failed or now >= again:
+                one = there[peer]
+                link = Link(one.address, one.port, self._known_tokens)
+                self._calls[peer] = _Call(one, link, now)
+
+    def step(self, now: float) -> list[Segment]:
+        """What the jobs have said since the last time."""
+        found = []
+        for peer, call in list(self._calls.items()):
+            if (said := self._hear(peer, call, now)) is not None:
+                found.append(replace(said, direct=True))
+        return found
+
+    def hang_up(self) -> None:
+        """Nobody watches: let all go."""
+        for call in self._calls.values():
+            call.link.close()
+        self._calls.clear()
+        self._failed.clear()
+
+    def _known_tokens(self) -> Sequence[Token]:
+        """None where the run's token is not ours to read: another account's run, or a full disk."""
+        with contextlib.suppress(DaddyError, OSError):
+            return self._tokens()
+        return ()
+
+    def _hear(self, peer: str, call: _Call, now: float) -> Segment | None:
+        try:
+            messages = call.link.step(now)
+            if call.link.connections != call.connections:
+                call.connections, call.said = call.link.connections, Reassembly()
+            for message in messages:
+                call.said.hear(message)
+            said = call.said.take()
+        except DAMAGED:
+            said = None
+            call.began = -1e9
+            call.link.close()
+        if call.link.established:
+            call.began = now
+        elif now - call.began > DIAL_S:
+            self._calls.pop(peer).link.close()
+            self._failed[peer] = (call.address, now + AGAIN_S)
+        if said is None or said.peer != peer:
+            return None
+        call.heard = now
+        return said
+
+
+class Sieve:
+    """Lets every picture through once, whichever way it came first."""
+
+    def __init__(self) -> None:
+        self._newest: dict[tuple[str, str, int], int] = {}
+
+    def new(self, segments: Iterable[Segment]) -> list[Segment]:
+        """The segments without the pictures that were there before, in the order of capture."""
+        return [self._sift(segment) for segment in segments]
+
+    def _sift(self, segment: Segment) -> Segment:
+        kept = []
+        for picture in segment.pictures:
+            key = (segment.peer, segment.incarnation, picture.agent)
+            newest = self._newest.pop(key, None)
+            if newest is None or 0 < (picture.captured_ms - newest) % (2 * _AFTER) < _AFTER:
+                kept.append(picture)
+                newest = picture.captured_ms
+            self._newest[key] = newest
+        while len(self._newest) > _MOST:
+            del self._newest[next(iter(self._newest))]
+        return replace(segment, pictures=tuple(kept))
+
+
+_MOST = 4096
+"""Agents whose newest picture is remembered; those that were not seen for longest go first."""

@@ -1,0 +1,300 @@
+"""Pure but for one file. Chooses the agents to show, each with a stream of its own.
+
+Takes segments in, gives messages for the viewer and wishes for the jobs out; the relay around it
+moves bytes and reads the clock. ``featured.json`` keeps the last pictures for reports.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from Daddy.core.errors import FileError
+from Daddy.core.files import read_json, write_json
+from Daddy.streaming.best_selector import AgentKey, Featured, Rules, score, select
+from Daddy.streaming.login.fleet_state import Fleet
+from Daddy.streaming.login.flow_control import (
+    FREE_S,
+    UNACKED_BYTES,
+    Pace,
+    Playout,
+    Sender,
+    restamp,
+    window,
+)
+from Daddy.streaming.protocol import frame_codec
+from Daddy.streaming.protocol.framing import BODY_LIMIT, VERSION, Kind, Message, ProtocolError
+from Daddy.streaming.protocol.messages import MAX_TOP_K, Row, Status, Wish, pack_rows, read_ack
+from Daddy.streaming.protocol.spool_segment import Picture, Segment
+
+_DELAY_WEIGHT = 0.1
+_LAST_PICTURES = 2 * MAX_TOP_K
+_OURS = (Kind.HELLO, Kind.AUTH, Kind.STATUS, Kind.TELEM, Kind.FRAME)
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What does not change while a relay runs."""
+
+    run: str
+    workload: str
+    host: str
+    via: str
+
+
+@dataclass
+class Channel:
+    """One featured agent on its way to the viewer."""
+
+    stream: int
+    sender: Sender
+    playout: Playout = field(default_factory=Playout)
+    last: Picture | None = None
+
+
+class Programme:
+    """Chooses and paces; ``rules`` say how restless the choice may be."""
+
+    def __init__(self, about: About, wish: Wish, rules: Rules) -> None:
+        self.about = about
+        self.wish = wish
+        self.fleet = Fleet()
+        self.direct: frozenset[str] = frozenset()
+        """Jobs that the relay is connected to; of the others it reads the spool."""
+        self.channels: dict[AgentKey, Channel] = {}
+        self._rules = rules
+        self._pace = Pace()
+        self._version = VERSION
+        self._places: tuple[Featured, ...] = ()
+        self._streams = 0
+        self._delay_s = 0.0
+        self._best = 0
+        self._lasts: dict[AgentKey, Picture] = {}
+
+    @property
+    def featured(self) -> tuple[AgentKey, ...]:
+        """The featured agents by place."""
+        return tuple(place.key for place in self._places)
+
+    def wanted(self) -> dict[str, frozenset[int]]:
+        """Agents whose pictures are wanted, by peer."""
+        peers = {key.peer for key in self.featured}
+        return {p: frozenset(k.agent for k in self.featured if k.peer == p) for p in peers}
+
+    def absorb(self, segments: Iterable[Segment], now: float) -> None:
+        """Take over new segments: telemetry at once, pictures at their own pace."""
+        segments = list(segments)
+        self.fleet.absorb(segments, now)
+        for segment in segments:
+            for key, channel in self.channels.items():
+                if key.peer == segment.peer:
+                    channel.playout.hurry(direct=key.peer in self.direct)
+                    lump = [one for one in segment.pictures if one.agent == key.agent]
+                    channel.playout.add([self._on_our_clock(key, one) for one in lump], now)
+
+    def _on_our_clock(self, key: AgentKey, picture: Picture) -> Picture:
+        return restamp(picture, self.fleet.captured_ms(key.peer, picture.captured_ms))
+
+    def choose(self, now: float) -> tuple[str, ...]:
+        """Choose who is featured; returns a sentence for each change."""
+        candidates = self.fleet.candidates(now)
+        self._best = max((score(one.report) for one in candidates), default=0)
+        pins = [AgentKey(*pin) for pin in self.wish.pins]
+        selection = select(candidates, self._places, self.wish.top_k, now, self._rules, pins)
+        self._places = selection.places
+        keys = self.featured
+        self.channels = {key: one for key, one in self.channels.items() if key in keys}
+        for key in keys:
+            if key not in self.channels:
+                self.channels[key] = self._channel(key)
+        return selection.reasons
+
+    def _channel(self, key: AgentKey) -> Channel:
+        """A stream for ``key`` that begins with the last picture known: old is better than none,
+        and the viewer sees by its stamp how old.
+        """
+        self._streams = self._streams % 0xFFFF + 1
+        channel = Channel(self._streams, Sender(self._version), last=self._lasts.get(key))
+        if channel.last:
+            channel.sender.offer(channel.last)
+        return channel
+
+    def _note_last(self, key: AgentKey, picture: Picture) -> None:
+        self.channels[key].last = picture
+        self._lasts.pop(key, None)
+        self._lasts[key] = picture
+        if len(self._lasts) > _LAST_PICTURES:
+            del self._lasts[next(iter(self._lasts))]
+
+    def restart(self, version: int = VERSION) -> None:
+        """A new viewer: it has no picture yet, so every stream begins anew, as it can read it."""
+        self._version, self._pace = version, Pace()
+        self.channels = {key: self._channel(key) for key in self.channels}
+
+    def awaits(self) -> bool:
+        """Whether an agent is featured of which no picture is known."""
+        return any(one.last is None for one in self.channels.values())
+
+    def hear(self, message: Message, now: float) -> tuple[str, ...]:
+        """What the viewer said; returns in sentences what that changes for the person.
+
+        ProtocolError when it may not say that.
+        """
+        channel = next((c for c in self.channels.values() if c.stream == message.stream), None)
+        if message.kind == Kind.ACK:
+            seq = read_ack(message.body)
+            rtt_s = channel.sender.acked(seq, now) if channel else None
+            return () if rtt_s is None else self._pace.heard(rtt_s, self.wish.fps, now)
+        if message.kind == Kind.NEED_KEY:
+            if channel:
+                channel.sender.need_key()
+        elif message.kind in _OURS:
+            raise ProtocolError(f"a viewer does not send kind {message.kind}")
+        return ()
+
+    def frames(self, now: float) -> list[Message]:
+        """Frames that are due and that the link has room for."""
+        self._play_out(now)
+        allowed = window(self._pace.least_s, self.wish.fps)
+        gap_s = 1 / self._pace.fps if self._pace.fps < self.wish.fps else 0.0
+        messages = []
+        for channel in self._drawn(now):
+            if self._unacked() > UNACKED_BYTES:
+                break
+            frame = channel.sender.next(now, allowed, gap_s)
+            if frame is not None:
+                late = ((round(now * 1000) - frame.captured_ms) % 2**32) / 1000
+                self._delay_s += _DELAY_WEIGHT * (late - self._delay_s)
+                messages.append(Message(Kind.FRAME, frame.pack(), stream=channel.stream))
+        return messages + [note(text) for text in self._pace.sent(self._unacked(), now)]
+
+    def _play_out(self, now: float) -> None:
+        """Offer what is due to whom it is to be sent."""
+        for key in self.featured:
+            channel = self.channels[key]
+            for _, picture in channel.playout.due(now):
+                channel.sender.offer(picture)
+                self._note_last(key, picture)
+
+    def _drawn(self, now: float) -> list[Channel]:
+        """Whose pictures may leave, by place; on a full line the first that has any lately."""
+        channels = [self.channels[key] for key in self.featured]
+        if not self._pace.alone:
+            return channels
+        busy = (channel for channel in channels if channel.sender.busy(now, FREE_S))
+        return list(islice(busy, 1))
+
+    def _unacked(self) -> int:
+        return sum(channel.sender.unacked_bytes() for channel in self.channels.values())
+
+    def next_due(self) -> float | None:
+        """When the next picture is due (monotonic seconds)."""
+        return min(
+            (due for c in self.channels.values() if (due := c.playout.next_due()) is not None),
+            default=None,
+        )
+
+    def rows(self, now: float) -> list[Row]:
+        """Telemetry of all agents, featured ones first."""
+        return self.fleet.rows({key: self.channels[key].stream for key in self.featured}, now)
+
+    def news(self, now: float) -> list[Message]:
+        """STATUS and TELEM of this moment."""
+        return [
+            Message(Kind.STATUS, self.status(now).pack()),
+            Message(Kind.TELEM, pack_rows(self.rows(now))),
+        ]
+
+    def status(self, now: float) -> Status:
+        """The fleet in a few numbers."""
+        return Status(
+            run=self.about.run,
+            workload=self.about.workload,
+            host=self.about.host,
+            via=self.about.via,
+            agents=self.fleet.agents(),
+            steps=self.fleet.steps(),
+            steps_per_s=self.fleet.steps_per_s(now),
+            best=self._best,
+            delay_s=self._delay_s,
+            peers=self.fleet.table(now),
+            maps=self.fleet.maps(self.featured),
+            direct=tuple(sorted(self.direct)),
+        )
+
+
+def note(text: str) -> Message:
+    """A sentence for the person at the viewer."""
+    return Message(Kind.NOTE, text.encode()[: BODY_LIMIT[Kind.NOTE]])
+
+
+_NAME = "featured.json"
+
+
+@dataclass(frozen=True, slots=True)
+class FeaturedPicture:
+    """One featured agent: who, how far, and its last picture (row-major, ``SCREEN_BYTES``)."""
+
+    peer: str
+    agent: int
+    host: str
+    badges: int
+    story_flags: int
+    level: int
+    map_name: str
+    episode_return: float
+    step: int
+    pixels: bytes
+
+
+def write_featured(stream: Path, pictures: Sequence[FeaturedPicture]) -> None:
+    """Replace the record; one writer (the relay)."""
+    agents = [
+        {
+            **{name: getattr(one, name) for name in FeaturedPicture.__slots__ if name != "pixels"},
+            "picture": base64.b64encode(frame_codec.encode(one.pixels)).decode(),
+        }
+        for one in pictures
+    ]
+    write_json(stream / _NAME, {"v": 1, "agents": agents})
+
+
+def read_featured(stream: Path) -> list[FeaturedPicture]:
+    """The last pictures, best place first; empty when there are none."""
+    try:
+        agents = read_json(stream / _NAME)["agents"]
+        return [_read(dict(one)) for one in agents]
+    except (OSError, FileError, KeyError, TypeError, ValueError):
+        return []
+
+
+def _read(raw: dict[str, object]) -> FeaturedPicture:
+    pixels = frame_codec.decode(base64.b64decode(str(raw.pop("picture"))))
+    return FeaturedPicture(**raw, pixels=pixels)  # type: ignore[arg-type]
+
+
+def last_pictures(programme: Programme, now: float) -> list[FeaturedPicture]:
+    """The newest picture of everybody who is featured."""
+    status, rows = programme.status(now), programme.rows(now)
+    pictures = []
+    for key, channel in programme.channels.items():
+        row = next((one for one in rows if one.stream == channel.stream), None)
+        if row and channel.last:
+            pictures.append(
+                FeaturedPicture(
+                    key.peer,
+                    key.agent,
+                    status.peers[row.peer].host,
+                    row.badges,
+                    row.story_flags,
+                    row.level,
+                    status.maps.get(row.map_id, f"map {row.map_id}"),
+                    row.episode_return,
+                    row.step,
+                    channel.last.pixels,
+                )
+            )
+    return pictures

@@ -1,0 +1,185 @@
+"""Pure. Builds up the relay's knowledge of all jobs from their segments."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+from Daddy.core.vocabulary import AgentReport
+from Daddy.streaming.best_selector import AgentKey, Candidate
+from Daddy.streaming.protocol.messages import MAX_MAPS, Peer, Row
+from Daddy.streaming.protocol.spool_segment import Segment
+
+_REMEMBERED = 64
+Began = tuple[int, float, bool]
+"""An episode's number, when it was first seen, and whether that was its beginning."""
+
+
+class Episodes:
+    """Learns from telemetry; times are monotonic seconds."""
+
+    def __init__(self) -> None:
+        self._began: dict[int, Began] = {}
+        self._lengths: deque[float] = deque(maxlen=_REMEMBERED)
+        self._usual_s = math.inf
+
+    def add(self, rows: Iterable[Row], now: float) -> None:
+        """One report of all agents."""
+        self._began = {row.agent: self._follow(row, now) for row in rows}
+
+    def _follow(self, row: Row, now: float) -> Began:
+        before = self._began.get(row.agent)
+        if before is None:
+            return (row.episode, now, False)
+        number, since, whole = before
+        if number == row.episode:
+            return before
+        if whole and row.episode == number + 1:
+            self._lengths.append(now - since)
+            self._usual_s = median(self._lengths)
+        return (row.episode, now, True)
+
+    def left_s(self, agent: int, now: float) -> float:
+        """What is left of its episode if it lasts as long as the median; infinite if unknown."""
+        _, since, whole = self._began.get(agent, (0, now, False))
+        return self._usual_s - (now - since) if whole else math.inf
+
+    def restart(self) -> None:
+        """Another process counts anew; its episodes are of the same kind."""
+        self._began.clear()
+
+
+FORGET_S = 60.0
+"""A peer that was silent for so long has ended."""
+_RATE_WINDOW_S = 15.0
+
+
+@dataclass
+class PeerState:
+    """The newest that one peer said, and how its steps grew."""
+
+    name: str
+    host: str = ""
+    job: str = ""
+    incarnation: str = ""
+    seen: float = 0.0
+    rows: tuple[Row, ...] = ()
+    maps: dict[int, str] = field(default_factory=dict)
+    steps: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=64))
+    offset_ms: int | None = None
+    sent_ms: int | None = None
+    """Of the newest telemetry: the spool may tell again what came here straight."""
+    episodes: Episodes = field(default_factory=Episodes)
+
+    def absorb(self, segment: Segment, now: float) -> None:
+        """Take over a segment that arrived at ``now`` (monotonic seconds)."""
+        if segment.incarnation != self.incarnation:
+            self.steps.clear()
+            self.episodes.restart()
+            self.offset_ms = self.sent_ms = None
+        self.host, self.job, self.incarnation = segment.host, segment.job, segment.incarnation
+        if not segment.rows or (self.sent_ms is not None and segment.sent_ms <= self.sent_ms):
+            return
+        self.sent_ms = segment.sent_ms
+        self.seen, self.rows = now, segment.rows
+        self.episodes.add(segment.rows, now)
+        self.maps = dict(list({**self.maps, **segment.maps}.items())[-MAX_MAPS:])
+        self.steps.append((now, max((row.step for row in segment.rows), default=0)))
+        offset = round(now * 1000) - segment.sent_ms
+        self.offset_ms = offset if self.offset_ms is None else min(offset, self.offset_ms)
+
+    def steps_per_s(self, now: float) -> float:
+        """Environment steps a second over the last seconds."""
+        recent = [one for one in self.steps if now - one[0] <= _RATE_WINDOW_S]
+        if len(recent) < 2 or recent[-1][0] <= recent[0][0]:  # noqa: PLR2004 - a rate needs two
+            return 0.0
+        return max(0.0, (recent[-1][1] - recent[0][1]) / (recent[-1][0] - recent[0][0]))
+
+
+class Fleet:
+    """Every peer of the run that has spoken lately."""
+
+    def __init__(self) -> None:
+        self._peers: dict[str, PeerState] = {}
+
+    def absorb(self, segments: Iterable[Segment], now: float) -> None:
+        """Take over new segments and forget who has been silent for a minute."""
+        for segment in segments:
+            state = self._peers.setdefault(segment.peer, PeerState(segment.peer))
+            state.absorb(segment, now)
+        gone = [name for name, one in self._peers.items() if now - one.seen > FORGET_S]
+        for name in gone:
+            del self._peers[name]
+
+    def candidates(self, now: float) -> list[Candidate]:
+        """Every agent of every peer."""
+        return [
+            Candidate(
+                AgentKey(peer.name, row.agent),
+                _report(row, peer.maps),
+                peer.seen,
+                peer.episodes.left_s(row.agent, now),
+            )
+            for peer in self._peers.values()
+            for row in peer.rows
+        ]
+
+    def agents(self) -> int:
+        """How many agents there are."""
+        return sum(len(peer.rows) for peer in self._peers.values())
+
+    def captured_ms(self, peer: str, captured_ms: int) -> int:
+        """A capture time of ``peer``'s clock on the relay's.
+
+        Off by the fastest delivery seen: nothing more can be known without comparing clocks.
+        """
+        state = self._peers.get(peer)
+        return captured_ms + ((state.offset_ms or 0) if state else 0)
+
+    def table(self, now: float) -> tuple[Peer, ...]:
+        """The peers in the order in which rows refer to them."""
+        ordered = sorted(self._peers.values(), key=lambda one: one.name)
+        return tuple(Peer(one.name, one.host, one.job, now - one.seen) for one in ordered)
+
+    def rows(self, streams: Mapping[AgentKey, int], now: float) -> list[Row]:
+        """Telemetry of all agents, the featured ones first; ``streams`` is in order of place."""
+        places = {key: number for number, key in enumerate(streams, 1)}
+        rows = []
+        for index, peer in enumerate(sorted(self._peers.values(), key=lambda one: one.name)):
+            for row in peer.rows:
+                key = AgentKey(peer.name, row.agent)
+                shown = {"stream": streams.get(key, 0), "place": places.get(key, 0)}
+                rows.append(replace(row, peer=index, age_s=now - peer.seen, **shown))
+        return sorted(rows, key=lambda row: (row.place == 0, row.place))
+
+    def maps(self, featured: Iterable[AgentKey]) -> dict[int, str]:
+        """Names of the maps, those of featured agents' peers winning."""
+        names: dict[int, str] = {}
+        for name in [*self._peers, *(key.peer for key in featured)]:
+            names.update(self._peers[name].maps if name in self._peers else {})
+        return names
+
+    def steps(self) -> int:
+        """Environment steps of all processes together, as far as they said."""
+        return sum(one.steps[-1][1] for one in self._peers.values() if one.steps)
+
+    def steps_per_s(self, now: float) -> float:
+        """Environment steps a second of all processes together."""
+        return sum(one.steps_per_s(now) for one in self._peers.values())
+
+
+def _report(row: Row, maps: dict[int, str]) -> AgentReport:
+    return AgentReport(
+        row.agent,
+        row.badges,
+        row.story_flags,
+        row.episode_return,
+        row.episode,
+        row.map_id,
+        maps.get(row.map_id, f"map {row.map_id}"),
+        row.level,
+        row.step,
+    )

@@ -1,0 +1,373 @@
+"""Greeting, proofs and seals of a connection, and the token files that both sides keep.
+
+Both sides know a token; each proves it with an HMAC over both greetings and sends it never, so that
+a stranger at either end of a port of a shared login node gets nothing and a recorded handshake is
+worth nothing. Every later message carries a MAC under a session key of its own direction. The order
+is fixed: relay HELLO, viewer HELLO, relay AUTH, viewer AUTH.
+
+``~/.config/daddy/stream.token``, mode 0600, holds one token a line: a laptop may know several
+clusters and a run several friends. Removing a line revokes it; the file is read for every
+connection.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import secrets
+import socket
+import stat
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from Daddy.core.errors import FileError
+from Daddy.core.files import create_exclusive, read_bounded
+from Daddy.core.paths import STREAM_TOKEN
+from Daddy.streaming.protocol.framing import (
+    MAC_BYTES,
+    OLDEST_VERSION,
+    VERSION,
+    Kind,
+    Message,
+    ProtocolError,
+    Reason,
+    Splitter,
+    clean,
+    from_json,
+    pack,
+    read_bye,
+    to_json,
+)
+
+TOKEN_BYTES = 32
+MAX_TOKENS = 16
+NONCE_BYTES = 16
+_DOMAIN = b"daddy-stream-1 "
+_OPENING = "daddy-stream-1 open "
+_COUNTER = struct.Struct("<Q")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A secret of ``TOKEN_BYTES`` random bytes and whose it is."""
+
+    secret: bytes
+    label: str = ""
+
+    @property
+    def key_id(self) -> str:
+        """Eight hexadecimal digits that name the token without telling it."""
+        return hashlib.sha256(_DOMAIN + b"key-id " + self.secret).hexdigest()[:8]
+
+    def line(self) -> str:
+        """The token as it stands in a token file."""
+        return f"{self.secret.hex()} {self.label}".rstrip()
+
+    def __repr__(self) -> str:
+        """Never the secret: tokens must not reach a log."""
+        return f"Token({self.key_id} {self.label!r})"
+
+
+def parse_tokens(text: str) -> tuple[Token, ...]:
+    """The tokens of a token file: one a line, 64 hexadecimal digits and a label; ``#`` comments.
+
+    ValueError naming the line (never its content) when one is something else.
+    """
+    tokens = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split("#")[0].split(maxsplit=1)
+        if words:
+            tokens.append(_parse_token(number, words))
+    return tuple(tokens[:MAX_TOKENS])
+
+
+def _parse_token(number: int, words: list[str]) -> Token:
+    try:
+        secret = bytes.fromhex(words[0])
+    except ValueError:
+        secret = b""
+    if len(secret) != TOKEN_BYTES:
+        raise ValueError(f"line {number} is not {2 * TOKEN_BYTES} hexadecimal digits")
+    return Token(secret, words[1].strip() if len(words) > 1 else "")
+
+
+def opening_line(token: Token) -> str:
+    """What a relay that a viewer's own ssh has started says first: a token for this session.
+
+    ssh has proved both ends; whoever can read this line could read the account's token files.
+    """
+    return f"{_OPENING}{token.secret.hex()}"
+
+
+def find_opening(data: bytes) -> tuple[Token, bytes] | None:
+    """The token of the opening line and what follows it; None while there is no such line.
+
+    What stands before it, such as a login's greeting, is passed over.
+    """
+    _, mark, rest = data.partition(_OPENING.encode())
+    line, newline, after = rest.partition(b"\n")
+    if not mark or not newline:
+        return None
+    try:
+        secret = bytes.fromhex(line.decode("ascii"))
+    except ValueError:
+        return None
+    return (Token(secret, "connect"), after) if len(secret) == TOKEN_BYTES else None
+
+
+def common_token(mine: Sequence[Token], key_ids: Sequence[str]) -> Token | None:
+    """The first of the other side's key ids that we know too."""
+    known = {token.key_id: token for token in mine}
+    return next((known[key_id] for key_id in key_ids if key_id in known), None)
+
+
+def transcript(relay_hello: bytes, viewer_hello: bytes) -> bytes:
+    """A digest of both greetings exactly as they travelled: what proofs and keys are bound to."""
+    digest = hashlib.sha256(_DOMAIN)
+    for hello in (relay_hello, viewer_hello):
+        digest.update(len(hello).to_bytes(4, "little") + hello)
+    return digest.digest()
+
+
+def proof(token: Token, role: str, bound_to: bytes) -> bytes:
+    """What ``role`` sends to prove that it knows the token; 32 bytes."""
+    return _hmac(token.secret, _DOMAIN + b"auth " + role.encode() + b" " + bound_to)
+
+
+def check_proof(token: Token, role: str, bound_to: bytes, given: bytes) -> None:
+    """Compare in constant time; ProtocolError when ``given`` is not ``role``'s proof."""
+    if not hmac.compare_digest(proof(token, role, bound_to), given):
+        raise ProtocolError(f"the {role} could not prove the token", Reason.REFUSED)
+
+
+def session_key(token: Token, sender: str, bound_to: bytes) -> bytes:
+    """The key of everything that ``sender`` sends in this session."""
+    return _hmac(token.secret, _DOMAIN + b"key " + sender.encode() + b" " + bound_to)
+
+
+class Mac:
+    """MACs of one direction. The message's number goes in but does not travel: both sides count,
+    so that a message that is dropped, repeated or swapped does not fit.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._number = 0
+
+    def next(self, message: bytes) -> bytes:
+        """The MAC of the next message (header and body); 16 bytes."""
+        number = _COUNTER.pack(self._number)
+        self._number += 1
+        return _hmac(self._key, number + message)[:MAC_BYTES]
+
+    def check(self, message: bytes, given: bytes) -> None:
+        """ProtocolError when ``given`` is not the MAC of the next message."""
+        if not hmac.compare_digest(self.next(message), given):
+            raise ProtocolError("a message's MAC does not fit", Reason.REFUSED)
+
+
+def _hmac(key: bytes, data: bytes) -> bytes:
+    return hmac.digest(key, data, "sha256")
+
+
+RELAY = "relay"
+VIEWER = "viewer"
+
+
+class Session:
+    """Feed it what arrived, send what :meth:`take` returns.
+
+    ``nonce`` must be fresh and random; it is what makes an old recording worthless.
+    """
+
+    def __init__(self, role: str, tokens: Sequence[Token], nonce: bytes) -> None:
+        self.role = role
+        self.other = VIEWER if role == RELAY else RELAY
+        self.token: Token | None = None
+        self.established = False
+        self.version = VERSION
+        """The newest that both sides speak, once both have greeted."""
+        self._tokens = tuple(tokens)[:MAX_TOKENS]
+        self._nonce = nonce
+        self._hellos: dict[str, bytes] = {}
+        self._splitter = Splitter()
+        self._out = bytearray()
+        self._seal: Mac | None = None
+        self._bound_to = b""
+        if role == RELAY:
+            self._greet([token.key_id for token in self._tokens])
+
+    def send(self, message: Message) -> None:
+        """Queue a message, sealed once the session is established."""
+        data = pack(message)
+        self._out += data + (self._seal.next(data) if self._seal else b"")
+
+    def take(self) -> bytes:
+        """Bytes for the socket."""
+        data = bytes(self._out)
+        self._out.clear()
+        return data
+
+    def receive(self, data: bytes) -> list[Message]:
+        """Whole messages for the application; ProtocolError ends the connection.
+
+        The handshake's own messages are answered here and not returned.
+        """
+        self._splitter.feed(data)
+        messages = []
+        while (message := self._splitter.next()) is not None:
+            if message.kind == Kind.BYE and not self.established:
+                raise ProtocolError(_farewell(message), Reason(_reason(message)))
+            if self.established:
+                messages.append(message)
+            else:
+                self._shake(message)
+        return messages
+
+    def _greet(self, key_ids: list[str]) -> None:
+        body = to_json(
+            {
+                "proto": [OLDEST_VERSION, VERSION],
+                "role": self.role,
+                "nonce": self._nonce.hex(),
+                "keys": key_ids,
+            }
+        )
+        self._hellos[self.role] = body
+        self.send(Message(Kind.HELLO, body))
+
+    def _shake(self, message: Message) -> None:
+        if message.kind == Kind.HELLO and self.other not in self._hellos:
+            self._on_hello(message.body)
+        elif message.kind == Kind.AUTH and self.token is not None:
+            self._on_auth(self.token, message.body)
+        else:
+            raise ProtocolError(f"kind {message.kind} has no place in the handshake")
+
+    def _on_hello(self, body: bytes) -> None:
+        hello = from_json(body)
+        self._check_hello(hello)
+        offered = [str(one) for one in hello["keys"][:MAX_TOKENS]]
+        self._hellos[self.other] = body
+        token = common_token(self._tokens, offered)
+        if token is None:
+            raise ProtocolError(self._no_token(offered), Reason.NO_COMMON_TOKEN)
+        self.token = token
+        if self.role == VIEWER:
+            self._greet([token.key_id])
+        self._bound_to = transcript(self._hellos[RELAY], self._hellos[VIEWER])
+        if self.role == RELAY:
+            self.send(Message(Kind.AUTH, proof(token, RELAY, self._bound_to)))
+
+    def _check_hello(self, hello: dict[str, Any]) -> None:
+        if hello.get("role") != self.other or not isinstance(hello.get("keys"), list):
+            raise ProtocolError(f"this is no greeting of a {self.other}")
+        low, high = _versions(hello.get("proto"))
+        if max(low, OLDEST_VERSION) > min(high, VERSION):
+            raise ProtocolError(
+                f"the {self.role} speaks stream versions {OLDEST_VERSION}-{VERSION}, "
+                f"the {self.other} {low}-{high}",
+                Reason.VERSION,
+            )
+        self.version = min(high, VERSION)
+
+    def _no_token(self, offered: list[str]) -> str:
+        mine = " ".join(token.key_id for token in self._tokens) or "none"
+        theirs = " ".join(clean(one, 8) for one in offered) or "none"
+        return f"no token in common: {self.role} has {mine}, {self.other} has {theirs}"
+
+    def _on_auth(self, token: Token, given: bytes) -> None:
+        check_proof(token, self.other, self._bound_to, given)
+        if self.role == VIEWER:
+            self.send(Message(Kind.AUTH, proof(token, VIEWER, self._bound_to)))
+        self._seal = Mac(session_key(token, self.role, self._bound_to))
+        self._splitter.seal(Mac(session_key(token, self.other, self._bound_to)).check)
+        self.established = True
+
+
+class Channel:
+    """The viewer's side of a session over a socket, which never blocks."""
+
+    def __init__(self, sock: socket.socket, tokens: Sequence[Token], now: float) -> None:
+        sock.setblocking(False)
+        self.socket = sock
+        self.session = Session(VIEWER, tokens, secrets.token_bytes(NONCE_BYTES))
+        self.began = self.heard = now
+        self.out = bytearray()
+
+    def fileno(self) -> int:
+        """For ``select``."""
+        return self.socket.fileno()
+
+    def flush(self) -> None:
+        """Hand the kernel what it takes. OSError."""
+        self.out += self.session.take()
+        with contextlib.suppress(BlockingIOError):
+            while self.out:
+                del self.out[: self.socket.send(self.out)]
+
+
+def _versions(proto: object) -> tuple[int, int]:
+    """Oldest and newest version that the other side speaks."""
+    if isinstance(proto, list) and len(proto) == 2:  # noqa: PLR2004 - a range has two ends
+        low, high = proto
+        if isinstance(low, int) and isinstance(high, int):
+            return low, high
+    raise ProtocolError("a greeting's versions are no two numbers")
+
+
+def _farewell(message: Message) -> str:
+    return read_bye(message.body)[1] or "the other side closed"
+
+
+def _reason(message: Message) -> int:
+    code = read_bye(message.body)[0]
+    return code if code in set(Reason) else int(Reason.MALFORMED)
+
+
+_FILE_LIMIT = 8192
+_PRIVATE = stat.S_IRWXG | stat.S_IRWXO
+
+
+def home_token(home: Path) -> Path:
+    """The token file of the person whose home this is."""
+    return home / STREAM_TOKEN
+
+
+def run_token(stream: Path) -> Path:
+    """Further tokens that may watch one run."""
+    return stream / "token"
+
+
+def ensure_token(path: Path, label: str) -> None:
+    """Create ``path`` with a fresh token, readable by its owner alone, unless it exists."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        token = Token(secrets.token_bytes(TOKEN_BYTES), label)
+        create_exclusive(path, f"{token.line()}\n".encode(), mode=0o600)
+
+
+def load_tokens(paths: Iterable[Path]) -> tuple[Token, ...]:
+    """The tokens of all files that exist; FileError when one is damaged or others may read it."""
+    return tuple(token for path in paths for token in _load(path))
+
+
+def _load(path: Path) -> tuple[Token, ...]:
+    try:
+        data = read_bounded(path, _FILE_LIMIT)
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return ()
+    if os.name == "posix" and mode & _PRIVATE:
+        raise FileError(f"others may read the token file {path}", f"chmod 600 {path}")
+    try:
+        return parse_tokens(data.decode("ascii"))
+    except ValueError as error:
+        raise FileError(
+            f"{path}: {error}", "remove the line, or the file to get a new one"
+        ) from error

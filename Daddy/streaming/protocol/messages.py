@@ -1,0 +1,365 @@
+"""Pure. Bodies of the messages that carry something: status, pictures, telemetry, wishes.
+
+Everything is a fixed structure or a bounded JSON object that is read field by field: no dtype, no
+shape and no code ever comes from the wire.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from Daddy.core.errors import UsageError
+from Daddy.core.names import PEER, check_peer
+from Daddy.core.vocabulary import AgentReport
+from Daddy.streaming.protocol.framing import (
+    BODY_LIMIT,
+    Kind,
+    ProtocolError,
+    clean,
+    from_json,
+    to_json,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """One process that plays: its name, host and job, and for how long it has been silent."""
+
+    name: str
+    host: str
+    job: str
+    silent_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What a relay says about its run once a second; the header of the window."""
+
+    run: str
+    workload: str
+    host: str
+    via: str
+    agents: int
+    steps: int
+    steps_per_s: float
+    best: int
+    delay_s: float
+    peers: tuple[Peer, ...]
+    maps: Mapping[int, str]
+    direct: tuple[str, ...] = ()
+    """Peers that the relay is connected to; what the others say comes by the spool."""
+
+    def pack(self) -> bytes:
+        """The body of a STATUS; long lists are cut so that it always fits."""
+        peers, maps = MAX_PEERS, MAX_MAPS
+        while len(body := self._pack(peers, maps)) > BODY_LIMIT[Kind.STATUS]:
+            peers, maps = (peers, maps // 2) if maps else (peers // 2, 0)
+        return body
+
+    def _pack(self, most_peers: int, most_maps: int) -> bytes:
+        peers = [[p.name, p.host, p.job, round(p.silent_s, 1)] for p in self.peers[:most_peers]]
+        return to_json(
+            {
+                "run": self.run,
+                "workload": self.workload,
+                "host": self.host,
+                "via": self.via,
+                "agents": self.agents,
+                "steps": self.steps,
+                "steps_per_s": round(self.steps_per_s, 1),
+                "best": self.best,
+                "delay_s": round(self.delay_s, 2),
+                "peers": peers,
+                "direct": list(self.direct[:most_peers]),
+                "maps": {str(k): v for k, v in sorted(self.maps.items())[:most_maps]},
+            }
+        )
+
+
+MAX_PEERS = 32
+MAX_MAPS = 64
+
+
+def read_status(body: bytes) -> Status:
+    """A STATUS with every field typed, bounded and free of control characters."""
+    raw = from_json(body)
+    try:
+        return Status(
+            run=clean(raw.get("run", "")),
+            workload=clean(raw.get("workload", "")),
+            host=clean(raw.get("host", "")),
+            via=clean(raw.get("via", "")),
+            agents=_whole(raw.get("agents", 0)),
+            steps=_whole(raw.get("steps", 0)),
+            steps_per_s=number(raw.get("steps_per_s", 0)),
+            best=_whole(raw.get("best", 0)),
+            delay_s=number(raw.get("delay_s", 0)),
+            peers=tuple(_peer(one) for one in list(raw.get("peers", []))[:MAX_PEERS]),
+            maps=read_maps(raw.get("maps", {})),
+            direct=tuple(clean(one, 31) for one in list(raw.get("direct", []))[:MAX_PEERS]),
+        )
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ProtocolError(f"a STATUS has a wrong field: {error}") from error
+
+
+def _whole(value: Any) -> int:
+    """A count within 64 bits, whatever number it was."""
+    return max(0, min(2**63 - 1, int(value)))
+
+
+def _peer(raw: Any) -> Peer:
+    name, host, job, silent = raw
+    return Peer(clean(name, 31), clean(host), clean(job, 32), number(silent))
+
+
+def read_maps(raw: Any) -> dict[int, str]:
+    """Names of maps by number, at most ``MAX_MAPS``."""
+    return {int(key): clean(name, 40) for key, name in list(raw.items())[:MAX_MAPS]}
+
+
+def number(value: Any) -> float:
+    """A finite number, or 0 for one that is not; ValueError for what is none."""
+    number = float(value)
+    return number if math.isfinite(number) else 0.0
+
+
+FORMAT_TILES = 1
+"""2 bits a pixel in tile order, raw deflate, the base picture as preset dictionary."""
+FORMAT_TILING = 2
+"""Numbers of tiles that the base and the ``more`` pictures before it show."""
+FRAME_HEAD = struct.Struct("<IIIIBBH")
+ROW = struct.Struct("<HHHHBBHhfIIHHH")
+"""stream, peer, agent, place, badges, level, story flags, map, return, episode, step, age (0.1 s),
+and x and y, each one more than it is, 0 where it is not known."""
+MAX_ROWS = BODY_LIMIT[Kind.TELEM] // ROW.size
+_ACK = struct.Struct("<I")
+_STAMPS = struct.Struct("<QQ")
+_U8, _U16, _U32 = 0xFF, 0xFFFF, 0xFFFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One picture on its way: ``data`` is deflated against picture ``base`` (0: against nothing).
+
+    ``seq`` counts from 1 per stream, ``captured_ms`` is the sender's monotonic clock modulo 2^32.
+    """
+
+    seq: int
+    base: int
+    step: int
+    captured_ms: int
+    episode: int
+    data: bytes
+    format: int = FORMAT_TILES
+    more: int = 0
+
+    def pack(self) -> bytes:
+        """The body of a FRAME."""
+        head = FRAME_HEAD.pack(
+            self.seq,
+            self.base,
+            self.step & _U32,
+            self.captured_ms & _U32,
+            self.format,
+            self.more,
+            self.episode & _U16,
+        )
+        return head + self.data
+
+
+def read_frame(body: bytes) -> Frame:
+    """A FRAME's body; ProtocolError when it is shorter than its head."""
+    if len(body) < FRAME_HEAD.size:
+        raise ProtocolError("a FRAME is shorter than its head")
+    seq, base, step, captured, form, more, episode = FRAME_HEAD.unpack_from(body)
+    return Frame(seq, base, step, captured, episode, body[FRAME_HEAD.size :], form, more)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One agent's telemetry: ``stream`` and ``place`` (from 1) are 0 when it is not featured,
+    ``peer`` indexes the peer table.
+
+    ``age_s`` is how old the report was when the row was sent.
+    """
+
+    stream: int
+    peer: int
+    agent: int
+    badges: int
+    level: int
+    story_flags: int
+    map_id: int
+    episode_return: float
+    episode: int
+    step: int
+    age_s: float = 0.0
+    place: int = 0
+    x: int = -1
+    y: int = -1
+
+    @property
+    def score(self) -> int:
+        """Badges and story flags: what featuring is decided on first."""
+        return self.badges + self.story_flags
+
+
+def row_of(report: AgentReport) -> Row:
+    """A learner's report as a row, every field brought into the wire's range."""
+    value = report.episode_return if math.isfinite(report.episode_return) else 0.0
+    return Row(
+        0,
+        0,
+        _within(report.agent, _U16),
+        _within(report.badges, _U8),
+        _within(report.level, _U8),
+        _within(report.story_flags, _U16),
+        _within(report.map_id, 0x7FFF),
+        max(-1e9, min(1e9, value)),
+        _within(report.episode, _U32),
+        _within(report.step, _U32),
+        x=_cell(report.x),
+        y=_cell(report.y),
+    )
+
+
+def _cell(value: int) -> int:
+    return _within(value + 1, _U16) - 1
+
+
+def _within(value: int, top: int) -> int:
+    return max(0, min(top, int(value)))
+
+
+def pack_rows(rows: Iterable[Row]) -> bytes:
+    """The body of a TELEM: at most ``MAX_ROWS`` rows, the rest is left out."""
+    return b"".join(_pack_row(row) for row in list(rows)[:MAX_ROWS])
+
+
+def _pack_row(row: Row) -> bytes:
+    age = _within(round(row.age_s * 10), _U16)
+    return ROW.pack(
+        row.stream,
+        row.peer,
+        row.agent,
+        row.place,
+        row.badges,
+        row.level,
+        row.story_flags,
+        row.map_id,
+        row.episode_return,
+        row.episode,
+        row.step,
+        age,
+        row.x + 1,
+        row.y + 1,
+    )
+
+
+def read_rows(body: bytes) -> list[Row]:
+    """The rows of a TELEM; ProtocolError unless the body is whole rows."""
+    if len(body) % ROW.size:
+        raise ProtocolError("TELEM is not made of whole rows")
+    return [_read_row(fields) for fields in ROW.iter_unpack(body)]
+
+
+def _read_row(fields: tuple[Any, ...]) -> Row:
+    stream, peer, agent, place, badges, level, story, here, value = fields[:9]
+    episode, step, age, x, y = fields[9:14]
+    safe = value if math.isfinite(value) else 0.0
+    return Row(
+        stream,
+        peer,
+        agent,
+        badges,
+        level,
+        story,
+        here,
+        safe,
+        episode,
+        step,
+        age / 10,
+        place,
+        x - 1,
+        y - 1,
+    )
+
+
+def ack(seq: int) -> bytes:
+    """The body of an ACK: the newest sequence number that was decoded."""
+    return _ACK.pack(seq)
+
+
+def read_ack(body: bytes) -> int:
+    """Sequence number of an ACK."""
+    if len(body) != _ACK.size:
+        raise ProtocolError("an ACK has 4 bytes")
+    return int(_ACK.unpack(body)[0])
+
+
+def stamps(mine_ms: int, yours_ms: int = 0) -> bytes:
+    """The body of PING (own clock, 0) and PONG (the pinger's stamp back, own clock), ms."""
+    return _STAMPS.pack(mine_ms, yours_ms)
+
+
+def read_stamps(body: bytes) -> tuple[int, int]:
+    """Both stamps of a PING or PONG."""
+    if len(body) != _STAMPS.size:
+        raise ProtocolError("a PING or PONG has 16 bytes")
+    first, second = _STAMPS.unpack(body)
+    return int(first), int(second)
+
+
+MAX_TOP_K = 16
+MAX_FPS = 60.0
+MAX_PINS = 8
+Pin = tuple[str, int]
+"""An agent by its peer's name and its index there: the same through a change of jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a viewer asks for: how many agents, how many pictures of each a second, and who is to
+    be among them whatever their rank.
+    """
+
+    top_k: int
+    fps: float
+    pins: tuple[Pin, ...] = ()
+
+    def pack(self) -> bytes:
+        """The body of a SUBSCRIBE; pins that do not fit are left out, the last ones first."""
+        wish: dict[str, object] = {"k": self.top_k, "fps": self.fps}
+        for count in range(min(MAX_PINS, len(self.pins)), 0, -1):
+            body = to_json({**wish, "pins": [list(pin) for pin in self.pins[:count]]})
+            if len(body) <= BODY_LIMIT[Kind.SUBSCRIBE]:
+                return body
+        return to_json(wish)
+
+
+def read_wish(body: bytes) -> Wish:
+    """A SUBSCRIBE brought into bounds: 1 to 16 agents, 1 to 60 pictures a second, 8 pins."""
+    raw = from_json(body)
+    try:
+        top_k, fps = int(raw.get("k", 2)), number(raw.get("fps", MAX_FPS))
+        pins = tuple(_read_pin(one) for one in list(raw.get("pins", []))[:MAX_PINS])
+    except (TypeError, ValueError, OverflowError, UsageError) as error:
+        raise ProtocolError("a SUBSCRIBE has a wrong field") from error
+    return Wish(max(1, min(MAX_TOP_K, top_k)), max(1.0, min(MAX_FPS, fps)), pins)
+
+
+def _read_pin(raw: Any) -> Pin:
+    peer, agent = raw
+    return check_peer(str(peer)), _within(agent, _U16)
+
+
+def to_pins(names: Iterable[str]) -> tuple[Pin, ...]:
+    """Agents as a window names them (``slot-0/3``) as pins; what can name no agent is left out."""
+    split = (name.rpartition("/") for name in names)
+    return tuple(
+        (peer, int(agent)) for peer, _, agent in split if PEER.fullmatch(peer) and agent.isdecimal()
+    )

@@ -1,0 +1,232 @@
+"""Keeps the last minutes of each agent on screen, and writes them as GIF or MP4 (Pillow, ffmpeg).
+
+Files appear whole, in the folder that the viewer was started in. A thread writes them one after the
+other. Pictures are row-major at 2 bits a pixel (`core.vocabulary.SCREEN_BYTES`).
+"""
+
+from __future__ import annotations
+
+import queue
+import shutil
+import tempfile
+from collections import deque
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from Daddy.core.clock import Clock
+from Daddy.core.errors import DaddyError, FileError, UsageError
+from Daddy.core.files import write_atomic
+from Daddy.core.process import run
+from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
+from Daddy.streaming.protocol import frame_codec
+from Daddy.streaming.viewer.drawing import THEMES, Theme, unpacked
+from Daddy.streaming.viewer.keys import Act
+
+_ENCODE_S = 300.0
+
+
+def check(path: Path) -> None:
+    """UsageError now, and not after minutes of play, when `path` could not be written later."""
+    if path.suffix.lower() == ".mp4" and shutil.which("ffmpeg") is None:
+        raise UsageError(
+            f"{path} needs ffmpeg, which is not on this machine's PATH",
+            "install ffmpeg, or write a GIF: --gif FILE",
+        )
+    if path.suffix.lower() == ".gif":
+        _pillow()
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"there is no folder {path.absolute().parent}", "make it first")
+
+
+def save_film(
+    path: Path,
+    pictures: Sequence[bytes],
+    per_second: float,
+    scale: int = 2,
+    theme: Theme = THEMES[2],
+) -> None:
+    """Write `pictures` as .gif or .mp4, `scale` times as large. FileError when that fails."""
+    if not pictures:
+        raise FileError(f"nothing was played, so {path} was not written", "play for longer")
+    if path.suffix.lower() == ".mp4":
+        _mp4(path, pictures, per_second, scale, theme)
+    else:
+        _gif(path, pictures, per_second, scale, theme)
+
+
+def _gif(
+    path: Path, pictures: Sequence[bytes], per_second: float, scale: int, theme: Theme
+) -> None:
+    """Equal pictures in a row become one that stays longer: half of a game is waiting."""
+    shown = [(pictures[0], 1)]
+    for picture in pictures[1:]:
+        last, times = shown[-1]
+        shown[-1:] = [(last, times + 1)] if picture == last else [(last, times), (picture, 1)]
+    frames = [_image(picture, scale, theme) for picture, _ in shown]
+    tick_ms = 10 * round(100 / per_second)
+    with tempfile.TemporaryDirectory(prefix="daddy-film-") as scratch:
+        made = Path(scratch) / "film.gif"
+        frames[0].save(
+            made,
+            save_all=True,
+            append_images=frames[1:],
+            duration=[tick_ms * times for _, times in shown],
+            loop=0,
+            optimize=False,
+        )
+        write_atomic(path, made.read_bytes())
+
+
+def _image(picture: bytes, scale: int, theme: Theme) -> Any:
+    pillow = _pillow()
+    image = pillow.frombytes("P", (SCREEN_WIDTH, SCREEN_HEIGHT), unpacked(picture))
+    image.putpalette([part for shade in theme.shades for part in shade])
+    return image.resize((SCREEN_WIDTH * scale, SCREEN_HEIGHT * scale), pillow.Resampling.NEAREST)
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise UsageError("a GIF needs the package pillow", "pip install pillow") from error
+    return Image
+
+
+def _mp4(
+    path: Path, pictures: Sequence[bytes], per_second: float, scale: int, theme: Theme
+) -> None:
+    """Raw grey pixels, once, into ffmpeg."""
+    greys = tuple(sum(shade) // 3 for shade in theme.shades)
+    with tempfile.TemporaryDirectory(prefix="daddy-film-") as scratch:
+        raw, made = Path(scratch) / "film.raw", Path(scratch) / "film.mp4"
+        with raw.open("wb") as stream:
+            stream.writelines(unpacked(picture, greys) for picture in pictures)
+        size, wide = (
+            f"{SCREEN_WIDTH}x{SCREEN_HEIGHT}",
+            f"scale=iw*{scale}:ih*{scale}:flags=neighbor",
+        )
+        source = ["-f", "rawvideo", "-pix_fmt", "gray", "-s", size, "-r", f"{per_second:.4f}"]
+        look = ["-vf", wide, "-pix_fmt", "yuv420p", "-movflags", "+faststart"]
+        argv = ["ffmpeg", "-loglevel", "error", "-y", *source, "-i", str(raw), *look, str(made)]
+        done = run(argv, _ENCODE_S)
+        if done.returncode:
+            said = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
+            raise FileError(f"ffmpeg could not write {path}: {said[0]}", "write a GIF instead")
+        write_atomic(path, made.read_bytes())
+
+
+REEL_S = 120.0
+CLIP_S = 30.0
+FILM_FPS = 12.5
+"""Pictures a second of a film: a GIF counts in hundredths of a second, and 8 of them are exact."""
+_MOST_AGENTS = 32
+
+
+class Reel:
+    """Takes the pictures on screen; a picture stays until the next one of its agent.
+
+    Pictures are kept as they travel when whole (about 600 bytes each): at most 1,500 an agent.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, deque[tuple[float, bytes]]] = {}
+        self._last: dict[str, bytes] = {}
+
+    def see(self, pictures: Iterable[tuple[str, bytes | None]], now: float) -> None:
+        """What is on screen at ``now`` (monotonic seconds): names and row-major pictures."""
+        for name, pixels in pictures:
+            kept = self._kept.setdefault(name, deque())
+            due = not kept or now - kept[-1][0] >= 1 / FILM_FPS
+            if pixels is not None and due and pixels != self._last.get(name):
+                self._last[name] = pixels
+                kept.append((now, frame_codec.encode(pixels)))
+        for name, kept in list(self._kept.items()):
+            while len(kept) > 1 and kept[1][0] <= now - REEL_S:
+                kept.popleft()
+            if not kept or kept[-1][0] < now - 2 * REEL_S or len(self._kept) > _MOST_AGENTS:
+                del self._kept[name]
+                self._last.pop(name, None)
+
+    def film(self, name: str, begin: float, end: float) -> list[bytes]:
+        """The agent's pictures of that time at ``FILM_FPS``; empty when there are none."""
+        kept = list(self._kept.get(name, ()))
+        if not kept or kept[0][0] >= end:
+            return []
+        pictures, index, pixels = [], -1, b""
+        count = max(1, int((end - max(begin, kept[0][0])) * FILM_FPS))
+        for number in range(count):
+            at = max(begin, kept[0][0]) + number / FILM_FPS
+            while index + 1 < len(kept) and kept[index + 1][0] <= at:
+                index += 1
+                pixels = b""
+            pixels = pixels or frame_codec.decode(kept[index][1])
+            pictures.append(pixels)
+        return pictures
+
+
+_MOST_WAITING = 2
+"""Films that are being written or wait for it; each holds its pictures."""
+
+
+class Films:
+    """The reel of what is on screen, and the files made from it. :meth:`close` finishes them."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.reel = Reel()
+        self._clock = clock
+        self._began = 0.0
+        self._of = ""
+        self._files = 0
+        self._said: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._hand = ThreadPoolExecutor(1, "films")
+        self._waiting: list[Future[None]] = []
+
+    def take(self, act: Act, name: str, theme: Theme) -> str:
+        """Do what a key asks for (CLIP, RECORD, SAVE) with agent ``name``; a word about it."""
+        now = self._clock.monotonic()
+        if act is Act.RECORD:
+            self._began, self._of = now, name
+            return f"recording {name}: R ends it, at most {REEL_S:.0f} s"
+        if act is Act.SAVE:
+            kind = "mp4" if shutil.which("ffmpeg") else "gif"
+            return self._write(self._of, self._began, now, theme, kind)
+        return self._write(name, now - CLIP_S, now, theme, "gif")
+
+    def full(self, now: float) -> bool:
+        """Whether the recording is as long as it can be."""
+        return now - self._began >= REEL_S
+
+    def said(self) -> str:
+        """What became of a film since the last call, if anything."""
+        return "" if self._said.empty() else self._said.get()
+
+    def next_path(self, kind: str) -> Path:
+        """A name that says when: ``daddy-1790000000-1.gif``."""
+        self._files += 1
+        return Path(f"daddy-{round(self._clock.now())}-{self._files}.{kind}").resolve()
+
+    def close(self) -> None:
+        """Wait for the films that are being written."""
+        self._hand.shutdown(wait=True)
+        while text := self.said():
+            print(text, flush=True)
+
+    def _write(self, name: str, begin: float, end: float, theme: Theme, kind: str) -> str:
+        pictures = self.reel.film(name, begin, end)
+        if not pictures:
+            return "there is no picture to keep yet"
+        self._waiting = [one for one in self._waiting if not one.done()]
+        if len(self._waiting) >= _MOST_WAITING:
+            return "the films before this one are still being written"
+        self._waiting.append(self._hand.submit(self._save, self.next_path(kind), pictures, theme))
+        return f"writing {len(pictures) / FILM_FPS:.0f} s of {name}"
+
+    def _save(self, path: Path, pictures: list[bytes], theme: Theme) -> None:
+        try:
+            save_film(path, pictures, FILM_FPS, theme=theme)
+        except (DaddyError, OSError) as error:
+            self._said.put(f"no film: {error}")
+        else:
+            self._said.put(f"saved {path}")

@@ -1,0 +1,329 @@
+"""``tunnel_server connect``: ssh brings a relay here, by any way that leads to one, and keeps on.
+
+A thread calls, reads what ssh says, hands the stream to the receiver and calls again when the
+network, the laptop's lid or the login node ended it. ``connect_plan`` decides what to do next.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import random
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from Daddy.core.clock import Clock
+from Daddy.core.errors import NetworkError, UsageError
+from Daddy.core.paths import ATTACH, HOME_ATTACH
+from Daddy.core.process import Conversation, ProgramMissingError, converse
+from Daddy.core.saved_cluster import (
+    kept_login,
+    master_socket,
+    opened_socket,
+    remembered,
+    settings_path,
+)
+from Daddy.core.vocabulary import TUNNEL_PORT
+from Daddy.streaming.protocol.framing import READ_BYTES
+from Daddy.streaming.protocol.handshake import Token, find_opening
+from Daddy.streaming.viewer import connect_plan
+from Daddy.streaming.viewer.connect_plan import Course, End, Target, Way, is_login
+from Daddy.streaming.viewer.receiver import Receiver
+
+_WEIGHTS = "/shared_weights"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of ``connect`` to the viewer's own."""
+    parser.add_argument("login", nargs="?", default="", help="user@login (as setup keeps it)")
+    parser.add_argument("--run-dir", default="", help="the run there (the one begun last)")
+    parser.add_argument(
+        "--by", choices=[one.value for one in Way], help="the only way to try (all, in turn)"
+    )
+    parser.add_argument(
+        "--remote-port", default=str(TUNNEL_PORT), help=f"port there ({TUNNEL_PORT})"
+    )
+    parser.set_defaults(port=0)
+
+
+def find_target(
+    args: argparse.Namespace, environ: Mapping[str, str], home: Path, *, asks: bool
+) -> Target:
+    """The login, and how ssh gets there; UsageError says what cannot be one."""
+    kept = remembered(settings_path(environ, home))
+    user, host = environ.get("SYNC_CLUSTER_USER"), environ.get("SYNC_CLUSTER_HOST")
+    login = args.login or (f"{user}@{host}" if user and host else kept_login(kept))
+    if not is_login(login):
+        raise UsageError(f"{login!r} is nobody to connect to", "type: connect user@login-node")
+    facts = kept if login == kept_login(kept) else {}
+    own_key = environ.get("SYNC_SSH_KEY") or facts.get("key", "")
+    port = _port(args.remote_port)
+    words = _whom(environ, facts)
+    return Target(
+        login=login,
+        scripts=_scripts(args.run_dir, environ.get("SYNC_REMOTE_DIR") or facts.get("folder", "")),
+        whom=(*words, *(["-i", own_key, "-o", "IdentitiesOnly=yes"] if own_key else [])),
+        opened=_opened(facts),
+        tunnel_key="" if own_key or port != TUNNEL_PORT else facts.get("tunnel_key", ""),
+        port=port,
+        asks=asks,
+    )
+
+
+def _whom(environ: Mapping[str, str], facts: Mapping[str, str]) -> list[str]:
+    config = environ.get("SYNC_SSH_CONFIG") or facts.get("ssh_config", "")
+    port = environ.get("SYNC_SSH_PORT") or facts.get("port", "")
+    words = ["-F", str(Path(config).expanduser())] if config else []
+    return [*words, "-p", port] if port else words
+
+
+def _opened(facts: Mapping[str, str]) -> str:
+    """The connection of ``sync_weights.sh login``, where that is how one gets there."""
+    if not facts.get("opened"):
+        return ""
+    names = [facts.get(name, "") for name in ("port", "key", "ssh_config")]
+    return str(opened_socket(master_socket(kept_login(facts), *names)))
+
+
+def _scripts(run_dir: str, weights: str) -> tuple[str, ...]:
+    """Places of the relay's script there: in the run that was named, or the one whose weights are
+    pulled, else the place where the relay that began last has left it.
+    """
+    run = run_dir or (weights.removesuffix(_WEIGHTS) if weights.endswith(_WEIGHTS) else "")
+    if run.startswith("-") or not run.isprintable():
+        raise UsageError(f"--run-dir {run!r} is no folder", "give the run's folder there")
+    inside = f"{run.removeprefix('~/').rstrip('/')}/stream/{ATTACH}"
+    return (inside,) if run_dir else (inside, HOME_ATTACH) if run else (HOME_ATTACH,)
+
+
+def _port(text: str) -> int:
+    """A port of the login node's loopback. UsageError for any other address, with the reason."""
+    if text.isdigit() and 0 < int(text) < 65536:  # noqa: PLR2004 - ports are 16 bits
+        return int(text)
+    if ":" in text:
+        raise UsageError(
+            f"--remote-port {text} asks for another address than the login node's own loopback",
+            "give a number alone: other addresses (GatewayPorts) would open your stream to the "
+            "network, sshd ignores the wish without a word, and no job needs it",
+        )
+    raise UsageError(f"--remote-port {text} is no port", f"use 1 to 65535, such as {TUNNEL_PORT}")
+
+
+LOOK_S = 0.1
+OPENING_S = 30.0
+"""Python may be slow to start from a shared disk."""
+ASKING_S = 150.0
+"""A person may be typing a password."""
+_GRACE_S = 1.0
+_GREETING_BYTES = 64 * 1024
+
+
+@dataclass
+class Call:
+    """One running ssh: ``wire`` is our end of its standard input and output, until the receiver
+    has it. ``alone``: since this call began there was a moment without any relay.
+    """
+
+    way: Way
+    ssh: Conversation
+    wire: socket.socket
+    began: float
+    heard: bytearray = field(default_factory=bytearray)
+    told_port: bool = False
+    opened: float | None = None
+    adopted: bool = False
+    alone: bool = False
+    worked: bool = False
+
+    def close(self) -> None:
+        """End ssh; whatever it started at the other side ends with it."""
+        if not self.adopted:
+            self.wire.close()
+        self.ssh.end(_GRACE_S)
+
+
+class Carrier:
+    """Brings relays to ``receiver`` until closed, or until a person has to do something first.
+
+    Then ``error`` says what and ``hopeless`` is set. ``once`` holds the token of the relay that was
+    brought last; the receiver is to know it.
+    """
+
+    def __init__(
+        self,
+        course: Course,
+        receiver: Receiver,
+        once: list[Token],
+        clock: Clock,
+        hopeless: threading.Event,
+    ) -> None:
+        self.error: NetworkError | None = None
+        self._course = course
+        self._receiver = receiver
+        self._once = once
+        self._clock = clock
+        self._hopeless = hopeless
+        self._naps = connect_plan.Naps(clock.now(), clock.monotonic())
+        self._told: tuple[str, ...] = ()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="carrier", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Hang up."""
+        self._stop.set()
+        self._thread.join(timeout=4 * _GRACE_S)
+
+    def _work(self) -> None:
+        while (way := self._course.way) is not None:
+            if self._clock.wait(self._stop, self._course.wait_s * random.uniform(0.8, 1.2)):
+                return
+            self._tell((f"calling {self._course.target.login} by {self._course.name(way)}",
+                        *self._course.failures()))  # fmt: skip
+            end = self._try(way)
+            if self._stop.is_set():
+                return
+            self._go_on(self._course.after(end))
+
+    def _go_on(self, course: Course) -> None:
+        self._course = course
+        if course.way is None:
+            message = "\n  ".join([course.why, *course.failures()])
+            self._give_up(NetworkError(message, course.fix))
+        elif course.wait_s or course.fix:
+            again = f"again in {course.wait_s:.1f} s"
+            self._tell((f"{course.why}; {again}", *[course.fix] * bool(course.fix)))
+
+    def _give_up(self, error: NetworkError) -> None:
+        self.error = error
+        self._receiver.tell((*error.message.split("\n  "), f"what to do: {error.fix}"))
+        self._hopeless.set()
+
+    def _try(self, way: Way) -> End:
+        """One call to its end; a computer without a socket to spare has ended it, too."""
+        try:
+            return self._call(way)
+        except ProgramMissingError as error:
+            return End(None, why=error.message)
+        except OSError as error:
+            return End(None, why=f"this computer: {error.strerror or error}")
+        finally:
+            self._once.clear()
+
+    def _call(self, way: Way) -> End:
+        ours, theirs = socket.socketpair()
+        try:
+            words = connect_plan.ssh_words(way, self._course.target, self._receiver.port)
+            ssh = converse(words, theirs.fileno())
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        ours.setblocking(False)
+        call = Call(way, ssh, ours, self._clock.monotonic())
+        try:
+            return self._attend(call)
+        finally:
+            call.close()
+
+    def _attend(self, call: Call) -> End:
+        """Look after a call until it has ended, or has to be ended."""
+        while not self._clock.wait(self._stop, LOOK_S):
+            if self._naps.slept(self._clock.now(), self._clock.monotonic()):
+                return End(None, worked=call.worked, slept=True)
+            if call.ssh.wait(0):
+                call.ssh.end(_GRACE_S)
+                return End(call.ssh.exit_code, call.ssh.said(), worked=call.worked)
+            why = self._standing(call) if call.way is Way.PORT else self._opening(call)
+            if why:
+                return End(None, call.ssh.said(), why, worked=call.worked)
+            connected = self._receiver.connected
+            call.alone |= not connected
+            if connected and call.alone and not call.worked:
+                call.worked = True
+                self._arrived(call.way)
+        return End(None)
+
+    def _standing(self, call: Call) -> str:
+        """Why a tunnel is of no use, or nothing."""
+        target = self._course.target
+        if call.worked:
+            return ""
+        if wrong := connect_plan.wrong_node(call.ssh.said(), target):
+            return wrong
+        if self._clock.monotonic() - call.began > connect_plan.KNOCK_S:
+            causes = connect_plan.usual_causes(target.login, target.port)
+            self._tell((f"the tunnel stands: {self._course.name(Way.PORT)}", *causes))
+        return ""
+
+    def _opening(self, call: Call) -> str:
+        """Bring a relay of our own to its first word, and see whether it is still there."""
+        now = self._clock.monotonic()
+        if call.opened is not None:
+            gone = call.adopted and call.wire.fileno() < 0
+            late = not call.worked and now - call.opened > connect_plan.KNOCK_S
+            return (self._receiver.trouble or "the stream was lost") if gone or late else ""
+        if call.way is Way.DYNAMIC and not call.told_port:
+            self._tell_port(call)
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            call.heard += call.wire.recv(READ_BYTES)
+        if (found := find_opening(bytes(call.heard))) is not None:
+            call.opened = now
+            self._once[:] = [found[0]]
+            call.adopted = call.way is Way.STDIO
+            if call.adopted:
+                self._receiver.adopt(call.wire, found[1])
+            return ""
+        patience = ASKING_S if self._course.target.asks else OPENING_S
+        if now - call.began > patience or len(call.heard) > _GREETING_BYTES:
+            return f"no relay has answered there for {patience:.0f} s"
+        return ""
+
+    def _tell_port(self, call: Call) -> None:
+        for line in call.ssh.said():
+            if (port := connect_plan.allocated_port(line)) is not None:
+                with contextlib.suppress(OSError):  # ssh has ended: seen at the next look
+                    call.wire.send(f"{port}\n".encode())
+                call.told_port = True
+
+    def _arrived(self, way: Way) -> None:
+        text = f"connected by {self._course.name(way)}"
+        failures = self._course.failures()
+        self._told = ()
+        self._tell((text, *failures), "; ".join([text, *failures]))
+
+    def _tell(self, lines: tuple[str, ...], note: str = "") -> None:
+        """To the screen, and what is new of it as lines to the terminal."""
+        for line in lines:
+            if line not in self._told:
+                print(f"connect: {line}", file=sys.stderr, flush=True)
+        self._told = lines
+        self._receiver.tell(lines, note)
+
+
+@contextlib.contextmanager
+def carrying(
+    course: Course | None,
+    receiver: Receiver,
+    once: list[Token],
+    clock: Clock,
+    hopeless: threading.Event,
+) -> Iterator[None]:
+    """A carrier for as long as this lasts, if there is a course; at its end NetworkError when no
+    way led anywhere.
+    """
+    if course is None:
+        yield
+        return
+    carrier = Carrier(course, receiver, once, clock, hopeless)
+    try:
+        yield
+    finally:
+        carrier.close()
+    if carrier.error is not None:
+        raise carrier.error

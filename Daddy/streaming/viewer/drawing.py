@@ -1,0 +1,386 @@
+"""Pure. Shapes, colours and letters: the window is a list of these, painted by ``window.Painter``.
+
+Letters have seven rows above the line, two below, and own widths: the same on every machine, at
+every whole scale, without a font file. Equal lists need no painting at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import NamedTuple
+
+LINE = 11
+"""Rows from one line of text to the next, in letter pixels."""
+PAD = 4
+
+
+class Style(Enum):
+    """Where a panel's words stand, and what they need in letter pixels: width and height."""
+
+    BELOW = (2 * PAD, 8 * LINE)
+    BESIDE = (3 * PAD + 120, 2 * PAD + 2)
+    COMPACT = (2 * PAD, 4 * LINE + PAD)
+    BARE = (2 * PAD, LINE + PAD + 2)
+
+
+class Rect(NamedTuple):
+    """A rectangle in window pixels."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+    @property
+    def right(self) -> int:
+        return self.x + self.width
+
+    @property
+    def bottom(self) -> int:
+        return self.y + self.height
+
+
+@dataclass(frozen=True, slots=True)
+class PanelLayout:
+    """One agent's place: its frame, the picture in it, the words, and how they stand."""
+
+    frame: Rect
+    picture: Rect
+    words: Rect
+    style: Style
+
+
+HEIGHT = 7
+DEPTH = 2
+GAP = 1
+SPACE = 3
+ELLIPSIS = "…"
+_KNOWN = 4096
+"""Texts whose widths are remembered: a window is laid out thirty times a second, and says the same.
+"""
+BADGES = "".join(chr(0xE000 + number) for number in range(8))
+"""Eight icons, one a badge: told apart by shape, not by colour."""
+
+_SHEET = """
+! # # # # # . #
+" #.# #.# #.# ... ... ... ...
+# .#.#. .#.#. ##### .#.#. ##### .#.#. .#.#.
+$ ..#.. .#### #.#.. .###. ..#.# ####. ..#..
+% ##..# ##..# ...#. ..#.. .#... #..## #..##
+& .##.. #..#. #..#. .##.. #..## #..#. .##.#
+' # # # . . . .
+( .# #. #. #. #. #. .#
+) #. .# .# .# .# .# #.
+* ..... ..#.. #.#.# .###. #.#.# ..#.. .....
++ ..... ..#.. ..#.. ##### ..#.. ..#.. .....
+, .. .. .. .. .. .# .# #.
+- ... ... ... ### ... ... ...
+. . . . . . . #
+/ ...# ...# ..#. ..#. .#.. #... #...
+0 .###. #...# #..## #.#.# ##..# #...# .###.
+1 .#. ##. .#. .#. .#. .#. ###
+2 .###. #...# ....# ...#. ..#.. .#... #####
+3 .###. #...# ....# ..##. ....# #...# .###.
+4 ...#. ..##. .#.#. #..#. ##### ...#. ...#.
+5 ##### #.... ####. ....# ....# #...# .###.
+6 .###. #.... #.... ####. #...# #...# .###.
+7 ##### ....# ...#. ...#. ..#.. ..#.. ..#..
+8 .###. #...# #...# .###. #...# #...# .###.
+9 .###. #...# #...# .#### ....# ....# .###.
+: . . # . . # .
+; .. .. .# .. .. .# .# #.
+< ...# ..#. .#.. #... .#.. ..#. ...#
+= .... .... #### .... #### .... ....
+> #... .#.. ..#. ...# ..#. .#.. #...
+? .###. #...# ....# ..##. ..#.. ..... ..#..
+@ .###. #...# #.### #.#.# #.### #.... .####
+A .###. #...# #...# ##### #...# #...# #...#
+B ####. #...# #...# ####. #...# #...# ####.
+C .###. #...# #.... #.... #.... #...# .###.
+D ####. #...# #...# #...# #...# #...# ####.
+E ##### #.... #.... ####. #.... #.... #####
+F ##### #.... #.... ####. #.... #.... #....
+G .###. #...# #.... #.### #...# #...# .###.
+H #...# #...# #...# ##### #...# #...# #...#
+I ### .#. .#. .#. .#. .#. ###
+J ..### ...#. ...#. ...#. ...#. #..#. .##..
+K #...# #..#. #.#.. ##... #.#.. #..#. #...#
+L #.... #.... #.... #.... #.... #.... #####
+M #...# ##.## #.#.# #.#.# #...# #...# #...#
+N #...# ##..# ##..# #.#.# #..## #..## #...#
+O .###. #...# #...# #...# #...# #...# .###.
+P ####. #...# #...# ####. #.... #.... #....
+Q .###. #...# #...# #...# #.#.# #..#. .##.#
+R ####. #...# #...# ####. #.#.. #..#. #...#
+S .#### #.... #.... .###. ....# ....# ####.
+T ##### ..#.. ..#.. ..#.. ..#.. ..#.. ..#..
+U #...# #...# #...# #...# #...# #...# .###.
+V #...# #...# #...# #...# .#.#. .#.#. ..#..
+W #...# #...# #...# #.#.# #.#.# #.#.# .#.#.
+X #...# #...# .#.#. ..#.. .#.#. #...# #...#
+Y #...# #...# .#.#. ..#.. ..#.. ..#.. ..#..
+Z ##### ....# ...#. ..#.. .#... #.... #####
+[ ## #. #. #. #. #. ##
+\\ #... #... .#.. ..#. ..#. ...# ...#
+] ## .# .# .# .# .# ##
+^ ..#.. .#.#. #...# ..... ..... ..... .....
+_ ..... ..... ..... ..... ..... ..... #####
+` #. .# .. .. .. .. ..
+a ..... ..... .###. ....# .#### #...# .####
+b #.... #.... ####. #...# #...# #...# ####.
+c .... .... .### #... #... #... .###
+d ....# ....# .#### #...# #...# #...# .####
+e ..... ..... .###. #...# ##### #.... .####
+f .## #.. ### #.. #.. #.. #..
+g ..... ..... .#### #...# #...# #...# .#### ....# .###.
+h #.... #.... ####. #...# #...# #...# #...#
+i # . # # # # #
+j .# .. .# .# .# .# .# .# #.
+k #... #... #..# #.#. ##.. #.#. #..#
+l #. #. #. #. #. #. .#
+m ..... ..... ####. #.#.# #.#.# #.#.# #.#.#
+n ..... ..... ####. #...# #...# #...# #...#
+o ..... ..... .###. #...# #...# #...# .###.
+p ..... ..... ####. #...# #...# #...# ####. #.... #....
+q ..... ..... .#### #...# #...# #...# .#### ....# ....#
+r .... .... #.## ##.. #... #... #...
+s .... .... .### #... .##. ...# ###.
+t #.. #.. ### #.. #.. #.. .##
+u ..... ..... #...# #...# #...# #...# .####
+v ..... ..... #...# #...# #...# .#.#. ..#..
+w ..... ..... #.#.# #.#.# #.#.# #.#.# .#.#.
+x ..... ..... #...# .#.#. ..#.. .#.#. #...#
+y ..... ..... #...# #...# #...# #...# .#### ....# .###.
+z .... .... #### ..#. .#.. #... ####
+{ ..# .#. .#. #.. .#. .#. ..#
+| # # # # # # #
+} #.. .#. .#. ..# .#. .#. #..
+~ ..... ..... .#... #.#.# ...#. ..... .....
+… ..... ..... ..... ..... ..... ..... #.#.#
+· . . . # . . .
+✓ ....... ......# .....#. #...#.. .#.#... ..#.... .......
+é ...#. ..#.. .###. #...# ##### #.... .####
+"""
+
+_BADGES = """
+..###.. .#####. ####### ####### ####### .#####. ..###..
+...#... ..###.. ..###.. .#####. ####### ####### ..###..
+....##. ...##.. ..##... .#####. ...##.. ..##... .##....
+..###.. ..###.. ###.### ##...## ###.### ..###.. ..###..
+.##.##. ####### ####### ####### .#####. ..###.. ...#...
+...#... ...#... ####### .#####. ..###.. .##.##. .#...#.
+...#... ..##... .###.#. .#####. ####### ##...## .##.##.
+.....## ..##### .###### .#####. .####.. #.##... #......
+"""
+
+Rows = tuple[str, ...]
+
+
+def _read_sheet() -> dict[str, Rows]:
+    lines = (line.split(" ") for line in _SHEET.strip().splitlines())
+    glyphs: dict[str, Rows] = {char: tuple(rows) for char, *rows in lines}
+    for badge, icon in zip(BADGES, _BADGES.strip().splitlines(), strict=True):
+        glyphs[badge] = tuple(icon.split(" "))
+    glyphs[" "] = ("." * SPACE,) * HEIGHT
+    return glyphs
+
+
+GLYPHS = _read_sheet()
+"""Rows of every character: ``#`` is ink; a row of a descender follows after the seventh."""
+
+
+def glyph(char: str) -> Rows:
+    """The rows of a character; what has no letter of its own is drawn as ``?``."""
+    return GLYPHS.get(char, GLYPHS["?"])
+
+
+@lru_cache(_KNOWN)
+def measure(text: str, scale: int) -> int:
+    """Width of ``text`` in pixels, without the gap after its last letter."""
+    widths = [len(glyph(char)[0]) + GAP for char in text]
+    return (sum(widths) - GAP) * scale if widths else 0
+
+
+@lru_cache(_KNOWN)
+def fit(text: str, width: int, scale: int) -> str:
+    """``text``, shortened with an ellipsis until it is at most ``width`` pixels wide."""
+    if measure(text, scale) <= width:
+        return text
+    while text and measure(text.rstrip() + ELLIPSIS, scale) > width:
+        text = text[:-1]
+    return text.rstrip() + ELLIPSIS if text else ""
+
+
+Colour = tuple[int, int, int]
+
+
+class Box(NamedTuple):
+    """A filled rectangle with a border."""
+
+    rect: Rect
+    fill: Colour
+    border: Colour
+
+
+class Text(NamedTuple):
+    """One line of text; ``x, y`` is the top left of its letters."""
+
+    x: int
+    y: int
+    text: str
+    colour: Colour
+    scale: int
+
+
+class Picture(NamedTuple):
+    """A game picture (row-major, 2 bits a pixel) in four shades, lightest first."""
+
+    rect: Rect
+    pixels: bytes
+    shades: tuple[Colour, ...]
+
+
+class Curve(NamedTuple):
+    """A line through points, and the area below it down to ``floor``."""
+
+    points: tuple[tuple[int, int], ...]
+    colour: Colour
+    area: Colour
+    floor: int
+    width: int
+
+
+Draw = Box | Text | Picture | Curve
+MOST_PLACES = 32
+"""All things are gone through for each place; of more, the whole window is painted instead."""
+
+
+def unpacked(pixels: bytes, shades: tuple[int, ...] = (0, 1, 2, 3)) -> bytes:
+    """A game picture at a byte a pixel: which of ``shades`` it has, lightest first."""
+    apart = bytearray(4 * len(pixels))
+    for place, of_byte in enumerate(_of_bytes(shades)):
+        apart[place::4] = pixels.translate(of_byte)
+    return bytes(apart)
+
+
+@lru_cache
+def _of_bytes(shades: tuple[int, ...]) -> list[bytes]:
+    """For each of the four pixels of a byte: its shade by the byte."""
+    return [bytes(shades[byte >> bits & 3] for byte in range(256)) for bits in (6, 4, 2, 0)]
+
+
+def extent(thing: Draw) -> Rect:
+    """A rectangle with all of it inside."""
+    if isinstance(thing, Text):
+        tall = (HEIGHT + DEPTH) * thing.scale
+        return Rect(thing.x, thing.y, measure(thing.text, thing.scale), tall)
+    if isinstance(thing, Curve):
+        xs, ys = [x for x, _ in thing.points], [y for _, y in thing.points]
+        left, top = min(xs) - thing.width, min(*ys, thing.floor) - thing.width
+        right, bottom = max(xs) + thing.width + 1, max(*ys, thing.floor) + thing.width + 1
+        return Rect(left, top, right - left, bottom - top)
+    return thing.rect
+
+
+def changed(before: Sequence[Draw], after: Sequence[Draw]) -> set[Rect]:
+    """Where painting ``after`` (its first thing is the whole window) gives other pixels: at most
+    ``MOST_PLACES`` places, and the whole window where there would be more, as when a map changes.
+
+    What is not in its old place in the list counts as changed, as order is what hides what.
+    """
+    whole = {extent(one) for one in after[:1]}
+    if len(before) != len(after):
+        return whole
+    both = zip(before, after, strict=True)
+    apart = [pair for pair in both if pair[0] is not pair[1] and pair[0] != pair[1]]
+    places = {extent(one) for pair in apart for one in pair}
+    return places if len(places) <= MOST_PLACES else whole
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """Four shades of the game's screen, lightest first, and two colours that call."""
+
+    name: str
+    shades: tuple[Colour, Colour, Colour, Colour]
+    back: Colour
+    panel: Colour
+    accent: Colour = (248, 200, 88)
+    alarm: Colour = (240, 112, 88)
+
+    @property
+    def ink(self) -> Colour:
+        """What is to be read first."""
+        return self.shades[0]
+
+    @property
+    def soft(self) -> Colour:
+        """What is to be read second."""
+        return self.shades[1]
+
+    @property
+    def faint(self) -> Colour:
+        """Borders, and what need not be read."""
+        return self.shades[2]
+
+
+THEMES = (
+    Theme(
+        "lagoon",
+        ((224, 248, 208), (136, 192, 112), (52, 104, 86), (8, 24, 32)),
+        (6, 17, 23),
+        (11, 32, 41),
+    ),
+    Theme(
+        "pea",
+        ((202, 220, 159), (155, 188, 15), (48, 98, 48), (15, 56, 15)),
+        (8, 28, 10),
+        (14, 44, 16),
+    ),
+    Theme(
+        "silver",
+        ((255, 255, 255), (168, 168, 168), (84, 84, 84), (0, 0, 0)),
+        (12, 12, 14),
+        (26, 26, 30),
+    ),
+    Theme(
+        "clear",
+        ((255, 255, 255), (160, 160, 160), (84, 92, 100), (0, 0, 0)),
+        (0, 0, 0),
+        (20, 24, 28),
+        accent=(86, 180, 233),
+        alarm=(230, 159, 0),
+    ),
+)
+"""The last one is for everybody: greys, and the blue and orange that no kind of colour blindness
+makes alike (Okabe and Ito, 2008)."""
+
+
+def mix(colour: Colour, towards: Colour) -> Colour:
+    """A third of ``colour``, the rest ``towards``."""
+    red, green, blue = ((one + 2 * other) // 3 for one, other in zip(colour, towards, strict=True))
+    return red, green, blue
+
+
+def between(
+    rect: Rect, y: int, scale: int, left: tuple[str, Colour], right: tuple[str, Colour]
+) -> Iterator[Draw]:
+    """A text at each end of a line; the left one gives way."""
+    wide = measure(right[0], scale)
+    gap = 4 * scale if right[0] else 0
+    yield Text(rect.x, y, fit(left[0], rect.width - wide - gap, scale), left[1], scale)
+    yield Text(rect.right - wide, y, right[0], right[1], scale)
+
+
+def label(what: str, rect: Rect, text: int, colour: Colour, theme: Theme) -> Iterator[Draw]:
+    """A framed text in the middle of ``rect``."""
+    fitted = fit(what, rect.width - 8 * text, text)
+    wide, pad = measure(fitted, text), 4 * text
+    x = rect.x + (rect.width - wide) // 2
+    y = rect.y + (rect.height - HEIGHT * text) // 2
+    box = Rect(x - pad, y - pad, wide + 2 * pad, HEIGHT * text + 2 * pad)
+    yield Box(box, theme.back, theme.faint)
+    yield Text(x, y, fitted, colour, text)

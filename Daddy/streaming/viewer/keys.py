@@ -1,0 +1,239 @@
+"""Pure. Keys: a key and the present view become the next view. Help is drawn from ``TABLE``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import NamedTuple
+
+from Daddy.streaming.protocol.messages import MAX_PINS, MAX_TOP_K
+from Daddy.streaming.viewer.drawing import THEMES
+
+TOUR_S = 20.0
+"""For so long the tour stays with an agent."""
+
+
+class Act(Enum):
+    """What reaches out of the window."""
+
+    LEAVE = "leave"
+    SHOT = "picture of the window"
+    CLIP = "the last seconds as a film"
+    COPY = "the line to copy"
+    RECORD = "a film from here on"
+    SAVE = "the film until here"
+
+
+class Sheet(Enum):
+    """What may lie over the panels."""
+
+    NONE = ""
+    HELP = "keys"
+    SCORE = "score"
+    FIGURES = "figures"
+
+
+class Band(Enum):
+    """What stands below the panels where there is room."""
+
+    HEAT = "maps with their heat, and the course"
+    DOTS = "maps without heat, and the course"
+    NONE = "no maps"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the person has chosen to see; agents are named as on screen: ``slot-0/3``."""
+
+    top_k: int
+    theme: int = 0
+    chosen: str = ""
+    full: bool = False
+    sheet: Sheet = Sheet.NONE
+    band: Band = Band.HEAT
+    bare: bool = False
+    paused: bool = False
+    recording: bool = False
+    leaving: bool = False
+    pins: tuple[str, ...] = ()
+    touring: str = ""
+    tour_until: float = 0.0
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The agents that are to be shown whatever their rank: the tour's first."""
+        tour = (self.touring,) if self.touring else ()
+        return (*tour, *(one for one in self.pins if one != self.touring))[:MAX_PINS]
+
+
+class Pressed(NamedTuple):
+    """What a key has done: the next view, a word about it, and what is to be done outside."""
+
+    view: View
+    toast: str = ""
+    act: Act | None = None
+
+
+Shown = Sequence[str]
+"""Names of the agents in the panels, by place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A line of the table: names of keys, how help writes them, and what they do."""
+
+    names: tuple[str, ...]
+    label: str
+    what: str
+    do: Callable[[View, Shown, str], Pressed]
+
+
+def press(view: View, key: str, shown: Shown) -> Pressed:
+    """``key`` as pygame names it, ``shown`` the agents on screen. Keys of no meaning do nothing."""
+    found = next((one for one in TABLE if key in one.names), None)
+    if found is None:
+        return Pressed(replace(view, leaving=False))
+    done = found.do(view, shown, key)
+    return done if key == "escape" else done._replace(view=replace(done.view, leaving=False))
+
+
+def focus(view: View, shown: Shown) -> str:
+    """The agent that keys are about: the chosen one, or the first on screen."""
+    if view.chosen in shown:
+        return view.chosen
+    return shown[0] if shown else ""
+
+
+def choose(view: View, name: str) -> View:
+    """A click on a panel: the first chooses it, the second lets it fill the window, or not."""
+    return replace(view, chosen=name, full=view.chosen == name and not view.full)
+
+
+def tick(view: View, agents: Sequence[str], now: float) -> View:
+    """The tour goes on to the next of all ``agents`` when it is time."""
+    if not view.touring or view.paused or not agents or now < view.tour_until:
+        return view
+    after = agents.index(view.touring) + 1 if view.touring in agents else 0
+    guest = agents[after % len(agents)]
+    return replace(view, touring=guest, chosen=guest, tour_until=now + TOUR_S)
+
+
+def _choose(view: View, shown: Shown, key: str) -> Pressed:
+    place = int(key) - 1
+    if place >= len(shown):
+        return Pressed(view, f"there is no panel {key}")
+    return Pressed(replace(view, chosen=shown[place]))
+
+
+def _fill(view: View, shown: Shown, key: str) -> Pressed:
+    if key == "g":
+        return Pressed(replace(view, full=False, sheet=Sheet.NONE))
+    name = focus(view, shown)
+    return Pressed(replace(view, chosen=name, full=bool(name)))
+
+
+def _back(view: View, shown: Shown, key: str) -> Pressed:
+    if view.full or view.sheet is not Sheet.NONE:
+        sheet = view.sheet is not Sheet.NONE
+        return Pressed(replace(view, sheet=Sheet.NONE, full=view.full and sheet, leaving=False))
+    if view.leaving:
+        return _leave(view, shown, key)
+    return Pressed(replace(view, leaving=True), "Esc again closes the window; training goes on")
+
+
+def _leave(view: View, _: Shown, __: str) -> Pressed:
+    return Pressed(view, act=Act.LEAVE)
+
+
+def _sheet(sheet: Sheet) -> Callable[[View, Shown, str], Pressed]:
+    def turn(view: View, _: Shown, __: str) -> Pressed:
+        return Pressed(replace(view, sheet=Sheet.NONE if view.sheet is sheet else sheet))
+
+    return turn
+
+
+def _agents(view: View, _: Shown, key: str) -> Pressed:
+    wish = view.top_k + (-1 if key == "-" else 1)
+    top_k = max(1, min(MAX_TOP_K, wish))
+    return Pressed(replace(view, top_k=top_k), f"the best {top_k}")
+
+
+def _pin(view: View, shown: Shown, _: str) -> Pressed:
+    name = focus(view, shown)
+    if not name:
+        return Pressed(view, "nobody is here to be pinned")
+    if name in view.pins:
+        rest = tuple(one for one in view.pins if one != name)
+        return Pressed(replace(view, pins=rest), f"{name} may be replaced again")
+    if len(view.pins) >= MAX_PINS:
+        return Pressed(view, f"{MAX_PINS} are pinned, which is all that can be")
+    return Pressed(replace(view, pins=(*view.pins, name)), f"{name} is pinned and stays")
+
+
+def _tour(view: View, shown: Shown, _: str) -> Pressed:
+    if view.touring:
+        return Pressed(replace(view, touring=""), "the tour is over")
+    guest = focus(view, shown)
+    if not guest:
+        return Pressed(view, "nobody is here to be visited")
+    toast = f"a tour of all agents, {TOUR_S:.0f} s each"
+    return Pressed(replace(view, touring=guest, tour_until=0.0), toast)
+
+
+def _pause(view: View, _: Shown, __: str) -> Pressed:
+    toast = "" if view.paused else "paused: only this window, training goes on"
+    return Pressed(replace(view, paused=not view.paused), toast)
+
+
+def _band(view: View, _: Shown, __: str) -> Pressed:
+    bands = list(Band)
+    band = bands[(bands.index(view.band) + 1) % len(bands)]
+    return Pressed(replace(view, band=band), band.value)
+
+
+def _bare(view: View, _: Shown, __: str) -> Pressed:
+    return Pressed(replace(view, bare=not view.bare), "all words" if view.bare else "fewer words")
+
+
+def _palette(view: View, _: Shown, __: str) -> Pressed:
+    theme = (view.theme + 1) % len(THEMES)
+    return Pressed(replace(view, theme=theme), f"palette: {THEMES[theme].name}")
+
+
+def _record(view: View, shown: Shown, _: str) -> Pressed:
+    if view.recording:
+        return Pressed(replace(view, recording=False), "", Act.SAVE)
+    name = focus(view, shown)
+    if not name:
+        return Pressed(view, "nobody is here to be recorded")
+    view = replace(view, recording=True, chosen=name)
+    return Pressed(view, f"recording {name}; R ends it", Act.RECORD)
+
+
+def _only(act: Act) -> Callable[[View, Shown, str], Pressed]:
+    return lambda view, _, __: Pressed(view, act=act)
+
+
+TABLE = (
+    Key(tuple("12345678"), "1-8", "choose a panel (or click)", _choose),
+    Key(("return", "g"), "Enter G", "fill the window; all panels", _fill),
+    Key(("escape",), "Esc", "back; twice: close", _back),
+    Key(("+", "=", "-"), "+ -", "more or fewer agents", _agents),
+    Key(("p",), "P", "pin: this agent stays, or not", _pin),
+    Key(("t",), "T", "tour of all agents, or not", _tour),
+    Key(("space",), "Space", "pause this window, or go on", _pause),
+    Key(("s",), "S", "what the score is made of", _sheet(Sheet.SCORE)),
+    Key(("f",), "F", "figures of the stream", _sheet(Sheet.FIGURES)),
+    Key(("m",), "M", "maps: with heat, without, none", _band),
+    Key(("o",), "O", "fewer words, or all", _bare),
+    Key(("v",), "V", "next palette", _palette),
+    Key(("b",), "B", "keep the last 30 s as a GIF", _only(Act.CLIP)),
+    Key(("r",), "R", "record a film, and end it", _record),
+    Key(("f12",), "F12", "keep a picture of the window", _only(Act.SHOT)),
+    Key(("c",), "C", "copy the ssh line", _only(Act.COPY)),
+    Key(("h", "?"), "H ?", "these keys", _sheet(Sheet.HELP)),
+    Key(("q",), "Q", "close; training goes on", _leave),
+)
+
+HINT = "H  keys    1-8 Enter  focus    P  pin    +/-  agents    Q  quit"

@@ -1,0 +1,291 @@
+"""Adapter for the viewer's port: accepts relays, checks them, keeps each agent's newest picture.
+
+One thread, loopback only (127.0.0.1 and ::1). A connection that does not greet within three seconds
+is closed; nothing is kept of one that sends garbage. Several relays may be connected at a time (a
+cluster's and a laptop's). The window reads :meth:`Receiver.scene` and never waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import selectors
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from Daddy.core.clock import Clock
+from Daddy.core.errors import DaddyError, NetworkError
+from Daddy.core.machine import listener_on, socket_owner
+from Daddy.streaming.protocol.framing import READ_BYTES, Kind, Message, ProtocolError, Reason, bye
+from Daddy.streaming.protocol.handshake import Channel, Token
+from Daddy.streaming.protocol.messages import Wish
+from Daddy.streaming.viewer.connect_plan import Naps
+from Daddy.streaming.viewer.view_model import Scene, Source, compose
+from Daddy.streaming.viewer.view_model import count as add_up
+
+
+class Connection(Channel):
+    """A relay, or a stranger who claims to be one."""
+
+    source: Source | None = None
+
+
+def carrier_of(sock: socket.socket) -> str | None:
+    """Which program holds the other end; None where the relay's own word has to do."""
+    if sock.family not in (socket.AF_INET, socket.AF_INET6):
+        return None
+    return socket_owner(sock.getpeername()[1], sock.getsockname()[1])
+
+
+def listen(port: int, backlog: int, otherwise: str) -> list[socket.socket]:
+    """Listeners on both loopback addresses; ::1 is left out where there is none.
+
+    NetworkError when the port is taken, ``otherwise`` says what to do then besides ending who has
+    it.
+    """
+    first = _bind(socket.AF_INET, "127.0.0.1", port, backlog, otherwise)
+    chosen = int(first.getsockname()[1])
+    with contextlib.suppress(NetworkError, OSError):
+        return [first, _bind(socket.AF_INET6, "::1", chosen, backlog, otherwise)]
+    return [first]
+
+
+def _bind(
+    family: socket.AddressFamily, host: str, port: int, backlog: int, otherwise: str
+) -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listener.bind((host, port))
+        listener.listen(backlog)
+    except OSError as error:
+        listener.close()
+        by = listener_on(port) if error.errno == errno.EADDRINUSE else None
+        raise NetworkError(
+            f"port {port} of {host} cannot be used: {error.strerror}{f' by {by}' if by else ''}",
+            f"end the program that uses it (another viewer?), or choose another port: {otherwise}",
+        ) from error
+    return listener
+
+
+MAX_CONNECTIONS = 8
+GREETING_S = 3.0
+SILENT_S = 15.0
+OUT_LIMIT = 64 * 1024
+"""Bytes that wait for a relay that does not read; above that it is given up."""
+_NOTES = 12
+_REFUSALS = (Reason.VERSION, Reason.NO_COMMON_TOKEN, Reason.REFUSED)
+
+
+class Receiver:
+    """Listens from construction until :meth:`close`; NetworkError when the port is taken.
+
+    ``served`` counts relays that proved themselves, ``refused`` says why the last was not let in.
+    """
+
+    def __init__(
+        self,
+        port: int,
+        tokens: Callable[[], Sequence[Token]],
+        wish: Wish,
+        clock: Clock,
+    ) -> None:
+        self._tokens = tokens
+        self._wish = wish
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._connections: list[Connection] = []
+        self._notes: deque[str] = deque(maxlen=_NOTES)
+        self._trouble = ""
+        self._carrier: tuple[str, ...] = ()
+        self._adopted: list[tuple[socket.socket, bytes]] = []
+        self._alone_since: float | None = clock.monotonic()
+        self._closed = False
+        self._past: dict[str, int] = {}
+        self._naps = Naps(clock.now(), clock.monotonic())
+        self.served = 0
+        self.refused = ""
+        self._selector = selectors.DefaultSelector()
+        other = f"--port {port + 1} and ssh -R 9999:localhost:{port + 1} …"
+        self._listeners = listen(port, MAX_CONNECTIONS, other)
+        for listener in self._listeners:
+            listener.setblocking(False)
+        self.port = int(self._listeners[0].getsockname()[1])
+        for listener in self._listeners:
+            self._selector.register(listener, selectors.EVENT_READ, None)
+        self._thread = threading.Thread(target=self._work, name="receiver", daemon=True)
+        self._thread.start()
+
+    def scene(self, top_k: int) -> Scene:
+        """What there is to see now: the ``top_k`` best agents of all relays, and the fleet."""
+        with self._lock:
+            now = self._clock.monotonic()
+            sources = [one.source for one in self._connections if one.source]
+            pinned = [f"{peer}/{agent}" for peer, agent in self._wish.pins]
+            notes = tuple(self._notes)
+            scene = compose(sources, top_k, now, notes, self._trouble, self._past, pinned)
+            alone_s = 0.0 if self._alone_since is None else now - self._alone_since
+            return replace(scene, carrier=self._carrier, alone_s=alone_s)
+
+    @property
+    def connected(self) -> bool:
+        """Whether any relay has proved itself and is here."""
+        with self._lock:
+            return self._alone_since is None
+
+    @property
+    def trouble(self) -> str:
+        """What was wrong with the last connection; empty once one is well."""
+        with self._lock:
+            return self._trouble
+
+    def adopt(self, sock: socket.socket, data: bytes) -> None:
+        """Take over a connection that no port was needed for; ``data`` has been read of it.
+
+        It is closed when it is over, or at once when all is.
+        """
+        with self._lock:
+            if self._closed:
+                sock.close()
+            else:
+                self._adopted.append((sock, data))
+
+    def tell(self, lines: tuple[str, ...], note: str = "") -> None:
+        """What whoever brings relays here has to say while there is none, and a note to keep."""
+        with self._lock:
+            self._carrier = lines
+            if note:
+                self._notes.append(note)
+
+    def subscribe(self, wish: Wish) -> None:
+        """Ask every relay for another number of agents."""
+        with self._lock:
+            self._wish = wish
+            for one in self._connections:
+                if one.source:
+                    one.session.send(self._subscribe())
+
+    def _subscribe(self) -> Message:
+        return Message(Kind.SUBSCRIBE, self._wish.pack())
+
+    def close(self) -> None:
+        """Say BYE to everyone and end the thread."""
+        self._stop.set()
+        self._thread.join(timeout=2.0)
+
+    def _work(self) -> None:
+        while not self._stop.is_set():
+            for key, _ in self._selector.select(timeout=0.25):
+                with self._lock:
+                    if key.data is None:
+                        self._accept(key.fileobj)  # type: ignore[arg-type]
+                    else:
+                        self._serve(key.data)
+            with self._lock:
+                for sock, data in self._adopted:
+                    self._take_in(sock, data)
+                self._adopted.clear()
+                self._tidy()
+        with self._lock:
+            for one in list(self._connections):
+                self._drop(one, bye(Reason.DONE, "the viewer was closed"))
+            for sock, _ in self._adopted:
+                sock.close()
+            self._closed = True
+            for listener in self._listeners:
+                listener.close()
+            self._selector.close()
+
+    def _accept(self, listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            sock, _ = listener.accept()
+            if len(self._connections) >= MAX_CONNECTIONS:
+                sock.close()
+                return
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._take_in(sock)
+
+    def _take_in(self, sock: socket.socket, data: bytes = b"") -> None:
+        one = Connection(sock, self._known_tokens(), self._clock.monotonic())
+        self._connections.append(one)
+        self._selector.register(sock, selectors.EVENT_READ, one)
+        if data:
+            self._serve(one, data)
+
+    def _known_tokens(self) -> Sequence[Token]:
+        """The tokens as the file has them now; a damaged file refuses everyone and says so."""
+        try:
+            return self._tokens()
+        except DaddyError as error:
+            self._trouble = error.message
+            return ()
+
+    def _serve(self, one: Connection, data: bytes = b"") -> None:
+        try:
+            data = data or one.socket.recv(READ_BYTES)
+            if not data:
+                self._drop(one)
+                return
+            one.heard = self._clock.monotonic()
+            for message in one.session.receive(data):
+                self._hear(one, message)
+            if one.session.established and one.source is None:
+                self._welcome(one)
+            one.flush()
+        except BlockingIOError:
+            return
+        except ProtocolError as error:
+            self._trouble = str(error)
+            if error.reason in _REFUSALS:
+                self.refused = self._trouble
+            self._drop(one, bye(error.reason, str(error)))
+        except OSError:
+            self._drop(one)
+
+    def _welcome(self, one: Connection) -> None:
+        self._trouble, self._alone_since = "", None
+        self.served += 1
+        one.source = Source(carrier_of(one.socket))
+        one.session.send(self._subscribe())
+
+    def _hear(self, one: Connection, message: Message) -> None:
+        if one.source is None:
+            self._welcome(one)
+        assert one.source
+        reply, text = one.source.hear(message, self._clock.monotonic())
+        for answer in reply:
+            one.session.send(answer)
+        if text:
+            self._notes.append(text)
+
+    def _tidy(self) -> None:
+        now = self._clock.monotonic()
+        slept = self._naps.slept(self._clock.now(), now)  # relays have given us up long ago
+        for one in list(self._connections):
+            late = not one.session.established and now - one.began > GREETING_S
+            if slept or late or len(one.out) > OUT_LIMIT:
+                self._drop(one)
+            elif now - one.heard > SILENT_S:
+                self._drop(one, bye(Reason.SILENT, "nothing was heard for 15 s"))
+            else:
+                with contextlib.suppress(OSError):
+                    one.flush()
+
+    def _drop(self, one: Connection, farewell: Message | None = None) -> None:
+        with contextlib.suppress(OSError):
+            if farewell:
+                one.session.send(farewell)
+                one.flush()
+        self._selector.unregister(one.socket)
+        one.socket.close()
+        self._connections.remove(one)
+        if self._alone_since is None and not any(other.source for other in self._connections):
+            self._alone_since = self._clock.monotonic()
+        for name, frames in one.source.totals.items() if one.source else ():
+            add_up(self._past, name, frames)

@@ -1,0 +1,352 @@
+"""Pure. Composes the whole window as a list of drawings: header, panels, news, waiting screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
+
+from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
+from Daddy.streaming.viewer.drawing import (
+    HEIGHT,
+    LINE,
+    PAD,
+    THEMES,
+    Box,
+    Draw,
+    PanelLayout,
+    Rect,
+    Style,
+    Text,
+    Theme,
+    between,
+    fit,
+    measure,
+)
+from Daddy.streaming.viewer.keys import HINT, Band, Sheet, View, focus
+from Daddy.streaming.viewer.panels import MIN_LINES, draw_band, draw_panel, draw_sheet
+from Daddy.streaming.viewer.view_model import (
+    Panel,
+    Scene,
+    Waiting,
+    fleet_line,
+    headline,
+    line_to_copy,
+    remarks,
+    run_names,
+    waiting_steps,
+)
+
+
+def draw(
+    scene: Scene, size: tuple[int, int], view: View, waiting: Waiting, toast: str = ""
+) -> list[Draw]:
+    """Everything in a window of ``size`` pixels, back to front; ``toast`` is a passing word."""
+    theme, scene = THEMES[view.theme], seen(scene, view)
+    layout = arrange_view(scene, size, view)
+    things: list[Draw] = [Box(Rect(0, 0, *size), theme.back, theme.back)]
+    things += _header(scene, layout, theme, view, toast)
+    if view.sheet is not Sheet.NONE:
+        room = Rect(8, layout.header.bottom, size[0] - 16, size[1] - layout.header.height - 8)
+        return things + list(draw_sheet(view.sheet, scene, room, layout.text, theme))
+    if not scene.panels:
+        return things + list(_waiting(scene, layout, size, theme, waiting))
+    shown = [panel.name for panel in scene.panels]
+    for panel, place in zip(scene.panels, layout.panels, strict=False):
+        mark = _mark(panel, view, shown)
+        chosen = panel.name == view.chosen and len(shown) > 1
+        things += draw_panel(panel, place, layout.text, theme, chosen=chosen, mark=mark)
+    return things + list(_below(scene, layout, theme, view))
+
+
+def arrange_view(scene: Scene, size: tuple[int, int], view: View) -> Layout:
+    """Where the panels on screen stand."""
+    band = _has_band(scene, view)
+    return arrange(*size, len(scene.panels), bare=view.bare, band=band)
+
+
+def _has_band(scene: Scene, view: View) -> bool:
+    return view.band is not Band.NONE and bool(scene.world.course)
+
+
+def _below(scene: Scene, layout: Layout, theme: Theme, view: View) -> Iterator[Draw]:
+    """Maps, course and news where there is room for them, else the news alone."""
+    text, rect = layout.text, layout.footer
+    if not _has_band(scene, view) or rect.height < MIN_LINES * LINE * text:
+        yield from _news(scene, layout, theme)
+        return
+    room = Rect(rect.x, rect.y, rect.width, rect.height)
+    news = (*_next(scene, rect.width // 3, text), *reversed(scene.notes))
+    heat = view.band is Band.HEAT
+    yield from draw_band(scene.world, room, text, theme, heat=heat, news=news)
+
+
+def seen(scene: Scene, view: View) -> Scene:
+    """The scene with the panels that are on screen: all, or the one that fills the window."""
+    if not view.full or not scene.panels:
+        return scene
+    name = focus(view, [panel.name for panel in scene.panels])
+    return replace(scene, panels=tuple(one for one in scene.panels if one.name == name))
+
+
+def panel_at(scene: Scene, size: tuple[int, int], view: View, x: int, y: int) -> str:
+    """The agent whose panel is at a point of the window, if any."""
+    panels = seen(scene, view).panels
+    layout = arrange_view(replace(scene, panels=panels), size, view)
+    for panel, place in zip(panels, layout.panels, strict=False):
+        frame = place.frame
+        if frame.x <= x < frame.right and frame.y <= y < frame.bottom:
+            return panel.name
+    return ""
+
+
+def _mark(panel: Panel, view: View, shown: Sequence[str]) -> str:
+    name = panel.name
+    marks = [
+        "on tour" if name == view.touring else "",
+        "pinned" if name in view.pins else "",
+        "recording" if view.recording and name == focus(view, shown) else "",
+    ]
+    return "  ·  ".join(mark for mark in marks if mark)
+
+
+def _header(scene: Scene, layout: Layout, theme: Theme, view: View, toast: str) -> Iterator[Draw]:
+    text, rect = layout.text, layout.header
+    pad = 4 * text
+    inner = Rect(rect.x + 2 * pad, rect.y, rect.width - 4 * pad, rect.height)
+    top = rect.y + 6 * text
+    state, mood = ("paused  ·  Space goes on", "calls") if view.paused else headline(scene)
+    mooded = (state, {"calls": theme.accent, "alarm": theme.alarm}.get(mood, theme.soft))
+    yield from between(inner, top, text, (run_names(scene), theme.ink), mooded)
+    said = toast or _missing(scene, view) or _crowded(scene, layout) or fleet_line(scene)
+    facts = fit(said, inner.width, text)
+    colour = theme.accent if toast else theme.soft
+    yield Text(inner.x, top + (LINE + 1) * text, facts, colour, text)
+
+
+def _missing(scene: Scene, view: View) -> str:
+    """Who is pinned and does not play, once agents are known at all."""
+    gone = [name for name in view.pins if scene.agents and name not in scene.agents]
+    return f"{', '.join(gone)} is pinned and silent: back as soon as it plays" if gone else ""
+
+
+def _crowded(scene: Scene, layout: Layout) -> str:
+    shown, there = len(layout.panels), len(scene.panels)
+    return f"room for {shown} of {there}: a larger window shows more" if shown < there else ""
+
+
+def _news(scene: Scene, layout: Layout, theme: Theme) -> Iterator[Draw]:
+    """Who would be next, and what happened last, newest first, as far as there is room."""
+    text, rect = layout.text, layout.footer
+    inner = Rect(rect.x + 4 * text, rect.y, rect.width - 8 * text, rect.height)
+    lines = [(one, theme.soft) for one in _next(scene, inner.width, text)]
+    lines += [(one, theme.faint) for one in reversed(scene.notes)]
+    for index, (what, colour) in enumerate(lines[: max(0, rect.height // (LINE * text))]):
+        y = rect.y + index * LINE * text
+        yield Text(inner.x, y, fit(what, inner.width, text), colour, text)
+
+
+def _next(scene: Scene, width: int, text: int) -> list[str]:
+    """As many of those who wait as fit into one line."""
+    line = "next"
+    for name, score in scene.next_up:
+        longer = f"{line}   {name} {score}"
+        if measure(longer, text) > width:
+            break
+        line = longer
+    return [line] if scene.next_up else []
+
+
+def _waiting(
+    scene: Scene, layout: Layout, size: tuple[int, int], theme: Theme, waiting: Waiting
+) -> Iterator[Draw]:
+    text = layout.text
+    margin = max(12 * text, size[0] // 12)
+    room = Rect(margin, layout.header.bottom, size[0] - 2 * margin, size[1])
+    big = 2 if remarks(scene, waiting) else 5
+    y = max(layout.header.bottom, size[1] // 5 if big > 2 else size[1] // 12)  # noqa: PLR2004
+    yield Text(room.x, y, "Daddy", theme.ink, big * text)
+    y += big * (HEIGHT + 4) * text
+    marks = {"done": "✓", "now": ">", "later": "·", "alarm": "!"}
+    colours = {"now": theme.accent, "later": theme.faint, "alarm": theme.alarm}
+    for state, what in waiting_steps(scene, waiting):
+        colour = colours.get(state, theme.soft)
+        yield Text(room.x, y, marks.get(state, ""), colour, text)
+        for line in _wrap(what, room.width - 12 * text, text):
+            yield Text(room.x + 12 * text, y, line, colour, text)
+            y += (LINE + 2) * text
+    caption, copy = line_to_copy(scene, waiting)
+    y += 6 * text
+    if y + 4 * LINE * text < size[1]:  # else C copies it all the same
+        yield Text(room.x, y, fit(caption, room.width, text), theme.soft, text)
+        yield from _card(copy, Rect(room.x, y + (LINE + 1) * text, room.width, 0), text, theme)
+    keys = fit(HINT, room.width, text)
+    yield Text(room.x, size[1] - 12 * text, keys, theme.faint, text)
+
+
+def _card(copy: str, rect: Rect, text: int, theme: Theme) -> Iterator[Draw]:
+    """A framed line to copy, broken where it is too long."""
+    lines = _wrap(copy, rect.width - 10 * text, text)
+    height = ((len(lines) - 1) * LINE + HEIGHT + 10) * text
+    yield Box(Rect(rect.x, rect.y, rect.width, height), theme.panel, theme.faint)
+    for index, line in enumerate(lines):
+        y = rect.y + (5 + index * LINE) * text
+        yield Text(rect.x + 5 * text, y, line, theme.ink, text)
+
+
+def _wrap(what: str, width: int, text: int) -> list[str]:
+    lines = [""]
+    for word in what.split(" "):
+        longer = f"{lines[-1]} {word}".strip()
+        if measure(longer, text) <= width or not lines[-1]:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return [fit(line, width, text) for line in lines]
+
+
+_BESIDE_HEIGHT = 10 * LINE
+"""Letter pixels that a picture must be high to have a column of words beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A window: header, panels, and what is left for news (may be of no height)."""
+
+    text: int
+    header: Rect
+    panels: tuple[PanelLayout, ...]
+    footer: Rect
+
+
+class _Grid(NamedTuple):
+    scale: int
+    style: Style
+    columns: int
+    rows: int
+    text: int
+    gap: int
+    """Letter pixels between panels: none where that lets larger pictures in."""
+    room: Rect
+
+
+_SMALLER_LETTERS = 0.79
+"""Letters and words give way to pictures that become larger by a third, not by a quarter."""
+
+
+def text_scale(width: int, height: int) -> int:
+    """Whole scale of the letters: 2 at 800x600, never less than 1."""
+    return max(1, min(width // 400, height // 300))
+
+
+@lru_cache
+def arrange(
+    width: int, height: int, count: int, *, bare: bool = False, band: bool = False
+) -> Layout:
+    """Lay ``count`` panels out so that their pictures are as large as they can be.
+
+    ``bare``: with nothing but the agent's name and score, which leaves more room for pictures;
+    ``band``: without curves of their own, which leaves more room below.
+    Where so many do not fit as whole pictures there are fewer panels.
+    """
+    styles = (Style.BARE,) if bare else tuple(Style)
+    if band:
+        styles = tuple(style for style in styles if style is not Style.BELOW)
+    wanted = max(1, count)
+    grid = next(
+        (best for n in range(wanted, 0, -1) if (best := _best_grid(width, height, n, styles))),
+        None,
+    )
+    grid = grid or _Grid(1, Style.BARE, 1, 1, 1, 0, _room(width, height, 1, 0))
+    room, text = grid.room, grid.text
+    tall = _height(grid)
+    wide = room.width // grid.columns
+    places = min(count, grid.columns * grid.rows)
+    panels = tuple(
+        _panel(
+            Rect(
+                room.x + index % grid.columns * wide,
+                room.y + index // grid.columns * tall,
+                wide,
+                tall,
+            ),
+            grid,
+        )
+        for index in range(places)
+    )
+    pad, bottom = PAD * text, room.y + grid.rows * tall
+    header = Rect(0, 0, width, room.y)
+    low = max(0, height - bottom - pad - pad // 2)
+    return Layout(text, header, panels, Rect(pad, bottom + pad // 2, width - 2 * pad, low))
+
+
+def _room(width: int, height: int, text: int, gap: int) -> Rect:
+    """What the header leaves for the panels."""
+    top, side = (2 * LINE + 4 * PAD) * text, gap * text
+    return Rect(side, top, width - 2 * side, height - top - side)
+
+
+def _best_grid(width: int, height: int, count: int, styles: tuple[Style, ...]) -> _Grid | None:
+    """Largest pictures; among equals larger letters, fuller words, wider gaps, fewer rows."""
+    full = text_scale(width, height)
+    grids = (
+        grid
+        for text in range(full, 0, -1)
+        for gap in (PAD, 0)
+        for grid in _grids(_room(width, height, text, gap), count, text, gap, styles)
+    )
+    return max(
+        grids,
+        key=lambda one: (
+            one.scale * _weight(one, full),
+            one.style is not Style.BARE,
+            one.text,
+            -list(Style).index(one.style),
+            one.gap,
+            -one.rows,
+        ),
+        default=None,
+    )
+
+
+def _weight(grid: _Grid, full: int) -> float:
+    whole = grid.text == full and grid.style is not Style.BARE
+    return 1.0 if whole else _SMALLER_LETTERS
+
+
+def _grids(
+    room: Rect, count: int, text: int, gap: int, styles: tuple[Style, ...]
+) -> Iterator[_Grid]:
+    for columns in range(1, count + 1):
+        rows = -(-count // columns)
+        for style in styles:
+            wide, tall = style.value
+            beside = style is Style.BESIDE
+            sides = wide + gap if gap or beside else 0
+            across = (room.width // columns - sides * text) // SCREEN_WIDTH
+            down = (room.height // rows - tall * text) // SCREEN_HEIGHT
+            scale = min(across, down)
+            high_enough = scale * SCREEN_HEIGHT >= _BESIDE_HEIGHT * text
+            if scale >= 1 and (not beside or high_enough):
+                yield _Grid(scale, style, columns, rows, text, gap, room)
+
+
+def _height(grid: _Grid) -> int:
+    needed = grid.scale * SCREEN_HEIGHT + grid.style.value[1] * grid.text
+    return min(grid.room.height // grid.rows, needed)
+
+
+def _panel(cell: Rect, grid: _Grid) -> PanelLayout:
+    text, pad, gap = grid.text, PAD * grid.text, grid.gap * grid.text
+    frame = Rect(cell.x + gap // 2, cell.y, cell.width - gap, cell.height - gap // 2)
+    width, height = grid.scale * SCREEN_WIDTH, grid.scale * SCREEN_HEIGHT
+    if grid.style is Style.BESIDE:
+        picture = Rect(frame.x + pad, frame.y + pad, width, height)
+        left = picture.right + pad + pad // 2
+        words = Rect(left, picture.y, frame.right - pad - left, height)
+        return PanelLayout(frame, picture, words, grid.style)
+    top = frame.y + (LINE + 5) * text
+    picture = Rect(frame.x + (frame.width - width) // 2, top, width, height)
+    words = Rect(frame.x + pad, frame.y, frame.width - 2 * pad, frame.height)
+    return PanelLayout(frame, picture, words, grid.style)

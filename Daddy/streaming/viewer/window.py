@@ -1,0 +1,392 @@
+"""Adapter for pygame: paints ``drawing`` lists, and brings the person's keys and clicks.
+
+The window belongs to the main thread; the network has its own. It is painted only where something
+changed, at most 30 times a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from Daddy.core.clock import Clock
+from Daddy.core.errors import NetworkError
+from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
+from Daddy.streaming.viewer.clips import Films
+from Daddy.streaming.viewer.drawing import (
+    GAP,
+    THEMES,
+    Box,
+    Colour,
+    Curve,
+    Draw,
+    Picture,
+    Rect,
+    Text,
+    changed,
+    extent,
+    glyph,
+    unpacked,
+)
+from Daddy.streaming.viewer.keys import Act, View, choose, focus, press, tick
+from Daddy.streaming.viewer.screen import draw, panel_at
+from Daddy.streaming.viewer.view_model import Scene, Waiting
+
+os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+import pygame
+
+_LETTERS_KEPT = 4096
+
+
+class Painter:
+    """Keeps a surface up to date. Most of a window stays as it is, and is not touched."""
+
+    def __init__(self) -> None:
+        self._shown: Sequence[Draw] = ()
+        self._extents: list[pygame.Rect] = []
+
+    def update(self, surface: Any, things: Sequence[Draw]) -> list[Rect]:
+        """Bring ``surface`` from what it was brought to last to ``things``, back to front; returns
+        where it changed.
+        """
+        places = changed(self._shown, things)
+        if not places:
+            return []
+        self._shown, self._extents = things, self._extents_of(things)
+        for place in places:
+            surface.set_clip(place)
+            there = pygame.Rect(place).collidelistall(self._extents)
+            paint(surface, [things[one] for one in there])
+        surface.set_clip(None)
+        return list(places)
+
+    def forget(self) -> None:
+        """The next surface has nothing on it."""
+        self._shown, self._extents = (), []
+
+    def _extents_of(self, things: Sequence[Draw]) -> list[pygame.Rect]:
+        """The extents of ``things``; those of things that stayed are taken over.
+
+        As pygame has them: tuples are made into these anew at every look.
+        """
+        if len(things) != len(self._extents):
+            return [pygame.Rect(extent(one)) for one in things]
+        before = zip(things, self._shown, self._extents, strict=True)
+        return [at if one is same else pygame.Rect(extent(one)) for one, same, at in before]
+
+
+def paint(surface: Any, things: Iterable[Draw]) -> None:
+    """Paint ``things`` in their order. What a clip leaves of them is as without it."""
+    for thing in things:
+        if isinstance(thing, Box):
+            _box(surface, thing)
+        elif isinstance(thing, Text):
+            _text(surface, thing)
+        elif isinstance(thing, Picture):
+            _picture(surface, thing)
+        else:
+            _curve(surface, thing)
+
+
+def save(surface: Any, path: Path) -> None:
+    """Write a PNG file; one that is there is replaced whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temp = path.with_name(f".tmp-{path.stem}.png")
+    pygame.image.save(surface, str(temp))
+    temp.replace(path)
+
+
+def _box(surface: Any, what: Box) -> None:
+    """In fills: pygame's outlines come out otherwise where a clip cuts them."""
+    x, y, wide, tall = what.rect
+    surface.fill(what.border, what.rect)
+    surface.fill(what.fill, (x + 1, y + 1, max(0, wide - 2), max(0, tall - 2)))
+
+
+def _text(surface: Any, what: Text) -> None:
+    x = what.x
+    for char in what.text:
+        letter = _letter(char, what.colour, what.scale)
+        surface.blit(letter, (x, what.y))
+        x += letter.get_width() + GAP * what.scale
+
+
+@lru_cache(_LETTERS_KEPT)
+def _letter(char: str, colour: Colour, scale: int) -> Any:
+    rows = glyph(char)
+    size = (len(rows[0]) * scale, len(rows) * scale)
+    surface = pygame.Surface(size, pygame.SRCALPHA)
+    for y, row in enumerate(rows):
+        for x, ink in enumerate(row):
+            if ink == "#":
+                surface.fill(colour, (x * scale, y * scale, scale, scale))
+    return surface
+
+
+def _picture(surface: Any, what: Picture) -> None:
+    size = (SCREEN_WIDTH, SCREEN_HEIGHT)
+    image = pygame.image.frombuffer(unpacked(what.pixels), size, "P")
+    image.set_palette([*what.shades, *[(0, 0, 0)] * (256 - len(what.shades))])
+    surface.blit(pygame.transform.scale(image, what.rect[2:]), what.rect[:2])
+
+
+def _curve(surface: Any, what: Curve) -> None:
+    """On a sheet of its own first: a line that a clip cuts has other pixels."""
+    left, top, *size = extent(what)
+    sheet = pygame.Surface(size, pygame.SRCALPHA)
+    points = [(x - left, y - top) for x, y in what.points]
+    area = [*points, (points[-1][0], what.floor - top), (points[0][0], what.floor - top)]
+    pygame.draw.polygon(sheet, what.area, area)
+    pygame.draw.lines(sheet, what.colour, closed=False, points=points, width=what.width)
+    surface.blit(sheet, (left, top))
+
+
+_TOAST_S = 3.0
+
+
+class Watcher:
+    """Looks at scenes, presses keys. :meth:`close` finishes the films that were asked for."""
+
+    def __init__(self, view: View, waiting: Waiting, clock: Clock) -> None:
+        self.view = view
+        self.films = Films(clock)
+        self._waiting = waiting
+        self._clock = clock
+        self._scene: Scene | None = None
+        self._toast, self._toast_until = "", 0.0
+
+    @property
+    def wish(self) -> tuple[int, tuple[str, ...]]:
+        """How many agents are to be shown, and who whatever their rank."""
+        return self.view.top_k, self.view.wanted
+
+    def look(self, scene: Scene) -> None:
+        """There is a new scene to see; while paused the one before stays."""
+        now = self._clock.monotonic()
+        self.view = tick(self.view, scene.agents, now)
+        self.films.reel.see(((one.name, one.pixels) for one in scene.panels), now)
+        if self.view.recording and self.films.full(now):
+            self.press("r")
+        if said := self.films.said():
+            self.say(said)
+        if self._scene is None or not self.view.paused:
+            self._scene = scene
+
+    def drawings(self, size: tuple[int, int]) -> list[Draw]:
+        """The window of ``size`` pixels at this moment; empty before the first scene."""
+        if self._scene is None:
+            return []
+        toast = self._toast if self._clock.monotonic() < self._toast_until else ""
+        return draw(self._scene, size, self.view, self._waiting, toast)
+
+    def press(self, key: str) -> Act | None:
+        """A key; returns what only the window can do about it."""
+        self.view, toast, act = press(self.view, key, self._names())
+        if act in (Act.CLIP, Act.RECORD, Act.SAVE):
+            name, theme = focus(self.view, self._names()), THEMES[self.view.theme]
+            toast, act = self.films.take(act, name, theme), None
+        if toast:
+            self.say(toast)
+        return act
+
+    def click(self, at: tuple[int, int], size: tuple[int, int]) -> None:
+        """A click at a point of the window."""
+        name = panel_at(self._scene, size, self.view, *at) if self._scene else ""
+        if name:
+            self.view = choose(self.view, name)
+
+    def say(self, text: str) -> None:
+        """A word in the header for three seconds."""
+        self._toast, self._toast_until = text, self._clock.monotonic() + _TOAST_S
+
+    def close(self) -> None:
+        """End a recording and wait for what is being written."""
+        if self.view.recording:
+            self.press("r")
+        self.films.close()
+
+    def _names(self) -> list[str]:
+        return [panel.name for panel in self._scene.panels] if self._scene else []
+
+
+FPS = 30
+_WAITING_S = 0.1
+"""Between two looks while there is nobody to see: a hundredth of a core is enough to wait with."""
+_SHOT_EVERY_S = 5.0
+
+
+def save_picture(
+    path: Path, scene: Scene, size: tuple[int, int], waiting: Waiting, view: View | None = None
+) -> None:
+    """Paint ``scene`` into a PNG file; needs no display. Replaces the file whole."""
+    surface = pygame.Surface(size)
+    view = view or View(max(1, len(scene.panels)))
+    paint(surface, draw(scene, size, view, waiting))
+    save(surface, path)
+
+
+class Window:
+    """The viewer's window; :meth:`run` returns when it is closed."""
+
+    def __init__(
+        self,
+        size: tuple[int, int],
+        view: View,
+        waiting: Waiting,
+        clock: Clock,
+        screenshot: Path | None = None,
+    ) -> None:
+        """Open the window; ``pygame.error`` where there is no display."""
+        self._surface = _on_display("Daddy: the best agents, live", size, pygame.RESIZABLE)
+        self._painter = Painter()
+        self._watcher = Watcher(view, waiting, clock)
+        self._leave = False
+        self._waiting = waiting
+        self._clock = clock
+        self._screenshot = screenshot
+        self._shot_at = 0.0
+
+    def run(
+        self,
+        scene_of: Callable[[int], Scene],
+        wish: Callable[[int, tuple[str, ...]], None],
+        each_second: Callable[[Scene], None],
+        stop: threading.Event,
+    ) -> None:
+        """Show ``scene_of(top_k)`` until the window is closed or ``stop`` is set.
+
+        ``wish`` is told when the person wants another number of agents, or certain ones.
+        """
+        next_second, asked, pause = 0.0, self._watcher.wish, 1 / FPS
+        try:
+            while not self._clock.wait(stop, pause) and not self._leave:
+                scene = scene_of(asked[0])
+                self._show(scene)
+                pause = 1 / FPS if scene.panels else _WAITING_S
+                self._listen()
+                if self._watcher.wish != asked:
+                    asked = self._watcher.wish
+                    wish(*asked)
+                if self._clock.monotonic() >= next_second:
+                    next_second = self._clock.monotonic() + 1.0
+                    each_second(scene)
+                    self._keep_screenshot(scene)
+        finally:
+            self._watcher.close()
+            if self._screenshot and self._shot_at:
+                save(self._surface, self._screenshot)
+            pygame.display.quit()
+
+    def _show(self, scene: Scene) -> None:
+        self._watcher.look(scene)
+        things = self._watcher.drawings(self._surface.get_size())
+        if places := self._painter.update(self._surface, things):
+            pygame.display.update(places)
+
+    def _keep_screenshot(self, scene: Scene) -> None:
+        now = self._clock.monotonic()
+        playing = any(panel.pixels for panel in scene.panels)
+        if self._screenshot and playing and now - self._shot_at >= _SHOT_EVERY_S:
+            self._shot_at = now
+            save(self._surface, self._screenshot)
+
+    def _listen(self) -> None:
+        for event in pygame.event.get():
+            if event.type == pygame.QUIT:
+                self._leave = True
+            elif event.type == pygame.KEYDOWN:
+                self._press(_key_name(event))
+            elif event.type == pygame.MOUSEBUTTONDOWN and event.button == 1:
+                self._watcher.click(event.pos, self._surface.get_size())
+            elif event.type in (pygame.VIDEORESIZE, pygame.VIDEOEXPOSE):
+                self._surface = pygame.display.get_surface()
+                self._painter.forget()
+
+    def _press(self, key: str) -> None:
+        act = self._watcher.press(key)
+        if act is Act.LEAVE:
+            self._leave = True
+        elif act is Act.COPY:
+            self._copy()
+        elif act is Act.SHOT:
+            path = self._watcher.films.next_path("png")
+            save(self._surface, path)
+            self._watcher.say(f"saved {path}")
+
+    def _copy(self) -> None:
+        with contextlib.suppress(pygame.error):
+            pygame.scrap.init()
+            pygame.scrap.put(pygame.SCRAP_TEXT, self._waiting.ssh_line.encode())
+        print(self._waiting.ssh_line, flush=True)
+        self._watcher.say("copied, and printed to the terminal")
+
+
+def _on_display(caption: str, size: tuple[int, int], flags: int = 0) -> Any:
+    """The surface of a window; ``pygame.error`` where there is no display.
+
+    X11 takes pixels as they are. SDL would go through OpenGL, and without a GPU a program then
+    paints every picture once more: half of what watching costs.
+    """
+    pygame.display.init()
+    pygame.display.set_caption(caption)
+    if pygame.display.get_driver() == "x11":
+        os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
+    return pygame.display.set_mode(size, flags)
+
+
+def _key_name(event: Any) -> str:
+    """What the key writes where that means something, else what is on it: ``+``, ``f12``."""
+    written = str(getattr(event, "unicode", ""))
+    named = str(pygame.key.name(event.key)).strip("[]").replace("enter", "return")
+    return written if written in {"+", "-", "?"} else named
+
+
+def open_window(
+    size: tuple[int, int], view: View, waiting: Waiting, clock: Clock, screenshot: Path | None
+) -> Window:
+    """A window, or DaddyError where there is no display to open it on."""
+    try:
+        return Window(size, view, waiting, clock, screenshot)
+    except pygame.error as error:
+        raise NetworkError(f"no display ({error})", "use --headless") from error
+
+
+class Handheld:
+    """A window with nothing in it but the game, and the keys of the person before it."""
+
+    def __init__(self, caption: str, scale: int = 4) -> None:
+        """Open it; NetworkError where there is no display."""
+        size = (SCREEN_WIDTH * scale, SCREEN_HEIGHT * scale)
+        try:
+            self._surface = _on_display(caption, size)
+        except pygame.error as error:
+            raise NetworkError(f"no display ({error})", "play into a file: --gif FILE") from error
+        self.caption, self._rect = caption, Rect(0, 0, *size)
+        self.held: set[str] = set()
+        """Names of the keys that are down, as pygame has them: left, return, z."""
+        self.closed = False
+
+    def show(self, pixels: bytes) -> list[str]:
+        """Show a picture (2 bits a pixel); names of the keys pressed since the last one."""
+        pygame.display.set_caption(self.caption)
+        paint(self._surface, [Picture(self._rect, pixels, THEMES[0].shades)])
+        pygame.display.flip()
+        struck = []
+        for event in pygame.event.get((pygame.QUIT, pygame.KEYDOWN, pygame.KEYUP)):
+            if event.type == pygame.QUIT:
+                self.closed = True
+            elif event.type == pygame.KEYDOWN:
+                struck.append(pygame.key.name(event.key))
+                self.held.add(struck[-1])
+            else:
+                self.held.discard(pygame.key.name(event.key))
+        return struck
+
+    def close(self) -> None:
+        """Close the window."""
+        pygame.display.quit()
