@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError
-from Daddy.core.lease import Lease, end_term, read_lease
+from Daddy.core.lease import Lease
 from Daddy.errands.errand import Say
 from Daddy.pokemon.archive import claims, keys
 from Daddy.pokemon.archive.book import Book
@@ -112,11 +112,7 @@ class Postmaster:
         if self._lease is not None and self._lease.held():
             self._lease.beat()
             return True
-        self._lease = Lease.claim(folder, {"peer": self._name})
-        if self._lease is None and (view := read_lease(folder)) is not None and view.ended is None:
-            silent = self._watch.still_s("post", (view.term, view.beat.get("counter")))
-            if silent > SILENCE_S:
-                end_term(folder, view.term, f"silent for {silent:.0f} s")
+        self._lease = self._watch.claim(folder, {"peer": self._name}, SILENCE_S)
         return self._lease is not None
 
 

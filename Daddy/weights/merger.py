@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import WeightsError
-from Daddy.core.lease import Lease, end_term, read_lease
+from Daddy.core.lease import Lease
 from Daddy.weights import beats, offers, retention
 from Daddy.weights.beats import Pulse
 from Daddy.weights.encoding.state_codec import decode, encode
@@ -27,7 +27,7 @@ from Daddy.weights.reverting import revert_receipts
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store.records import Input, Version
 from Daddy.weights.store.store import Store
-from Daddy.weights.watch import Watch
+from Daddy.weights.watch import LEASE_SILENCE_S, Watch
 from Daddy.weights.weighting import Due, Shares, complete_set, is_due, own_lag, share_out
 
 INPUTS_LIMIT = 48
@@ -38,9 +38,6 @@ LAPTOP_INPUTS_LIMIT = 16
 
 FRIENDS_INPUTS_LIMIT = 16
 """Of which so many from friends' jobs: a round of four jobs of four friends."""
-
-LEASE_SILENCE_S = 20.0
-"""A merge takes seconds; a merger silent for longer counts as gone (safety does not need it)."""
 
 
 class Merger:
@@ -106,14 +103,8 @@ class Merger:
         return is_due(len(jobs), len(live), oldest_s, period_s, laptops)
 
     def _claim(self) -> Lease | None:
-        folder = self._store.paths.lease
-        lease = Lease.claim(folder, {"merger": self._name})
-        if lease is None and (view := read_lease(folder)) is not None and view.ended is None:
-            silent = self._watch.still_s("lease", view.term)
-            if silent > LEASE_SILENCE_S:
-                end_term(folder, view.term, f"silent for {silent:.0f} s")
-                lease = Lease.claim(folder, {"merger": self._name})
-        return lease
+        holder = {"merger": self._name}
+        return self._watch.claim(self._store.paths.lease, holder, LEASE_SILENCE_S)
 
     def _merge(self, head: Version, found: Sequence[Found]) -> Version | None:
         if self._store.newest() != head.version:

@@ -5,10 +5,15 @@ Clocks of two machines are never compared: what others write is a counter, not a
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
+from pathlib import Path
 
 from Daddy.core.clock import Clock
+from Daddy.core.lease import Lease, end_term, read_lease
 from Daddy.weights.beats import Pulse
+
+LEASE_SILENCE_S = 20.0
+"""A merge takes seconds; a merger silent for longer counts as gone (safety does not need it)."""
 
 
 class Watch:
@@ -39,6 +44,16 @@ class Watch:
         if missed > 0 and (known := self._since.get(key)) is not None:
             self._since[key] = (known[0], known[1] + missed)
         return self.still_s(key, value)
+
+    def claim(self, folder: Path, holder: Mapping[str, str], silence_s: float) -> Lease | None:
+        """The lease in ``folder``; a holder whose beat stood still for ``silence_s`` loses it."""
+        lease = Lease.claim(folder, holder)
+        if lease is None and (view := read_lease(folder)) is not None and view.ended is None:
+            silent = self.still_s(("lease", folder), (view.term, view.beat.get("counter")))
+            if silent > silence_s:
+                end_term(folder, view.term, f"silent for {silent:.0f} s")
+                lease = Lease.claim(folder, holder)
+        return lease
 
     def live(self, pulses: Iterable[Pulse], silence_s: float) -> list[Pulse]:
         """Pulses whose process has not left and whose counter moved within ``silence_s``."""

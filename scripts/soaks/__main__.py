@@ -21,10 +21,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the named soak; Ctrl-C and TERM end it and everything it started."""
     parser = argparse.ArgumentParser(prog="scripts/soak", description=__doc__)
     parser.add_argument(
-        "name", choices=("slurm", "link", "laptops", "weights", "stream", "watching")
+        "name", choices=("slurm", "link", "laptops", "weights", "rollback", "stream", "watching")
     )
     parser.add_argument("--minutes", type=float, default=20.0, help="how long it lasts")
     parser.add_argument("--schedules", type=int, default=10_000, help="of weights: how many")
+    parser.add_argument("--times", type=int, default=200, help="of rollback: how often")
     parser.add_argument("--messages", type=int, default=1_000_000, help="of stream: how many")
     parser.add_argument("--seed", type=int, default=1, help="of the times and kinds of faults")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
@@ -35,6 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     result = {"soak": args.name, "seed": args.seed, "machine": _machine()}
     if args.name == "weights":
         result["figures"] = soak.run(args.schedules, args.seed)
+    elif args.name == "rollback":
+        result["figures"] = soak.run(args.times, args.seed)
     elif args.name == "stream":
         result["figures"] = soak.run(args.messages, args.seed)
     else:

@@ -307,8 +307,8 @@ def read_owed(local: Path, peer: str, run_id: str, schema: str) -> StateDict | N
 def _was_bad(local: Path, head: Owed) -> bool:
     """Whether the contribution that left this out was refused for what it held."""
     return any(
-        (one.incarnation, one.sequence, one.fault)
-        == (head.incarnation, head.sequence, Fault.VALUES.value)
+        (one.incarnation, one.sequence) == (head.incarnation, head.sequence)
+        and one.fault in (Fault.VALUES.value, Fault.REVERTED.value)
         for one in read_receipts(local, head.peer)
     )
 

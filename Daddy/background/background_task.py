@@ -1,0 +1,89 @@
+"""What learners and laptops do beside learning: an errand on a thread, and an archive to do it in.
+
+An errand never disturbs whoever it runs beside: what goes wrong is said once, and tried again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from Daddy.core.clock import Clock
+from Daddy.core.config import run_paths
+from Daddy.core.errors import DaddyError
+from Daddy.core.rom import load_rom
+from Daddy.core.settings import Config
+from Daddy.pokemon.rom import cartridge_path
+from Daddy.workloads import archive_rules
+
+if TYPE_CHECKING:
+    from Daddy.pokemon.archive.claim_replay import Game
+    from Daddy.pokemon.archive.store import Archive
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Sender:
+    """Who hands in: a peer and its process start."""
+
+    peer: str
+    incarnation: str
+
+
+class Errand:
+    """Calls `once` every `every_s` seconds on a thread of its own until it is closed."""
+
+    def __init__(self, once: Callable[[], None], every_s: float, clock: Clock, say: Say) -> None:
+        self._once, self._every_s, self._clock, self._say = once, every_s, clock, say
+        self._stop = threading.Event()
+        self._said = ""
+        self._thread = threading.Thread(target=self._run, name="errand", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self._once()
+            except (DaddyError, OSError) as error:
+                if self._said != str(error):
+                    self._say(f"trouble: {error}")
+                self._said = str(error)
+            self._clock.wait(self._stop, self._every_s)
+
+    def close(self, patience_s: float = 0.0) -> None:
+        """Begin nothing more; what is still being done after so long ends with the process."""
+        self._stop.set()
+        self._thread.join(patience_s)
+
+
+def has_archive(config: Config) -> bool:
+    """Whether a run keeps states that can travel as claims."""
+    return config.training.workload == "pokemon_red" and config.archive.mode != "off"
+
+
+def open_archive(config: Config) -> tuple[Archive, Game]:
+    """The archive that this configuration's environments use, and the game to play again in.
+
+    RomError for a game that cannot be played.
+    """
+    from Daddy.pokemon.archive.claim_replay import Game
+    from Daddy.pokemon.archive.record import Kin
+    from Daddy.pokemon.archive.store import shared
+    from Daddy.pokemon.emulator import PYBOY_VERSION
+
+    training = config.training
+    rom = Path(training.rom or cartridge_path())
+    sha1 = load_rom(rom, training.allow_unknown_rom).sha1
+    kin = Kin(sha1, PYBOY_VERSION, tuple(training.assists))
+    options = {
+        "allow_unknown_rom": training.allow_unknown_rom,
+        "init_state": training.start,
+        "states_dir": training.states_dir,
+        "cache_dir": training.cache_dir,
+        "assists": list(training.assists),
+    }
+    return shared(run_paths(config).archive, kin, archive_rules(config)), Game(rom, options)

@@ -1,0 +1,124 @@
+"""`--contribute` hands in by itself: a real sshd and rsync, a child that ends with its parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from Daddy.core.clock import SystemClock
+from Daddy.core.machine import ProcessId
+from Daddy.errands.pushing import Watcher, pushing
+from Daddy.weights import parcels
+from tests.components import program
+from tests.weights.login import Login, running_sshd
+
+OWN = "0a" * 4
+
+
+@pytest.fixture(scope="module")
+def login(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Login]:
+    program("rsync", "rsync")
+    with running_sshd(tmp_path_factory.mktemp("sshd"), program("sshd", "openssh-server")) as found:
+        yield found
+
+
+@pytest.fixture
+def environment(login: Login, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    found = login.environment(tmp_path / "home", tmp_path / "run")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "run" / "inbox" / "anna").mkdir(parents=True)
+    for name, value in found.items():
+        monkeypatch.setenv(name, value)
+    return found
+
+
+def soon(what: Callable[[], object], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.1)
+
+
+def test_what_lies_in_the_outbox_arrives(tmp_path: Path, environment: dict[str, str]) -> None:
+    local, said = tmp_path / "shared", list[str]()
+    sha = parcels.hand_in(local, "anna", OWN, 1, b"a milestone")
+    log, home = tmp_path / "push.log", tmp_path / "home"
+    box = tmp_path / "run" / "inbox" / "anna"
+    before = set(psutil.Process().children(recursive=True))
+    with pushing(local, log, environment, home, SystemClock(), said.append):
+        soon(lambda: list(box.glob("*.claim")))
+        child = set(psutil.Process().children(recursive=True)) - before
+        assert child
+    assert [path.read_bytes() for path in box.iterdir()] == [b"a milestone"]
+    assert parcels.handed_in(local, "anna") == {sha: (OWN, 1)}
+    assert said == [f"contributions are pushed every 15 s (log: {log})"]
+    soon(lambda: not any(one.is_running() and one.status() != "zombie" for one in child), 20)
+
+
+def test_without_a_cluster_it_says_that_work_waits_and_where(tmp_path: Path) -> None:
+    said = list[str]()
+    with pushing(tmp_path, tmp_path / "log", {}, tmp_path, SystemClock(), said.append):
+        pass
+    assert f"waits in {tmp_path}/outbox" in said[0]
+    assert "setup" in said[1]
+    assert not (tmp_path / "log").exists()
+
+
+def test_trouble_on_the_way_is_one_line(tmp_path: Path, environment: dict[str, str]) -> None:
+    said, far = list[str](), {**environment, "SYNC_SSH_CONFIG": str(tmp_path / "none")}
+    parcels.hand_in(tmp_path / "shared", "anna", OWN, 1, b"x")
+    os.environ["SYNC_SSH_CONFIG"] = far["SYNC_SSH_CONFIG"]
+    try:
+        where = (tmp_path / "shared", tmp_path / "log", far, tmp_path / "home")
+        with pushing(*where, SystemClock(), said.append):
+            soon(lambda: len(said) > 1)
+    finally:
+        os.environ["SYNC_SSH_CONFIG"] = environment["SYNC_SSH_CONFIG"]
+    assert said[1].startswith("push: ")
+    assert len(said[1]) < 320
+
+
+def test_that_it_ended_is_said_once(tmp_path: Path) -> None:
+    said, log = list[str](), tmp_path / "log"
+    log.write_text("pushed 1 contribution(s)\nerror: the host key changed")
+    watcher = Watcher(ProcessId(2**22 + 7, 0.0), log, said.append)
+    watcher.once()
+    watcher.once()
+    assert said == [
+        "push: error: the host key changed",
+        "push has ended; what is learnt waits in the outbox",
+    ]
+
+
+def test_the_child_ends_when_its_parent_is_killed(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    code = (
+        "import os, sys, time\n"
+        "from pathlib import Path\n"
+        "from Daddy.core.clock import SystemClock\n"
+        "from Daddy.errands.pushing import pushing\n"
+        "root = Path(sys.argv[1])\n"
+        "with pushing(root / 's', root / 'log', os.environ, root, SystemClock(), print):\n"
+        "    print('up', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    argv = [sys.executable, "-c", code, str(tmp_path)]
+    env = {**environment, "PYTHONPATH": str(Path(__file__).parents[1])}
+    with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        soon(lambda: "up" in parent.stdout.readline())
+        children = psutil.Process(parent.pid).children()
+        soon(lambda: (tmp_path / "log").exists() and (tmp_path / "log").stat().st_size)
+        os.kill(parent.pid, signal.SIGKILL)
+        parent.wait(10)
+        assert children
+        soon(lambda: not any(one.is_running() and one.status() != "zombie" for one in children))
