@@ -167,7 +167,7 @@ def make_export_parser() -> argparse.ArgumentParser:
 
 def export(argv: Sequence[str]) -> int:
     """`play export`: 0 written, 2 no such milestone, 7 ROM, 9 no archive, or nobody reached it."""
-    from Daddy.errands.errand import open_archive
+    from Daddy.background.background_task import open_archive
     from Daddy.pokemon.archive.claim_replay import record
 
     args = make_export_parser().parse_args(argv)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from Daddy import laptop
+from Daddy.background.laptop_tasks import laptop_tasks
 from Daddy.core import machine, process
 from Daddy.core.assists import strange
 from Daddy.core.clock import Clock, SystemClock
@@ -27,7 +28,6 @@ from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.stopping import StopSignal
 from Daddy.core.terms import GAME, agreed, differing, from_pairs, unknown
-from Daddy.errands.beside import errands
 from Daddy.hardware.profile import load_profile, save_profile
 from Daddy.hardware.recommend import recommend
 from Daddy.learning.preloading import prepare
@@ -323,7 +323,7 @@ def _loop(visit: Visit, commentary: Commentary) -> Outcome:
         workload = WORKLOADS[visit.config.training.workload]
         parts = assemble(visit.config, workload, around, environments)
         try:
-            with errands(visit, commentary):
+            with laptop_tasks(visit, commentary):
                 return train(parts) if visit.contribute else play(parts)
         finally:
             parts.vector.close()

@@ -11,11 +11,12 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from Daddy.background.background_task import has_archive
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import load, run_paths, shared_paths
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
@@ -27,7 +28,6 @@ from Daddy.core.seat import PATIENCE_S, Seat, claim, resume
 from Daddy.core.settings import Collaboration, Config, Section, Training
 from Daddy.core.shared_paths import JoinedPaths
 from Daddy.core.stopping import StopSignal, Wall
-from Daddy.errands.duties import duties
 from Daddy.hardware.recommend import Facts, recommend
 from Daddy.learning.attempt import AnyOf, Attempt, Told
 from Daddy.learning.preloading import (
@@ -141,7 +141,7 @@ def _learn(attempt: Attempt, seat: Seat, stopper: AnyOf, events: Told) -> Outcom
             clock=attempt.clock,
             boot=attempt.boot,
         )
-        closing.enter_context(duties(attempt, seat.number))
+        closing.enter_context(_tasks(attempt, peer))
         parts = assemble(config, workload, around, ahead)
         closing.callback(parts.vector.close)
         closing.callback(parts.board.close)
@@ -149,6 +149,16 @@ def _learn(attempt: Attempt, seat: Seat, stopper: AnyOf, events: Told) -> Outcom
         exchange.leave(outcome.reason)
         print(voice.farewell(outcome.reason), flush=True)
         return outcome
+
+
+def _tasks(attempt: Attempt, peer: str) -> AbstractContextManager[None]:
+    """Tasks beside learning; a friend's job has none in another's run."""
+    sharing = attempt.config.collaboration
+    if not sharing.enabled or sharing.join or not has_archive(attempt.config):
+        return nullcontext()
+    from Daddy.background.job_tasks import job_tasks
+
+    return job_tasks(attempt, peer)
 
 
 def _environments(attempt: Attempt, events: Told) -> VectorAhead:

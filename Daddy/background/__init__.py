@@ -1,11 +1,10 @@
-"""What learners and laptops do for the fleet beside learning and playing.
+"""Tasks of learners and laptops beside learning and playing.
 
-errand      a job on a thread that never disturbs whoever it runs beside; the archive to do it in
-courier     a laptop plays the run's milestones into its own archive, and hands in its own
-pushing     a laptop's work goes to the cluster by itself
-postmaster  a job shows milestones to laptops, and judges those that laptops hand in
-beside      all of a laptop's errands, from the visit's start to its end
-duties      all of a job's, likewise
+background_task  a task on a thread that never disturbs the learner; the archive that tasks work on
+milestone_sync   a laptop plays the run's milestones into its own archive, and hands in its own
+laptop_tasks     all of a laptop's tasks, from the visit's start to its end; pushes contributions
+job_tasks        all of a job's: shows milestones to laptops, judges those that laptops hand in
 
-Callers may use: beside.beside, duties.duties, errand.Errand, errand.Say.
+Callers may use: laptop_tasks.laptop_tasks, job_tasks.job_tasks, background_task.BackgroundTask,
+has_archive, open_archive and Say.
 """

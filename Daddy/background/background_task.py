@@ -1,6 +1,6 @@
-"""What learners and laptops do beside learning: an errand on a thread, and an archive to do it in.
+"""A task on a thread beside learning or playing, and the archive that tasks work on.
 
-An errand never disturbs whoever it runs beside: what goes wrong is said once, and tried again.
+A task never disturbs the learner: its errors are printed once, and it is tried again.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Sender:
-    """Who hands in: a peer and its process start."""
+    """The peer that hands in, and its process start."""
 
     peer: str
     incarnation: str
 
 
-class Errand:
+class BackgroundTask:
     """Calls `once` every `every_s` seconds on a thread of its own until it is closed."""
 
     def __init__(self, once: Callable[[], None], every_s: float, clock: Clock, say: Say) -> None:
         self._once, self._every_s, self._clock, self._say = once, every_s, clock, say
         self._stop = threading.Event()
         self._said = ""
-        self._thread = threading.Thread(target=self._run, name="errand", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="background", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
@@ -55,13 +55,13 @@ class Errand:
             self._clock.wait(self._stop, self._every_s)
 
     def close(self, patience_s: float = 0.0) -> None:
-        """Begin nothing more; what is still being done after so long ends with the process."""
+        """Begin nothing more; what still runs after ``patience_s`` ends with the process."""
         self._stop.set()
         self._thread.join(patience_s)
 
 
 def has_archive(config: Config) -> bool:
-    """Whether a run keeps states that can travel as claims."""
+    """True where a run keeps states that can travel as claims."""
     return config.training.workload == "pokemon_red" and config.archive.mode != "off"
 
 

@@ -1,20 +1,24 @@
-"""A job's errand: shows the run's milestones to laptops, and judges those that laptops hand in.
+"""A job shows the run's milestones to laptops, and judges those that laptops hand in.
 
 One job at a time does it, under a lease; if two ever do, a claim is played twice and the same state
-is kept. Promises that nothing a laptop sends is loaded or run: it is played again in a child that
-is killed after MOST_S seconds, and only the state that the child itself reached is kept. Who sends
-what leads nowhere waits twice as long for its next turn.
+is kept. Nothing a laptop sends is loaded or run: it is played again in a child that is killed after
+MOST_S seconds, and only the state that the child itself reached is kept. A laptop whose claim leads
+nowhere waits twice as long for its next turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
+from Daddy.background.background_task import BackgroundTask, Say, open_archive
 from Daddy.core.clock import Clock
+from Daddy.core.config import shared_paths
 from Daddy.core.errors import FileError
 from Daddy.core.lease import Lease
-from Daddy.errands.errand import Say
+from Daddy.learning.attempt import Attempt
 from Daddy.pokemon.archive import claims, keys
 from Daddy.pokemon.archive.book import Book
 from Daddy.pokemon.archive.claim_replay import Game, Judgement, judge
@@ -33,6 +37,21 @@ SILENCE_S = 2 * MOST_S
 FIRST_WAIT_S, LONGEST_WAIT_S = 10.0, 3_600.0
 
 
+@contextmanager
+def job_tasks(attempt: Attempt, peer: str) -> Iterator[None]:
+    """Milestones go to the run's laptops and come from them while the body learns as ``peer``."""
+    config, say = attempt.config, partial(print, flush=True)
+    intake = MilestoneIntake(
+        Store(shared_paths(config)), *open_archive(config), peer, attempt.clock, say
+    )
+    task = BackgroundTask(intake.once, LOOK_S, attempt.clock, say)
+    try:
+        yield
+    finally:
+        task.close()
+        intake.leave()
+
+
 @dataclass
 class Turns:
     """When each laptop's next claim is judged, in monotonic seconds."""
@@ -40,8 +59,8 @@ class Turns:
     due: dict[str, float] = field(default_factory=dict)
     waits: dict[str, float] = field(default_factory=dict)
 
-    def whose(self, peers: Iterable[str], now: float) -> str | None:
-        """Who of them has waited longest, of those that may; None when nobody may yet."""
+    def next_peer(self, peers: Iterable[str], now: float) -> str | None:
+        """The peer that has waited longest, of those that may; None when no peer may yet."""
         ready = [peer for peer in peers if self.due.get(peer, 0.0) <= now]
         return min(ready, key=lambda peer: (self.due.get(peer, 0.0), peer), default=None)
 
@@ -52,7 +71,7 @@ class Turns:
         self.waits[peer], self.due[peer] = wait, now + wait
 
 
-class Postmaster:
+class MilestoneIntake:
     """On behalf of the job `name`. Not for use by several threads."""
 
     def __init__(
@@ -67,7 +86,7 @@ class Postmaster:
         self._shown_at = -SHOW_S
 
     def once(self) -> None:
-        """Show what is new and judge one claim, if it is us who does. OSError, DaddyError."""
+        """Show what is new and judge one claim, if we hold the lease. OSError, DaddyError."""
         if not self._holds_the_lease():
             return
         now = self._clock.monotonic()
@@ -75,7 +94,7 @@ class Postmaster:
             self._shown_at = now
             parcels.show(self._store, self.to_show())
         waiting = parcels.waiting(self._store)
-        peer = self._turns.whose(waiting, now)
+        peer = self._turns.next_peer(waiting, now)
         if peer is not None:
             self._judge(waiting[peer][0])
 

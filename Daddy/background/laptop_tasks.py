@@ -1,47 +1,118 @@
-"""What a laptop does beside playing: milestones come and go, work is pushed.
+"""Tasks of a laptop beside playing: milestones come and go, contributions are pushed.
 
-Promises that all of it ends with the visit.
+All of it ends with the visit. A child process of ours pushes again and again
+(``sync_weights.sh push``) and ends with us, also when we are killed. Its trouble is shown in one
+line when it changes; all that it says is in its log.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from Daddy.background.background_task import BackgroundTask, Say, Sender, has_archive, open_archive
+from Daddy.core import machine, process
+from Daddy.core.clock import Clock
+from Daddy.core.errors import ConfigError
+from Daddy.core.machine import ProcessId
 from Daddy.core.names import new_incarnation
-from Daddy.errands.errand import Errand, Sender, has_archive, open_archive
+from Daddy.core.saved_cluster import SETUP, remembered, settings_path
 from Daddy.visit import Visit
+from Daddy.weights.laptop.ssh import find_remote
 
 if TYPE_CHECKING:
     from Daddy.learning.console import Commentary
 
+EVERY_S = 15
 LOOK_S = 2.0
+GRACE_S = 3.0
+_TROUBLE = ("waiting:", "error")
+_LONGEST_LINE = 300
+
+
+def why_not(environ: Mapping[str, str], home: Path) -> str:
+    """Why nothing can be pushed from here; empty when a cluster is set up. UsageError."""
+    try:
+        find_remote("", environ, remembered(settings_path(environ, home)))
+    except ConfigError as error:
+        return error.message
+    return ""
 
 
 @contextmanager
-def errands(visit: Visit, commentary: Commentary) -> Iterator[None]:
+def pushing(
+    shared: Path, log: Path, environ: Mapping[str, str], home: Path, clock: Clock, say: Say
+) -> Iterator[None]:
+    """Push what lies in the outbox below ``shared`` while the body runs; says that, or why not."""
+    if reason := why_not(environ, home):
+        say(f"what is learnt waits in {shared}/outbox: {reason}")
+        say(f"  what to do: {SETUP}; or hand it in later: ./Daddy/cluster/sync_weights.sh push")
+        yield
+        return
+    log.unlink(missing_ok=True)
+    argv = [sys.executable, "-m", "Daddy.weights.sync", "push", "", str(shared), str(EVERY_S)]
+    child = process.start([*argv, "--die-with-parent", str(machine.myself().pid)], log_path=log)
+    say(f"contributions are pushed every {EVERY_S} s (log: {log})")
+    task = BackgroundTask(Watcher(child, log, say).once, LOOK_S, clock, say)
+    try:
+        yield
+    finally:
+        task.close()
+        machine.end_tree(child, GRACE_S)
+
+
+class Watcher:
+    """Repeats what the pushing child says of its trouble, and says when it has ended."""
+
+    def __init__(self, child: ProcessId, log: Path, say: Say) -> None:
+        self._child, self._log, self._say = child, log, say
+        self._offset = 0
+        self._over = False
+
+    def once(self) -> None:
+        """Look at what is new in its log. OSError."""
+        if self._over:
+            return
+        self._over = not machine.is_alive(self._child)
+        lines = self._new_lines()
+        for line in lines:
+            if line.startswith(_TROUBLE):
+                self._say(f"push: {line[:_LONGEST_LINE]}")
+        if self._over:
+            self._say("push has ended; what is learnt waits in the outbox")
+
+    def _new_lines(self) -> list[str]:
+        with self._log.open("rb") as stream:
+            stream.seek(self._offset)
+            data = stream.read()
+        whole = data if self._over else data[: data.rfind(b"\n") + 1]
+        self._offset += len(whole)
+        return whole.decode(errors="replace").splitlines()
+
+
+@contextmanager
+def laptop_tasks(visit: Visit, commentary: Commentary) -> Iterator[None]:
     """While the body plays, or learns and contributes."""
     sender = Sender(visit.user_id, new_incarnation()) if visit.contribute else None
     with _pushing(visit), ExitStack() as closing:
         if has_archive(visit.config):
-            from Daddy.errands.courier import Courier
+            from Daddy.background.milestone_sync import MilestoneSync
 
             ours = open_archive(visit.config)
             tell = partial(commentary.write, "state", 0)
-            courier = Courier(visit.shared, *ours, sender, visit.clock, tell)
-            errand = Errand(courier.once, LOOK_S, visit.clock, partial(print, flush=True))
-            closing.callback(errand.close)
+            sync = MilestoneSync(visit.shared, *ours, sender, visit.clock, tell)
+            task = BackgroundTask(sync.once, LOOK_S, visit.clock, partial(print, flush=True))
+            closing.callback(task.close)
         yield
 
 
 def _pushing(visit: Visit) -> AbstractContextManager[None]:
     if not visit.push:
         return nullcontext()
-    from Daddy.errands.pushing import pushing
-
     log, clock = visit.run.logs / "push.log", visit.clock
     return pushing(visit.shared, log, os.environ, Path.home(), clock, partial(print, flush=True))

@@ -1,4 +1,4 @@
-"""A laptop's errand: plays the run's milestones into its own archive, and hands in its own.
+"""A laptop plays the run's milestones into its own archive, and hands in its own.
 
 What is pulled are claims; each is played again here, on this machine's own game, in the killable
 child, so that the environments can go on from where the run is. With `contributes`, what they reach
@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from Daddy.background.background_task import Sender
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError
-from Daddy.errands.errand import Sender
 from Daddy.pokemon.archive import claims, keys
 from Daddy.pokemon.archive.book import Book
 from Daddy.pokemon.archive.claim_replay import Game, judge
@@ -29,7 +29,7 @@ UNANSWERED_LIMIT = 8
 Tell = Callable[[Mapping[str, object]], None]
 
 
-class Courier:
+class MilestoneSync:
     """Between a laptop's folder of shared weights and its archive. Not for several threads."""
 
     def __init__(

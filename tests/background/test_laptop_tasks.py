@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from Daddy.background.laptop_tasks import Watcher, pushing
 from Daddy.core.clock import SystemClock
 from Daddy.core.machine import ProcessId
-from Daddy.errands.pushing import Watcher, pushing
 from Daddy.weights import parcels
 from tests.components import program
 from tests.weights.login import Login, running_sshd
@@ -105,7 +105,7 @@ def test_the_child_ends_when_its_parent_is_killed(
         "import os, sys, time\n"
         "from pathlib import Path\n"
         "from Daddy.core.clock import SystemClock\n"
-        "from Daddy.errands.pushing import pushing\n"
+        "from Daddy.background.laptop_tasks import pushing\n"
         "root = Path(sys.argv[1])\n"
         "with pushing(root / 's', root / 'log', os.environ, root, SystemClock(), print):\n"
         "    print('up', flush=True)\n"

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from Daddy.background.background_task import Sender
+from Daddy.background.job_tasks import FIRST_WAIT_S, LONGEST_WAIT_S, MilestoneIntake, Turns
+from Daddy.background.milestone_sync import MilestoneSync
 from Daddy.core.files import sha256_hex
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.errands.courier import Courier
-from Daddy.errands.errand import Sender
-from Daddy.errands.postmaster import FIRST_WAIT_S, LONGEST_WAIT_S, Postmaster, Turns
 from Daddy.pokemon.archive import claims, store
 from Daddy.pokemon.archive.claim_replay import Game
 from Daddy.pokemon.archive.decisions import Rules
@@ -45,9 +45,9 @@ class World:
         self.player = archived(root / "laptop-archive", RULES)
         self.store = Store(SharedPaths(self.shared))
         ours = (self.store, self.learner._archive, GAME, "slot-0", self.clock, self.said.append)
-        self.postmaster = Postmaster(*ours)
+        self.intake = MilestoneIntake(*ours)
         theirs = (self.player._archive, GAME, Sender("anna", "0a" * 4), self.clock)
-        self.courier = Courier(self.local, *theirs, self.told.append)
+        self.sync = MilestoneSync(self.local, *theirs, self.told.append)
 
     def another_version(self) -> None:
         self.job.learn(self.job.env_steps)
@@ -57,9 +57,9 @@ class World:
 
     def round(self) -> None:
         """The run looks, the laptop pulls, looks and pushes, an hour passes."""
-        self.postmaster.once()
+        self.intake.once()
         pull(self.carrier, self.local, self.clock)
-        self.courier.once()
+        self.sync.once()
         push(self.carrier, self.local, self.clock)
         self.clock.pass_by(LONGEST_WAIT_S)
 
@@ -167,7 +167,7 @@ def test_a_claim_that_lies_is_refused_with_a_receipt(
 ) -> None:
     claim = replace(honest(world), **change)  # type: ignore[arg-type]
     path = box(world, claims.to_bytes(claim))
-    world.postmaster.once()
+    world.intake.once()
     assert reason in answer(world).reason
     assert not answer(world).accepted
     assert not path.exists()
@@ -175,16 +175,16 @@ def test_a_claim_that_lies_is_refused_with_a_receipt(
 
 
 def test_an_endless_claim_is_ended(world: World) -> None:
-    world.postmaster._game = replace(GAME, seconds=2.0)
+    world.intake._game = replace(GAME, seconds=2.0)
     box(world, claims.to_bytes(claims.Claim("", {"seed": 1}, b"\3" * 200_000, frozenset())))
-    world.postmaster.once()
+    world.intake.once()
     assert "did not end within 2 s" in answer(world).reason
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80\x04N.", b"{}", b"[" * 50_000])
 def test_what_is_no_claim_is_refused_unplayed(world: World, data: bytes) -> None:
     box(world, data)
-    world.postmaster.once()
+    world.intake.once()
     assert "cannot be read" in answer(world).reason
 
 
@@ -195,7 +195,7 @@ def test_who_lies_waits_longer_each_time_and_keeps_nobody_else_waiting(world: Wo
     parcels.hand_in(world.local, "anna", "0a" * 4, 1, claims.to_bytes(claim))
     push(world.carrier, world.local, world.clock)
     for _ in range(4):
-        world.postmaster.once()
+        world.intake.once()
         world.clock.pass_by(FIRST_WAIT_S)
     assert any(line.startswith("milestone of anna kept") for line in world.said)
     assert sum(line.startswith("milestone of mallory") for line in world.said) == 2
@@ -208,32 +208,32 @@ def test_the_wait_of_who_earns_nothing_doubles_up_to_an_hour() -> None:
         waits.append(turns.due["mallory"])
     assert waits[:3] == [10, 20, 40]
     assert waits[-1] == LONGEST_WAIT_S
-    assert turns.whose(["mallory"], 3599.0) is None
+    assert turns.next_peer(["mallory"], 3599.0) is None
     turns.took("mallory", 0.0, earned=True)
-    assert turns.whose(["mallory", "anna"], 10.0) == "anna"
+    assert turns.next_peer(["mallory", "anna"], 10.0) == "anna"
 
 
 def test_one_job_at_a_time_judges_and_another_takes_over(world: World) -> None:
-    world.postmaster.once()
+    world.intake.once()
     ours = (world.store, world.learner._archive, GAME, "slot-1", world.clock, world.said.append)
-    second = Postmaster(*ours)
+    second = MilestoneIntake(*ours)
     box(world, b"no claim")
     second.once()
     assert world.said == []
-    world.postmaster.leave()
+    world.intake.leave()
     second.once()
     assert len(world.said) == 1
 
 
 def test_who_falls_silent_with_the_lease_is_followed(world: World) -> None:
-    world.postmaster.once()
+    world.intake.once()
     ours = (world.store, world.learner._archive, GAME, "slot-1", world.clock, world.said.append)
-    second = Postmaster(*ours)
+    second = MilestoneIntake(*ours)
     box(world, b"no claim")
     for _ in range(3):
         second.once()
         world.clock.pass_by(500)
     second.once()
     assert len(world.said) == 1
-    world.postmaster.once()  # the one that was silent wakes up: it is fenced
+    world.intake.once()  # the one that was silent wakes up: it is fenced
     assert len(world.said) == 1
