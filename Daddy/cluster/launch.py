@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.cluster.bundle import nearest
-from Daddy.cluster.orchestrator.orders import read_orders
+from Daddy.cluster.orchestrator.control_files import read_orders
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, FileError, run_entry
 from Daddy.core.events import EventWriter
@@ -122,7 +122,7 @@ def _releases(launch: Launch) -> dict[int, ReleasePaths]:
     own = ReleasePaths(launch.config.parent)
     try:
         orders = read_orders(launch.run)
-    except (FileError, KeyError, TypeError, ValueError) as error:
+    except FileError as error:
         launch.tell("error", text=f"the orders cannot be read, all slots count: {error!r}")
         orders = None
     if orders is None:

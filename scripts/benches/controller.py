@@ -23,13 +23,14 @@ from statistics import median
 
 from Daddy.cluster.orchestrator.actions import Submit
 from Daddy.cluster.orchestrator.companions import Companions
+from Daddy.cluster.orchestrator.control_files import write_intent
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.controller import Controller, Parts
+from Daddy.cluster.orchestrator.controller import Controller
 from Daddy.cluster.orchestrator.effects import Effects
-from Daddy.cluster.orchestrator.intent import Intent, write_intent
 from Daddy.cluster.orchestrator.ledger import LedgerFile
 from Daddy.cluster.orchestrator.local_scheduler import LocalScheduler
 from Daddy.cluster.orchestrator.records import (
+    Intent,
     JobState,
     Mode,
     Observation,
@@ -157,22 +158,11 @@ def ours(stage: Stage, seconds: float) -> None:
         hourly=3600,
     )
     companions = Companions({}, run.logs, {}, clock)
-    parts = Parts(
-        run,
-        lease,
-        stage.scheduler,
-        ledger,
-        effects,
-        lambda _release: policy,
-        companions,
-        lambda: (0, 0),
-        clock,
-        0.2,
-    )
+    controller = Controller(effects, lambda _release: policy, companions, lambda: (0, 0), 0.2)
     stop = threading.Event()
     timer = threading.Timer(seconds, stop.set)
     timer.start()
-    Controller(parts).run(stop)
+    controller.run(stop)
     timer.cancel()
 
 

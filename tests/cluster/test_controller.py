@@ -1,39 +1,43 @@
-"""The loop outlives what goes wrong around it."""
+"""The loop outlives what goes wrong around it, and looks again only at changes."""
 
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from Daddy.cluster.orchestrator import controller as module
 from Daddy.cluster.orchestrator.companions import Companions
+from Daddy.cluster.orchestrator.control_files import Intent, read_intent, write_intent
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.controller import Controller, Parts
-from Daddy.cluster.orchestrator.history import Entry
-from Daddy.cluster.orchestrator.intent import Intent, read_intent, write_intent
-from Daddy.cluster.orchestrator.records import JobState, Mode, QueueJob, Snapshot
+from Daddy.cluster.orchestrator.controller import Controller, EndedJobs, FileWatch
+from Daddy.cluster.orchestrator.decisions.submit_blocks import pause_reason
+from Daddy.cluster.orchestrator.history import Entry, replay
+from Daddy.cluster.orchestrator.records import JobState, Ledger, Mode, QueueJob, Snapshot
+from Daddy.cluster.orchestrator.scheduler import JobRef
 from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.errors import FileError
 from Daddy.core.events import read_events
 from Daddy.core.files import read_json
-from Daddy.core.lease import Lease
+from Daddy.core.lease import Lease, standing
+from Daddy.core.paths import RunPaths
 from tests.cluster.conftest import until
 from tests.cluster.test_effects import Hands
 
 CLOCK = SystemClock()
 
 
-def make_parts(hands: Hands, clock: Clock = CLOCK) -> Parts:
-    run = hands.run
-    return Parts(
-        run=run,
-        lease=Lease(run.controller_lease, 1),
-        scheduler=hands.site,
-        ledger=hands.ledger,
-        effects=hands.effects,
+def make_controller(hands: Hands, clock: Clock = CLOCK) -> Controller:
+    hands.effects.clock = clock
+    return Controller(
+        hands.effects,
         rules=lambda _release: Policy(pass_s=0.05, hot_pass_s=0.05, quiet_pass_s=0.05),
-        companions=Companions({}, run.logs, {}, clock),
+        companions=Companions({}, hands.run.logs, {}, clock),
         steps=lambda: (0, 0),
-        clock=clock,
         look_s=0.02,
     )
 
@@ -47,8 +51,8 @@ def test_a_disk_that_takes_nothing_for_a_while_costs_passes_and_not_the_controll
     beat = run.controller_lease / "beat.json"
     beat.mkdir()  # nothing can be written there, nor below what should be a folder
     run.events.write_text("no folder")
-    parts = make_parts(hands)
-    loop = threading.Thread(target=Controller(parts).run, args=(stop,))
+    controller = make_controller(hands)
+    loop = threading.Thread(target=controller.run, args=(stop,))
     loop.start()
     try:
         assert not stop.wait(0.4)
@@ -77,7 +81,7 @@ class Busy(Hands):
 
 def test_an_intent_that_cannot_be_found_is_no_wish_to_cancel_everything(tmp_path: Path) -> None:
     hands = Busy(tmp_path)
-    controller, stop = Controller(make_parts(hands)), threading.Event()
+    controller, stop = make_controller(hands), threading.Event()
     loop = threading.Thread(target=controller.run, args=(stop,))
     loop.start()
     try:
@@ -99,7 +103,7 @@ def test_a_start_that_is_said_while_the_run_ends_is_not_lost(tmp_path: Path) -> 
         return Snapshot(CLOCK.now(), ())
 
     hands.site.snapshot = listing  # type: ignore[method-assign]
-    final, _ = Controller(make_parts(hands)).once()
+    final, _ = make_controller(hands).once()
     intent = read_intent(hands.run)
     assert intent is not None
     assert (final, intent.mode) == (None, Mode.RUN)
@@ -112,7 +116,7 @@ def test_a_start_said_on_a_host_whose_clock_is_behind_forgives_failures_too(tmp_
         write_intent(hands.run, said, 0.0)
         before = CLOCK.now()
         for _ in range(2):
-            Controller(make_parts(hands)).once()
+            make_controller(hands).once()
         assert hands.ledger.view.started_ts >= before
     assert hands.kinds().count("start") == 2
 
@@ -121,7 +125,7 @@ def test_a_wall_clock_that_is_set_back_does_not_put_the_controller_to_sleep(tmp_
     hands, stop = Hands(tmp_path), threading.Event()
     write_intent(hands.run, Intent(Mode.RUN, 0, "local", "r", "cartpole"), 0.0)
     clock = SystemClock()
-    controller = Controller(make_parts(hands, clock))
+    controller = make_controller(hands, clock)
     wake_at = clock.now() + 0.2
     loop = threading.Thread(target=controller._idle, args=(stop, wake_at))
     loop.start()
@@ -129,3 +133,137 @@ def test_a_wall_clock_that_is_set_back_does_not_put_the_controller_to_sleep(tmp_
     loop.join(5)
     stop.set()
     assert not loop.is_alive()
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunPaths:
+    paths = RunPaths(tmp_path)
+    write_intent(paths, Intent(Mode.RUN, 2, "local", "r", "cartpole"), 0.0)
+    return paths
+
+
+def test_a_lease_that_is_claimed_ended_and_claimed_again_is_seen_each_time(run: RunPaths) -> None:
+    look, folder = FileWatch(run), run.slot(1).lease
+    seen = [look(2)]
+    for _ in range(2):
+        lease = Lease.claim(folder, {})
+        assert lease is not None
+        seen.append(look(2))
+        lease.release("exit 10")
+        seen.append(look(2))
+    assert [one[2] for one in seen] == [(0, False), (1, False), (1, True), (2, False), (2, True)]
+    assert {one[1] for one in seen} == {(0, False)}
+
+
+def test_an_intent_that_is_written_anew_damaged_or_gone_is_seen(run: RunPaths) -> None:
+    look = FileWatch(run)
+    before = look(0)
+    write_intent(run, Intent(Mode.DRAIN, 2, "local", "r", "cartpole"), 0.0)
+    assert look(0) != before
+    run.intent.write_text('{"mode": ')
+    with pytest.raises(FileError):
+        look(0)
+    run.intent.unlink()
+    assert look(0) == (None,)
+
+
+def test_beats_alone_change_nothing_and_what_stands_still_is_not_read_again(
+    run: RunPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+    monkeypatch.setattr(module, "standing", lambda path: read.append(path) or standing(path))
+    lease = Lease.claim(run.slot(0).lease, {})
+    assert lease is not None
+    look = FileWatch(run)
+    first = look(1)
+    assert [look(1) for _ in range(50)] == [first] * 50
+    assert len(read) == 2, "once more, for what came within the same tick"
+    lease.beat()
+    assert [look(1) for _ in range(50)] == [first] * 50
+    assert len(read) == 4
+
+
+def test_a_goodbye_within_the_same_tick_is_seen_at_the_next_look(run: RunPaths) -> None:
+    lease, folder = Lease.claim(run.slot(0).lease, {}), run.slot(0).lease
+    assert lease is not None
+    look, stamp = FileWatch(run), folder.stat()
+    assert look(1)[1] == (1, False)
+    lease.release("exit 10")
+    os.utime(folder, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert look(1)[1] == (1, True)
+
+
+TOKEN, BEGAN, ENDED = "a" * 12, 1000.0, 1060.0
+DEAD = QueueJob(17, TOKEN, JobState.ENDED, "CANCELLED")
+
+
+class Accounting:
+    """A database that hears of a job when it is told, and counts the questions."""
+
+    def __init__(self) -> None:
+        self.known: tuple[QueueJob, ...] = ()
+        self.asked = 0
+
+    def autopsy(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
+        self.asked += 1
+        return tuple(one for one in self.known if JobRef(one.job_id, one.token) in jobs)
+
+
+def history(*more: Entry) -> Ledger:
+    return replay(
+        [
+            Entry("start", BEGAN, "", {"release": "r", "asked": BEGAN}),
+            Entry("intent", BEGAN, TOKEN, {"number": 1, "reason": "a slot is empty"}),
+            Entry("submitted", BEGAN, TOKEN, {"job_id": 17}),
+            *more,
+        ]
+    )
+
+
+CANCELLED = Entry("ended", ENDED, TOKEN, {"outcome": "cancelled", "reason": "cancelled"})
+
+
+def test_an_administrator_is_known_although_the_database_hears_of_it_minutes_later() -> None:
+    database = Accounting()
+    inquest, ledger = EndedJobs(database), history(CANCELLED)
+    assert inquest.cancellers(ledger, ENDED + 60) == ()
+    assert pause_reason(ledger, Snapshot(ENDED + 60, ()), Policy()) is None
+    database.known = (replace(DEAD, canceller=0),)
+    told = inquest.cancellers(ledger, ENDED + 120)
+    now = history(CANCELLED, *told)
+    assert pause_reason(now, Snapshot(ENDED + 120, ()), Policy()) == "user 0 cancelled job 17"
+    assert inquest.cancellers(now, ENDED + 180) == ()
+    assert database.asked == 2
+
+
+def test_what_was_answered_or_is_long_past_or_was_our_wish_is_not_asked_again() -> None:
+    database = Accounting()
+    inquest = EndedJobs(database)
+    database.known = (DEAD,)  # by the person
+    assert inquest.cancellers(history(CANCELLED), ENDED + 60) == ()
+    assert inquest.cancellers(history(CANCELLED), ENDED + 120) == ()
+    assert database.asked == 1
+    other = EndedJobs(database)
+    other.cancellers(history(CANCELLED), ENDED + 700)
+    other.cancellers(history(Entry("cancelled", BEGAN + 1, TOKEN), CANCELLED), ENDED + 60)
+    assert database.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("listed", "more", "asked"),
+    [
+        ((), (), 0),
+        ((), (Entry("absent", BEGAN + 5, TOKEN),), 1),
+        ((DEAD,), (), 1),
+        ((DEAD,), (Entry("dismissed", BEGAN + 5, TOKEN),), 0),
+        ((replace(DEAD, word="COMPLETED"),), (), 0),
+    ],
+    ids=["not missed yet", "missed", "cancelled", "cancelled by us", "ended"],
+)
+def test_of_a_pass_the_missed_and_the_cancelled_are_asked(listed, more, asked) -> None:
+    database = Accounting()
+    database.known = (replace(DEAD, canceller=0),)
+    snapshot = Snapshot(BEGAN + 9, listed)
+    seen = EndedJobs(database).with_the_dead(history(*more), snapshot)
+    assert database.asked == asked
+    assert seen.jobs == (*listed, *database.known[:asked])

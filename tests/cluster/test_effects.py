@@ -16,13 +16,12 @@ from Daddy.cluster.orchestrator.actions import (
     Pause,
     Submit,
 )
+from Daddy.cluster.orchestrator.control_files import Intent, read_intent, read_orders, write_intent
 from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import REFUSED_FOR_GOOD, is_final
 from Daddy.cluster.orchestrator.decisions.submit_blocks import pause_reason
 from Daddy.cluster.orchestrator.effects import Effects
-from Daddy.cluster.orchestrator.intent import Intent, read_intent, write_intent
 from Daddy.cluster.orchestrator.ledger import LedgerFile, read_entries
-from Daddy.cluster.orchestrator.orders import read_orders
 from Daddy.cluster.orchestrator.plan import plan
 from Daddy.cluster.orchestrator.records import Desired, Mode, Observation, QueueJob, Snapshot
 from Daddy.cluster.orchestrator.records import Site as SiteFacts
@@ -173,7 +172,7 @@ class Mute(Site):
 def with_a_mute_site(folder: Path) -> tuple[Hands, list[str]]:
     hands = Hands(folder, Submitted(17), Submitted(18))
     hands.effects.apply([Submit("one"), Submit("two")])
-    hands.effects._scheduler = Mute(hands.run.ledger, [])
+    hands.effects.scheduler = Mute(hands.run.ledger, [])
     return hands, hands.site.asked
 
 
@@ -244,7 +243,7 @@ def test_a_change_of_a_waiting_job_is_remembered_as_it_was_made(tmp_path: Path) 
 
 def test_a_pause_is_durable_and_told_once(tmp_path: Path) -> None:
     hands, told = Hands(tmp_path), []
-    hands.effects._tell_person = lambda kind, text: told.append((kind, text))
+    hands.effects.tell_person = lambda kind, text: told.append((kind, text))
     write_intent(hands.run, Intent(Mode.RUN, 4, "slurm", "r1", "cartpole"), 0.0)
     hands.effects.apply([Pause("an administrator holds job 9")])
     intent = read_intent(hands.run)

@@ -8,8 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator.failover import Probe, read_probe, write_probe
-from Daddy.cluster.orchestrator.intent import Intent, write_intent
+from Daddy.cluster.orchestrator.control_files import (
+    Intent,
+    Probe,
+    read_probe,
+    write_intent,
+    write_probe,
+)
 from Daddy.cluster.orchestrator.records import Mode
 from Daddy.cluster.orchestrator.sidecar import Watch
 from Daddy.core.clock import SystemClock

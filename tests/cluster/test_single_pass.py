@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.failover import read_probe
+from Daddy.cluster.orchestrator.control_files import read_probe
 from Daddy.core.lease import read_lease
 from tests.cluster.conftest import small_config, until
 

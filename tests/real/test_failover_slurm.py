@@ -11,7 +11,7 @@ import signal
 
 import pytest
 
-from Daddy.cluster.orchestrator.failover import read_probe
+from Daddy.cluster.orchestrator.control_files import read_probe
 from Daddy.core.lease import read_lease
 from tests.patience import until
 from tests.real.conftest import Cluster, Student

@@ -7,82 +7,79 @@ leads to the next pass at once, without asking the scheduler meanwhile.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import traceback
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
 
 from Daddy.cluster.orchestrator.actions import Plan
 from Daddy.cluster.orchestrator.companions import Companions
+from Daddy.cluster.orchestrator.control_files import read_intent, write_intent
 from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.effects import Effects
-from Daddy.cluster.orchestrator.glance import Glance
 from Daddy.cluster.orchestrator.history import Entry
-from Daddy.cluster.orchestrator.inquest import Inquest
-from Daddy.cluster.orchestrator.intent import read_intent, write_intent
-from Daddy.cluster.orchestrator.ledger import LedgerFile
 from Daddy.cluster.orchestrator.plan import plan
 from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.records import (
+    Attempt,
     Desired,
-    JobState,
+    Ledger,
     Mode,
     Observation,
+    Outcome,
+    QueueJob,
     Site,
     SlotView,
     Snapshot,
     Unknown,
 )
-from Daddy.cluster.orchestrator.scheduler import Scheduler
+from Daddy.cluster.orchestrator.scheduler import JobRef, Scheduler
 from Daddy.cluster.orchestrator.slots import Silence, read_slots
 from Daddy.cluster.orchestrator.summary import summarise
-from Daddy.core.clock import Clock
 from Daddy.core.errors import ControllerAliveError, FileError
 from Daddy.core.files import write_json
-from Daddy.core.lease import Lease
+from Daddy.core.lease import standing
 from Daddy.core.paths import RunPaths
 
 _BEAT_S = 10.0
 """Seconds between two proofs of life of the controller's lease."""
+_LATE_S = 600.0
+"""Seconds by which accounting may lag behind before it is asked no more."""
+
+_Stamp = tuple[int, int, int] | None
+"""(inode, time of the last change in ns, bytes); None where there is nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """What a controller is made of."""
-
-    run: RunPaths
-    lease: Lease
-    scheduler: Scheduler
-    ledger: LedgerFile
-    effects: Effects
-    rules: Callable[[str], Policy]
-    """Release → the rules that its configuration sets."""
-    companions: Companions
-    steps: Callable[[], tuple[int, int]]
-    """(fleet steps so far, steps that end the run or 0)."""
-    clock: Clock
-    look_s: float
-    """Seconds between two looks at the small files."""
-    silence: Silence | None = None
-    """How long beats have stood still, where somebody watched them before us."""
-
-
+@dataclass
 class Controller:
     """Keeps one run as it is wanted, until it is stopped or done."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._policy = parts.rules("")
-        self._silence = parts.silence or Silence(parts.clock)
-        self._glance = Glance(parts.run)
-        self._inquest = Inquest(parts.scheduler)
-        self._beaten = float("-inf")
-        self._known: Snapshot | None = None
-        self._surveyed = parts.silence is not None  # others make passes too: asked once is enough
+    effects: Effects
+    rules: Callable[[str], Policy]
+    """Release → the control parameters that its configuration sets."""
+    companions: Companions
+    steps: Callable[[], tuple[int, int]]
+    """(fleet steps so far, steps that end the run or 0)."""
+    look_s: float
+    """Seconds between two looks at the small files."""
+    watched: Silence | None = None
+    """Durations of silent beats, where somebody watched them before us."""
+    _known: Snapshot | None = field(default=None, init=False)
+    _beaten: float = field(default=float("-inf"), init=False)
+    _steps: tuple[int, int] = field(default=(0, 0), init=False)
+
+    def __post_init__(self) -> None:
+        self._policy = self.rules("")
+        self._silence = self.watched or Silence(self.effects.clock)
+        self._files = FileWatch(self.effects.run)
+        self._ended = EndedJobs(self.effects.scheduler)
+        self._surveyed = self.watched is not None  # others make passes too: asked once is enough
 
     def run(self, stop: threading.Event) -> Mode | None:
         """Passes until the run is over (its final mode) or ``stop`` is set (None: jobs go on)."""
-        parts = self._parts
         try:
             while not stop.is_set():
                 final, wake_at = self._guarded_pass()
@@ -91,7 +88,7 @@ class Controller:
                 self._guarded_idle(stop, wake_at)
             return None
         finally:
-            parts.companions.end()
+            self.companions.end()
 
     def _guarded_pass(self) -> tuple[Mode | None, float]:
         """One pass; a bug or a full disk costs this pass and is told, the fleet is left alone."""
@@ -101,7 +98,7 @@ class Controller:
             raise
         except Exception as error:  # noqa: BLE001 - a place where the loop must survive
             self._tell_failure(f"a pass failed: {error!r}")
-            return None, self._parts.clock.now() + self._policy.pass_s
+            return None, self.effects.clock.now() + self._policy.pass_s
 
     def _guarded_idle(self, stop: threading.Event, wake_at: float) -> None:
         """Wait; what fails meanwhile (a beat that cannot be written) ends the waiting, not us."""
@@ -111,45 +108,45 @@ class Controller:
             raise
         except Exception as error:  # noqa: BLE001 - a place where the loop must survive
             self._tell_failure(f"a look failed: {error!r}")
-            self._parts.clock.wait(stop, self._policy.hot_pass_s)
+            self.effects.clock.wait(stop, self._policy.hot_pass_s)
 
     def _tell_failure(self, text: str) -> None:
         """In the log and as an event, where a full disk still takes them."""
         with contextlib.suppress(OSError):
             traceback.print_exc()
         with contextlib.suppress(OSError):
-            self._parts.effects.tell("error", text=text)
+            self.effects.tell("error", text=text)
 
     def once(self) -> tuple[Mode | None, float]:
         """Look, write down, decide, act. Returns the final mode, if any, and when to come again."""
-        parts = self._parts
         self._beat()
         desired = self._desired()
-        self._policy = policy = parts.rules(desired.release)
+        self._policy = policy = self.rules(desired.release)
         self._survey()
-        snapshot = parts.scheduler.snapshot()
+        snapshot = self.effects.scheduler.snapshot()
         self._excuse_suspended(snapshot)
-        slots = read_slots(parts.run, max(desired.slots, policy.max_running), self._silence)
-        now = parts.clock.now()
+        slots = read_slots(self.effects.run, max(desired.slots, policy.max_running), self._silence)
+        now = self.effects.clock.now()
         if isinstance(snapshot, Snapshot):
-            snapshot = self._inquest.with_the_dead(parts.ledger.view, snapshot)
+            snapshot = self._ended.with_the_dead(self.effects.view, snapshot)
             for said in snapshot.warnings:
-                parts.effects.tell("error", text=said)
-            parts.effects.record(reconcile(parts.ledger.view, snapshot, slots, policy, now))
-            parts.effects.record(self._inquest.cancellers(parts.ledger.view, now))
-        decided = plan(desired, parts.ledger.view, snapshot, policy, now)
-        parts.effects.order(decided.orders)
-        final = parts.effects.apply(decided.actions, _others(snapshot))
+                self.effects.tell("error", text=said)
+            self.effects.record(reconcile(self.effects.view, snapshot, slots, policy, now))
+            self.effects.record(self._ended.cancellers(self.effects.view, now))
+        decided = plan(desired, self.effects.view, snapshot, policy, now)
+        self.effects.order(decided.orders)
+        others = snapshot.others_live if isinstance(snapshot, Snapshot) else 0
+        final = self.effects.apply(decided.actions, others)
         if final is not None and not self._conclude(final, desired):
             final = None
         self._summarise(snapshot, slots, decided, now)
         return final, decided.wake_at
 
     def _excuse_suspended(self, snapshot: Observation) -> None:
-        """Who cannot run cannot beat: silence counts from when the scheduler lets it go on."""
+        """A suspended learner cannot beat: silence counts from when the scheduler lets it go on."""
         if isinstance(snapshot, Snapshot):
             tokens = {job.token for job in snapshot.jobs if job.word.startswith("SUSPENDED")}
-            held = (one for one in self._parts.ledger.view.live if one.token in tokens)
+            held = (one for one in self.effects.view.live if one.token in tokens)
             self._silence.forget(one.slot for one in held if one.slot is not None)
 
     def _survey(self) -> None:
@@ -157,86 +154,182 @@ class Controller:
         if self._surveyed:
             return
         self._surveyed = True
-        site, source = self._parts.scheduler.site()
-        known, nothing = asdict(self._parts.ledger.view.site), asdict(Site())
+        site, source = self.effects.scheduler.site()
+        known, nothing = asdict(self.effects.view.site), asdict(Site())
         read = {name: value for name, value in asdict(site).items() if value != nothing[name]}
         if any(known[name] != value for name, value in read.items()):
-            self._parts.effects.note("learnt", "", site=read, why=source)
+            self.effects.note("learnt", "", site=read, why=source)
 
     def _desired(self) -> Desired:
         """The intent; a run that has reached its steps is done, and that is written down first."""
-        parts = self._parts
-        intent = read_intent(parts.run)
+        intent = read_intent(self.effects.run)
         if intent is None:  # it was written before we began: not seeing it is no wish to stop
-            raise FileError(f"{parts.run.intent} is gone", "say start or stop: the jobs go on")
-        done, total = parts.steps()
-        if intent.started_ts != parts.ledger.view.asked_ts:  # no order: another clock
+            raise FileError(
+                f"{self.effects.run.intent} is gone", "say start or stop: the jobs go on"
+            )
+        done, total = self._steps = self.steps()
+        if intent.started_ts != self.effects.view.asked_ts:  # no order: another clock
             facts = {"release": intent.release, "asked": intent.started_ts}
-            parts.effects.record([Entry("start", parts.clock.now(), "", facts)])
+            self.effects.record([Entry("start", self.effects.clock.now(), "", facts)])
         if intent.mode is Mode.RUN and 0 < total <= done:
             reason = f"{done:,} of {total:,} steps: raise training.total_steps and start to go on"
             intent = replace(intent, mode=Mode.DONE, reason=reason)
-            write_intent(parts.run, intent, parts.clock.now())
-            parts.effects.tell("state", state="total_steps", text=f"the run is done: {reason}")
+            write_intent(self.effects.run, intent, self.effects.clock.now())
+            self.effects.tell("state", state="total_steps", text=f"the run is done: {reason}")
         return intent.desired
 
     def _conclude(self, final: Mode, desired: Desired) -> bool:
         """Write the end down; False where the person has asked for something else meanwhile."""
-        intent = read_intent(self._parts.run)
+        intent = read_intent(self.effects.run)
         if intent is not None:
             if intent.desired != desired:
                 return False
             intent = replace(intent, mode=final)
-            write_intent(self._parts.run, intent, self._parts.clock.now())
-        self._parts.effects.tell("state", state="concluded", text=f"the run is {final.value}")
+            write_intent(self.effects.run, intent, self.effects.clock.now())
+        self.effects.tell("state", state="concluded", text=f"the run is {final.value}")
         return True
 
     def _summarise(
         self, snapshot: Observation, slots: tuple[SlotView, ...], decided: Plan, now: float
     ) -> None:
-        parts = self._parts
         if isinstance(snapshot, Snapshot):
             self._known = snapshot
-        intent = read_intent(parts.run)
-        done, total = parts.steps()
+        intent, (done, total) = read_intent(self.effects.run), self._steps
         last = snapshot if self._known is None else self._known
-        summary = summarise(intent, parts.ledger.view, last, slots, decided, self._policy, now)
+        summary = summarise(intent, self.effects.view, last, slots, decided, self._policy, now)
         if isinstance(snapshot, Unknown):
             summary["queue"] = {**summary["queue"], "known": False, "why": snapshot.why}
         write_json(
-            parts.run.status,
+            self.effects.run.status,
             {
                 **summary,
-                "term": parts.lease.term,
+                "term": self.effects.lease.term,
                 "steps": {"done": done, "total": total},
-                "companions": parts.companions.alive(),
+                "companions": self.companions.alive(),
             },
         )
 
     def _beat(self) -> None:
-        now = self._parts.clock.monotonic()
+        now = self.effects.clock.monotonic()
         if now - self._beaten >= _BEAT_S:
-            self._parts.effects.check_term()
-            self._parts.lease.beat()
+            self.effects.check_term()
+            self.effects.lease.beat()
             self._beaten = now
 
     def _idle(self, stop: threading.Event, wake_at: float) -> None:
         """Wait until ``wake_at``, or until a small file says that something happened."""
-        parts = self._parts
-        before = self._glance(self._policy.max_running)
+        before = self._files(self._policy.max_running)
         most = max(self._policy.pass_s, self._policy.quiet_pass_s)
-        longest = min(most, wake_at - parts.clock.now())  # wall clocks are set back
-        until = parts.clock.monotonic() + longest
-        while (rest := until - parts.clock.monotonic()) > 0:
-            if parts.clock.wait(stop, min(parts.look_s, rest)):
+        longest = min(most, wake_at - self.effects.clock.now())  # wall clocks are set back
+        until = self.effects.clock.monotonic() + longest
+        while (rest := until - self.effects.clock.monotonic()) > 0:
+            if self.effects.clock.wait(stop, min(self.look_s, rest)):
                 return
             self._beat()
-            parts.companions.tend()
-            if self._glance(self._policy.max_running) != before:
+            self.companions.tend()
+            if self._files(self._policy.max_running) != before:
                 return
 
 
-def _others(snapshot: Observation) -> int:
-    """The person's own jobs beside ours."""
-    jobs = snapshot.others if isinstance(snapshot, Snapshot) else ()
-    return sum(1 for job in jobs if job.state is not JobState.ENDED)
+class EndedJobs:
+    """Asks accounting how jobs ended and who cancelled them; nothing twice that was answered.
+
+    A listing forgets jobs and never names a canceller. Accounting knows both, but may hear of an
+    end minutes later: it is asked again for a while, and the wait keeps nothing else up.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._answered: set[str] = set()
+
+    def with_the_dead(self, ledger: Ledger, snapshot: Snapshot) -> Snapshot:
+        """The listing, with those that have left it and those that somebody cancelled."""
+        words = {job.token: job.word for job in snapshot.jobs}
+        dead = self._ask(one for one in ledger.live if _unexplained(one, words.get(one.token)))
+        return replace(snapshot, jobs=(*snapshot.jobs, *dead)) if dead else snapshot
+
+    def cancellers(self, ledger: Ledger, now: float) -> tuple[Entry, ...]:
+        """The users who cancelled jobs a while ago, as far as accounting knows by now."""
+        told = self._ask(
+            one
+            for one in ledger.attempts
+            if one.outcome is Outcome.CANCELLED
+            and _unasked(one)
+            and one.token not in self._answered
+            and now - (one.ended_ts or 0.0) < _LATE_S
+        )
+        return tuple(
+            Entry("canceller", now, job.token, {"canceller": job.canceller})
+            for job in told
+            if job.canceller is not None
+        )
+
+    def _ask(self, attempts: Iterable[Attempt]) -> tuple[QueueJob, ...]:
+        jobs = [JobRef(one.job_id, one.token) for one in attempts if one.job_id is not None]
+        told = self._scheduler.autopsy(jobs) if jobs else ()
+        self._answered |= {job.token for job in told}
+        return told
+
+
+def _unexplained(attempt: Attempt, word: str | None) -> bool:
+    """True for one that has left the listing, or is listed as cancelled by somebody."""
+    if word is None:
+        return attempt.observed.absences > 0
+    return word.startswith("CANCELLED") and _unasked(attempt)
+
+
+def _unasked(attempt: Attempt) -> bool:
+    """True where its end, if it was cancelled, was not our wish."""
+    return not attempt.requests.dismissed
+
+
+class FileWatch:
+    """A run's intent and the state of its slots' leases, as one value to be compared.
+
+    A file or folder is read again only when its stamp differs. It is opened for the stamp: on NFS
+    an opened name is asked for at the server, while one that is only looked up may be minutes old.
+    """
+
+    def __init__(self, run: RunPaths) -> None:
+        self._run = run
+        self._intent = _Reading(run.intent, partial(read_intent, run))
+        self._leases: list[_Reading] = []
+
+    def __call__(self, slots: int) -> tuple[object, ...]:
+        """The intent, then (newest term, ended) of each slot. FileError for a damaged intent."""
+        for slot in range(len(self._leases), slots):
+            lease = self._run.slot(slot).lease
+            self._leases.append(_Reading(lease, partial(standing, lease)))
+        return (self._intent(), *(lease() for lease in self._leases[:slots]))
+
+
+class _Reading:
+    """The content of one path, read again at the two looks after a change.
+
+    The second for what came within the same tick of the file system's clock as the first saw.
+    """
+
+    def __init__(self, path: Path, read: Callable[[], object]) -> None:
+        self._path, self._read = os.fspath(path), read
+        self._stamp: _Stamp = None
+        self._value: object = None
+        self._settled = False
+
+    def __call__(self) -> object:
+        stamp = _stamp(self._path)
+        same = stamp == self._stamp
+        if not (same and self._settled):
+            self._stamp, self._value, self._settled = stamp, self._read(), same
+        return self._value
+
+
+def _stamp(path: str) -> _Stamp:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        found = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    return found.st_ino, found.st_mtime_ns, found.st_size

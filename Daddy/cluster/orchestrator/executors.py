@@ -1,4 +1,4 @@
-"""Chooses the executor of a run, ``slurm`` or ``local``, and makes its scheduler.
+"""Chooses the executor of a run, ``slurm`` or ``local``; makes its scheduler and its jobs.
 
 Only the scheduler that is used is imported: a person waits for ``status``.
 """
@@ -7,14 +7,21 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping, Sequence
 
-from Daddy.cluster.orchestrator.scheduler import Scheduler
+from Daddy.cluster.orchestrator.actions import Submit
+from Daddy.cluster.orchestrator.scheduler import JobSpec, Scheduler
+from Daddy.cluster.release_build import Release
 from Daddy.core.clock import Clock
+from Daddy.core.config import load_effective
 from Daddy.core.errors import SchedulerError
 from Daddy.core.files import sha256_hex
+from Daddy.core.humanize import parse_duration
+from Daddy.core.job import RELEASE
 from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
+from Daddy.core.stopping import drain_margin
 
 
 def choose_executor(config: Config, environ: Mapping[str, str]) -> str:
@@ -69,3 +76,51 @@ def slurm_request(config: Config, exclude: Sequence[str] = ()) -> dict[str, str 
         "exclude": ",".join(dict.fromkeys((*slurm.exclude, *exclude))) or None,
     }
     return {name: value for name, value in wishes.items() if value is not None}
+
+
+class SpecMaker:
+    """Makes the jobs of a run: (token, number, wish) → JobSpec.
+
+    A job's request and its launcher are those of the releases that the wish names; ``release`` and
+    ``config`` stand in for a wish without one. While a release is tried, all ask for its resources:
+    it could not be tried in those of its predecessor, whose partition may be gone.
+    """
+
+    def __init__(self, config: Config, run: RunPaths, release: Release) -> None:
+        self._run = run
+        self._known = {"": (release, config), release.ident: (release, config)}
+
+    def __call__(self, token: str, number: int, wish: Submit) -> JobSpec:
+        release, config = self._of(wish.release)
+        asked = self._of(wish.request)[1] if wish.request else config
+        limit_s = parse_duration(asked.slurm.time_limit)
+        program = [sys.executable, "-m", "Daddy.cluster.launch", "--run", str(self._run.root)]
+        return JobSpec(
+            token=token,
+            number=number,
+            run_id=run_id(config, self._run),
+            argv=(*program, "--config", str(release.config), "--attempt", token),
+            environment={
+                "PYTHONPATH": str(release.path),
+                "PYTHONUNBUFFERED": "1",
+                RELEASE: release.ident,
+            },
+            work_dir=self._run.root,
+            logs=self._run.logs,
+            script=self._run.scripts / f"attempt-{number}.sbatch",
+            time_limit_s=limit_s,
+            warn_s=max(1, int(drain_margin(limit_s))),
+            after=wish.after,
+            setup=tuple(config.slurm.setup),
+            export=tuple(config.slurm.export),
+            request=slurm_request(asked, wish.exclude),
+        )
+
+    def _of(self, ident: str) -> tuple[Release, Config]:
+        """A release that is not on disk (yet) leaves its jobs to the controller's own."""
+        if ident not in self._known:
+            release = Release(ident, self._run.releases / ident)
+            if not release.config.exists():
+                return self._known[""]
+            self._known[ident] = (release, load_effective(release.config))
+        return self._known[ident]

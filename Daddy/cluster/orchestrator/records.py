@@ -109,11 +109,31 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """What was asked for, from ``controller/intent.json``."""
+    """The part of an intent that decisions go by."""
 
     mode: Mode
     slots: int
     release: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """Mode and size of the fleet, its executor, release and game: what the person asked for."""
+
+    mode: Mode
+    slots: int
+    executor: str
+    release: str
+    game: str
+    reason: str = ""
+    started_ts: float = 0.0
+    """When ``start`` was last said, wall seconds: failures before that are forgiven."""
+    daemon: bool = True
+    """Whether a controller is to live on a login node; if not, the jobs make its passes."""
+
+    @property
+    def desired(self) -> Desired:
+        return Desired(self.mode, self.slots, self.release)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +176,11 @@ class Snapshot:
     """What new jobs became otherwise than asked for, in words; told once."""
     slow_down: bool = False
     """The scheduler asked to be asked less often."""
+
+    @property
+    def others_live(self) -> int:
+        """Number of the person's other jobs that wait or run."""
+        return sum(1 for job in self.others if job.state is not JobState.ENDED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Entry: start, watch and stop the controller that keeps a run's slots filled.
 
 ``start`` returns the shell while the controller goes on; everything else works with and without
-it. Everything heavier than the parser is imported when it is needed, so that ``--help`` is at hand.
+it. A command is imported when it is asked for, so that ``--help`` is at hand.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ import atexit
 import gc
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import cast
 
 from Daddy.core.errors import run_entry
 
-if TYPE_CHECKING:
-    from Daddy.cluster.orchestrator.commands.request import Request
-
+_COMMANDS = "Daddy.cluster.orchestrator.commands"
 _WORDS = {
     "start": "fill the slots and keep them filled",
     "status": "say how the run stands (0, 20, 21 or 22)",
@@ -30,6 +29,15 @@ _WORDS = {
     "ensure": "start a controller if one is wanted and none is alive (for cron)",
     "clean": "show what nobody needs any more; --yes removes it",
 }
+_BESIDE = {"attach": "logs", "once": "ensure"}
+"""Commands that stand in the module of another one."""
+_OVERRIDES = {
+    "slurm.partition": "partition",
+    "slurm.max_running": "ddp_world_size",
+    "controller.executor": "executor",
+    "training.cartridge": "cartridge",
+}
+"""Setting → the option that overrides it."""
 
 _COLLECT_AT = 100_000
 """Objects; imports make no garbage, and to look for it among them takes a tenth of ``status``.
@@ -47,6 +55,7 @@ def _positive(text: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    """Options are called as the parameters of the command's function."""
     parser = argparse.ArgumentParser(
         prog="run_controller",
         description="Keep training jobs alive past their wall time, on Slurm or on this machine.",
@@ -56,22 +65,26 @@ def _parser() -> argparse.ArgumentParser:
     for command in found.values():
         _add_settings(command)
     _add_start(found["start"])
-    found["status"].add_argument("--json", action="store_true", help="as one JSON object")
-    found["status"].add_argument("--watch", action="store_true", help="again and again")
-    how = found["stop"].add_mutually_exclusive_group()
-    how.add_argument("--drain", action="store_true", help="ask the jobs to leave (the default)")
-    how.add_argument("--now", action="store_true", help="cancel the jobs instead of asking them")
+    status = found["status"].add_argument
+    status("--json", dest="as_json", action="store_true", help="one JSON object, for scripts")
+    status("--watch", action="store_true", help="a screen that stays, until Ctrl-C")
+    stop = found["stop"].add_mutually_exclusive_group()
+    stop.add_argument("--now", action="store_true", help="cancel the jobs instead of asking them")
+    stop.add_argument(
+        "--drain", dest="now", action="store_false", help="ask the jobs to leave (the default)"
+    )
+    found["stop"].set_defaults(now=False)
     for word in ("logs", "attach"):
         found[word].add_argument("--slot", type=int, metavar="N", help="this slot alone")
-    found["logs"].add_argument("-f", "--follow", action="store_true", help="go on with it")
-    found["logs"].add_argument("--lines", type=_positive, default=20, help="of each file (20)")
+    logs = found["logs"].add_argument
+    logs("-f", "--follow", dest="keep_on", action="store_true", help="new lines too, until Ctrl-C")
+    logs("--lines", dest="last", type=_positive, default=20, help="lines of each file (20)")
     found["ensure"].add_argument(
         "--print-units", action="store_true", help="print a crontab line and a systemd timer"
     )
-    found["clean"].add_argument("--yes", action="store_true", help="remove what is listed")
-    found["clean"].add_argument(
-        "--days", type=float, default=7.0, help="age from which logs and scripts count (7)"
-    )
+    clean = found["clean"].add_argument
+    clean("--yes", action="store_true", help="remove what is listed")
+    clean("--days", type=float, default=7.0, help="age from which logs and scripts count (7)")
     return parser
 
 
@@ -79,7 +92,10 @@ def _add_start(start: argparse.ArgumentParser) -> None:
     start.add_argument("--dry-run", action="store_true", help="print what would be done")
     start.add_argument("--foreground", action="store_true", help="stay in this terminal")
     start.add_argument(
-        "--no-daemon", action="store_true", help="leave no controller: the jobs make its passes"
+        "--no-daemon",
+        dest="daemon",
+        action="store_false",
+        help="leave no controller: the jobs make its passes",
     )
     start.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
     start.add_argument("--release", type=Path, help=argparse.SUPPRESS)
@@ -87,7 +103,7 @@ def _add_start(start: argparse.ArgumentParser) -> None:
 
 def _add_settings(command: argparse.ArgumentParser) -> None:
     command.add_argument("--config", type=Path, help="config file (the shipped one by default)")
-    command.add_argument("--site", help="site profile in cluster/sites, such as testbed")
+    command.add_argument("--site", help="site profile in cluster/sites, such as sandbox")
     command.add_argument("--partition", help="Slurm partition of the jobs")
     command.add_argument(
         "--ddp-world-size", type=_positive, metavar="N", help="slots: jobs that run at once"
@@ -100,90 +116,20 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Parse and hand over to the command."""
-    args = _parser().parse_args(argv)
-    from Daddy.cluster.orchestrator.commands.request import Request
-
-    overrides = {
-        "slurm.partition": args.partition,
-        "slurm.max_running": args.ddp_world_size,
-        "controller.executor": args.executor,
-        "training.cartridge": args.cartridge,
-    }
-    return _RUN[args.command](Request(args.config, args.site, overrides), args)
-
-
-def _start(request: Request, args: argparse.Namespace) -> int:
-    if args.release is not None:
+    options = vars(_parser().parse_args(argv))
+    word, release = options.pop("command"), options.pop("release", None)
+    ready_fd = options.pop("ready_fd", None)
+    if release is not None:
         from Daddy.cluster.orchestrator.commands.serve import serve
 
         gc.set_threshold(*_USUAL)
-        return serve(args.release, ready_fd=args.ready_fd)
-    from Daddy.cluster.orchestrator.commands.start import start
+        return serve(release, ready_fd=ready_fd)
+    from Daddy.cluster.orchestrator.commands.request import Request
 
-    return start(
-        request, dry_run=args.dry_run, foreground=args.foreground, daemon=not args.no_daemon
-    )
-
-
-def _status(request: Request, args: argparse.Namespace) -> int:
-    from Daddy.cluster.orchestrator.commands.status import status
-
-    return status(request, as_json=args.json, watch=args.watch)
-
-
-def _stop(request: Request, args: argparse.Namespace) -> int:
-    from Daddy.cluster.orchestrator.commands.stop import stop
-
-    return stop(request, now=args.now)
-
-
-def _logs(request: Request, args: argparse.Namespace) -> int:
-    from Daddy.cluster.orchestrator.commands.logs import logs
-
-    return logs(request, slot=args.slot, keep_on=args.follow, last=args.lines)
-
-
-def _attach(request: Request, args: argparse.Namespace) -> int:
-    from Daddy.cluster.orchestrator.commands.logs import attach
-
-    return attach(request, slot=args.slot)
-
-
-def _plan(request: Request, _args: argparse.Namespace) -> int:
-    from Daddy.cluster.orchestrator.commands.plan import plan
-
-    return plan(request)
-
-
-def _once(request: Request, _args: argparse.Namespace) -> int:
-    from Daddy.cluster.orchestrator.commands.once import once
-
-    return once(request)
-
-
-def _ensure(request: Request, args: argparse.Namespace) -> int:
-    from Daddy.cluster.orchestrator.commands.ensure import ensure, print_units
-
-    return print_units(request) if args.print_units else ensure(request)
-
-
-def _clean(request: Request, args: argparse.Namespace) -> int:
-    from Daddy.cluster.orchestrator.commands.clean import clean
-
-    return clean(request, days=args.days, yes=args.yes)
-
-
-_RUN: dict[str, Callable[[Request, argparse.Namespace], int]] = {
-    "start": _start,
-    "status": _status,
-    "stop": _stop,
-    "logs": _logs,
-    "attach": _attach,
-    "plan": _plan,
-    "once": _once,
-    "ensure": _ensure,
-    "clean": _clean,
-}
+    overrides = {setting: options.pop(option) for setting, option in _OVERRIDES.items()}
+    request = Request(options.pop("config"), options.pop("site"), overrides)
+    module = import_module(f"{_COMMANDS}.{_BESIDE.get(word, word)}")
+    return cast("Callable[..., int]", getattr(module, word))(request, **options)
 
 
 def cli() -> None:

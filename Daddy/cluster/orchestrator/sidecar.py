@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from Daddy.cluster.orchestrator.control_files import Probe, read_intent, read_probe, write_probe
 from Daddy.cluster.orchestrator.decisions.takeover import Helm, Sight, turn
-from Daddy.cluster.orchestrator.failover import Probe, read_probe, write_probe
-from Daddy.cluster.orchestrator.intent import Intent, read_intent
+from Daddy.cluster.orchestrator.records import Intent
 from Daddy.cluster.orchestrator.slots import Silence
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, run_entry

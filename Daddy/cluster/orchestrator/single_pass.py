@@ -16,13 +16,12 @@ from pathlib import Path
 
 from Daddy.cluster.orchestrator import tenure
 from Daddy.cluster.orchestrator.actions import Submit
-from Daddy.cluster.orchestrator.assembly import assemble
-from Daddy.cluster.orchestrator.executors import run_id
-from Daddy.cluster.orchestrator.failover import Probe, write_probe
+from Daddy.cluster.orchestrator.control_files import Probe, write_probe
+from Daddy.cluster.orchestrator.executors import SpecMaker, run_id
 from Daddy.cluster.orchestrator.records import Mode
 from Daddy.cluster.orchestrator.slots import Silence
 from Daddy.cluster.orchestrator.slurm_scheduler import SlurmScheduler
-from Daddy.cluster.orchestrator.specs import SpecMaker
+from Daddy.cluster.orchestrator.wiring import assemble
 from Daddy.cluster.release_build import Release
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import load_effective, run_paths
@@ -68,7 +67,7 @@ def one_pass(
     lease = tenure.take(run, clock, patience_s, passing=True, watched=watched)
     try:
         lease.beat()
-        controller = assemble(config, release, lease, clock, companions=False, silence=silence)
+        controller = assemble(config, release, lease, clock, companions=False, watched=silence)
         final, wake_at = controller.once()
     finally:
         lease.release("one pass was made")

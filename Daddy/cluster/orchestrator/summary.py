@@ -1,4 +1,4 @@
-"""Pure: one pass as a plain record: what ``status`` shows without a controller or a scheduler.
+"""Pure. One pass as a plain record, which ``status`` shows without a controller or a scheduler.
 
 Format: ``controller/status.json``, version 2 (``docs/formats.md``). Stamps are wall seconds.
 """
@@ -6,7 +6,7 @@ Format: ``controller/status.json``, version 2 (``docs/formats.md``). Stamps are 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from Daddy.cluster.orchestrator.actions import Plan
 from Daddy.cluster.orchestrator.control_parameters import Policy
@@ -17,6 +17,7 @@ from Daddy.cluster.orchestrator.decisions.release_rollout import rollout
 from Daddy.cluster.orchestrator.records import (
     SUMMARY_VERSION,
     Attempt,
+    Intent,
     JobState,
     Ledger,
     Observation,
@@ -25,9 +26,6 @@ from Daddy.cluster.orchestrator.records import (
     Snapshot,
     Waits,
 )
-
-if TYPE_CHECKING:
-    from Daddy.cluster.orchestrator.intent import Intent
 
 _LAST = 5
 _FOR_EVER_S = 30 * 86_400.0
@@ -48,38 +46,30 @@ def summarise(
     """Slots, queue, rules, reasons and the last ends, ready for JSON."""
     rows = {job.token: job for job in snapshot.jobs} if isinstance(snapshot, Snapshot) else {}
     count = intent.slots if intent is not None else len(slots)
+    ends = sorted(ledger.over, key=lambda one: one.ended_ts or 0.0)[-_LAST:]
     return {
         "v": SUMMARY_VERSION,
         "ts": round(now, 3),
-        **_wanted(intent),
+        "mode": intent.mode.value if intent else None,
+        "why": intent.reason if intent else None,
+        "executor": intent.executor if intent else None,
+        "game": intent.game if intent else None,
+        "release": intent.release if intent else None,
+        "daemon": intent.daemon if intent else True,
         **_rules(intent, ledger, policy, now),
         "queue": _queue(snapshot),
         "slots": [_slot(number, ledger, slots, rows) for number in range(count)],
         "waiting": [_waiting(one, rows.get(one.token)) for one in _in_line(ledger, rows)],
         "reasons": list(decided.reasons) if decided is not None else [],
         "wake_ts": round(decided.wake_at, 3) if decided is not None else None,
-        "last": [_last(one) for one in _newest_ends(ledger)],
+        "last": [_end(one) for one in ends],
         "attempts": ledger.next_number - 1,
         "used_s": round(ledger.used_s, 1),
     }
 
 
-def _wanted(intent: Intent | None) -> dict[str, Any]:
-    if intent is None:
-        names = ("mode", "why", "executor", "game", "release")
-        return {**dict.fromkeys(names), "daemon": True}
-    return {
-        "mode": intent.mode.value,
-        "why": intent.reason,
-        "executor": intent.executor,
-        "game": intent.game,
-        "release": intent.release,
-        "daemon": intent.daemon,
-    }
-
-
 def _rules(intent: Intent | None, ledger: Ledger, policy: Policy, now: float) -> dict[str, Any]:
-    """What the decisions say beyond this pass: chaining, breaker, nodes, releases."""
+    """Decisions that hold beyond this pass: chaining, breaker, nodes, releases."""
     chaining, how = choose_chaining(ledger.site, policy)
     rolling = rollout(intent.desired, ledger) if intent is not None else None
     given_up = rolling.given_up if rolling is not None else frozenset()
@@ -91,14 +81,13 @@ def _rules(intent: Intent | None, ledger: Ledger, policy: Policy, now: float) ->
     }
 
 
-def _hold(one: Hold, now: float) -> dict[str, Any]:
-    waits = one.until - now < _FOR_EVER_S
+def _hold(hold: Hold, now: float) -> dict[str, Any]:
     return {
-        "slot": one.slot,
-        "until_ts": round(one.until, 3) if waits else None,
-        "failures": one.failures,
-        "open": one.open,
-        "reason": one.reason,
+        "slot": hold.slot,
+        "until_ts": round(hold.until, 3) if hold.until - now < _FOR_EVER_S else None,
+        "failures": hold.failures,
+        "open": hold.open,
+        "reason": hold.reason,
     }
 
 
@@ -111,42 +100,36 @@ def _queue(snapshot: Observation) -> dict[str, Any]:
         "ts": round(snapshot.begun_ts, 3),
         "running": states.count(JobState.RUNNING),
         "pending": states.count(JobState.PENDING),
-        "others": sum(1 for job in snapshot.others if job.state is not JobState.ENDED),
+        "others": snapshot.others_live,
         "maintenance_ts": snapshot.maintenance_ts,
     }
 
 
 def _slot(number: int, ledger: Ledger, slots: Sequence[SlotView], rows: Rows) -> dict[str, Any]:
-    view = next((one for one in slots if one.slot == number), None)
+    view = next((one for one in slots if one.slot == number), SlotView(number, 0, ""))
     holder = next((one for one in ledger.live if one.slot == number and one.training), None)
     row = rows.get(holder.token) if holder is not None else None
     return {
         "slot": number,
         "training": holder is not None and (row is None or row.state is JobState.RUNNING),
-        **_holder(holder, row),
-        "term": view.term if view is not None else 0,
-        "checkpoint_term": view.checkpoint_term if view is not None else 0,
-        "checkpoint_step": view.checkpoint_step if view is not None else 0,
-        "silent_s": round(view.silent_s, 1) if view is not None else 0.0,
-    }
-
-
-def _holder(holder: Attempt | None, row: QueueJob | None) -> dict[str, Any]:
-    return {
-        "token": holder.token if holder is not None else None,
-        "job_id": holder.job_id if holder is not None else None,
-        "release": holder.release if holder is not None else None,
-        "started_ts": holder.started_ts if holder is not None else None,
+        "token": holder.token if holder else None,
+        "job_id": holder.job_id if holder else None,
+        "release": holder.release if holder else None,
+        "started_ts": holder.started_ts if holder else None,
         "leaving": holder is not None and holder.requests.signalled_ts is not None,
         "progressed": holder is not None and holder.progressed_ts is not None,
-        "node": row.node if row is not None else None,
-        "word": row.word if row is not None else None,
-        "ends_ts": row.ends_ts if row is not None else None,
+        "node": row.node if row else None,
+        "word": row.word if row else None,
+        "ends_ts": row.ends_ts if row else None,
+        "term": view.term,
+        "checkpoint_term": view.checkpoint_term,
+        "checkpoint_step": view.checkpoint_step,
+        "silent_s": round(view.silent_s, 1),
     }
 
 
 def _in_line(ledger: Ledger, rows: Rows) -> list[Attempt]:
-    """What has no slot yet: what starts, then what only waits for a place, then by expectation."""
+    """Attempts without a slot: what starts, what only waits for a place, then by expectation."""
 
     def place(attempt: Attempt) -> tuple[int, float, int]:
         row = rows.get(attempt.token)
@@ -165,24 +148,19 @@ def _waiting(attempt: Attempt, row: QueueJob | None) -> dict[str, Any]:
         "job_id": attempt.job_id,
         "after": attempt.after,
         "held": attempt.requests.held,
-        "state": row.state.value if row is not None else "unseen",
-        "why": row.why if row is not None else "the scheduler has not shown it yet",
-        "waits": row.waits.value if row is not None else None,
-        "expected_ts": row.expected_ts if row is not None else None,
+        "state": row.state.value if row else "unseen",
+        "why": row.why if row else "the scheduler has not shown it yet",
+        "waits": row.waits.value if row else None,
+        "expected_ts": row.expected_ts if row else None,
     }
 
 
-def _newest_ends(ledger: Ledger) -> list[Attempt]:
-    ended = [one for one in ledger.attempts if not one.live]
-    return sorted(ended, key=lambda one: one.ended_ts or 0.0)[-_LAST:]
-
-
-def _last(attempt: Attempt) -> dict[str, Any]:
+def _end(attempt: Attempt) -> dict[str, Any]:
     return {
         "ts": attempt.ended_ts,
         "number": attempt.number,
         "job_id": attempt.job_id,
         "slot": attempt.slot,
-        "outcome": attempt.outcome.value if attempt.outcome is not None else attempt.phase.value,
+        "outcome": (attempt.outcome or attempt.phase).value,
         "reason": attempt.reason,
     }

@@ -1,14 +1,25 @@
-"""``ensure``: a controller lives if one is wanted, and only then."""
+"""``ensure``: a controller lives if one is wanted; lines for cron; a daemon's life on a host."""
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
+import shlex
 import signal
+from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator.intent import Intent, read_intent, write_intent
+from Daddy.cluster.orchestrator.commands import ensure
+from Daddy.cluster.orchestrator.commands.ensure import (
+    Host,
+    crontab_line,
+    read_host,
+    survival,
+    units,
+)
+from Daddy.cluster.orchestrator.control_files import Intent, read_intent, write_intent
 from Daddy.cluster.orchestrator.records import Mode
 from Daddy.core.lease import read_lease
 from tests.cluster.conftest import Person, small_config, until
@@ -78,3 +89,79 @@ def test_the_lines_for_cron_and_systemd_name_this_config(person: Person) -> None
     assert "*/5 * * * * cd " in said.stdout
     assert str(person.config) in said.stdout
     assert "~/.config/systemd/user/daddy-tiny.timer" in said.stdout
+
+
+ARGV = ["/opt/python 3/bin/python", "-m", "x.run_controller", "ensure", "--config", "/a/100%.json"]
+
+
+def test_the_crontab_line_runs_the_command_every_five_minutes() -> None:
+    line = crontab_line(ARGV, "/shared/a da", "/shared/a da/ensure.log")
+    assert line.startswith("*/5 * * * * cd '/shared/a da' && ")
+    command = line.replace("\\%", "%").split("&& ", 1)[1].split(" >> ")[0]
+    assert shlex.split(command) == ARGV
+
+
+def test_a_per_cent_sign_does_not_end_the_command() -> None:
+    assert "100\\%.json" in crontab_line(ARGV, "/", "/l")
+
+
+def test_the_systemd_units_say_the_same() -> None:
+    text = units(ARGV, "/shared/ada", "/l", "slim_run")
+    service = text[
+        text.index("[Unit]") : text.index("# ~/.config/systemd/user/daddy-slim_run.timer")
+    ]
+    parsed = configparser.RawConfigParser()
+    parsed.read_string(service)
+    assert parsed["Service"]["execstart"].startswith('"/opt/python 3/bin/python" "-m"')
+    assert '"/a/100%%.json"' in parsed["Service"]["execstart"]
+    assert parsed["Service"]["killmode"] == "process"  # the daemon outlives the service
+    assert "OnUnitActiveSec=5min" in text
+
+
+def put(root: Path, name: str, text: str = "") -> None:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A host without cron whose files are under a folder."""
+    monkeypatch.setattr(ensure.shutil, "which", lambda _name: None)
+    (tmp_path / "run/systemd/system").mkdir(parents=True)
+    return tmp_path
+
+
+def test_linger_is_what_keeps_a_daemon_after_logout(host: Path) -> None:
+    put(host, "var/lib/systemd/linger/ada")
+    assert read_host("ada", host).linger
+    assert not read_host("bob", host).linger
+    assert "linger" in survival(read_host("ada", host), workers=None)[0]
+
+
+def test_kill_user_processes_is_found_where_a_later_file_sets_it(host: Path) -> None:
+    put(host, "etc/systemd/logind.conf", "[Login]\n#KillUserProcesses=yes\nKillUserProcesses=no\n")
+    assert not read_host("ada", host).kills_at_logout
+    put(host, "etc/systemd/logind.conf.d/50-site.conf", "[Login]\nKillUserProcesses=yes\n")
+    told = survival(read_host("ada", host), workers=None)
+    assert told[0] == "nothing keeps the controller alive here: logging out ends it"
+    assert any("KillUserProcesses=yes" in line for line in told)
+
+
+def test_cron_counts_only_for_those_who_may(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(ensure.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(ensure, "_crontab", lambda: "*/5 * * * * run_controller ensure --config x")
+    put(tmp_path, "etc/cron.deny", "bob\n")
+    assert read_host("ada", tmp_path).ensured
+    assert not read_host("bob", tmp_path).crontab
+    put(tmp_path, "etc/cron.allow", "carol\n")
+    assert not read_host("ada", tmp_path).crontab
+
+
+def test_the_jobs_are_told_as_keepers_where_they_make_the_passes() -> None:
+    assert "the jobs make the passes" in survival(Host(), workers=True)[0]
+    assert "nothing starts it again after a reboot" in survival(Host(), workers=None)[0]
+
+
+def test_looking_at_this_host_changes_nothing_and_does_not_fail() -> None:
+    assert survival(read_host("nobody-of-that-name"), workers=False)

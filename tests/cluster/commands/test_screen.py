@@ -12,12 +12,12 @@ import pytest
 from rich.console import Console
 
 from Daddy.cluster.orchestrator import tenure
-from Daddy.cluster.orchestrator.commands.look import look
-from Daddy.cluster.orchestrator.commands.report import Look, read_status
+from Daddy.cluster.orchestrator.commands.plan import summary_of
 from Daddy.cluster.orchestrator.commands.screen import WIDE, draw
+from Daddy.cluster.orchestrator.commands.status import Summarise, read_status
+from Daddy.cluster.orchestrator.control_files import Intent, write_intent
 from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.history import Entry
-from Daddy.cluster.orchestrator.intent import Intent, write_intent
 from Daddy.cluster.orchestrator.ledger import LedgerFile
 from Daddy.cluster.orchestrator.records import (
     JobState,
@@ -36,16 +36,6 @@ from Daddy.core.settings import Config
 
 CLOCK = SystemClock()
 TOKENS = [f"{number:012x}" for number in range(1, 6)]
-
-
-class Seen:
-    """A queue that looks as told."""
-
-    def __init__(self, what: Observation) -> None:
-        self.what = what
-
-    def snapshot(self) -> Observation:
-        return self.what
 
 
 @pytest.fixture
@@ -87,8 +77,8 @@ def jobs() -> Snapshot:
     return Snapshot(now, (*running, ready, later))
 
 
-def looking_at(run: RunPaths, seen: Observation) -> Look:
-    return partial(look, run, Seen(seen), Policy(max_running=2), CLOCK)
+def looking_at(run: RunPaths, seen: Observation) -> Summarise:
+    return partial(summary_of, run, seen, Policy(max_running=2), CLOCK)
 
 
 def screen(run: RunPaths, seen: Observation, width: int = 160, **changes: Any) -> str:

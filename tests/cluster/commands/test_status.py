@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator.intent import Intent, write_intent
+from Daddy.cluster.orchestrator.control_files import Intent, write_intent
 from Daddy.cluster.orchestrator.records import Mode
 from tests.cluster.commands.conftest import Shim
 from tests.cluster.conftest import Person
@@ -33,7 +33,7 @@ def silent(person: Person, site: Shim) -> Person:
 def cost_of_python(person: Person) -> float:
     """How long an interpreter with our imports takes here just now, in seconds."""
     began = time.monotonic()
-    code = "import Daddy.cluster.orchestrator.commands.look, rich.table"
+    code = "import Daddy.cluster.orchestrator.commands.plan, rich.table"
     subprocess.run([sys.executable, "-c", code], cwd=person.checkout, env=person.env, check=True)
     return time.monotonic() - began
 
@@ -52,8 +52,8 @@ def test_what_only_a_look_of_our_own_needs_is_not_loaded_for_a_fresh_summary() -
     code = "import sys, Daddy.cluster.orchestrator.commands.status as _; print(*sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     ours = {name.rpartition(".")[2] for name in told.stdout.split() if name.startswith("Daddy.")}
-    assert "report" in ours
-    assert not ours & {"look", "plan", "reconcile", "rules", "queues", "specs", "freezing"}
+    assert "health" in ours
+    assert not ours & {"plan", "reconcile", "executors"}
     assert not ours & {"slurm_scheduler", "local_scheduler"}
 
 

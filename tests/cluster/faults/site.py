@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from Daddy.cluster.orchestrator import assembly, slurm_commands
+from Daddy.cluster.orchestrator import slurm_commands, wiring
+from Daddy.cluster.orchestrator.control_files import Intent, read_intent, write_intent
 from Daddy.cluster.orchestrator.controller import Controller
-from Daddy.cluster.orchestrator.intent import Intent, read_intent, write_intent
 from Daddy.cluster.orchestrator.ledger import LedgerFile, read_entries
 from Daddy.cluster.orchestrator.records import Ledger, Mode
 from Daddy.cluster.release_build import Release
@@ -453,9 +453,7 @@ class Login:
         if read_intent(self.run) is None:
             self.intend(mode)
         clock = self.site.clock
-        self.controller = assembly.assemble(
-            self.config, self.release, lease, clock, companions=False
-        )
+        self.controller = wiring.assemble(self.config, self.release, lease, clock, companions=False)
         return self.controller
 
     def intend(self, mode: Mode) -> None:

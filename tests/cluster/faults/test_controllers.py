@@ -23,7 +23,7 @@ class Killed(BaseException):
 def kill_at(login: Login, monkeypatch: pytest.MonkeyPatch, when: str, count: int) -> None:
     """The controller dies before or after the ``count``-th sbatch of its life."""
     controller = login.start()
-    scheduler = controller._parts.scheduler
+    scheduler = controller.effects.scheduler
     submit, calls = scheduler.submit, [0]
 
     def dying(spec):
@@ -90,7 +90,7 @@ def test_fault_14_two_controllers_on_two_login_nodes(site: Site, login: Login) -
     login.settle()
     first = login.controller
     assert first is not None
-    clock = Beating(site, first._parts.lease)
+    clock = Beating(site, first.effects.lease)
     with pytest.raises(ControllerAliveError, match="login"):
         tenure.take(site.run, clock)
     clock.other = None  # the first one stops beating: its host is gone, or it was suspended
@@ -114,7 +114,7 @@ def test_fault_15_a_lease_holder_suspended_for_five_minutes(
     login.drive(30.0)
     old = login.controller
     assert old is not None
-    look = old._parts.scheduler.snapshot
+    look = old.effects.scheduler.snapshot
 
     def sleep_after_looking():
         seen = look()
@@ -124,7 +124,7 @@ def test_fault_15_a_lease_holder_suspended_for_five_minutes(
 
     for life in list(site.lives.values()):  # it would have much to do
         site.finish(life.job_id, "FAILED", 1)
-    monkeypatch.setattr(old._parts.scheduler, "snapshot", sleep_after_looking)
+    monkeypatch.setattr(old.effects.scheduler, "snapshot", sleep_after_looking)
     lines, sent = site.run.ledger.read_text(), site.calls("sbatch")
     with pytest.raises(ControllerAliveError):
         old.once()

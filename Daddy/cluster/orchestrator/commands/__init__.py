@@ -1,12 +1,8 @@
-"""One module per word that a person can say to ``run_controller``, and what they show.
+"""Commands of ``run_controller``, one module for each with what it alone needs.
 
-``start`` (with ``preflight``: everything that can be wrong is said before anything is done; its
-parts are ``mounts``, ``forecast``, ``partitions``, ``folders``; ``game`` names what would be
-played, ``keepers`` tells what keeps the daemon alive) · ``stop`` · ``status`` (``report`` gathers
-one record, after a ``look`` at the queue where nobody else looks; ``figures`` counts, ``verdict``
-says it in a sentence, ``screen`` and ``facts`` draw it with ``heirs``) · ``logs`` and
-``attach`` (both on ``follow``) · ``plan`` · ``ensure`` (with ``units``) · ``once`` · ``clean``
-(with ``leftovers``). ``serve`` is what the daemon itself runs; ``request`` says which run is meant.
+``start`` (``preflight``: its checks; ``storage``: file systems and space) · ``stop`` · ``status``
+(``health``: word, sentence and exit code; ``screen``: the drawing) · ``logs`` and ``attach`` ·
+``plan`` · ``ensure`` and ``once`` · ``clean``. ``serve`` is the daemon; ``request`` names the run.
 
-Each has ``NAME(request, …) -> exit code``; what goes wrong is a DaddyError.
+Each has ``NAME(request, …) -> exit code``; a failure is a DaddyError.
 """

@@ -1,19 +1,24 @@
-"""``clean``: show what of a run nobody needs any more, and take it away when told so."""
+"""``clean``: show files of a run that nobody needs any more, and remove them when told so.
+
+Kept in any case: events, shared weights, the ledger, every release that something runs or could
+fall back to, the newest checkpoints, and the output of jobs that live.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.commands.forecast import human
-from Daddy.cluster.orchestrator.commands.leftovers import InUse, Leftover, Thing, leftovers
 from Daddy.cluster.orchestrator.commands.request import Request, known_intent
-from Daddy.cluster.orchestrator.history import replay
-from Daddy.cluster.orchestrator.ledger import read_entries
+from Daddy.cluster.orchestrator.commands.storage import human
+from Daddy.cluster.orchestrator.ledger import recall
 from Daddy.cluster.orchestrator.slots import read_slots
 from Daddy.core.clock import SystemClock
 from Daddy.core.config import run_paths
@@ -25,6 +30,35 @@ from Daddy.core.settings import Config
 
 _FALL_BACK = 2
 """Proven releases that are kept for a release that fails."""
+DAY_S = 86_400.0
+_TEMP_S = 3600.0
+"""Age at which an unfinished file was left by a crash."""
+_LOG = re.compile(r"logs/slurm-(\d+)\.(?:out|err)")
+_SCRIPT = re.compile(r"scripts/attempt-(\d+)\.sbatch")
+_RELEASE = re.compile(r"releases/([^/.][^/]*)")
+_CHECKPOINT = re.compile(r"slots/(\d+)/checkpoints/(t\d{6}-s\d{12})\.(?:json|safetensors)")
+_BROKEN = re.compile(r"slots/\d+/checkpoints/.*\.broken")
+_ENDED_JOB = re.compile(r"queue/ended/[^/]+")
+_TEMP = re.compile(r"(?:.*/)?\.(?:tmp|probe)-[^/]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """A file, or a folder that goes as a whole: path in the run directory, bytes, wall seconds."""
+
+    path: str
+    size: int
+    changed_ts: float
+
+
+@dataclass(frozen=True, slots=True)
+class InUse:
+    """What must stay."""
+
+    releases: frozenset[str]
+    jobs: frozenset[str]
+    attempts: frozenset[str]
+    keep_checkpoints: int
 
 
 def clean(request: Request, *, days: float, yes: bool) -> int:
@@ -34,32 +68,24 @@ def clean(request: Request, *, days: float, yes: bool) -> int:
     if not run.root.is_dir():
         raise FileError(f"there is no run in {run.root}", "name its config with --config")
     found = leftovers(_listing(run), _in_use(config, run), clock.now(), days)
-    for line in _summary(found):
-        print(line)
+    for why, things in found.items():
+        size = human(sum(thing.size for thing in things))
+        first, last = things[0].path, things[-1].path
+        span = first if len(things) == 1 else f"{first} … {last}"
+        print(f"{size:>9}  {len(things):4d} × {why}: {span}")
     if not found:
         print("nothing is left over")
     elif yes:
-        freed = sum(_remove(run.root / one.thing.path, one.thing.size) for one in found)
+        freed = sum(_remove(run.root / thing.path, thing.size) for thing in chain(*found.values()))
         print(f"removed: {human(freed)} are free again")
     else:
         print("nothing was removed: say clean --yes to do it")
     return ExitCode.DONE
 
 
-def _summary(found: tuple[Leftover, ...]) -> Iterator[str]:
-    groups: dict[str, list[Leftover]] = defaultdict(list)
-    for one in found:
-        groups[one.why].append(one)
-    for why, members in groups.items():
-        size = human(sum(one.thing.size for one in members))
-        first, last = members[0].thing.path, members[-1].thing.path
-        span = first if len(members) == 1 else f"{first} … {last}"
-        yield f"{size:>9}  {len(members):4d} × {why}: {span}"
-
-
 def _in_use(config: Config, run: RunPaths) -> InUse:
     """Everything that something still names; a doubt keeps."""
-    ledger = replay(read_entries(run.ledger))
+    ledger = recall(run.ledger)
     intent, _ = known_intent(run)
     releases = {one.release for one in ledger.live} | set(ledger.proven[-_FALL_BACK:])
     releases |= {view.release for view in read_slots(run, 64)}
@@ -70,10 +96,9 @@ def _in_use(config: Config, run: RunPaths) -> InUse:
         releases.add(str(controller.holder.get("release", "")))
     with contextlib.suppress(FileNotFoundError, FileError):
         releases |= {str(name) for name in read_json(run.orders).get("slots", {}).values()}
-    jobs = {str(one.job_id) for one in ledger.live}
     return InUse(
         releases=frozenset(releases),
-        jobs=frozenset(jobs),
+        jobs=frozenset(str(one.job_id) for one in ledger.live),
         attempts=frozenset(str(one.number) for one in ledger.live),
         keep_checkpoints=config.checkpointing.max_keep,
     )
@@ -116,3 +141,54 @@ def _remove(path: Path, size: int) -> int:
         print(f"kept {path}: {error.strerror}")
         return 0
     return size
+
+
+def leftovers(
+    things: Iterable[Thing], use: InUse, now: float, days: float
+) -> dict[str, list[Thing]]:
+    """Reason → files that may go for it, in the order of the listing; ``now`` in wall seconds."""
+    listed = list(things)
+    surplus = _surplus(listed, use)
+    found: dict[str, list[Thing]] = defaultdict(list)
+    for thing in listed:
+        if why := _why(thing, use, now, days * DAY_S, surplus):
+            found[why].append(thing)
+    return found
+
+
+def _why(thing: Thing, use: InUse, now: float, old_s: float, surplus: set[str]) -> str:
+    """Why it may go; empty when it stays."""
+    age = now - thing.changed_ts
+    if thing.path in surplus:
+        return f"more than the newest {use.keep_checkpoints} checkpoints of its slot"
+    for form, used, after_s, why in (
+        (_TEMP, frozenset(), _TEMP_S, "left by a crash"),
+        (_RELEASE, use.releases, _TEMP_S, "a release that nothing runs"),
+        (_LOG, use.jobs, old_s, "output of an ended job"),
+        (_SCRIPT, use.attempts, old_s, "script of an ended attempt"),
+        (_BROKEN, frozenset(), old_s, "a damaged checkpoint, set aside"),
+        (_ENDED_JOB, frozenset(), old_s, "an ended job of the local queue"),
+    ):
+        match = form.fullmatch(thing.path)
+        if match is not None:
+            named = match[1] if match.re.groups else ""
+            return why if named not in used and age > after_s else ""
+    return ""
+
+
+def _surplus(things: list[Thing], use: InUse) -> set[str]:
+    """Checkpoints beyond the newest of each slot; a slot that is no more keeps as many."""
+    by_slot: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for thing in things:
+        if match := _CHECKPOINT.fullmatch(thing.path):
+            by_slot[match[1]][match[2]].append(thing.path)
+    return {path for names in by_slot.values() for path in _older(names, use.keep_checkpoints)}
+
+
+def _older(names: dict[str, list[str]], keep: int) -> Iterator[str]:
+    """Only whole checkpoints count as kept: one without its manifest does not exist."""
+    whole = [name for name in sorted(names) if any(path.endswith(".json") for path in names[name])]
+    oldest_kept = whole[-keep] if len(whole) >= keep else ""
+    for name, paths in names.items():
+        if name < oldest_kept:
+            yield from paths

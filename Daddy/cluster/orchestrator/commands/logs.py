@@ -1,18 +1,22 @@
-"""``logs`` and ``attach``: what the jobs and the controller print, without looking for job numbers.
+"""``logs`` and ``attach``: output of controller and jobs, without looking for job numbers.
 
 ``logs`` shows the end of each file, ``-f`` goes on; ``attach`` stays with one slot from job to job.
+Several growing files are read as one, with a heading wherever the file changes; the set of files is
+asked for anew at every look.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.commands.follow import Follower, follow
 from Daddy.cluster.orchestrator.commands.request import Request, known_intent
 from Daddy.cluster.orchestrator.records import Mode
-from Daddy.core.clock import SystemClock
+from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import run_paths
 from Daddy.core.errors import ExitCode, FileError, UsageError
 from Daddy.core.lease import read_lease
@@ -20,6 +24,12 @@ from Daddy.core.paths import RunPaths
 
 LAST = 20
 """Lines of each file that are shown first."""
+_CHUNK = 1 << 20
+"""Bytes read of one file in one look."""
+_LOOK_S = 0.5
+
+Sources = Callable[[], Mapping[str, Path]]
+"""Heading → file, in the order in which they are to be read."""
 
 
 def logs(request: Request, *, slot: int | None, keep_on: bool, last: int = LAST) -> int:
@@ -30,19 +40,15 @@ def logs(request: Request, *, slot: int | None, keep_on: bool, last: int = LAST)
     def sources() -> dict[str, Path]:
         found = {"controller": run.logs / "controller.log"} if slot is None else {}
         for number in wanted:
-            found |= of_slot(run, number)
+            found |= _of_slot(run, number)
         return {heading: path for heading, path in found.items() if path.exists()}
 
     follower = Follower(sources, last)
-    shown = False
-    for line in follower.first():
-        print(line)
-        shown = True
-    if not shown:
+    if not _print(follower.first()):
         print(f"nothing was printed yet in {run.logs}")
     if keep_on:
         with contextlib.suppress(KeyboardInterrupt):
-            follow(follower, SystemClock(), lambda: "")
+            _follow(follower, SystemClock(), lambda: "")
     return ExitCode.DONE
 
 
@@ -51,11 +57,10 @@ def attach(request: Request, *, slot: int | None) -> int:
     run, slots = _run(request, slot)
     number = slot if slot is not None else _lowest_held(run, slots)
     print(f"slot {number} of {run.root.name}; Ctrl-C leaves, the job goes on")
-    follower = Follower(lambda: of_slot(run, number), LAST)
+    follower = Follower(lambda: _of_slot(run, number), LAST)
     with contextlib.suppress(KeyboardInterrupt):
-        for line in follower.first():
-            print(line)
-        follow(follower, SystemClock(), lambda: _over(run))
+        _print(follower.first())
+        _follow(follower, SystemClock(), lambda: _over(run))
     return ExitCode.DONE
 
 
@@ -71,28 +76,22 @@ def _run(request: Request, slot: int | None) -> tuple[RunPaths, int]:
     return run, slots
 
 
-def of_slot(run: RunPaths, number: int) -> dict[str, Path]:
+def _of_slot(run: RunPaths, number: int) -> dict[str, Path]:
     """Output files of the job that holds the slot, or held it last; heading → file."""
     view = read_lease(run.slot(number).lease)
     job = str(view.holder.get("job_id", "")) if view is not None else ""
     if not job.isdigit():
         return {}
-    name = f"slot {number}, job {job}"
-    return {
-        name: run.logs / f"slurm-{job}.out",
-        f"{name}, errors": run.logs / f"slurm-{job}.err",
-    }
+    name, stem = f"slot {number}, job {job}", run.logs / f"slurm-{job}"
+    return {name: stem.with_suffix(".out"), f"{name}, errors": stem.with_suffix(".err")}
 
 
 def _lowest_held(run: RunPaths, slots: int) -> int:
-    return next(_held(run, slots), 0)
-
-
-def _held(run: RunPaths, slots: int) -> Iterator[int]:
     for number in range(slots):
         view = read_lease(run.slot(number).lease)
         if view is not None and view.ended is None:
-            yield number
+            return number
+    return 0
 
 
 def _over(run: RunPaths) -> str:
@@ -100,3 +99,85 @@ def _over(run: RunPaths) -> str:
     if intent is not None and intent.mode in (Mode.STOPPED, Mode.DONE):
         return f"the run is {intent.mode.value}"
     return ""
+
+
+def _print(lines: Iterator[str]) -> bool:
+    """Print all of them; whether there was any."""
+    shown = False
+    for line in lines:
+        print(line)
+        shown = True
+    sys.stdout.flush()
+    return shown
+
+
+def _follow(follower: Follower, clock: Clock, over: Callable[[], str]) -> None:
+    """Print what is added until ``over`` says why that is enough, or Ctrl-C."""
+    never = threading.Event()
+    while True:
+        why = over()  # before the look: nothing that was written by then is missed
+        _print(follower.more())
+        if why:
+            print(why)
+            return
+        clock.wait(never, _LOOK_S)
+
+
+class Follower:
+    """Several growing files; remembers the place up to which each one was read."""
+
+    def __init__(self, sources: Sources, last: int) -> None:
+        self._sources = sources
+        self._last = last
+        self._offsets: dict[Path, int] = {}
+        self._heading = ""
+
+    def first(self) -> Iterator[str]:
+        """The last lines of each file, with headings; later looks go on from there."""
+        for heading, path in self._sources().items():
+            lines, size = _tail(path, self._last)
+            self._offsets[path] = size
+            yield from self._under(heading, lines)
+
+    def more(self) -> Iterator[str]:
+        """Whole lines that were added since; a file that is new is read from its beginning."""
+        for heading, path in self._sources().items():
+            yield from self._under(heading, self._advance(path))
+
+    def _under(self, heading: str, lines: list[str]) -> Iterator[str]:
+        if lines and heading != self._heading:
+            if self._heading:
+                yield ""
+            yield f"── {heading} ──"
+            self._heading = heading
+        yield from lines
+
+    def _advance(self, path: Path) -> list[str]:
+        start = self._offsets.get(path, 0)
+        try:
+            with path.open("rb") as stream:
+                if stream.seek(0, 2) < start:  # written anew
+                    start = 0
+                stream.seek(start)
+                data = stream.read(_CHUNK)
+        except OSError:
+            return []
+        whole, newline, _ = data.rpartition(b"\n")
+        if not newline and len(data) == _CHUNK:
+            whole = data  # one endless line
+        self._offsets[path] = start + len(whole) + len(newline)
+        return whole.decode(errors="replace").split("\n") if whole or newline else []
+
+
+def _tail(path: Path, count: int) -> tuple[list[str], int]:
+    """The last lines of a file and where its last whole line ends; nothing of one not there."""
+    try:
+        with path.open("rb") as stream:
+            size = stream.seek(0, 2)
+            stream.seek(max(0, size - _CHUNK))
+            data = stream.read(_CHUNK)
+    except OSError:
+        return [], 0
+    whole, newline, rest = data.rpartition(b"\n")
+    lines = deque(whole.decode(errors="replace").split("\n"), maxlen=count) if newline else ()
+    return list(lines), size - len(rest)

@@ -1,24 +1,39 @@
-"""``plan``: what one pass would do now, with its reasons and its next look; nothing is changed."""
+"""``plan``: look at the queue and decide as the controller does, but change nothing.
+
+Prints what a pass would do, with reasons; ``status`` takes the summary of such a pass.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from math import isfinite
+from typing import Any
 
 from Daddy.cluster.orchestrator.actions import Action, Plan
 from Daddy.cluster.orchestrator.commands.request import Request, frozen, known_intent
-from Daddy.cluster.orchestrator.control_parameters import make_policy
+from Daddy.cluster.orchestrator.control_parameters import Policy, make_policy
 from Daddy.cluster.orchestrator.executors import choose_executor, make_scheduler
 from Daddy.cluster.orchestrator.history import fold
 from Daddy.cluster.orchestrator.ledger import recall
 from Daddy.cluster.orchestrator.plan import plan as decide
 from Daddy.cluster.orchestrator.reconcile import reconcile
-from Daddy.cluster.orchestrator.records import Desired, Mode, Observation, Snapshot
+from Daddy.cluster.orchestrator.records import (
+    Desired,
+    Intent,
+    Ledger,
+    Mode,
+    Observation,
+    SlotView,
+    Snapshot,
+)
 from Daddy.cluster.orchestrator.slots import read_slots
-from Daddy.core.clock import SystemClock
+from Daddy.cluster.orchestrator.summary import summarise
+from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import run_paths
 from Daddy.core.errors import ExitCode
+from Daddy.core.paths import RunPaths
 
 
 def plan(request: Request) -> int:
@@ -43,29 +58,27 @@ def plan(request: Request) -> int:
         for entry in reconcile(ledger, snapshot, slots, policy, now):
             print(f"saw      {entry.kind} {_facts(dict(entry.data))}".rstrip())
             ledger = fold(ledger, entry)
-    print("\n".join(show(decide(desired, ledger, snapshot, policy, now), snapshot, now)))
+    for line in _show(decide(desired, ledger, snapshot, policy, now), snapshot, now):
+        print(line)
     return ExitCode.DONE
 
 
-def show(decided: Plan, snapshot: Observation, now: float) -> list[str]:
-    """Pure: a plan in lines."""
-    seen = (
-        f"{len(snapshot.jobs)} jobs of this run, {len(snapshot.others)} others of yours"
-        if isinstance(snapshot, Snapshot)
-        else f"unknown: {snapshot.why}"
-    )
-    lines = [f"queue    {seen}"]
-    lines += [f"because  {reason}" for reason in decided.reasons]
-    lines += [f"would    {_action(action)}" for action in decided.actions]
+def _show(decided: Plan, snapshot: Observation, now: float) -> Iterator[str]:
+    if isinstance(snapshot, Snapshot):
+        ours, others = len(snapshot.jobs), len(snapshot.others)
+        yield f"queue    {ours} jobs of this run, {others} others of yours"
+    else:
+        yield f"queue    unknown: {snapshot.why}"
+    yield from (f"because  {reason}" for reason in decided.reasons)
+    yield from (f"would    {_action(action)}" for action in decided.actions)
     if not decided.actions:
-        lines.append("would    do nothing")
+        yield "would    do nothing"
     if decided.orders is not None:
         slots = ", ".join(f"{slot}: {name}" for slot, name in decided.orders.slots.items())
-        lines.append(f"orders   {slots or 'no slot may be claimed'} ({decided.orders.reason})")
-    lines.append(f"next     look in {max(0.0, decided.wake_at - now):.0f} s at the latest")
+        yield f"orders   {slots or 'no slot may be claimed'} ({decided.orders.reason})"
+    yield f"next     look in {max(0.0, decided.wake_at - now):.0f} s at the latest"
     if isfinite(decided.due_at):
-        lines.append(f"due      something would change in {max(0.0, decided.due_at - now):.0f} s")
-    return lines
+        yield f"due      something would change in {max(0.0, decided.due_at - now):.0f} s"
 
 
 def _action(action: Action) -> str:
@@ -77,3 +90,32 @@ def _action(action: Action) -> str:
 def _facts(facts: dict[str, object]) -> str:
     told = ((name, value) for name, value in facts.items() if value not in (None, (), "", {}))
     return ", ".join(f"{name} {getattr(value, 'value', value)}" for name, value in told)
+
+
+def summary_of(
+    run: RunPaths,
+    snapshot: Observation,
+    policy: Policy,
+    clock: Clock,
+    intent: Intent | None,
+    ledger: Ledger,
+) -> dict[str, Any]:
+    """The summary that a controller would write of this look; it is written nowhere."""
+    slots = read_slots(run, intent.slots if intent is not None else policy.max_running)
+    now = clock.now()
+    if isinstance(snapshot, Snapshot):
+        ledger = _with_seen(ledger, snapshot, slots, policy, now)
+    desired = intent.desired if intent is not None else None
+    decided = decide(desired, ledger, snapshot, policy, now) if desired is not None else None
+    return summarise(intent, ledger, snapshot, slots, decided, policy, now)
+
+
+def _with_seen(
+    ledger: Ledger, snapshot: Snapshot, slots: Sequence[SlotView], policy: Policy, now: float
+) -> Ledger:
+    """The ledger after this look; adopted jobs are looked at once more, as the next pass would."""
+    seen = reconcile(ledger, snapshot, slots, policy, now)
+    ledger = fold(ledger, *seen)
+    if any(entry.kind == "intent" for entry in seen):
+        ledger = fold(ledger, *reconcile(ledger, snapshot, slots, policy, now))
+    return ledger

@@ -1,38 +1,48 @@
-"""Being the controller: what the daemon runs, and whoever has to see a run through in its place."""
+"""The controller as a process: a daemon that outlives the shell, or this terminal.
+
+A daemon is forked twice, in a session of its own, so that neither the terminal nor the login shell
+reaches it; then a fresh interpreter, so that it runs from a release and not from the checkout. It
+reports over a pipe: one JSON line, ``{"ok": true, ...}`` or an error with its exit code.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
+import select
 import signal
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from Daddy.cluster.orchestrator import daemon, tenure
-from Daddy.cluster.orchestrator.assembly import assemble
+from Daddy.cluster.orchestrator import tenure
+from Daddy.cluster.orchestrator.control_files import read_intent
 from Daddy.cluster.orchestrator.controller import Controller
-from Daddy.cluster.orchestrator.intent import read_intent
+from Daddy.cluster.orchestrator.wiring import assemble
 from Daddy.cluster.release_build import Release
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import load_effective, run_paths
 from Daddy.core.errors import ControllerAliveError, DaddyError, ExitCode, FileError
-from Daddy.core.lease import Lease
 from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.stopping import set_by
 
 _READY_TIMEOUT_S = 150.0
 """More than a contender waits for another host's heartbeat."""
+_LINE_LIMIT = 16 * 1024
 
 
-def launch(run: RunPaths, release: Release) -> dict[str, object]:
-    """Leave a controller behind that runs from ``release``; what it reports of itself.
+def launch(run: RunPaths, release: Release) -> dict[str, Any]:
+    """Leave a controller behind that runs from ``release``; its report.
 
     DaddyError with the daemon's own exit code when it did not come up.
     """
     module = "Daddy.cluster.orchestrator.run_controller"
     argv = [sys.executable, "-m", module, "start", "--release", str(release.path)]
     env = {**os.environ, "PYTHONPATH": str(release.path)}
-    told = daemon.launch(argv, env, run.root, run.logs / "controller.log", _READY_TIMEOUT_S)
+    told = start_daemon(argv, env, run.root, run.logs / "controller.log", _READY_TIMEOUT_S)
     if not told["ok"]:
         code = ExitCode(int(told["code"]))
         kind = ControllerAliveError if code is ExitCode.CONTROLLER_ALIVE else DaddyError
@@ -44,37 +54,96 @@ def launch(run: RunPaths, release: Release) -> dict[str, object]:
 
 def serve(release_path: Path, *, ready_fd: int | None) -> int:
     """Be the controller of that release's run, until it is stopped, done, or we are signalled."""
-    clock = SystemClock()
-    release = Release(release_path.name, release_path)
+    release, clock = Release(release_path.name, release_path), SystemClock()
     config = load_effective(release.config)
     run = run_paths(config)
     try:
         if read_intent(run) is None:
             raise FileError(f"nothing is asked for in {run.intent}", "say start")
-        lease = tenure.take(run, clock)
-        lease.beat()
-        controller = assemble(config, release, lease, clock, companions=True)
+        controller = _take(run, release, config, clock, companions=True)
     except DaddyError as error:
         code = int(error.exit_code)
-        facts = {"ok": False, "message": error.message, "fix": error.fix, "code": code}
-        daemon.report(ready_fd, facts)
+        report(ready_fd, {"ok": False, "message": error.message, "fix": error.fix, "code": code})
         raise
-    daemon.report(ready_fd, {"ok": True, **tenure.me(clock), "term": lease.term})
-    return tend(controller, lease)
+    report(ready_fd, {"ok": True, **tenure.me(clock), "term": controller.effects.lease.term})
+    return _tend(controller)
 
 
 def see_through(run: RunPaths, release: Release, config: Config, clock: Clock) -> int:
     """Nobody is there to do it: be the controller in this terminal for as long as it takes."""
+    return _tend(_take(run, release, config, clock, companions=False))
+
+
+def _take(
+    run: RunPaths, release: Release, config: Config, clock: Clock, *, companions: bool
+) -> Controller:
     lease = tenure.take(run, clock)
     lease.beat()
-    return tend(assemble(config, release, lease, clock, companions=False), lease)
+    return assemble(config, release, lease, clock, companions=companions)
 
 
-def tend(controller: Controller, lease: Lease) -> int:
+def _tend(controller: Controller) -> int:
     """Run until the end or a signal; jobs outlive a controller that is only signalled."""
-    stop = set_by(signal.SIGTERM, signal.SIGINT)
-    final = controller.run(stop)
+    final = controller.run(set_by(signal.SIGTERM, signal.SIGINT))
     said = "signalled: the jobs go on" if final is None else f"the run is {final.value}"
-    lease.release(said)
+    controller.effects.lease.release(said)
     print(f"controller leaves: {said}", flush=True)
     return ExitCode.DONE
+
+
+def start_daemon(
+    argv: Sequence[str], env: Mapping[str, str], folder: Path, log: Path, timeout_s: float
+) -> dict[str, Any]:
+    """Start ``argv`` + ``--ready-fd N`` as a daemon in ``folder``, writing to ``log``; its report.
+
+    The folder must hold no package of ours: Python would prefer that to the release on its path.
+    DaddyError when it ended, or stayed silent for ``timeout_s`` seconds.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    reading, writing = os.pipe()
+    first = os.fork()
+    if first == 0:
+        _become_daemon([*argv, "--ready-fd", str(writing)], env, folder, log, writing)
+    os.close(writing)
+    os.waitpid(first, 0)
+    try:
+        return _read_report(reading, log, timeout_s)
+    finally:
+        os.close(reading)
+
+
+def _become_daemon(
+    argv: Sequence[str], env: Mapping[str, str], folder: Path, log: Path, keep: int
+) -> None:
+    """In the child: never returns."""
+    with contextlib.suppress(BaseException):
+        os.setsid()
+        os.chdir(folder)
+        if os.fork() == 0:
+            os.set_inheritable(keep, True)
+            output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            os.execve(argv[0], list(argv), dict(env))  # noqa: S606 - that is the point
+    os._exit(0)
+
+
+def _read_report(descriptor: int, log: Path, timeout_s: float) -> dict[str, Any]:
+    line = b""
+    while not line.endswith(b"\n") and len(line) < _LINE_LIMIT:
+        ready, _, _ = select.select([descriptor], [], [], timeout_s)
+        chunk = os.read(descriptor, 4096) if ready else b""
+        if not chunk:
+            said = "it gave no sign of life in time" if not ready else "it ended at once"
+            raise DaddyError(f"the controller did not come up: {said}", f"read {log}")
+        line += chunk
+    return dict(json.loads(line))
+
+
+def report(descriptor: int | None, facts: Mapping[str, Any]) -> None:
+    """In the daemon: tell the starter, once. Without a descriptor nobody waits."""
+    if descriptor is not None:
+        with contextlib.suppress(OSError):
+            os.write(descriptor, (json.dumps(dict(facts)) + "\n").encode())
+            os.close(descriptor)

@@ -12,24 +12,29 @@ from dataclasses import dataclass
 
 from Daddy.cluster.orchestrator import tenure
 from Daddy.cluster.orchestrator.actions import Submit
-from Daddy.cluster.orchestrator.commands import keepers, once
-from Daddy.cluster.orchestrator.commands.game import game_name
-from Daddy.cluster.orchestrator.commands.preflight import Findings, check_places, check_slurm
-from Daddy.cluster.orchestrator.commands.request import Request, absolute, as_error, known_intent
+from Daddy.cluster.orchestrator.commands.ensure import read_host, survival
+from Daddy.cluster.orchestrator.commands.preflight import (
+    Findings,
+    check_places,
+    check_slurm,
+    game_name,
+)
+from Daddy.cluster.orchestrator.commands.request import Request, absolute, known_intent
 from Daddy.cluster.orchestrator.commands.serve import launch, serve
+from Daddy.cluster.orchestrator.commands.status import last_summary
+from Daddy.cluster.orchestrator.control_files import read_probe, write_intent
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.executors import choose_executor
-from Daddy.cluster.orchestrator.failover import read_probe
-from Daddy.cluster.orchestrator.intent import Intent, write_intent
-from Daddy.cluster.orchestrator.records import Mode
+from Daddy.cluster.orchestrator.executors import SpecMaker, choose_executor
+from Daddy.cluster.orchestrator.records import Intent, Mode
+from Daddy.cluster.orchestrator.single_pass import one_pass
 from Daddy.cluster.orchestrator.slurm_templates import render
-from Daddy.cluster.orchestrator.specs import SpecMaker
 from Daddy.cluster.release_build import Release, freeze
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import run_paths
 from Daddy.core.errors import ControllerAliveError, ExitCode
 from Daddy.core.files import write_atomic
 from Daddy.core.lease import LeaseView
+from Daddy.core.machine import user_name
 from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
 
@@ -54,14 +59,14 @@ def start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool = T
     found, clock = Findings(), SystemClock()
     wish = _resolve(request, found, foreground=foreground, daemon=daemon)
     if dry_run:
-        _refuse(found)
+        found.refuse()
         return _rehearse(wish)
     intent, damage = known_intent(wish.run)
     if damage:
         print(f"{damage}: it is written anew")
     view = _controller(wish.run, intent, clock)
     if view is not None:
-        _refuse(found)
+        found.refuse()
         _fits(wish, intent, view)
         if intent is not None and (code := _nothing_new(wish, intent, view)) is not None:
             return code
@@ -87,20 +92,15 @@ def _resolve(request: Request, found: Findings, *, foreground: bool, daemon: boo
     return Wish(config, run_paths(config), executor, game, foreground, daemon)
 
 
-def _refuse(found: Findings) -> None:
-    if found.wrong:
-        raise as_error(found.wrong)
-
-
 def _check(wish: Wish, found: Findings) -> Release:
     """Everything else that can be wrong; the release that was made for it."""
     scheduled = not any(one.exit_code == ExitCode.SCHEDULER for one in found.wrong)
     check_places(wish.config, wish.executor if scheduled else "local", found)
-    _refuse(found)
+    found.refuse()
     release = freeze(wish.run, wish.config)
     if wish.executor == "slurm":
         check_slurm(wish.config, release, found)
-    _refuse(found)
+    found.refuse()
     for note in found.notes:
         print(note)
     return release
@@ -140,8 +140,8 @@ def _fits(wish: Wish, intent: Intent | None, view: LeaseView) -> None:
 
 def _nothing_new(wish: Wish, intent: Intent, view: LeaseView) -> int | None:
     """Exit code when all that is asked for is so already; None when there is something to do."""
-    if intent.mode is not Mode.RUN or _holds(wish.run):
-        return None
+    if intent.mode is not Mode.RUN or last_summary(wish.run).get("breaker"):
+        return None  # slots that stay empty after failures: start means "try again now"
     release = freeze(wish.run, wish.config)
     if (release.ident, wish.config.slurm.max_running) != (intent.release, intent.slots):
         return None
@@ -151,13 +151,6 @@ def _nothing_new(wish: Wish, intent: Intent, view: LeaseView) -> int | None:
     )
     print(f"controller: {tenure.named(view.holder)}, term {view.term}; nothing was changed")
     return ExitCode.DONE
-
-
-def _holds(run: RunPaths) -> bool:
-    """Whether slots stay empty after failures: then ``start`` means "try again now"."""
-    from Daddy.cluster.orchestrator.commands.report import last_summary
-
-    return bool(last_summary(run).get("breaker"))
 
 
 def _write(wish: Wish, release: Release, clock: Clock) -> Intent:
@@ -200,8 +193,7 @@ def _leave_behind(wish: Wish, release: Release) -> int:
         return ExitCode.DONE
     log = wish.run.logs / "controller.log"
     print(f"controller: pid {told['pid']} on {told['host']}, term {told['term']}, log {log}")
-    user = keepers.user_name(os.environ)
-    for line in keepers.tell(keepers.look(user), workers=_workers(wish)):
+    for line in survival(read_host(user_name()), workers=_workers(wish)):
         print(f"  {line}")
     print("the shell can be closed; `status` shows the slots, `stop` ends the run")
     return ExitCode.DONE
@@ -217,7 +209,7 @@ def _workers(wish: Wish) -> bool | None:
 
 def _go_without(wish: Wish, release: Release, clock: Clock) -> int:
     """One pass of our own; every job that starts or runs makes the next ones."""
-    once.one_pass(wish.run, release, clock)
+    print(one_pass(wish.run, release, clock))
     print("no daemon: the jobs make the passes from now on; `status` shows the slots")
     return ExitCode.DONE
 

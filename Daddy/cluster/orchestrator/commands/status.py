@@ -1,34 +1,72 @@
-"""``status``: how the run stands, once or again and again; the exit code says it too."""
+"""``status``: the run as one record, as a screen or as JSON; the exit code says it too.
+
+No daemon is needed and nothing is changed. A fresh summary of a living controller is taken as it
+is; otherwise the queue is looked at. Where nobody can see the queue, the last known state is told
+with its age.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 import threading
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timezone
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from Daddy.cluster.orchestrator.commands.report import read_status
+from Daddy.cluster.orchestrator.commands.health import SILENT_S, judge
 from Daddy.cluster.orchestrator.commands.request import Request, frozen, known_intent
-from Daddy.cluster.orchestrator.intent import Intent
-from Daddy.cluster.orchestrator.records import Ledger
+from Daddy.cluster.orchestrator.control_files import read_probe
+from Daddy.cluster.orchestrator.control_parameters import make_policy
+from Daddy.cluster.orchestrator.ledger import recall
+from Daddy.cluster.orchestrator.records import SUMMARY_VERSION, Attempt, Intent, Ledger, Observation
+from Daddy.cluster.orchestrator.tenure import holder
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.config import run_paths
-from Daddy.core.errors import ExitCode
+from Daddy.core.config import run_paths, shared_paths
+from Daddy.core.errors import ExitCode, FileError
+from Daddy.core.files import JSON_LIMIT, parse_json, read_json
+from Daddy.core.friend_accounts import Outbox, outboxes
+from Daddy.core.humanize import one_line
+from Daddy.core.lease import holder_alive, read_lease
+from Daddy.core.machine import user_name
 from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
+from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.stopping import drain_margin
 
 if TYPE_CHECKING:
-    from Daddy.cluster.orchestrator.commands.look import Sparing
+    from Daddy.cluster.orchestrator.scheduler import Scheduler
 
+MOST_JOBS = 32
+"""Lines for other accounts' jobs that a screen has room for, those first that beat last."""
 _WATCH_S = 2.0
 _WIDE = 160
 """Columns where there is no terminal: nothing is broken for grep."""
+_FRESH_S = 90.0
+"""Age up to which a living controller's summary is as good as a look at the queue."""
+_LATE_S = 60.0
+"""The same, after the time for which the controller announced its next look."""
+_PATIENCE_S = 0.8
+"""For a silent scheduler: a person waits at most two seconds in all."""
+_ASK_AGAIN_S = 30.0
+"""Between two looks at the queue while watching."""
+_HOUR_S = 3600.0
+_WINDOW_S = 86_400.0
+"""Time over which the used share of the hours is counted."""
+_MOST_VERSION = 10**9
+"""More than a run can have; a greater number in somebody's heartbeat is cut to it."""
+_NEEDED = {"ts", "mode", "queue", "slots", "waiting", "reasons", "last", "daemon", "used_s"}
+
+Summarise = Callable[[Intent | None, Ledger], dict[str, Any]]
+"""The summary that a controller would write now (:func:`..plan.summary_of`)."""
 
 
 def status(request: Request, *, as_json: bool, watch: bool) -> int:
-    """Print the screen or the record."""
+    """Print the screen or the record; once its exit code, or until Ctrl-C."""
     config, clock = request.load(), SystemClock()
     reader = _Reader(config, run_paths(config), clock)
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
@@ -46,22 +84,31 @@ class _Reader:
 
     def __init__(self, config: Config, run: RunPaths, clock: Clock) -> None:
         self._config, self._run, self._clock = config, run, clock
-        self._queue: Sparing | None = None
+        self._queue: Scheduler | None = None
+        self._seen: tuple[float, Observation] | None = None
 
     def read(self) -> dict[str, Any]:
         intent, _ = known_intent(self._run)
         config = frozen(self._run, intent, self._config)[1] if intent else self._config
-        return read_status(self._run, config, partial(self._look, config), self._clock)
+        return read_status(self._run, config, partial(self._summarise, config), self._clock)
 
-    def _look(self, config: Config, intent: Intent | None, ledger: Ledger) -> dict[str, Any]:
-        from Daddy.cluster.orchestrator.commands.look import look, sparing_queue
-        from Daddy.cluster.orchestrator.control_parameters import make_policy
+    def _summarise(self, config: Config, intent: Intent | None, ledger: Ledger) -> dict[str, Any]:
+        from Daddy.cluster.orchestrator.commands.plan import summary_of
 
         executor = intent.executor if intent is not None else "local"
+        seen, policy = self._look(executor, config), make_policy(config, executor)
+        return summary_of(self._run, seen, policy, self._clock, intent, ledger)
+
+    def _look(self, executor: str, config: Config) -> Observation:
+        """The queue as it is, or as it was less than half a minute ago."""
+        from Daddy.cluster.orchestrator.executors import make_scheduler
+
         if self._queue is None:
-            self._queue = sparing_queue(executor, config, self._run, self._clock)
-        policy = make_policy(config, executor)
-        return look(self._run, self._queue, policy, self._clock, intent, ledger)
+            self._queue = make_scheduler(executor, config, self._run, self._clock, _PATIENCE_S)
+        now = self._clock.monotonic()
+        if self._seen is None or now - self._seen[0] >= _ASK_AGAIN_S:
+            self._seen = (now, self._queue.snapshot())
+        return self._seen[1]
 
 
 def _print(config: Config, told: dict[str, Any], clock: Clock, *, as_json: bool) -> None:
@@ -100,3 +147,265 @@ def _watch(config: Config, reader: _Reader, clock: Clock, *, as_json: bool) -> N
             told = reader.read()
             live.update(draw(config.run_name, told, clock.now(), console.width), refresh=True)
             clock.wait(never, _WATCH_S)
+
+
+def read_status(
+    run: RunPaths, config: Config, summarise: Summarise, clock: Clock
+) -> dict[str, Any]:
+    """Everything ``status`` shows; ``summarise`` is called where no summary is fresh.
+
+    Format: ``docs/formats.md``. Stamps are wall seconds, ages seconds.
+    """
+    intent, damage = known_intent(run)
+    known, controller, now = last_summary(run), _controller(run), clock.now()
+    fresh = _is_fresh(known, now) and controller["alive"] is not False
+    ledger = recall(run.ledger)
+    told = known if fresh else summarise(intent, ledger)
+    if not told["queue"]["known"] and known.get("slots"):
+        told = {**known, "queue": told["queue"]}
+    told = {
+        **told,
+        "damage": damage,
+        "controller": controller,
+        "age_s": round(now - told["ts"], 1),
+        "passed_s": round(now - known["ts"], 1) if known else None,
+        "slots": [_measured(run, config, slot, now) for slot in told["slots"]],
+    }
+    told |= _fleet(run, config, ledger, told, now)
+    verdict = judge(told)
+    return {
+        **told,
+        "verdict": verdict.word,
+        "exit_code": int(verdict.code),
+        "said": verdict.sentence,
+    }
+
+
+def last_summary(run: RunPaths) -> dict[str, Any]:
+    """The summary of the last pass; empty where there is none that this code can read."""
+    found = _read(run.status)
+    whole = found.get("v") == SUMMARY_VERSION and found.keys() >= _NEEDED
+    return found if whole else {}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A file of JSON; empty where there is none that can be read."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, FileError):
+        return read_json(path)
+    return {}
+
+
+def _is_fresh(known: Mapping[str, Any], now: float) -> bool:
+    if not known:
+        return False
+    until = max(known["ts"] + _FRESH_S, (known.get("wake_ts") or 0.0) + _LATE_S)
+    return bool(now <= until)
+
+
+def _controller(run: RunPaths) -> dict[str, Any]:
+    """The holder of the controller's lease; ``alive`` is None for one on another host."""
+    view = holder(run)
+    if view is None:
+        return {"alive": False}
+    return {"alive": holder_alive(view.holder), "term": view.term, **view.holder}
+
+
+def _measured(run: RunPaths, config: Config, slot: Mapping[str, Any], now: float) -> dict[str, Any]:
+    """A slot with its beat, the ages of its files, and the time at which it will leave."""
+    paths = run.slot(int(slot["slot"]))
+    view = read_lease(paths.lease)
+    beat = {} if view is None else dict(view.beat)
+    beating = slot["training"] and bool(beat)
+    beat_s = _age(paths.lease / "beat.json", now) if beating else None
+    name = f"t{int(slot['checkpoint_term']):06d}-s{int(slot['checkpoint_step']):012d}.json"
+    return {
+        **slot,
+        "beat": beat,
+        "beat_s": beat_s,
+        "checkpoint_s": _age(paths.checkpoints / name, now),
+        "boot_s": beat.get("boot_s"),
+        "leaves_ts": _leaves(config, slot, beat, now - (beat_s or 0.0)) if beating else None,
+    }
+
+
+def _leaves(
+    config: Config, slot: Mapping[str, Any], beat: Mapping[str, Any], beat_ts: float
+) -> float | None:
+    """When the job means to leave: by its own word, else by the rules it goes by."""
+    said = beat.get("leaves_in_s")
+    if isinstance(said, int | float):
+        return beat_ts + float(said)
+    started, ends = slot["started_ts"], slot["ends_ts"]
+    stamps = []
+    if started is not None:
+        stamps.append(started + config.training.max_runtime_seconds)
+    if ends is not None:
+        limit = ends - started if started is not None else 0.0
+        stamps.append(ends - drain_margin(limit))
+    return min(stamps, default=None)
+
+
+def _fleet(
+    run: RunPaths, config: Config, ledger: Ledger, told: Mapping[str, Any], now: float
+) -> dict[str, Any]:
+    """Figures of all slots together: hours, steps, versions, calls, and the next hand-over."""
+    shared, slots = shared_paths(config), told["slots"]
+    head = _read(shared.head)
+    done, total = int(head.get("fleet_steps", 0)), config.training.total_steps
+    rates = (slot["beat"].get("steps_per_second") for slot in slots if slot["training"])
+    rate = sum(float(one) for one in rates if isinstance(one, int | float))
+    leaves = [(one["leaves_ts"], one["slot"]) for one in slots if one["leaves_ts"] is not None]
+    next_ts, next_slot = min(leaves, default=(0.0, None))
+    return {
+        "hours": _hours(config, ledger, len(slots), told["used_s"], now),
+        "steps": {"done": done, "total": total, "per_second": round(rate, 1)},
+        "versions_per_hour": _versions_per_hour(shared, head.get("version"), now),
+        "others": friends_jobs(shared, head, now),
+        "failover": _failover(run, config),
+        "mirror": _read(run.mirrored) or None,
+        "watch": _watch_line(run) if told["controller"]["alive"] is not False else None,
+        "calls_today": _calls_today(run, now),
+        "next_handover": {"slot": next_slot, "ts": round(next_ts, 3)} if leaves else None,
+        "done_ts": round(now + max(0, total - done) / rate, 3) if total > 0 and rate > 0 else None,
+    }
+
+
+def _hours(
+    config: Config, ledger: Ledger, slots: int, spent_s: float, now: float
+) -> dict[str, Any]:
+    """Hours in which slots trained, of those there were: since the first attempt, a day at most.
+
+    A job without a GPU counts as one.
+    """
+    gpus = config.slurm.gpus_per_job
+    first = min((one.intended_ts for one in ledger.attempts), default=now)
+    since = max(first, now - _WINDOW_S)
+    window, each = max(0.0, now - since), max(1, gpus) / _HOUR_S
+    used = sum(_held_s(one, since, now) for one in ledger.attempts)
+    return {
+        "unit": "GPU-hours" if gpus else "slot-hours",
+        "used": round(each * used, 3),
+        "available": round(each * slots * window, 3),
+        "window_s": round(window, 1),
+        "budget": config.controller.budget_gpu_hours or None,
+        "spent": round(each * spent_s, 3),
+    }
+
+
+def _held_s(attempt: Attempt, since: float, now: float) -> float:
+    """Seconds from ``since`` on in which it held its slot."""
+    if attempt.claimed_ts is None:
+        return 0.0
+    end = min(stamp for stamp in (attempt.left_ts, attempt.ended_ts, now) if stamp is not None)
+    return max(0.0, end - max(attempt.claimed_ts, since))
+
+
+def _versions_per_hour(shared: SharedPaths, newest: object, now: float) -> int | None:
+    """Versions committed in the last hour; None before the first.
+
+    Records are never deleted and their stamps grow, so a few of them tell.
+    """
+    if not isinstance(newest, int) or newest < 1:
+        return None
+    low, high = 0, newest + 1  # the first version that is not older than an hour lies between
+    while high - low > 1:
+        middle = (low + high) // 2
+        seconds = _age(shared.version(middle), now)
+        if seconds is None or seconds > _HOUR_S:
+            low = middle
+        else:
+            high = middle
+    return newest + 1 - high
+
+
+def _age(path: Path, now: float) -> float | None:
+    """Seconds since the file was written, by the file server's clock; None where there is none."""
+    try:
+        return max(0.0, now - path.stat().st_mtime)
+    except OSError:
+        return None
+
+
+def _calls_today(run: RunPaths, now: float) -> int | None:
+    """Scheduler commands run for this run today (UTC), by anybody: one line each.
+
+    None where nobody counts (the local queue).
+    """
+    if not run.calls.is_dir():
+        return None
+    day = datetime.fromtimestamp(now, tz=timezone.utc).strftime("%Y-%m-%d")
+    total = 0
+    for path in run.calls.glob(f"*-{day}.log"):
+        with contextlib.suppress(OSError):
+            total += path.read_bytes().count(b"\n")
+    return total
+
+
+def _failover(run: RunPaths, config: Config) -> dict[str, Any] | None:
+    """Whether jobs make the passes while no controller lives; None: nobody has tried yet."""
+    if not config.controller.failover:
+        return {"on": False, "how": "by controller.failover"}
+    known = read_probe(run)
+    return None if known is None else {"on": known.may_submit, "how": known.why}
+
+
+def _watch_line(run: RunPaths) -> str | None:
+    """The line to type at home to watch, with the host where the relay is; None: nowhere."""
+    try:
+        there = read_json(run.relay)
+        host, port = one_line(str(there["host"])), int(there["port"])
+    except (OSError, FileError, KeyError, TypeError, ValueError):
+        return None
+    return f"ssh -N -R {port}:localhost:{port} {user_name()}@{host}"
+
+
+def friends_jobs(shared: SharedPaths, head: Mapping[str, Any], now: float) -> dict[str, Any]:
+    """Jobs of other accounts in this run: ``jobs`` by name and ``troubles`` in words.
+
+    Their queue is not ours to ask: a job lives while its heartbeat's file is young by this
+    machine's clock. ``head`` is the hint at the newest version.
+    """
+    try:
+        boxes = outboxes(shared)
+    except FileError as error:
+        return {"jobs": [], "troubles": [str(error)]}
+    beats = [beat for box in boxes for beat in _beats(box, now)]
+    newest: dict[str, dict[str, Any]] = {}
+    for beat in sorted(beats, key=lambda beat: beat["beat_s"]):
+        newest.setdefault(beat["peer"], beat)  # of a job's processes the one that beat last
+    jobs = [_with_progress(beat, head) for beat in [*newest.values()][:MOST_JOBS]]
+    return {
+        "jobs": sorted(jobs, key=lambda one: (one["account"], len(one["peer"]), one["peer"])),
+        "troubles": [f"{box.name}: {why}" for box in boxes if (why := box.trouble())],
+    }
+
+
+def _beats(box: Outbox, now: float) -> Iterator[dict[str, Any]]:
+    """Every readable heartbeat of an account; one that is none is passed over."""
+    for folder in box.incarnations():
+        path = folder / "hb.json"
+        with contextlib.suppress(OSError, FileError, LookupError, TypeError, ValueError,
+                                 OverflowError):  # fmt: skip
+            body = parse_json(box.read(path, JSON_LIMIT), str(path))
+            age = max(0.0, now - os.lstat(path).st_mtime)
+            yield {
+                "peer": folder.parent.name,
+                "account": box.name,
+                "version": min(int(body["version"]), _MOST_VERSION),
+                "left": bool(body["left"]),
+                "beat_s": round(age, 1),
+            }
+
+
+def _with_progress(job: Mapping[str, Any], head: Mapping[str, Any]) -> dict[str, Any]:
+    """With the job's steps and its lag, both by the newest version."""
+    steps, newest = head.get("contributors"), head.get("version")
+    known = steps.get(job["peer"], 0) if isinstance(steps, dict) else 0
+    behind = max(0, newest - job["version"]) if isinstance(newest, int) else 0
+    silent = "silent" if job["beat_s"] > SILENT_S else "trains"
+    return {
+        **job,
+        "state": "left" if job["left"] else silent,
+        "behind": behind,
+        "steps": int(known),
+    }

@@ -9,9 +9,9 @@ from dataclasses import replace
 from Daddy.cluster.orchestrator import tenure
 from Daddy.cluster.orchestrator.commands.request import Request, absolute, frozen, known_intent
 from Daddy.cluster.orchestrator.commands.serve import see_through
+from Daddy.cluster.orchestrator.control_files import read_intent, write_intent
 from Daddy.cluster.orchestrator.executors import choose_executor
-from Daddy.cluster.orchestrator.intent import Intent, read_intent, write_intent
-from Daddy.cluster.orchestrator.records import Mode
+from Daddy.cluster.orchestrator.records import Intent, Mode
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import run_paths
 from Daddy.core.errors import ControllerAliveError, ExitCode, SchedulerError
@@ -31,12 +31,12 @@ def stop(request: Request, *, now: bool) -> int:
     intent, damage = known_intent(run)
     if damage:
         print(f"{damage}: asking anew")
-        intent = _anew(config)
+        executor, game = choose_executor(config, os.environ), config.training.workload
+        intent = Intent(Mode.DRAIN, config.slurm.max_running, executor, "", game)
     if intent is None:
         print(f"nothing to stop: no run was ever started in {run.root}")
         return ExitCode.DONE
-    mode = Mode.NOW if now else Mode.DRAIN
-    intent = replace(intent, mode=mode, reason="stop was said")
+    intent = replace(intent, mode=Mode.NOW if now else Mode.DRAIN, reason="stop was said")
     write_intent(run, intent, clock.now())
     how = "the jobs are cancelled" if now else "the jobs write checkpoints and leave"
     print(f"stopping: {how}", flush=True)
@@ -66,12 +66,6 @@ def _wait(run: RunPaths, intent: Intent, config: Config, clock: Clock) -> int:
         clock.wait(threading.Event(), _LOOK_S)
     print("stopped: no job is left")
     return ExitCode.DONE
-
-
-def _anew(config: Config) -> Intent:
-    """An intent for a run whose own cannot be read any more."""
-    executor = choose_executor(config, os.environ)
-    return Intent(Mode.DRAIN, config.slurm.max_running, executor, "", config.training.workload)
 
 
 def _is_over(run: RunPaths) -> bool:

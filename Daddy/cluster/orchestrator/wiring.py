@@ -1,31 +1,36 @@
-"""Puts a controller together for one term: ledger, queue, hands, rules, companions."""
+"""Wiring: a configuration and a lease become the controller of one term."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 from Daddy.cluster.orchestrator.companions import Companions
 from Daddy.cluster.orchestrator.control_parameters import Policy, look_seconds, make_policy
-from Daddy.cluster.orchestrator.controller import Controller, Parts
-from Daddy.cluster.orchestrator.effects import Effects, Tell
-from Daddy.cluster.orchestrator.executors import make_scheduler
+from Daddy.cluster.orchestrator.controller import Controller
+from Daddy.cluster.orchestrator.effects import Effects
+from Daddy.cluster.orchestrator.executors import SpecMaker, make_scheduler
 from Daddy.cluster.orchestrator.ledger import LedgerFile
-from Daddy.cluster.orchestrator.notify import tell
 from Daddy.cluster.orchestrator.slots import Silence
-from Daddy.cluster.orchestrator.specs import SpecMaker
 from Daddy.cluster.release_build import Release
 from Daddy.core.clock import Clock
 from Daddy.core.config import load_effective, run_paths, shared_paths
-from Daddy.core.errors import FileError
+from Daddy.core.errors import DaddyError, FileError
 from Daddy.core.events import EventWriter
 from Daddy.core.files import read_json
 from Daddy.core.lease import Lease
 from Daddy.core.machine import host_name
 from Daddy.core.paths import RunPaths
+from Daddy.core.process import run as run_program
 from Daddy.core.settings import Config
+
+_NOTIFY_TIMEOUT_S = 20.0
+_LIMIT = 4000
+"""Characters of a message."""
 
 
 def assemble(
@@ -35,7 +40,7 @@ def assemble(
     clock: Clock,
     *,
     companions: bool,
-    silence: Silence | None = None,
+    watched: Silence | None = None,
 ) -> Controller:
     """The controller of ``config``'s run under ``lease``, with the relay beside it if wanted."""
     run, executor = run_paths(config), config.controller.executor
@@ -47,20 +52,14 @@ def assemble(
     make_spec = SpecMaker(config, run, release)
     environment = {**os.environ, "PYTHONPATH": str(release.path)}
     programs = _programs(config, release) if companions else {}
-    parts = Parts(
-        run=run,
-        lease=lease,
-        scheduler=scheduler,
-        ledger=ledger,
-        effects=Effects(run, lease, ledger, scheduler, make_spec, events, clock, _teller(config)),
-        rules=_rules(config, run, executor),
-        companions=Companions(programs, run.logs, environment, clock),
-        steps=_steps(config),
-        clock=clock,
-        look_s=look_seconds(config, executor),
-        silence=silence,
+    return Controller(
+        Effects(run, lease, ledger, scheduler, make_spec, events, clock, _teller(config)),
+        _rules(config, run, executor),
+        Companions(programs, run.logs, environment, clock),
+        _steps(config),
+        look_seconds(config, executor),
+        watched,
     )
-    return Controller(parts)
 
 
 def _rules(config: Config, run: RunPaths, executor: str) -> Callable[[str], Policy]:
@@ -75,21 +74,39 @@ def _rules(config: Config, run: RunPaths, executor: str) -> Callable[[str], Poli
     return rules
 
 
-def _teller(config: Config) -> Tell:
+def _teller(config: Config) -> Callable[[str, str], None]:
     """The person's own command, as configured; what went wrong with it is printed to the log."""
 
     def tell_person(kind: str, text: str) -> None:
-        wrong = tell(config.controller.notify, kind, f"{config.run_name}: {text}")
+        wrong = notify(config.controller.notify, kind, f"{config.run_name}: {text}")
         if wrong:
             print(wrong, flush=True)
 
     return tell_person
 
 
-def _programs(config: Config, release: Release) -> dict[str, list[str]]:
-    """What runs beside the controller: the relay that holds the login node's end of the tunnel, and
-    the mirror, which copies the weights to where no purge comes.
+def notify(command: str, kind: str, text: str, timeout_s: float = _NOTIFY_TIMEOUT_S) -> str:
+    """Run ``command`` (as typed in a shell, but without one); in words what went wrong, or ''.
+
+    The text goes to its standard input, the kind of trouble into the variable ``DADDY_KIND``.
     """
+    if not command.strip():
+        return ""
+    try:
+        argv = shlex.split(command)
+        argv[0] = str(Path(argv[0]).expanduser())
+        env = {**os.environ, "DADDY_KIND": kind}
+        done = run_program(argv, timeout_s, env=env, stdin=f"{text[:_LIMIT]}\n")
+    except (DaddyError, OSError, ValueError) as error:
+        return f"controller.notify failed: {error}"
+    if done.returncode == 0:
+        return ""
+    said = (done.stderr.strip().splitlines() or ["without a word"])[-1]
+    return f"controller.notify failed: exit code {done.returncode}: {said[:300]}"
+
+
+def _programs(config: Config, release: Release) -> dict[str, list[str]]:
+    """The relay, which holds the login node's end of the tunnel, and the mirror of the weights."""
     training, programs = config.training, {}
     if training.stream:
         relay = ["Daddy.streaming.relay", "--run-dir", config.run_dir]

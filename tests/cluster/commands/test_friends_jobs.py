@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from Daddy.cluster.orchestrator.commands.figures import head
-from Daddy.cluster.orchestrator.commands.others import MOST_JOBS, others
-from Daddy.cluster.orchestrator.commands.report import read_status
+from Daddy.cluster.orchestrator.commands.health import SILENT_S
 from Daddy.cluster.orchestrator.commands.screen import draw
-from Daddy.cluster.orchestrator.commands.verdict import SILENT_S
+from Daddy.cluster.orchestrator.commands.status import MOST_JOBS, friends_jobs, read_status
 from Daddy.core.clock import SystemClock
+from Daddy.core.files import read_json
 from Daddy.core.friend_accounts import Friend, write_friends
 from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
@@ -42,7 +41,8 @@ def both(tmp_path: Path) -> tuple[Path, Path]:
 
 
 def told(shared: SharedPaths, later: float = 0.0) -> dict:
-    return others(shared, head(shared), SystemClock().now() + later)
+    head = read_json(shared.head) if shared.head.exists() else {}
+    return friends_jobs(shared, head, SystemClock().now() + later)
 
 
 def test_the_owner_sees_the_friends_jobs_and_the_friend_the_owners(both) -> None:

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator import daemon
+from Daddy.cluster.orchestrator.commands import serve
 from Daddy.core.errors import DaddyError
 from tests.cluster.conftest import ROOT, until
 
 PROGRAM = """
 import os, sys, time
-from Daddy.cluster.orchestrator import daemon
+from Daddy.cluster.orchestrator.commands import serve
 fd = int(sys.argv[sys.argv.index("--ready-fd") + 1])
 facts = {"ok": True, "pid": os.getpid(), "session": os.getsid(0), "parent": os.getppid()}
 print("up", flush=True)
-daemon.report(fd, facts)
+serve.report(fd, facts)
 time.sleep(60)
 """
 ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -27,7 +27,7 @@ ENV = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 def test_it_reports_from_a_session_of_its_own_and_writes_to_its_log(tmp_path: Path) -> None:
     log = tmp_path / "logs" / "controller.log"
-    told = daemon.launch([sys.executable, "-c", PROGRAM], ENV, tmp_path, log, 30.0)
+    told = serve.start_daemon([sys.executable, "-c", PROGRAM], ENV, tmp_path, log, 30.0)
     try:
         assert told["session"] not in (os.getsid(0), told["pid"])  # it can never get a terminal
         assert told["parent"] != os.getpid()
@@ -39,7 +39,9 @@ def test_it_reports_from_a_session_of_its_own_and_writes_to_its_log(tmp_path: Pa
 def test_one_that_ends_at_once_is_told_with_its_log(tmp_path: Path) -> None:
     log = tmp_path / "controller.log"
     with pytest.raises(DaddyError, match="it ended at once") as told:
-        daemon.launch([sys.executable, "-c", "raise SystemExit('no')"], ENV, tmp_path, log, 30.0)
+        serve.start_daemon(
+            [sys.executable, "-c", "raise SystemExit('no')"], ENV, tmp_path, log, 30.0
+        )
     assert str(log) in told.value.fix
     assert log.read_text() == "no\n"
 
@@ -49,6 +51,6 @@ def test_one_that_says_nothing_is_told_too(tmp_path: Path) -> None:
     log = tmp_path / "controller.log"
     try:
         with pytest.raises(DaddyError, match="no sign of life"):
-            daemon.launch([sys.executable, "-c", program], ENV, tmp_path, log, 3.0)
+            serve.start_daemon([sys.executable, "-c", program], ENV, tmp_path, log, 3.0)
     finally:
         os.kill(int(log.read_text()), signal.SIGKILL)

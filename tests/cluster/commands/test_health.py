@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from Daddy.cluster.orchestrator.commands.verdict import judge
+from Daddy.cluster.orchestrator.commands.health import judge
 
 SLOT = {
     "slot": 0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.notify import tell
+from Daddy.cluster.orchestrator.wiring import notify
 
 
 def command(tmp_path: Path, code: str) -> str:
@@ -21,26 +21,28 @@ open(sys.argv[1], "w").write(os.environ["DADDY_KIND"] + ": " + sys.stdin.read())
 
 
 def test_the_text_reaches_the_command_on_its_standard_input(tmp_path: Path) -> None:
-    assert tell(command(tmp_path, HEAR), "breaker", "five failures in a row") == ""
+    assert notify(command(tmp_path, HEAR), "breaker", "five failures in a row") == ""
     assert (tmp_path / "heard").read_text() == "breaker: five failures in a row\n"
 
 
 def test_without_a_command_nothing_happens() -> None:
-    assert tell("", "breaker", "text") == ""
-    assert tell("  ", "breaker", "text") == ""
+    assert notify("", "breaker", "text") == ""
+    assert notify("  ", "breaker", "text") == ""
 
 
 def test_a_command_that_fails_is_told_and_costs_nothing(tmp_path: Path) -> None:
-    said = tell(command(tmp_path, "import sys; sys.exit('no mail today')"), "breaker", "text")
+    said = notify(command(tmp_path, "import sys; sys.exit('no mail today')"), "breaker", "text")
     assert "exit code 1" in said
     assert "no mail today" in said
 
 
 def test_a_command_that_hangs_is_ended(tmp_path: Path) -> None:
-    said = tell(command(tmp_path, "import time; time.sleep(60)"), "breaker", "text", timeout_s=0.5)
+    said = notify(
+        command(tmp_path, "import time; time.sleep(60)"), "breaker", "text", timeout_s=0.5
+    )
     assert "no answer within 0.5 s" in said
 
 
 def test_a_command_that_is_not_there_or_cannot_be_read_is_told() -> None:
-    assert "not installed" in tell("/nowhere/hook", "breaker", "text")
-    assert "failed" in tell("'half a quote", "breaker", "text")
+    assert "not installed" in notify("/nowhere/hook", "breaker", "text")
+    assert "failed" in notify("'half a quote", "breaker", "text")

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 from datetime import datetime, timezone
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from Daddy.cluster.orchestrator import tenure
-from Daddy.cluster.orchestrator.commands.look import look
-from Daddy.cluster.orchestrator.commands.report import read_status
+from Daddy.cluster.orchestrator.commands.plan import summary_of
+from Daddy.cluster.orchestrator.commands.status import read_status
+from Daddy.cluster.orchestrator.control_files import Intent, write_intent
 from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.history import Entry
-from Daddy.cluster.orchestrator.intent import Intent, write_intent
 from Daddy.cluster.orchestrator.ledger import LedgerFile
 from Daddy.cluster.orchestrator.records import (
     JobState,
@@ -39,8 +38,6 @@ TOKENS = ("00000000000a", "00000000000b")
 
 class Fixed:
     """A queue that looks as told."""
-
-    name = "told"
 
     def __init__(self, seen: Observation) -> None:
         self._seen = seen
@@ -74,7 +71,11 @@ def rows(*states: JobState) -> Snapshot:
 
 def told_by(run: RunPaths, queue: Fixed) -> dict[str, Any]:
     config = Config.model_validate({"run_dir": str(run.root)})
-    return read_status(run, config, partial(look, run, queue, POLICY, CLOCK), CLOCK)
+
+    def summarise(*known: Any) -> dict[str, Any]:
+        return summary_of(run, queue.snapshot(), POLICY, CLOCK, *known)
+
+    return read_status(run, config, summarise, CLOCK)
 
 
 FULL = rows(JobState.RUNNING, JobState.RUNNING)

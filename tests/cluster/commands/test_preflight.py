@@ -1,0 +1,195 @@
+"""Checks of ``start``: folders, partitions, the game, another account's run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from Daddy.cluster.orchestrator.commands.preflight import (
+    Findings,
+    booted_with,
+    check_others,
+    check_places,
+    game_name,
+    make_run_folders,
+    make_shared_folder,
+    parse_partitions,
+    partition_findings,
+)
+from Daddy.cluster.orchestrator.commands.request import absolute
+from Daddy.core.config import run_paths, shared_paths
+from Daddy.core.errors import FileError, RomError
+from Daddy.core.friend_accounts import Friend, write_friends
+from Daddy.core.settings import Config, Slurm
+from Daddy.core.shared_paths import JoinedPaths, SharedPaths
+from Daddy.pokemon.rom import cartridge_path
+from tests.cluster.conftest import config_of
+from tests.weights.helpers import ToldClock, begin
+
+
+def test_folders_that_jobs_need_exist_before_any_is_submitted(tmp_path: Path) -> None:
+    settings = config_of(tmp_path)
+    run = run_paths(settings)
+    make_run_folders(run)
+    assert run.logs.is_dir()
+    assert list(run.controller.iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match="cannot be written"):
+        make_run_folders(run_paths(settings.model_copy(update={"run_dir": str(tmp_path / "file")})))
+
+
+def test_each_folder_is_tried_and_not_only_made(tmp_path: Path) -> None:
+    settings = config_of(tmp_path)
+    run = run_paths(settings)
+    run.logs.parent.mkdir(parents=True)
+    run.logs.symlink_to("/dev/fd")  # a folder where nobody, not even root, makes a file
+    with pytest.raises(FileError, match=f"{run.root} cannot be written"):
+        make_run_folders(run)
+
+
+def test_a_shared_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    make_shared_folder(tmp_path / "weights" / "ours")
+    assert list((tmp_path / "weights" / "ours").iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match=f"shared_dir {tmp_path}/file cannot be written"):
+        make_shared_folder(tmp_path / "file")
+
+
+KNOWN = parse_partitions(
+    """\
+gpu-linuxlab|up|4:00:00|n1
+gpu-linuxlab|up|4:00:00|n2
+long|up|7-00:00:00|n3
+broken|down|infinite|n4
+no line of ours
+"""
+)
+
+
+def findings(**wishes: object) -> list[str]:
+    found = partition_findings(Slurm.model_validate(wishes), KNOWN)
+    return [f"{one.message} | {one.fix}" for one in found]
+
+
+def test_each_partition_is_known_once_with_its_limit_and_one_node() -> None:
+    told = [(one.name, one.up, one.limit_s, one.node) for one in KNOWN]
+    assert told == [
+        ("gpu-linuxlab", True, 14_400, "n1"),
+        ("long", True, 604_800, "n3"),
+        ("broken", False, None, "n4"),
+    ]
+
+
+def test_a_partition_that_takes_the_job_is_no_finding() -> None:
+    assert findings() == []
+    assert findings(partition="long", time_limit="4-00:00:00") == []
+
+
+def test_an_unknown_partition_is_answered_with_the_ones_there_are() -> None:
+    (found,) = findings(partition="gpu-linuxlap")
+    assert "there are: broken, gpu-linuxlab, long" in found
+    assert "--partition gpu-linuxlab" in found
+
+
+def test_a_limit_over_the_partition_s_own_would_wait_for_ever() -> None:
+    (found,) = findings(time_limit="5:00:00")
+    assert "over the 4:00:00" in found
+
+
+def test_a_partition_that_is_down_is_said() -> None:
+    (found,) = findings(partition="broken")
+    assert "not up" in found
+
+
+def test_nothing_is_concluded_from_a_listing_without_partitions() -> None:
+    assert partition_findings(Slurm(), ()) == []
+
+
+def test_a_node_that_booted_with_us_is_this_host() -> None:
+    line = "NodeName=n1 Arch=x86_64 BootTime=1790000003 SlurmdStartTime=1790000100"
+    assert booted_with(line, 1_790_000_000.0)
+    assert not booted_with(line, 1_790_001_000.0)
+    assert not booted_with("", 1_790_000_000.0)
+
+
+def test_the_game_is_named_or_refused(tmp_path: Path) -> None:
+    rom = tmp_path / "PokemonRed.gb"
+    given = config_of(tmp_path, training={"rom": str(rom)})
+    with pytest.raises(RomError, match="cannot read the ROM"):
+        game_name(given, "local")
+    rom.write_bytes(cartridge_path().read_bytes())
+    assert game_name(given, "slurm") == "Daddy cartridge (PokemonRed.gb)"
+    rom.write_bytes(bytes(32 * 1024))
+    with pytest.raises(RomError, match="not a game we know"):
+        game_name(given, "slurm")
+    allowed = config_of(tmp_path, training={"rom": str(rom), "allow_unknown_rom": True})
+    assert game_name(allowed, "slurm").startswith("unknown ")
+    assert "free cartridge" in game_name(config_of(tmp_path), "local")
+    helped = config_of(tmp_path, training={"assists": "flash,money"})
+    assert game_name(helped, "local").endswith("), with the assists money, flash")
+    with pytest.raises(RomError, match="no ROM is configured"):
+        game_name(config_of(tmp_path), "slurm")
+    meant = config_of(tmp_path, training={"cartridge": True})
+    assert "free cartridge" in game_name(meant, "slurm")
+    assert game_name(config_of(tmp_path, training={"workload": "cartpole"}), "slurm") == "cartpole"
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Path:
+    root = tmp_path / "owner" / "shared_weights"
+    root.mkdir(parents=True)
+    begin(root, "slot-0", ToldClock())
+    return root
+
+
+def config(tmp_path: Path, owner: Path) -> Config:
+    return Config.model_validate({
+        "run_dir": str(tmp_path / "anna"),
+        "collaboration": {"join": str(owner)},
+    })  # fmt: skip
+
+
+def checked(wanted: Config) -> Findings:
+    found = Findings()
+    check_places(wanted, "local", found)
+    return found
+
+
+def test_whose_run_is_joined_is_beside_ones_own_folder(tmp_path: Path, owner: Path) -> None:
+    paths = shared_paths(config(tmp_path, owner))
+    assert isinstance(paths, JoinedPaths)
+    assert paths.merged == owner / "merged"
+    assert paths.peers == tmp_path / "anna" / "shared_weights" / "peers"
+    frozen = absolute(config(tmp_path, owner / ".." / "shared_weights"), "local")
+    assert frozen.collaboration.join == str(owner)
+
+
+def test_who_is_not_on_the_list_is_refused_with_the_line_for_the_owner(
+    tmp_path: Path, owner: Path
+) -> None:
+    found = checked(config(tmp_path, owner))
+    mine = tmp_path / "anna" / "shared_weights"
+    assert f"does not name {mine}" in found.wrong[0].message
+    assert f"friends add YOUR-NAME {mine} --of {owner}" in found.wrong[0].fix
+    write_friends(SharedPaths(owner), [Friend("anna", str(mine), os.getuid())])
+    found = checked(config(tmp_path, owner))
+    assert found.wrong == []
+    assert f"takes part in {owner} as anna" in found.notes
+
+
+def test_a_run_that_has_not_begun_cannot_be_joined(tmp_path: Path, owner: Path) -> None:
+    found = checked(config(tmp_path, owner.parent))
+    assert "holds no shared weights yet" in found.wrong[0].message
+
+
+def test_the_owner_is_told_of_a_friend_who_cannot_be_seen(tmp_path: Path, owner: Path) -> None:
+    write_friends(SharedPaths(owner), [Friend("anna", str(tmp_path / "gone"), os.getuid())])
+    found = Findings()
+    check_others(SharedPaths(owner), found)
+    assert found.wrong == []
+    assert any(note.startswith("anna: ") and "is gone" in note for note in found.notes)
+    SharedPaths(owner).friends.write_text("{")
+    check_others(SharedPaths(owner), found)
+    assert "peers.json" in found.wrong[0].message
