@@ -17,6 +17,6 @@ bridge          entry: a relay for one viewer, started by that viewer's ssh
 tunnel_server   entry: the viewer at home
 best_selector   which agents are featured, and why (pure)
 
-Callers may use ``best_selector.select``, ``tunnel_client.FrameSender``, ``relay.main``,
-``login.featured_streams.read_featured`` and ``tunnel_server.main``.
+Callers may use ``best_selector.select``, ``tunnel_client.FrameSender``, ``relay.main`` and
+``tunnel_server.main``.
 """

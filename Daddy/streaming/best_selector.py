@@ -17,6 +17,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from Daddy.core.vocabulary import AgentReport
+from Daddy.streaming.protocol.messages import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +33,15 @@ class AgentKey:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An agent that could be featured; ``seen`` is when its report came, ``left_s`` how much of its
-    episode is to be expected yet (seconds).
-    """
+    """An agent that could be featured; ``seen``: its report came, ``left_s``: of its episode."""
 
     key: AgentKey
-    report: AgentReport
+    report: AgentReport | Row
     seen: float
     left_s: float = math.inf
 
     @property
     def rank(self) -> tuple[int, float, float]:
-        """Larger is better."""
         return (score(self.report), self.report.episode_return, self.seen)
 
 
@@ -78,7 +76,7 @@ class Selection:
     reasons: tuple[str, ...] = ()
 
 
-def score(report: AgentReport) -> int:
+def score(report: AgentReport | Row) -> int:
     """Badges plus story flags."""
     return report.badges + report.story_flags
 
@@ -91,10 +89,7 @@ def select(
     rules: Rules,
     pinned: Collection[AgentKey] = (),
 ) -> Selection:
-    """The next places, given who is there now and who is ``pinned``, the most wanted first.
-
-    Whoever stays keeps their place, so that pictures do not swap sides.
-    """
+    """The next places: those that stay keep theirs; ``pinned`` are wanted most, in this order."""
     fresh = {one.key: one for one in candidates if now - one.seen <= rules.stale_s}
     ranked = sorted(fresh.values(), key=lambda one: one.rank, reverse=True)
     kept = [key for key in pinned if key in fresh][:top_k]

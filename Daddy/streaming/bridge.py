@@ -38,7 +38,7 @@ _STDIN, _STDOUT, _STDERR = 0, 1, 2
 
 
 class Pipes:
-    """Ours from construction on; ``stop`` is set when standard input has ended."""
+    """Standard input and output as one socket; ``stop`` is set when standard input has ended."""
 
     def __init__(self, stop: threading.Event) -> None:
         self._stop = stop
@@ -54,10 +54,7 @@ class Pipes:
     def told_port(self) -> int:
         """A port's number, one line of standard input; NetworkError when there is none."""
         line = b""
-        while not line.endswith(b"\n") and len(line) <= len("65535"):
-            piece = os.read(_STDIN, 1)
-            if not piece:
-                break
+        while len(line) <= len("65535") and (piece := os.read(_STDIN, 1)) not in (b"", b"\n"):
             line += piece
         if not line.strip().isdigit() or not 0 < int(line) <= 65535:  # noqa: PLR2004 - 16 bits
             raise NetworkError("no port was told", "this is started by: tunnel_server connect")
@@ -70,7 +67,6 @@ class Pipes:
         return self._outer
 
     def close(self) -> None:
-        """Let the last words out."""
         if self._writer.is_alive():
             self._writer.join(_LAST_WORDS_S)
 
@@ -112,10 +108,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     port = pipes.told_port() if args.told_port else None
     pipes.say(opening_line(token))
     made = pipes.connect()
-    if port is None:
-        link = Link("ssh", 0, lambda: [token], made)
-    else:
-        link = Link("127.0.0.1", port, lambda: [token])
+    link = Link("127.0.0.1", port or 0, lambda: [token], made if port is None else None)
     via = "stdio" if port is None else "ssh-R"
     make_bridge(RunPaths(args.run_dir), link, via, SystemClock()).run(stop)
     made.close()

@@ -31,9 +31,7 @@ from Daddy.streaming.login.connection import Direct, Link, Sieve
 from Daddy.streaming.login.featured_streams import (
     About,
     Programme,
-    last_pictures,
     note,
-    write_featured,
 )
 from Daddy.streaming.login.spool import SEATS, Seat, SpoolReader, jobs_token, prepare
 from Daddy.streaming.protocol.framing import Kind, Message, ProtocolError, copy_line
@@ -55,9 +53,7 @@ def leave_script(run_dir: Path, home: Path, environ: Mapping[str, str]) -> None:
 
 
 def script_text(run_dir: Path, python: str, code: Path, host: str, libraries: str) -> str:
-    """A shell script that becomes a relay of ``run_dir`` for one viewer; its second line tells on
-    which host the run's own relay is. ``libraries``: where this Python found its own.
-    """
+    """A script that becomes a relay of ``run_dir`` for one viewer; line 2 names the run's relay."""
     words = [f"LD_LIBRARY_PATH={libraries}"] if libraries else []
     words += [f"PYTHONPATH={code}", python, "-m", "Daddy.streaming.bridge", "--run-dir"]
     return (
@@ -68,13 +64,12 @@ def script_text(run_dir: Path, python: str, code: Path, host: str, libraries: st
 
 POLL_S, EAGER_POLL_S = 0.2, 0.1
 IDLE_POLL_S = 2.0
-"""Between looks into the spool: while somebody watches, has no picture yet, and nobody does."""
+"""Between two reads of the spool: with a viewer, one that has no picture yet, and without."""
 NEWS_EVERY_S = 1.0
 CALL_EVERY_S = 1.0
 WISH_EVERY_S = 3.0
 LINGER_S = 10.0
 """Pictures stay wanted for so long after the viewer has gone, for it may only have blinked."""
-RECORD_EVERY_S = 5.0
 _OUT_LIMIT = 16 * 1024
 """Bytes waiting in our own buffer above which nothing more is made."""
 _TOLD_MOST = 8
@@ -83,10 +78,7 @@ VIAS = ("ssh-R", "stdio", "spool")
 
 
 class Relay:
-    """One viewer's relay; :meth:`step` does what is due and returns for how long to sleep.
-
-    Without ``events`` it leaves nothing in the run but its wishes.
-    """
+    """One viewer's relay. Without ``events`` it leaves nothing in the run but its wishes."""
 
     def __init__(
         self,
@@ -97,7 +89,6 @@ class Relay:
         events: EventWriter | None,
         clock: Clock,
     ) -> None:
-        self._paths = paths
         self._link = link
         self._programme = programme
         self._seat = seat
@@ -140,8 +131,10 @@ class Relay:
         if self._is_due("poll", now, self._poll_s(watched=watched)):
             self._absorb(self._spool.poll(), now)
             self._choose(now)
-        if self._is_due("call", now, CALL_EVERY_S):
-            self._call(now, watched=watched)
+        if not watched:
+            self._direct.hang_up()
+        elif self._is_due("call", now, CALL_EVERY_S):
+            self._direct.look(now)
         if self._is_due("wish", now, WISH_EVERY_S):
             self._publish_wishes(watched=watched)
         if self._link.established:
@@ -154,16 +147,9 @@ class Relay:
         return EAGER_POLL_S if self._programme.awaits() else POLL_S
 
     def _absorb(self, segments: Sequence[Segment], now: float) -> None:
-        """What jobs have said, whichever way it came."""
+        """Take over segments, whichever way they came."""
         if segments:
             self._programme.absorb(self._sieve.new(segments), now)
-
-    def _call(self, now: float, *, watched: bool) -> None:
-        """Go to the jobs themselves while somebody watches; where that fails there is the spool."""
-        if watched:
-            self._direct.look(now)
-        else:
-            self._direct.hang_up()
 
     def _is_due(self, what: str, now: float, every_s: float) -> bool:
         if now < self._due.get(what, 0.0):
@@ -189,7 +175,7 @@ class Relay:
             self._link.refuse(self._clock.monotonic(), str(error))
 
     def _tell_changes(self) -> None:
-        """A viewer that came, and why none does: each reason once, however often it comes back."""
+        """Say that a viewer came, and each reason why none does once."""
         if self._link.connections != self._served:
             self._served = self._link.connections
             self._programme.restart(self._link.version)
@@ -205,11 +191,10 @@ class Relay:
     def _say(self, state: str, text: str) -> None:
         print(f"relay: {text}", flush=True)
         if "no token in common" in text:
-            print(
-                f"  what to do: on the laptop, once: {copy_line('USER@' + host_name())}", flush=True
-            )
-        data = {"state": state, "text": text, "via": self._programme.about.via}
-        self._record("state", data)
+            line = copy_line(f"USER@{host_name()}")
+            print(f"  what to do: on the laptop, once: {line}", flush=True)
+        via = self._programme.about.via
+        self._record("state", {"state": state, "text": text, "via": via})
 
     def _record(self, event: str, data: Mapping[str, object]) -> None:
         if self._events is not None:
@@ -236,8 +221,6 @@ class Relay:
             for message in [*messages, *self._programme.frames(now)]:
                 self._link.send(message)
             self._link.flush(now)
-        if self._events is not None and self._is_due("record", now, RECORD_EVERY_S):
-            write_featured(self._paths.stream, last_pictures(self._programme, now))
 
 
 def make_relay(
@@ -253,14 +236,11 @@ def make_relay(
 
 
 def about_run(paths: RunPaths, via: str) -> About:
-    """What a relay on this host says of the run; ``via`` is one of ``VIAS``."""
-    return About(paths.root.resolve().name, _workload(paths), host_name(), via)
-
-
-def _workload(paths: RunPaths) -> str:
+    """The facts of the run for a relay on this host; ``via`` is one of ``VIAS``."""
+    workload = "pokemon_red"
     with contextlib.suppress(OSError, FileError, KeyError, TypeError):
-        return str(read_json(paths.config)["workload"])
-    return "pokemon_red"
+        workload = str(read_json(paths.config)["workload"])
+    return About(paths.root.resolve().name, workload, host_name(), via)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -290,14 +270,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.die_with_parent is not None:
         die_with_parent(args.die_with_parent)
     stop = set_by(signal.SIGTERM, signal.SIGINT)
-    files = _token_files(args.token, RunPaths(args.run_dir).stream)
+    paths = RunPaths(args.run_dir)
+    files = _token_files(args.token, paths.stream)
     wish = Wish(max(1, args.top_k), max(1.0, args.fps))
     if args.via != "spool":
         with contextlib.suppress(OSError):  # a full disk costs further viewers, not this one
-            prepare(RunPaths(args.run_dir).stream)
+            prepare(paths.stream)
             leave_script(args.run_dir, Path.home(), os.environ)
             where = {"v": 1, "host": full_host_name(), "port": args.port}
-            write_json(RunPaths(args.run_dir).relay, where, durable=False)
+            write_json(paths.relay, where, durable=False)
     make_relay(args.run_dir, args.port, files, wish, args.via, SystemClock()).run(stop)
     return 0
 

@@ -21,12 +21,11 @@ from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.machine import die_with_parent
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming.learner.direct_port import Listener, Port
-from Daddy.streaming.learner.shared_ring import Record, StreamerEnd
+from Daddy.streaming.learner.shared_ring import StreamerEnd
 from Daddy.streaming.login.spool import SpoolWriter, Watchers
 from Daddy.streaming.protocol.framing import Message
 from Daddy.streaming.protocol.spool_segment import (
     Packer,
-    Picture,
     Told,
     Writer,
     pack_head,
@@ -47,7 +46,7 @@ _NICEST = 19
 
 
 class Streamer:
-    """What is between a learner's memory and the outside; :meth:`step` does what is due."""
+    """Carries a learner's words from its memory to the spool and to connected relays."""
 
     def __init__(
         self,
@@ -80,7 +79,7 @@ class Streamer:
 
     @property
     def listener(self) -> Listener | None:
-        """Who listens for relays, while somebody does."""
+        """The open port, while somebody watches."""
         return self.port.listener
 
     def run(self, bell: int) -> None:
@@ -100,10 +99,7 @@ class Streamer:
         self.port.close()
 
     def step(self, heard: Collection[Any] | None = None) -> float:
-        """One pass; returns the seconds until the next is needed. ``heard``: as a listener's.
-
-        Half of them while somebody watches only ask for pictures.
-        """
+        """One pass; returns the seconds until the next is needed. ``heard``: as a listener's."""
         now = self._clock.monotonic()
         if heard is None or heard or self._waits(now):
             self._attend(now, heard)
@@ -112,12 +108,12 @@ class Streamer:
         return self._pause(now)
 
     def _waits(self, now: float) -> bool:
-        """Whether anything but a picture is due, or a relay has room again for what waits."""
+        """Anything but a picture is due, or a relay has room again for what waits."""
         due = min(at for what, at in self._due.items() if what != "picture")
         return due <= now or bool(self.listener and self.listener.speaking)
 
     def _attend(self, now: float, heard: Collection[Any] | None) -> None:
-        """To the learner, the folder and the relays."""
+        """Exchange with the learner, the folder and the relays."""
         self._take()
         try:
             if self._is_due("look", now, LOOK_EVERY_S):
@@ -152,23 +148,19 @@ class Streamer:
         return WATCHED_WRITE_EVERY_S if self._watched else IDLE_WRITE_EVERY_S
 
     def _take(self) -> None:
-        """What the learner has said since the last time."""
+        """Take the learner's reports and pictures since the last time."""
         if reports := self._memory.reports():
             self._due["write"] = self._due["write"] if self._told else 0.0
             self._told = pack_reports(self._who, reports)
         for record in self._memory.records():
-            if len(record.payload) == SCREEN_BYTES:
-                self._add(_picture(record))
-
-    def _add(self, picture: Picture) -> None:
-        message = self._packer.pack(picture)
-        if message is not None:
-            self._frames.append(message)
-            if self.listener:
-                self.listener.tell([message])
+            whole = len(record.pixels) == SCREEN_BYTES
+            if whole and (message := self._packer.pack(record)) is not None:
+                self._frames.append(message)
+                if self.listener:
+                    self.listener.tell([message])
 
     def _look(self, now: float) -> None:
-        """Who watches, and whom."""
+        """Read the wish lists."""
         wishes = self._watchers.wishes(now)
         self._interval_s = 1.0 / min(wishes.fps, self._most_fps)
         self._watched = bool(wishes.counter)
@@ -204,13 +196,8 @@ class Streamer:
         self._due["look"] = self._due["write"] = now + RETRY_S
 
     def _so_far(self) -> list[Message]:
-        """What who has just connected has to know: the head, and what is in no segment yet."""
+        """The head, and the frames that are in no segment yet."""
         return [*self._head, *self._frames]
-
-
-def _picture(record: Record) -> Picture:
-    facts = (record.agent, record.step, record.episode, record.captured_ms)
-    return Picture(*facts, record.payload)
 
 
 def _parser() -> argparse.ArgumentParser:

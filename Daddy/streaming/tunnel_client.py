@@ -21,7 +21,8 @@ from Daddy.core.machine import host_name
 from Daddy.core.names import check_peer, new_incarnation
 from Daddy.core.process import Child, companion
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
-from Daddy.streaming.learner.shared_ring import LearnerEnd, Record, nameless_file
+from Daddy.streaming.learner.shared_ring import LearnerEnd, nameless_file
+from Daddy.streaming.protocol.spool_segment import Picture
 
 if TYPE_CHECKING:
     from Daddy.core.settings import Streaming
@@ -47,9 +48,7 @@ class FrameSender:
         *,
         direct: bool = True,
     ) -> None:
-        """``stream`` is the run's stream folder (``RunPaths.stream``), ``fps`` the most pictures a
-        second of an agent; ``direct``: a relay may come here, too.
-        """
+        """``stream``: the run's stream folder; ``fps``: the most; ``direct``: with a port."""
         self._clock = clock or SystemClock()
         self._file = nameless_file()
         self._memory = LearnerEnd(self._file)
@@ -78,7 +77,7 @@ class FrameSender:
         self.close()
 
     def due(self) -> tuple[bool, frozenset[int]]:
-        """Whether reports are due, and the agents whose pictures are; each is told once."""
+        """(reports are due, agents whose pictures are due); each is told once."""
         memory = self._memory
         reports, pictures = memory.report_ask, memory.picture_ask
         told = reports != self._reported, pictures != self._begun
@@ -90,7 +89,7 @@ class FrameSender:
         return self._memory.wanted()
 
     def report(self, reports: Sequence[AgentReport]) -> None:
-        """How far each agent is; the newest report of each replaces the one before."""
+        """Progress of each agent; the newest report of each replaces the one before."""
         self._look_after()
         self._reports.update({one.agent: one for one in reports})
         self._memory.report(list(self._reports.values()))
@@ -107,11 +106,11 @@ class FrameSender:
         report = self._reports.get(agent)
         step, episode = (report.step, report.episode) if report else (0, 0)
         now_ms = round(self._clock.monotonic() * 1000)
-        self._memory.put(Record(agent, step, episode, now_ms, picture))
+        self._memory.put(Picture(agent, step, episode, now_ms, picture))
         self._ring()
 
     def close(self) -> None:
-        """Have what is left written; who has not ended within two seconds is killed."""
+        """Have the rest written; a streamer that has not ended within two seconds is killed."""
         if self._closed:
             return
         self._closed = True
@@ -150,9 +149,7 @@ class FrameSender:
 def frame_sender(
     stream: Path, peer: str, training: Streaming, clock: Clock, job: str = ""
 ) -> FrameSender | None:
-    """A sender as the settings want it; None, with a word why, where none can be set up: being
-    watched is not worth a job.
-    """
+    """A sender as the settings want it; None, and a word why, where none can be set up."""
     try:
         return FrameSender(
             stream, peer, job, clock, fps=FEATURED_FPS, direct=training.stream_direct

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from Daddy.streaming.viewer.window import Window
 
 WEB_PORT = 9998
-_MIN_SIZE = (320, 240)
-_MAX_SIZE = (7680, 4320)
 _MAX_S = 366 * 86400.0
 _INSTALL = "install it: sudo apt install openssh-client (Debian, Ubuntu); macOS brings it along"
 
@@ -57,7 +55,7 @@ def _parser(*, connecting: bool) -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="AGENT",
-        help="one of them is this, whatever its rank and through changes of jobs: slot-0/3",
+        help="an agent to show whatever its rank and through changes of jobs: slot-0/3",
     )
     parser.add_argument("--width", type=int, default=800, help="window width (800)")
     parser.add_argument("--height", type=int, default=600, help="window height (600)")
@@ -85,38 +83,30 @@ def _parser(*, connecting: bool) -> argparse.ArgumentParser:
 
 
 def _checked(args: argparse.Namespace) -> argparse.Namespace:
-    for flag, port, usual in (("--port", args.port, 9999), ("--web", args.web or 0, WEB_PORT)):
-        if not 0 <= port <= 65535:  # noqa: PLR2004 - ports are 16 bits
-            raise UsageError(f"{flag} {port} is no port", f"use 1 to 65535, such as {usual}")
-    if not 1 <= args.top_k <= MAX_TOP_K:
-        raise UsageError(f"--top-k {args.top_k} cannot be shown", f"use 1 to {MAX_TOP_K}")
-    for flag, value, low, high in zip(
-        ("--width", "--height"), (args.width, args.height), _MIN_SIZE, _MAX_SIZE, strict=True
-    ):
-        if not low <= value <= high:
-            raise UsageError(f"{flag} {value} is no size for a window", f"use {low} to {high}")
-    for flag, seconds in (("--wait", args.wait), ("--seconds", args.seconds)):
-        if seconds is not None and not 0 < seconds <= _MAX_S:
-            raise UsageError(f"{flag} {seconds:g} is no time to wait", "use seconds, such as 30")
-    if not 1 <= args.fps <= MAX_FPS:
-        raise UsageError(f"--fps {args.fps:g} cannot be shown", f"use 1 to {MAX_FPS:g}")
-    _check_pins(args.pin)
+    """UsageError for a value that is out of bounds."""
+    bounds = (
+        ("--port", args.port, 0, 65535, "is no port", "1 to 65535, such as 9999"),
+        ("--web", args.web, 0, 65535, "is no port", f"1 to 65535, such as {WEB_PORT}"),
+        ("--top-k", args.top_k, 1, MAX_TOP_K, "cannot be shown", f"1 to {MAX_TOP_K}"),
+        ("--width", args.width, 320, 7680, "is no size for a window", "320 to 7680"),
+        ("--height", args.height, 240, 4320, "is no size for a window", "240 to 4320"),
+        ("--wait", args.wait, 1e-9, _MAX_S, "is no time to wait", "seconds, such as 30"),
+        ("--seconds", args.seconds, 1e-9, _MAX_S, "is no time to wait", "seconds, such as 30"),
+        ("--fps", args.fps, 1, MAX_FPS, "cannot be shown", f"1 to {MAX_FPS:g}"),
+    )
+    for flag, value, least, most, what, use in bounds:
+        if value is not None and not least <= value <= most:
+            raise UsageError(f"{flag} {value:g} {what}", f"use {use}")
+    if len(args.pin) > MAX_PINS:
+        raise UsageError(f"{len(args.pin)} pins are too many", f"use {MAX_PINS} at most")
+    for name in args.pin:
+        if not to_pins([name]):
+            raise UsageError(f"--pin {name!r} names no agent", "use a slot and a number: slot-0/3")
     return args
 
 
-def _check_pins(names: Sequence[str]) -> None:
-    if len(names) > MAX_PINS:
-        raise UsageError(f"{len(names)} pins are too many", f"use {MAX_PINS} at most")
-    for name in names:
-        if not to_pins([name]):
-            raise UsageError(f"--pin {name!r} names no agent", "use a slot and a number: slot-0/3")
-
-
 def _waiting(port: int, login: str, environ: Mapping[str, str], home: Path) -> Waiting:
-    """The line to copy: as told, as set, as ``sync_weights.sh setup`` keeps it.
-
-    With the key that can only open the tunnel, at the login where that was tried.
-    """
+    """The line to copy: as told, as set, as ``sync_weights.sh setup`` keeps it with its key."""
     try:
         kept = remembered(settings_path(environ, home))
     except DaddyError:  # not ours to complain about
@@ -170,10 +160,7 @@ def _show(
     stop: threading.Event,
     hopeless: threading.Event,
 ) -> None:
-    """In a window, or in lines when asked to or where no window can be opened.
-
-    Lines end when it is hopeless; a window stays and says so.
-    """
+    """In a window, or in lines, which end when it is hopeless; a window stays and says so."""
     recorder = Recorder(args.record_events, clock)
     browser = args.web is not None
     plain = args.headless or args.json
@@ -225,10 +212,9 @@ def _open_window(args: argparse.Namespace, waiting: Waiting, clock: Clock) -> Wi
 
         view = View(args.top_k, pins=tuple(args.pin))
         return open_window((args.width, args.height), view, waiting, clock, args.screenshot)
-    except ImportError as error:
-        print(f"no window: {error}; lines instead; --web shows a page", file=sys.stderr)
-    except DaddyError as error:
-        print(f"no window: {error.message}; lines instead; --web shows a page", file=sys.stderr)
+    except (ImportError, DaddyError) as error:
+        why = error.message if isinstance(error, DaddyError) else error
+        print(f"no window: {why}; lines instead; --web shows a page", file=sys.stderr)
     return None
 
 

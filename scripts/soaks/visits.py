@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming.best_selector import Rules
-from Daddy.streaming.login.featured_streams import About, Programme, read_featured
+from Daddy.streaming.login.featured_streams import About, Programme
 from Daddy.streaming.login.spool import read_wishes
 from Daddy.streaming.protocol import frame_codec, framing, messages
 from Daddy.streaming.protocol.framing import Kind, Message, ProtocolError
@@ -222,19 +222,14 @@ def _spoilt_some(body: bytes, chance: random.Random) -> list[bytes]:
 
 
 def files(chance: random.Random) -> Visit:
-    """The wish list and the record of featured agents, as a disk or a neighbour left them."""
+    """The wish list, as a disk or a neighbour left it."""
     wishes = {"v": 1, "counter": 9, "fps": 15.0, "wanted": {"slot-0": [1, 2]}}
-    agent = {"peer": "slot-0", "agent": 1, "host": "n", "badges": 1, "story_flags": 2, "level": 3,
-             "map_name": "Hill", "episode_return": 1.0, "step": 9, "picture": "AAAA"}  # fmt: skip
     with tempfile.TemporaryDirectory(dir=_memory()) as name:
         for _ in range(LENGTH // 4):
             folder = Path(name)
             (folder / "wanted.json").write_bytes(changed(json.dumps(wishes).encode(), chance))
-            record = json.dumps({"v": 1, "agents": [agent]}).encode()
-            (folder / "featured.json").write_bytes(changed(record, chance))
             read_wishes(folder)
-            read_featured(folder)
-    return Visit(LENGTH // 2, 0)
+    return Visit(LENGTH // 4, 0)
 
 
 def _memory() -> str | None:

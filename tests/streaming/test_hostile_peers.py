@@ -40,7 +40,7 @@ from Daddy.streaming.viewer.view_model import MAX_NAMES, Source, compose
 from tests.patience import until
 from tests.streaming.helpers import TOKEN, picture, report
 from tests.streaming.test_messages import status
-from tests.streaming.test_scene import send
+from tests.streaming.test_view_model import send
 
 
 @pytest.fixture

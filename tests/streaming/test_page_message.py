@@ -15,7 +15,7 @@ from Daddy.streaming.web.server import Had, pack, style, tag
 from tests.streaming.helpers import picture
 
 WAITING = Waiting(9998, "anna@login.example.edu")
-ROW = Row(1, 0, 3, 2, 14, 5, 1, 12.34, 1, 9000, place=1)
+ROW = Row(1, 0, 3, 1, 2, 14, 5, 1, 12.34, 1, 9000)
 
 
 def panel(**changes: object) -> Panel:

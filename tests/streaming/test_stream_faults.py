@@ -14,9 +14,9 @@ from pathlib import Path
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.machine import host_name
-from Daddy.streaming.learner.shared_ring import LearnerEnd, Record, StreamerEnd, nameless_file
+from Daddy.streaming.learner.shared_ring import LearnerEnd, StreamerEnd, nameless_file
 from Daddy.streaming.protocol.messages import Wish
-from Daddy.streaming.protocol.spool_segment import Writer
+from Daddy.streaming.protocol.spool_segment import Picture, Writer
 from Daddy.streaming.streamer import Streamer
 from Daddy.streaming.tunnel_client import FrameSender
 from Daddy.streaming.viewer.receiver import Receiver
@@ -182,7 +182,7 @@ def skewed_job(stream: Path, stop: threading.Event) -> None:
         learner.report([report(0, step=step)])
         for agent in learner.wanted():
             now_ms = round(clock.monotonic() * 1000)
-            learner.put(Record(agent, step, 0, now_ms, picture(step % 40)))
+            learner.put(Picture(agent, step, 0, now_ms, picture(step % 40)))
         streamer.step()
     streamer.port.close()
     learner.close()

@@ -22,10 +22,10 @@ from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming import streamer, tunnel_client
 from Daddy.streaming.learner import direct_port as listener
 from Daddy.streaming.learner.direct_port import Listener
-from Daddy.streaming.learner.shared_ring import LearnerEnd, Record, StreamerEnd, nameless_file
+from Daddy.streaming.learner.shared_ring import LearnerEnd, StreamerEnd, nameless_file
 from Daddy.streaming.login import spool
 from Daddy.streaming.login.spool import SpoolReader, SpoolWriter, Wishes, read_wishes, write_wishes
-from Daddy.streaming.protocol.spool_segment import Writer
+from Daddy.streaming.protocol.spool_segment import Picture, Writer
 from Daddy.streaming.streamer import Streamer
 from Daddy.streaming.tunnel_client import FrameSender
 from tests.patience import until
@@ -208,7 +208,7 @@ def wanted_and_put(desk: Desk, stream: Path) -> None:
     ask(stream)
     assert desk.until(desk.learner.wanted)
     desk.streamer._due = dict.fromkeys(desk.streamer._due, float("inf"))
-    desk.learner.put(Record(3, 1, 0, 1, picture(1)))
+    desk.learner.put(Picture(3, 1, 0, 1, picture(1)))
 
 
 def test_a_pass_in_which_only_a_picture_is_due_asks_for_it_and_no_more(
@@ -306,7 +306,7 @@ def test_memory_stays_bounded_while_the_disk_hangs(desk: Desk, tmp_path: Path) -
     ask(tmp_path)
     desk.streamer._due["write"] = float("inf")
     for step in range(2000):
-        desk.learner.put(Record(3, step, 0, step, picture(step % 40)))
+        desk.learner.put(Picture(3, step, 0, step, picture(step % 40)))
         desk.streamer._take()
     assert sum(len(one.body) for one in desk.streamer._frames) < 64 * 1024
 

@@ -36,7 +36,7 @@ from Daddy.streaming.protocol.framing import (
     Reason,
     bye,
 )
-from Daddy.streaming.protocol.handshake import Channel, Session, Token
+from Daddy.streaming.protocol.handshake import Channel, Token
 from Daddy.streaming.protocol.messages import read_stamps, stamps
 from Daddy.streaming.protocol.spool_segment import Writer
 
@@ -55,7 +55,7 @@ class _Caller(Channel):
 
 
 class Listener:
-    """One open port, at ``address``; ``so_far`` is what a relay is told first. OSError."""
+    """One open port, at ``address``; ``so_far``: the first messages for a relay. OSError."""
 
     def __init__(
         self,
@@ -68,18 +68,16 @@ class Listener:
         self._so_far = so_far
         self._callers: list[_Caller] = []
         self.rest = False
-        """Nobody is let in for now: that has failed, and would be ready to fail at once again."""
+        """Nobody is let in for now: accepting has failed, and would fail at once again."""
         self._socket = socket.create_server((address, 0), backlog=MAX_STRANGERS)
         self._socket.setblocking(False)
         self.port = int(self._socket.getsockname()[1])
 
     def fileno(self) -> int:
-        """For ``select``."""
         return self._socket.fileno()
 
     @property
     def callers(self) -> Sequence[_Caller]:
-        """All that are connected."""
         return self._callers
 
     @property
@@ -94,21 +92,16 @@ class Listener:
 
     @property
     def proved(self) -> int:
-        """How many relays are served."""
         return sum(one.welcomed for one in self._callers)
 
     def tell(self, messages: Sequence[Message]) -> None:
-        """Something new, for every relay that is served."""
         for one in self._callers:
             if one.welcomed:
                 for message in messages:
                     one.session.send(message)
 
     def step(self, now: float, heard: Collection[Any] | None = None) -> None:
-        """Let in, listen, send, and drop whom there is no use in waiting for.
-
-        ``heard`` are those of ``ears`` that ``select`` has just told of; None: it is asked here.
-        """
+        """Let in, listen, send, drop; ``heard`` are those of ``ears`` that ``select`` has found."""
         if heard is None:
             heard = select.select(self.ears, [], [], 0)[0]
         if self in heard:
@@ -160,7 +153,11 @@ class Listener:
                 raise ConnectionResetError
             one.heard = now
             for message in one.session.receive(data):
-                _answer(one.session, message, now)
+                if message.kind == Kind.BYE:
+                    raise ConnectionResetError
+                if message.kind == Kind.PING:
+                    theirs, _ = read_stamps(message.body)
+                    one.session.send(Message(Kind.PONG, stamps(theirs, round(now * 1000))))
         if one.session.established and not one.welcomed:
             one.welcomed = True
             for message in self._so_far():
@@ -171,21 +168,13 @@ class Listener:
             raise ProtocolError("too late, silent or not reading", Reason.SILENT)
 
     def _drop(self, one: _Caller, last: Message | None = None) -> None:
-        """Let go; strangers are told nothing, and not why."""
+        """Close a connection; strangers are told nothing."""
         with contextlib.suppress(OSError):
             if last is not None and one.session.established:
                 one.session.send(last)
                 one.flush()
         one.socket.close()
         self._callers.remove(one)
-
-
-def _answer(session: Session, message: Message, now: float) -> None:
-    if message.kind == Kind.PING:
-        theirs, _ = read_stamps(message.body)
-        session.send(Message(Kind.PONG, stamps(theirs, round(now * 1000))))
-    elif message.kind == Kind.BYE:
-        raise ConnectionResetError
 
 
 ASK_AGAIN_S = 30.0
@@ -206,10 +195,7 @@ class Lookup:
         self._answers: queue.SimpleQueue[tuple[frozenset[str], str | None]] = queue.SimpleQueue()
 
     def address(self, hosts: frozenset[str], now: float) -> str | None:
-        """What is known by now, without waiting: the address before until there is a new one.
-
-        What was not found is asked for again every ``ASK_AGAIN_S``. ``now``: monotonic seconds.
-        """
+        """The address as known now, without waiting; one not found is asked for again later."""
         if hosts != self._hosts:
             self._hosts, self._again_at = hosts, now
         if hosts <= {self._host}:
@@ -235,7 +221,7 @@ class Lookup:
 
 
 class Port:
-    """Where ``who`` listens, if it does; ``so_far`` is what a relay is told first."""
+    """The port of ``who``, open while somebody watches; ``so_far``: as for a listener."""
 
     def __init__(self, stream: Path, who: Writer, so_far: Callable[[], Sequence[Message]]) -> None:
         self._stream = stream

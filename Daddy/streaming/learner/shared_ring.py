@@ -18,9 +18,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from functools import lru_cache
 from operator import attrgetter
-from typing import NamedTuple
 
 from Daddy.core.vocabulary import AgentReport
+from Daddy.streaming.protocol.spool_segment import Picture
 
 MAX_AGENTS = 512
 _REPORT_ASK, _PICTURE_ASK, _ASKS, _CLOSING, _WANTED = 0, 1, 2, 8, 512
@@ -41,21 +41,8 @@ _FIELDS = tuple(one.name for one in fields(AgentReport))
 _facts = attrgetter(*_FIELDS)
 
 
-class Record(NamedTuple):
-    """One picture that the learner took of one agent."""
-
-    agent: int
-    step: int
-    episode: int
-    captured_ms: int
-    payload: bytes
-
-
 def nameless_file() -> int:
-    """The descriptor of a file of ``SIZE`` bytes that no folder has.
-
-    OSError where there is neither memory for it nor room on disk.
-    """
+    """The descriptor of a file of ``SIZE`` bytes in no folder. OSError: no memory and no disk."""
     if hasattr(os, "memfd_create"):
         with contextlib.suppress(OSError):  # a kernel or a sandbox that has none
             descriptor = os.memfd_create("daddy-stream")
@@ -90,11 +77,9 @@ class LearnerEnd:
         return self._bytes[_PICTURE_ASK]
 
     def wants(self, agent: int) -> bool:
-        """Whether pictures of this agent are wanted."""
         return 0 <= agent < MAX_AGENTS and bool(self._bytes[_WANTED + agent])
 
     def wanted(self) -> frozenset[int]:
-        """Agents whose pictures are wanted."""
         return _agents(bytes(self._bytes[_WANTED : _WANTED + MAX_AGENTS]))
 
     def want_nothing(self) -> None:
@@ -113,14 +98,14 @@ class LearnerEnd:
         self._told += 1
         _REPORTS_HEAD.pack_into(self._map, _REPORTS, 2 * self._told, len(data))
 
-    def put(self, record: Record) -> None:
+    def put(self, record: Picture) -> None:
         """A record of at most ``RECORD_LIMIT`` bytes, over the oldest if the ring is full."""
-        number, size = self._written + 1, len(record.payload)
+        number, size = self._written + 1, len(record.pixels)
         at = _RING + number % RECORDS * _SLOT
         start = at + _HEAD.size
         facts = (0, record.agent, size, record.step, record.captured_ms, record.episode)
         _HEAD.pack_into(self._map, at, 2 * number - 1, *facts)
-        self._bytes[start : start + size] = record.payload
+        self._bytes[start : start + size] = record.pixels
         _HEAD.pack_into(self._map, at, 2 * number, *facts)
         self._written = number
 
@@ -129,7 +114,6 @@ class LearnerEnd:
         self._bytes[_CLOSING] = 1
 
     def close(self) -> None:
-        """Give the memory back."""
         self.asks.release()
         self._bytes.release()
         self._map.close()
@@ -153,11 +137,9 @@ class StreamerEnd:
 
     @property
     def closing(self) -> bool:
-        """Whether the learner has said goodbye."""
         return self._map[_CLOSING] == 1
 
     def ask_report(self) -> None:
-        """Have the learner report once."""
         self._grow(_REPORT_ASK, _ASKS)
 
     def ask_pictures(self) -> None:
@@ -189,7 +171,7 @@ class StreamerEnd:
         self._told = counter
         return [AgentReport(*facts) for facts in json.loads(data)]
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[Picture]:
         """Every whole record since the last call; those that were written over count as lost."""
         found = []
         while self._counter(self._read + 1) >= 2 * (self._read + 1):
@@ -203,17 +185,16 @@ class StreamerEnd:
             found.append(record)
         return found
 
-    def _copy(self, number: int) -> Record | None:
+    def _copy(self, number: int) -> Picture | None:
         at = _RING + number % RECORDS * _SLOT
         counter, _, agent, size, step, captured_ms, episode = _HEAD.unpack_from(self._map, at)
         payload = self._map[at + _HEAD.size : at + _HEAD.size + min(size, RECORD_LIMIT)]
         if counter != 2 * number or self._counter(number) != counter:
             return None
-        return Record(agent, step, episode, captured_ms, payload)
+        return Picture(agent, step, episode, captured_ms, payload)
 
     def _counter(self, number: int) -> int:
         return int(_HEAD.unpack_from(self._map, _RING + number % RECORDS * _SLOT)[0])
 
     def close(self) -> None:
-        """Give the memory back."""
         self._map.close()

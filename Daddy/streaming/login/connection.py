@@ -44,11 +44,13 @@ _READS = 4
 _OUT_LIMIT = 64 * 1024
 """Bytes that wait for a viewer that does not read; above that it is given up."""
 _CONNECTING = {0, errno.EINPROGRESS, errno.EWOULDBLOCK}
+_NOT_YET = {errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOTCONN}
 
 
 class Link:
-    """One viewer at ``host:port``, or at the end of a connection that is ``made`` already: when
-    that is lost, it is over. Call :meth:`step` often; it moves everything that can move.
+    """One viewer at ``host:port``, or at a connection that is ``made`` and over when it is lost.
+
+    Call :meth:`step` often; it moves everything that can move.
     """
 
     def __init__(
@@ -73,21 +75,19 @@ class Link:
 
     @property
     def established(self) -> bool:
-        """Whether a viewer has proved itself and is being served."""
+        """A viewer has proved itself and is served."""
         return self._session is not None and self._session.established
 
     @property
     def version(self) -> int:
-        """Of the protocol: the newest that the viewer and we speak."""
+        """The newest protocol that both sides speak."""
         return self._session.version if self._session else VERSION
 
     @property
     def waiting_bytes(self) -> int:
-        """Bytes that the kernel has not taken yet."""
         return len(self._out)
 
     def send(self, message: Message) -> None:
-        """Queue a message for an established viewer."""
         if self._session and self._session.established:
             self._session.send(message)
 
@@ -101,21 +101,21 @@ class Link:
             messages = self._receive(now)
             self._keep_alive(now)
             self._flush()
-            self._check_out()
+            if len(self._out) > _OUT_LIMIT:
+                raise ProtocolError("the viewer reads nothing any more", Reason.SILENT)
         except ProtocolError as error:
             self._lose(now, str(error), error.reason)
-            return []
         except OSError as error:
             self._lose(now, self._say(error))
-            return []
-        return messages
+        else:
+            return messages
+        return []
 
     def flush(self, now: float) -> None:
         """Send what was queued since the last step, so that it does not wait for the next."""
-        if not self.established:
-            return
         try:
-            self._flush()
+            if self.established:
+                self._flush()
         except OSError as error:
             self._lose(now, self._say(error))
 
@@ -126,7 +126,6 @@ class Link:
         select.select(ears, mouths, [], max(0.0, seconds))
 
     def fileno(self) -> int:
-        """For ``select``; -1 while there is no connection."""
         return self._socket.fileno() if self._socket else -1
 
     def refuse(self, now: float, why: str) -> None:
@@ -181,24 +180,19 @@ class Link:
         if self._session.established and not was:
             self._attempt, self.trouble = 0, ""
             self.connections += 1
-        return [one for one in messages if self._keep(one)]
+        for message in messages:
+            if message.kind == Kind.BYE:
+                raise OSError(0, f"the viewer says: {read_bye(message.body)[1]}")
+        return [message for message in messages if message.kind != Kind.PONG]
 
     def _read(self) -> bytes | None:
         assert self._socket
         try:
             return self._socket.recv(READ_BYTES)
-        except BlockingIOError:
-            return None
         except OSError as error:
-            if error.errno == errno.ENOTCONN:
+            if error.errno in _NOT_YET:
                 return None
             raise
-
-    def _keep(self, message: Message) -> bool:
-        """Handle what concerns the link itself; True for what concerns the relay."""
-        if message.kind == Kind.BYE:
-            raise OSError(0, f"the viewer says: {read_bye(message.body)[1]}")
-        return message.kind != Kind.PONG
 
     def _keep_alive(self, now: float) -> None:
         if not self.established:
@@ -217,18 +211,11 @@ class Link:
         self._out += self._session.take()
         while self._out:
             try:
-                sent = self._socket.send(self._out)
-            except BlockingIOError:
-                return
+                del self._out[: self._socket.send(self._out)]
             except OSError as error:
-                if error.errno == errno.ENOTCONN:
+                if error.errno in _NOT_YET:
                     return
                 raise
-            del self._out[:sent]
-
-    def _check_out(self) -> None:
-        if len(self._out) > _OUT_LIMIT:
-            raise ProtocolError("the viewer reads nothing any more", Reason.SILENT)
 
     def _say(self, error: OSError) -> str:
         if error.errno == errno.ECONNREFUSED:
@@ -284,7 +271,6 @@ class Direct:
 
     @property
     def links(self) -> list[Link]:
-        """For waiting: every connection."""
         return [call.link for call in self._calls.values()]
 
     def reached(self, now: float) -> frozenset[str]:
@@ -293,7 +279,7 @@ class Direct:
         return frozenset(peer for peer, call in calls if now - call.heard < FRESH_S)
 
     def look(self, now: float) -> None:
-        """Dial whoever listens somewhere new, and whoever could not be reached a while ago."""
+        """Dial jobs that listen somewhere new, and again those that could not be reached."""
         there = read_addresses(self._stream)
         for peer in [one for one, call in self._calls.items() if there.get(one) != call.address]:
             self._calls.pop(peer).link.close()
@@ -306,14 +292,10 @@ class Direct:
 
     def step(self, now: float) -> list[Segment]:
         """What the jobs have said since the last time."""
-        found = []
-        for peer, call in list(self._calls.items()):
-            if (said := self._hear(peer, call, now)) is not None:
-                found.append(replace(said, direct=True))
-        return found
+        found = [self._hear(peer, call, now) for peer, call in list(self._calls.items())]
+        return [replace(said, direct=True) for said in found if said is not None]
 
     def hang_up(self) -> None:
-        """Nobody watches: let all go."""
         for call in self._calls.values():
             call.link.close()
         self._calls.clear()

@@ -1,19 +1,15 @@
-"""Pure but for one file. Chooses the agents to show, each with a stream of its own.
+"""Pure. Chooses the agents to show, each with a stream of its own.
 
 Takes segments in, gives messages for the viewer and wishes for the jobs out; the relay around it
-moves bytes and reads the clock. ``featured.json`` keeps the last pictures for reports.
+moves bytes and reads the clock.
 """
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path
 
-from Daddy.core.errors import FileError
-from Daddy.core.files import read_json, write_json
 from Daddy.streaming.best_selector import AgentKey, Featured, Rules, score, select
 from Daddy.streaming.login.fleet_state import Fleet
 from Daddy.streaming.login.flow_control import (
@@ -22,10 +18,8 @@ from Daddy.streaming.login.flow_control import (
     Pace,
     Playout,
     Sender,
-    restamp,
     window,
 )
-from Daddy.streaming.protocol import frame_codec
 from Daddy.streaming.protocol.framing import BODY_LIMIT, VERSION, Kind, Message, ProtocolError
 from Daddy.streaming.protocol.messages import MAX_TOP_K, Row, Status, Wish, pack_rows, read_ack
 from Daddy.streaming.protocol.spool_segment import Picture, Segment
@@ -80,7 +74,6 @@ class Programme:
         return tuple(place.key for place in self._places)
 
     def wanted(self) -> dict[str, frozenset[int]]:
-        """Agents whose pictures are wanted, by peer."""
         peers = {key.peer for key in self.featured}
         return {p: frozenset(k.agent for k in self.featured if k.peer == p) for p in peers}
 
@@ -92,11 +85,13 @@ class Programme:
             for key, channel in self.channels.items():
                 if key.peer == segment.peer:
                     channel.playout.hurry(direct=key.peer in self.direct)
-                    lump = [one for one in segment.pictures if one.agent == key.agent]
-                    channel.playout.add([self._on_our_clock(key, one) for one in lump], now)
-
-    def _on_our_clock(self, key: AgentKey, picture: Picture) -> Picture:
-        return restamp(picture, self.fleet.captured_ms(key.peer, picture.captured_ms))
+                    shift_ms = self.fleet.clock_offset_ms(key.peer)
+                    lump = [
+                        replace(picture, captured_ms=picture.captured_ms + shift_ms)
+                        for picture in segment.pictures
+                        if picture.agent == key.agent
+                    ]
+                    channel.playout.add(lump, now)
 
     def choose(self, now: float) -> tuple[str, ...]:
         """Choose who is featured; returns a sentence for each change."""
@@ -113,9 +108,7 @@ class Programme:
         return selection.reasons
 
     def _channel(self, key: AgentKey) -> Channel:
-        """A stream for ``key`` that begins with the last picture known: old is better than none,
-        and the viewer sees by its stamp how old.
-        """
+        """A stream for ``key``; it begins with the last picture known, whose stamp is its age."""
         self._streams = self._streams % 0xFFFF + 1
         channel = Channel(self._streams, Sender(self._version), last=self._lasts.get(key))
         if channel.last:
@@ -135,14 +128,11 @@ class Programme:
         self.channels = {key: self._channel(key) for key in self.channels}
 
     def awaits(self) -> bool:
-        """Whether an agent is featured of which no picture is known."""
+        """An agent is featured of which no picture is known."""
         return any(one.last is None for one in self.channels.values())
 
     def hear(self, message: Message, now: float) -> tuple[str, ...]:
-        """What the viewer said; returns in sentences what that changes for the person.
-
-        ProtocolError when it may not say that.
-        """
+        """Take a viewer's message; sentences for the person. ProtocolError: not a viewer's."""
         channel = next((c for c in self.channels.values() if c.stream == message.stream), None)
         if message.kind == Kind.ACK:
             seq = read_ack(message.body)
@@ -180,7 +170,7 @@ class Programme:
                 self._note_last(key, picture)
 
     def _drawn(self, now: float) -> list[Channel]:
-        """Whose pictures may leave, by place; on a full line the first that has any lately."""
+        """Channels whose pictures may leave, by place; on a full line the first that has any."""
         channels = [self.channels[key] for key in self.featured]
         if not self._pace.alone:
             return channels
@@ -202,14 +192,12 @@ class Programme:
         return self.fleet.rows({key: self.channels[key].stream for key in self.featured}, now)
 
     def news(self, now: float) -> list[Message]:
-        """STATUS and TELEM of this moment."""
         return [
             Message(Kind.STATUS, self.status(now).pack()),
             Message(Kind.TELEM, pack_rows(self.rows(now))),
         ]
 
     def status(self, now: float) -> Status:
-        """The fleet in a few numbers."""
         return Status(
             run=self.about.run,
             workload=self.about.workload,
@@ -229,72 +217,3 @@ class Programme:
 def note(text: str) -> Message:
     """A sentence for the person at the viewer."""
     return Message(Kind.NOTE, text.encode()[: BODY_LIMIT[Kind.NOTE]])
-
-
-_NAME = "featured.json"
-
-
-@dataclass(frozen=True, slots=True)
-class FeaturedPicture:
-    """One featured agent: who, how far, and its last picture (row-major, ``SCREEN_BYTES``)."""
-
-    peer: str
-    agent: int
-    host: str
-    badges: int
-    story_flags: int
-    level: int
-    map_name: str
-    episode_return: float
-    step: int
-    pixels: bytes
-
-
-def write_featured(stream: Path, pictures: Sequence[FeaturedPicture]) -> None:
-    """Replace the record; one writer (the relay)."""
-    agents = [
-        {
-            **{name: getattr(one, name) for name in FeaturedPicture.__slots__ if name != "pixels"},
-            "picture": base64.b64encode(frame_codec.encode(one.pixels)).decode(),
-        }
-        for one in pictures
-    ]
-    write_json(stream / _NAME, {"v": 1, "agents": agents})
-
-
-def read_featured(stream: Path) -> list[FeaturedPicture]:
-    """The last pictures, best place first; empty when there are none."""
-    try:
-        agents = read_json(stream / _NAME)["agents"]
-        return [_read(dict(one)) for one in agents]
-    except (OSError, FileError, KeyError, TypeError, ValueError):
-        return []
-
-
-def _read(raw: dict[str, object]) -> FeaturedPicture:
-    pixels = frame_codec.decode(base64.b64decode(str(raw.pop("picture"))))
-    return FeaturedPicture(**raw, pixels=pixels)  # type: ignore[arg-type]
-
-
-def last_pictures(programme: Programme, now: float) -> list[FeaturedPicture]:
-    """The newest picture of everybody who is featured."""
-    status, rows = programme.status(now), programme.rows(now)
-    pictures = []
-    for key, channel in programme.channels.items():
-        row = next((one for one in rows if one.stream == channel.stream), None)
-        if row and channel.last:
-            pictures.append(
-                FeaturedPicture(
-                    key.peer,
-                    key.agent,
-                    status.peers[row.peer].host,
-                    row.badges,
-                    row.story_flags,
-                    row.level,
-                    status.maps.get(row.map_id, f"map {row.map_id}"),
-                    row.episode_return,
-                    row.step,
-                    channel.last.pixels,
-                )
-            )
-    return pictures

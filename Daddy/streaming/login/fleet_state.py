@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from Daddy.core.vocabulary import AgentReport
 from Daddy.streaming.best_selector import AgentKey, Candidate
 from Daddy.streaming.protocol.messages import MAX_MAPS, Peer, Row
 from Daddy.streaming.protocol.spool_segment import Segment
@@ -27,7 +26,6 @@ class Episodes:
         self._usual_s = math.inf
 
     def add(self, rows: Iterable[Row], now: float) -> None:
-        """One report of all agents."""
         self._began = {row.agent: self._follow(row, now) for row in rows}
 
     def _follow(self, row: Row, now: float) -> Began:
@@ -43,7 +41,7 @@ class Episodes:
         return (row.episode, now, True)
 
     def left_s(self, agent: int, now: float) -> float:
-        """What is left of its episode if it lasts as long as the median; infinite if unknown."""
+        """Seconds left of the episode if it lasts as long as the median; infinite if unknown."""
         _, since, whole = self._began.get(agent, (0, now, False))
         return self._usual_s - (now - since) if whole else math.inf
 
@@ -59,7 +57,7 @@ _RATE_WINDOW_S = 15.0
 
 @dataclass
 class PeerState:
-    """The newest that one peer said, and how its steps grew."""
+    """The newest words of one peer, and the growth of its steps."""
 
     name: str
     host: str = ""
@@ -92,7 +90,6 @@ class PeerState:
         self.offset_ms = offset if self.offset_ms is None else min(offset, self.offset_ms)
 
     def steps_per_s(self, now: float) -> float:
-        """Environment steps a second over the last seconds."""
         recent = [one for one in self.steps if now - one[0] <= _RATE_WINDOW_S]
         if len(recent) < 2 or recent[-1][0] <= recent[0][0]:  # noqa: PLR2004 - a rate needs two
             return 0.0
@@ -115,29 +112,20 @@ class Fleet:
             del self._peers[name]
 
     def candidates(self, now: float) -> list[Candidate]:
-        """Every agent of every peer."""
         return [
-            Candidate(
-                AgentKey(peer.name, row.agent),
-                _report(row, peer.maps),
-                peer.seen,
-                peer.episodes.left_s(row.agent, now),
-            )
+            Candidate(key, row, peer.seen, peer.episodes.left_s(row.agent, now))
             for peer in self._peers.values()
             for row in peer.rows
+            if (key := AgentKey(peer.name, row.agent))
         ]
 
     def agents(self) -> int:
-        """How many agents there are."""
         return sum(len(peer.rows) for peer in self._peers.values())
 
-    def captured_ms(self, peer: str, captured_ms: int) -> int:
-        """A capture time of ``peer``'s clock on the relay's.
-
-        Off by the fastest delivery seen: nothing more can be known without comparing clocks.
-        """
+    def clock_offset_ms(self, peer: str) -> int:
+        """The relay's clock less ``peer``'s; off by the fastest delivery seen."""
         state = self._peers.get(peer)
-        return captured_ms + ((state.offset_ms or 0) if state else 0)
+        return (state.offset_ms or 0) if state else 0
 
     def table(self, now: float) -> tuple[Peer, ...]:
         """The peers in the order in which rows refer to them."""
@@ -163,23 +151,7 @@ class Fleet:
         return names
 
     def steps(self) -> int:
-        """Environment steps of all processes together, as far as they said."""
         return sum(one.steps[-1][1] for one in self._peers.values() if one.steps)
 
     def steps_per_s(self, now: float) -> float:
-        """Environment steps a second of all processes together."""
         return sum(one.steps_per_s(now) for one in self._peers.values())
-
-
-def _report(row: Row, maps: dict[int, str]) -> AgentReport:
-    return AgentReport(
-        row.agent,
-        row.badges,
-        row.story_flags,
-        row.episode_return,
-        row.episode,
-        row.map_id,
-        maps.get(row.map_id, f"map {row.map_id}"),
-        row.level,
-        row.step,
-    )

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import replace
 
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming.protocol import frame_codec
@@ -51,7 +50,6 @@ class Shared:
         self.run: deque[Tiled] = deque(maxlen=most)
 
     def add(self, seq: int, picture: Tiled) -> None:
-        """The viewer has decoded ``seq``."""
         if seq != self.newest + 1:
             self.run.clear()
         self.newest = seq
@@ -81,17 +79,14 @@ class Sender:
         self._pending = picture
 
     def unacked_bytes(self) -> int:
-        """Bytes of this stream that the viewer has not acknowledged."""
         return sum(size for _, size, _ in self._unacked.values())
 
     def busy(self, now: float, within_s: float) -> bool:
-        """Whether a picture waits, or one left in the last ``within_s``."""
+        """A picture waits, or one left in the last ``within_s``."""
         return self._pending is not None or now - self._sent_at < within_s
 
     def next(self, now: float, allowed: int, gap_s: float = 0.0) -> Frame | None:
-        """The next frame if a picture waits, fewer than ``allowed`` are on their way and the last
-        left ``gap_s`` ago. ``now`` is monotonic seconds.
-        """
+        """The next frame, where fewer than ``allowed`` are unacknowledged, ``gap_s`` later."""
         if self._pending is None or len(self._unacked) >= allowed or now - self._sent_at < gap_s:
             return None
         picture, self._pending = self._pending, None
@@ -119,10 +114,7 @@ class Sender:
         return frame_codec.deflate_tiled(picture, bases)
 
     def acked(self, seq: int, now: float) -> float | None:
-        """The viewer has decoded ``seq``; returns the seconds since it was sent.
-
-        All before it are settled. One that was not sent, or is settled, is ignored: None.
-        """
+        """The viewer has decoded ``seq``: seconds since it was sent; None for a settled one."""
         if seq not in self._unacked:
             return None
         picture, _, sent_at = self._unacked[seq]
@@ -171,9 +163,7 @@ class Pace:
         return min((least for _, least in self._slices), default=_UNKNOWN_S)
 
     def heard(self, rtt_s: float, wished_fps: float, now: float) -> tuple[str, ...]:
-        """A picture was acknowledged ``rtt_s`` after it was sent; returns in sentences
-        what that changes for the person.
-        """
+        """A picture was acknowledged ``rtt_s`` after it was sent; sentences for the person."""
         self._note(rtt_s, now)
         before = rtt_s if self._usual_s is None else self._usual_s
         self._usual_s = usual_s = before + _NEWEST_COUNTS * (rtt_s - before)
@@ -190,9 +180,7 @@ class Pace:
         return ()
 
     def sent(self, unacked: int, now: float) -> tuple[str, ...]:
-        """After sending: ``unacked`` bytes are on their way. A line that was quiet for a while has
-        room, though no acknowledgement says so; returns in sentences what that changes.
-        """
+        """After sending, ``unacked`` bytes are on their way: a quiet line has room again."""
         self._quiet_since = None if unacked else _since(self._quiet_since, now)
         quiet = self._quiet_since is not None and now - self._quiet_since >= FREE_S
         return self._faster() if self.alone and quiet else ()
@@ -287,7 +275,7 @@ class Playout:
         return ready
 
     def next_due(self) -> float | None:
-        """When the next picture is due; None when nothing waits."""
+        """Time of the next picture; None when nothing waits."""
         return self._queue[0][0] if self._queue else None
 
 
@@ -295,8 +283,3 @@ def _late_s(picture: Picture, now: float) -> float:
     """How long ago it was taken; 0 where the clocks say that it will be."""
     late_ms = (round(now * 1000) - picture.captured_ms) % 2**32
     return 0.0 if late_ms >= 2**31 else late_ms / 1000
-
-
-def restamp(picture: Picture, captured_ms: int) -> Picture:
-    """The picture with its time of capture on another clock."""
-    return replace(picture, captured_ms=captured_ms)

@@ -19,7 +19,7 @@ import contextlib
 import ipaddress
 import os
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -37,24 +37,18 @@ MAX_SPOOLS = 64
 """Peers that a reader follows; a run has four slots and a few laptops."""
 
 
-def spool_folder(stream: Path) -> Path:
-    """Where the segments lie."""
-    return stream / "spool"
-
-
 class SpoolWriter:
     """Writes segments of one peer; raises OSError when the folder does not take them."""
 
     def __init__(self, stream: Path, peer: str) -> None:
-        self._paths = [spool_folder(stream) / f"{peer}.{end}" for end in _FILES]
+        self._paths = [stream / "spool" / f"{peer}.{end}" for end in _FILES]
         self._sequence = 0
 
     def next_sequence(self) -> int:
         """The number of the next segment; goes on where a predecessor in this slot ended."""
         if not self._sequence:
             self._paths[0].parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            found = (sequence_of(_read(path)) or 0 for path in self._paths)
-            self._sequence = max(found)
+            self._sequence = max(sequence_of(_read(path)) or 0 for path in self._paths)
         return self._sequence + 1
 
     def write(self, sequence: int, data: bytes) -> None:
@@ -72,7 +66,7 @@ class SpoolReader:
     """Follows the segments of every peer of a run."""
 
     def __init__(self, stream: Path) -> None:
-        self._folder = spool_folder(stream)
+        self._folder = stream / "spool"
         self._seen: dict[str, int] = {}
 
     def poll(self) -> list[Segment]:
@@ -90,12 +84,8 @@ class SpoolReader:
 
     def _new(self, peer: str) -> list[Segment]:
         seen = self._seen.get(peer, 0)
-        fresh = []
-        for end in _FILES:
-            data = _read(self._folder / f"{peer}.{end}")
-            sequence = sequence_of(data)
-            if sequence is not None and sequence > seen:
-                fresh.append(data)
+        there = [_read(self._folder / f"{peer}.{end}") for end in _FILES]
+        fresh = [data for data in there if (sequence_of(data) or 0) > seen]
         segments = [one for data in fresh if (one := read_segment(data)) and one.peer == peer]
         if segments:
             self._seen[peer] = max(one.sequence for one in segments)
@@ -111,10 +101,10 @@ def _read(path: Path) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the relay asks of the jobs: pictures of these agents, this many a second.
+    """A relay's wish of the jobs: pictures of these agents, this many a second.
 
-    ``counter`` moves as long as somebody watches; ``holder`` is whose list it is, where a relay has
-    to find one (``seats``); ``host`` is where the relay runs.
+    ``counter`` moves as long as somebody watches; ``holder`` names the relay of a list that a relay
+    has to find; ``host`` is the relay's.
     """
 
     counter: int
@@ -132,10 +122,10 @@ def _wishes_path(stream: Path, number: int) -> Path:
 def write_wishes(stream: Path, wishes: Wishes, number: int = 0) -> None:
     """Publish the wish list of this number; one writer (a relay)."""
     wanted = {peer: sorted(agents) for peer, agents in wishes.wanted.items()}
-    holder = {"holder": wishes.holder} if number else {}
     facts = {"v": 1, "counter": wishes.counter, "fps": wishes.fps, "wanted": wanted}
     facts |= {"host": wishes.host} if wishes.host else {}
-    write_json(_wishes_path(stream, number), {**facts, **holder})
+    facts |= {"holder": wishes.holder} if number else {}
+    write_json(_wishes_path(stream, number), facts)
 
 
 def read_wishes(stream: Path, number: int = 0) -> Wishes | None:
@@ -151,15 +141,10 @@ def _wishes_of(data: bytes) -> Wishes | None:
         FileError, KeyError, TypeError, ValueError, AttributeError, OverflowError
     ):
         raw = parse_json(data, "a wish list")
-        wanted = _agents(raw["wanted"])
+        wanted = {str(peer): frozenset(map(int, ones)) for peer, ones in raw["wanted"].items()}
         fps, holder = max(0.2, min(60.0, float(raw["fps"]))), str(raw.get("holder", ""))
-        host = clean(raw.get("host", ""))
-        return Wishes(int(raw["counter"]), fps, wanted, holder, host)
+        return Wishes(int(raw["counter"]), fps, wanted, holder, clean(raw.get("host", "")))
     return None
-
-
-def _agents(raw: Mapping[str, Iterable[int]]) -> dict[str, frozenset[int]]:
-    return {str(peer): frozenset(map(int, ones)) for peer, ones in raw.items()}
 
 
 SEATS = 4
@@ -179,14 +164,9 @@ class Seat:
     """One relay's wish list."""
 
     def __init__(self, stream: Path, counter: int, holder: str = "", host: str = "") -> None:
-        """``holder`` names a relay that has to find a free list; empty: the controller's.
-
-        ``host`` is where it runs; jobs that are not told listen for nobody.
-        """
-        self._stream = stream
-        self._counter = counter
-        self._holder = holder
-        self._host = host
+        """``holder``: a relay on ``host`` that has to find a free list; empty: the controller's."""
+        self._stream, self._counter = stream, counter
+        self._holder, self._host = holder, host
         self._number = 0
         self._seen: dict[int, tuple[Wishes, float]] = {}
 
@@ -206,7 +186,7 @@ class Seat:
             write_wishes(self._stream, Wishes(self._counter, 1.0, {}), self._number)
 
     def _holds(self, now: float) -> bool:
-        """Whether a list is ours: two that took the same at once find out at the next look."""
+        """The list is ours: two that took the same at once find out at the next look."""
         there = read_wishes(self._stream, self._number) if self._number else None
         if there is None or there.holder != self._holder:
             self._number = self._free(now)
@@ -232,7 +212,7 @@ class Watchers:
         self._stream = stream
         self._moved: dict[int, tuple[int, float]] = {}
         self.hosts: frozenset[str] = frozenset()
-        """Where the relays run that want something now."""
+        """Hosts of the relays that want something now."""
 
     def wishes(self, now: float) -> Wishes:
         """The union of what is wanted now, at the highest of the rates."""
@@ -274,20 +254,14 @@ class Address:
 
 
 def jobs_token(stream: Path) -> tuple[Token, ...]:
-    """The run's own token between its jobs and its relays, which no viewer is ever given.
-
-    It is made where it is missing. FileError when others may read it; OSError.
-    """
+    """The token between jobs and relays, made where it is missing. FileError; OSError."""
     path = stream / "jobs.token"
     ensure_token(path, "jobs")
     return load_tokens([path])
 
 
 def own_address(relays: frozenset[str], host: str) -> str | None:
-    """Where to listen on ``host`` for relays on these hosts; None when that cannot be told.
-
-    It waits for the name server.
-    """
+    """The address on ``host`` for relays on these hosts, or None. Waits for the name server."""
     elsewhere = sorted(one for one in relays if one != host)
     if not elsewhere:
         return LOOPBACK
@@ -302,14 +276,14 @@ def own_address(relays: frozenset[str], host: str) -> str | None:
 
 
 def write_address(stream: Path, peer: str, address: Address) -> None:
-    """Say where this job listens."""
+    """Publish the address of this job."""
     path = _folder(stream) / f"{peer}.json"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_json(path, {"v": 1, **asdict(address)}, durable=False)
 
 
 def read_addresses(stream: Path) -> dict[str, Address]:
-    """Where the jobs of a run listen, by peer; damaged files are none."""
+    """Addresses of the jobs that listen, by peer; damaged files are none."""
     try:
         names = sorted(entry.name for entry in os.scandir(_folder(stream)))
     except OSError:
@@ -321,7 +295,7 @@ def read_addresses(stream: Path) -> dict[str, Address]:
 
 
 def read_address(stream: Path, peer: str) -> Address | None:
-    """Where ``peer`` says that it listens; None where it does not, or the file is damaged."""
+    """The address that ``peer`` has published; None where it has not, or the file is damaged."""
     with contextlib.suppress(OSError, FileError, KeyError, TypeError, ValueError, AttributeError):
         raw = read_json(_folder(stream) / f"{peer}.json")
         address, port = str(ipaddress.IPv4Address(str(raw["address"]))), int(raw["port"])

@@ -41,7 +41,7 @@ time that the turning round takes.
 _LEVEL = 6
 _RAW_DEFLATE = -15
 _SMALL_WINDOW = -14
-"""Reaches over a picture and its base, and takes half of the memory."""
+"""Reaches over a picture, its numbers and its bases, and takes half of the memory."""
 
 
 class CodecError(ValueError):
@@ -84,10 +84,7 @@ def deflate(tiles: bytes, base: bytes | None) -> bytes:
 
 
 def inflate(data: bytes, base: bytes | None) -> bytes:
-    """A picture in tile order from :func:`deflate`'s bytes; CodecError for anything else.
-
-    Never allocates more than one picture and a byte, whatever ``data`` claims to hold.
-    """
+    """A picture in tile order, at most one picture and a byte; CodecError for anything else."""
     widen = (
         zlib.decompressobj(_SMALL_WINDOW)
         if base is None
@@ -122,12 +119,9 @@ MAX_BASES = 32
 DICTIONARY_MAPS = 8
 """Of so many bases, the newest, the numbers are in the dictionary."""
 _TILING_LEVEL = 9
-_RAW_DEFLATE = -15
 _PIECE = 60
 _ANY_FOR_NEW = bytes(range(NEW)) + bytes(1)
 """Numbers as they are, but the first tile where a new one is to come."""
-_SMALL_WINDOW = -14
-"""Reaches over a picture, its numbers and a whole dictionary, and takes half of the memory."""
 
 
 class Tiled(NamedTuple):
@@ -204,9 +198,7 @@ def _joined(each: Sequence[bytes]) -> bytes:
 
 
 def _paint(numbers: bytes, known: Sequence[bytes], fresh: bytes) -> list[bytes]:
-    """The tile of each place; IndexError where a number is none of ``known``'s, of which there is
-    at least one.
-    """
+    """The tile of each place; IndexError for a number that ``known`` (one at least) has not."""
     painted = list(map(known.__getitem__, numbers.translate(_ANY_FOR_NEW)))
     place = -1
     for (tile,) in _TILE.iter_unpack(fresh):

@@ -100,17 +100,14 @@ def _limit(kind: int) -> int:
 
 
 class Splitter:
-    """Bytes in, whole messages out; holds one message and one read at most.
-
-    ``check(header and body, mac)`` is called for each message once :meth:`seal` has been called.
-    """
+    """Bytes in, whole messages out; holds one message and one read at most."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
         self._check: Callable[[bytes, bytes], None] | None = None
 
     def seal(self, check: Callable[[bytes, bytes], None]) -> None:
-        """From the next message on expect a MAC and have it checked."""
+        """From the next message on call ``check(header and body, mac)``."""
         self._check = check
 
     def feed(self, data: bytes) -> None:

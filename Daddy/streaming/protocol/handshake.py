@@ -65,7 +65,6 @@ class Token:
         return hashlib.sha256(_DOMAIN + b"key-id " + self.secret).hexdigest()[:8]
 
     def line(self) -> str:
-        """The token as it stands in a token file."""
         return f"{self.secret.hex()} {self.label}".rstrip()
 
     def __repr__(self) -> str:
@@ -74,10 +73,7 @@ class Token:
 
 
 def parse_tokens(text: str) -> tuple[Token, ...]:
-    """The tokens of a token file: one a line, 64 hexadecimal digits and a label; ``#`` comments.
-
-    ValueError naming the line (never its content) when one is something else.
-    """
+    """Tokens, one a line: 64 hex digits and a label; ValueError names the line, not its content."""
     tokens = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split("#")[0].split(maxsplit=1)
@@ -97,18 +93,12 @@ def _parse_token(number: int, words: list[str]) -> Token:
 
 
 def opening_line(token: Token) -> str:
-    """What a relay that a viewer's own ssh has started says first: a token for this session.
-
-    ssh has proved both ends; whoever can read this line could read the account's token files.
-    """
+    """The first line of a relay that a viewer's own ssh has started: a token for this session."""
     return f"{_OPENING}{token.secret.hex()}"
 
 
 def find_opening(data: bytes) -> tuple[Token, bytes] | None:
-    """The token of the opening line and what follows it; None while there is no such line.
-
-    What stands before it, such as a login's greeting, is passed over.
-    """
+    """The token of the opening line and the bytes after it; None while there is no such line."""
     _, mark, rest = data.partition(_OPENING.encode())
     line, newline, after = rest.partition(b"\n")
     if not mark or not newline:
@@ -180,10 +170,7 @@ VIEWER = "viewer"
 
 
 class Session:
-    """Feed it what arrived, send what :meth:`take` returns.
-
-    ``nonce`` must be fresh and random; it is what makes an old recording worthless.
-    """
+    """One side of a connection without the socket; ``nonce`` must be fresh and random."""
 
     def __init__(self, role: str, tokens: Sequence[Token], nonce: bytes) -> None:
         self.role = role
@@ -208,21 +195,19 @@ class Session:
         self._out += data + (self._seal.next(data) if self._seal else b"")
 
     def take(self) -> bytes:
-        """Bytes for the socket."""
         data = bytes(self._out)
         self._out.clear()
         return data
 
     def receive(self, data: bytes) -> list[Message]:
-        """Whole messages for the application; ProtocolError ends the connection.
-
-        The handshake's own messages are answered here and not returned.
-        """
+        """Whole messages after the handshake, which is answered here; ProtocolError ends it."""
         self._splitter.feed(data)
         messages = []
         while (message := self._splitter.next()) is not None:
             if message.kind == Kind.BYE and not self.established:
-                raise ProtocolError(_farewell(message), Reason(_reason(message)))
+                code, text = read_bye(message.body)
+                reason = Reason(code) if code in set(Reason) else Reason.MALFORMED
+                raise ProtocolError(text or "the other side closed", reason)
             if self.established:
                 messages.append(message)
             else:
@@ -230,14 +215,8 @@ class Session:
         return messages
 
     def _greet(self, key_ids: list[str]) -> None:
-        body = to_json(
-            {
-                "proto": [OLDEST_VERSION, VERSION],
-                "role": self.role,
-                "nonce": self._nonce.hex(),
-                "keys": key_ids,
-            }
-        )
+        facts = {"proto": [OLDEST_VERSION, VERSION], "role": self.role}
+        body = to_json({**facts, "nonce": self._nonce.hex(), "keys": key_ids})
         self._hellos[self.role] = body
         self.send(Message(Kind.HELLO, body))
 
@@ -301,7 +280,6 @@ class Channel:
         self.out = bytearray()
 
     def fileno(self) -> int:
-        """For ``select``."""
         return self.socket.fileno()
 
     def flush(self) -> None:
@@ -319,15 +297,6 @@ def _versions(proto: object) -> tuple[int, int]:
         if isinstance(low, int) and isinstance(high, int):
             return low, high
     raise ProtocolError("a greeting's versions are no two numbers")
-
-
-def _farewell(message: Message) -> str:
-    return read_bye(message.body)[1] or "the other side closed"
-
-
-def _reason(message: Message) -> int:
-    code = read_bye(message.body)[0]
-    return code if code in set(Reason) else int(Reason.MALFORMED)
 
 
 _FILE_LIMIT = 8192

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 from Daddy.core.errors import UsageError
@@ -37,7 +38,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What a relay says about its run once a second; the header of the window."""
+    """A relay's words on its run, once a second; the header of the window."""
 
     run: str
     workload: str
@@ -62,22 +63,14 @@ class Status:
 
     def _pack(self, most_peers: int, most_maps: int) -> bytes:
         peers = [[p.name, p.host, p.job, round(p.silent_s, 1)] for p in self.peers[:most_peers]]
-        return to_json(
-            {
-                "run": self.run,
-                "workload": self.workload,
-                "host": self.host,
-                "via": self.via,
-                "agents": self.agents,
-                "steps": self.steps,
-                "steps_per_s": round(self.steps_per_s, 1),
-                "best": self.best,
-                "delay_s": round(self.delay_s, 2),
-                "peers": peers,
-                "direct": list(self.direct[:most_peers]),
-                "maps": {str(k): v for k, v in sorted(self.maps.items())[:most_maps]},
-            }
-        )
+        lists = {
+            "steps_per_s": round(self.steps_per_s, 1),
+            "delay_s": round(self.delay_s, 2),
+            "peers": peers,
+            "direct": list(self.direct[:most_peers]),
+            "maps": {str(k): v for k, v in sorted(self.maps.items())[:most_maps]},
+        }
+        return to_json({name: lists.get(name, getattr(self, name)) for name in self.__slots__})
 
 
 MAX_PEERS = 32
@@ -158,17 +151,9 @@ class Frame:
     more: int = 0
 
     def pack(self) -> bytes:
-        """The body of a FRAME."""
-        head = FRAME_HEAD.pack(
-            self.seq,
-            self.base,
-            self.step & _U32,
-            self.captured_ms & _U32,
-            self.format,
-            self.more,
-            self.episode & _U16,
-        )
-        return head + self.data
+        step, captured_ms, episode = self.step & _U32, self.captured_ms & _U32, self.episode & _U16
+        head = (self.seq, self.base, step, captured_ms, self.format, self.more, episode)
+        return FRAME_HEAD.pack(*head) + self.data
 
 
 def read_frame(body: bytes) -> Frame:
@@ -181,15 +166,16 @@ def read_frame(body: bytes) -> Frame:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One agent's telemetry: ``stream`` and ``place`` (from 1) are 0 when it is not featured,
-    ``peer`` indexes the peer table.
+    """One agent's telemetry, in the order of the wire.
 
-    ``age_s`` is how old the report was when the row was sent.
+    ``stream`` and ``place`` (from 1) are 0 when it is not featured, ``peer`` indexes the peer
+    table, ``age_s`` is the age of the report when the row was sent.
     """
 
     stream: int
     peer: int
     agent: int
+    place: int
     badges: int
     level: int
     story_flags: int
@@ -198,37 +184,36 @@ class Row:
     episode: int
     step: int
     age_s: float = 0.0
-    place: int = 0
     x: int = -1
     y: int = -1
 
     @property
     def score(self) -> int:
-        """Badges and story flags: what featuring is decided on first."""
+        """Badges and story flags: featuring is decided on them first."""
         return self.badges + self.story_flags
+
+
+_facts = attrgetter(*Row.__slots__)
 
 
 def row_of(report: AgentReport) -> Row:
     """A learner's report as a row, every field brought into the wire's range."""
     value = report.episode_return if math.isfinite(report.episode_return) else 0.0
     return Row(
-        0,
-        0,
-        _within(report.agent, _U16),
-        _within(report.badges, _U8),
-        _within(report.level, _U8),
-        _within(report.story_flags, _U16),
-        _within(report.map_id, 0x7FFF),
-        max(-1e9, min(1e9, value)),
-        _within(report.episode, _U32),
-        _within(report.step, _U32),
-        x=_cell(report.x),
-        y=_cell(report.y),
+        stream=0,
+        peer=0,
+        agent=_within(report.agent, _U16),
+        place=0,
+        badges=_within(report.badges, _U8),
+        level=_within(report.level, _U8),
+        story_flags=_within(report.story_flags, _U16),
+        map_id=_within(report.map_id, 0x7FFF),
+        episode_return=max(-1e9, min(1e9, value)),
+        episode=_within(report.episode, _U32),
+        step=_within(report.step, _U32),
+        x=_within(report.x + 1, _U16) - 1,
+        y=_within(report.y + 1, _U16) - 1,
     )
-
-
-def _cell(value: int) -> int:
-    return _within(value + 1, _U16) - 1
 
 
 def _within(value: int, top: int) -> int:
@@ -241,23 +226,8 @@ def pack_rows(rows: Iterable[Row]) -> bytes:
 
 
 def _pack_row(row: Row) -> bytes:
-    age = _within(round(row.age_s * 10), _U16)
-    return ROW.pack(
-        row.stream,
-        row.peer,
-        row.agent,
-        row.place,
-        row.badges,
-        row.level,
-        row.story_flags,
-        row.map_id,
-        row.episode_return,
-        row.episode,
-        row.step,
-        age,
-        row.x + 1,
-        row.y + 1,
-    )
+    *facts, age_s, x, y = _facts(row)
+    return ROW.pack(*facts, _within(round(age_s * 10), _U16), x + 1, y + 1)
 
 
 def read_rows(body: bytes) -> list[Row]:
@@ -268,25 +238,9 @@ def read_rows(body: bytes) -> list[Row]:
 
 
 def _read_row(fields: tuple[Any, ...]) -> Row:
-    stream, peer, agent, place, badges, level, story, here, value = fields[:9]
-    episode, step, age, x, y = fields[9:14]
-    safe = value if math.isfinite(value) else 0.0
-    return Row(
-        stream,
-        peer,
-        agent,
-        badges,
-        level,
-        story,
-        here,
-        safe,
-        episode,
-        step,
-        age / 10,
-        place,
-        x - 1,
-        y - 1,
-    )
+    row = Row(*fields)
+    value = row.episode_return if math.isfinite(row.episode_return) else 0.0
+    return replace(row, episode_return=value, age_s=row.age_s / 10, x=row.x - 1, y=row.y - 1)
 
 
 def ack(seq: int) -> bytes:
@@ -323,9 +277,7 @@ Pin = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a viewer asks for: how many agents, how many pictures of each a second, and who is to
-    be among them whatever their rank.
-    """
+    """A viewer's wish: number of agents, pictures of each a second, agents whatever their rank."""
 
     top_k: int
     fps: float

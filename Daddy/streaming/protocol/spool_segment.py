@@ -75,10 +75,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """What one spool file says, or what a connected job said since the last time.
-
-    Without ``rows`` nothing new was reported; ``direct``: it did not come by the spool.
-    """
+    """One spool file, or a connected job's words since the last time (``direct``)."""
 
     sequence: int
     peer: str

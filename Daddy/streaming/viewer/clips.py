@@ -6,6 +6,7 @@ other. Pictures are row-major at 2 bits a pixel (`core.vocabulary.SCREEN_BYTES`)
 
 from __future__ import annotations
 
+import io
 import queue
 import shutil
 import tempfile
@@ -28,7 +29,7 @@ _ENCODE_S = 300.0
 
 
 def check(path: Path) -> None:
-    """UsageError now, and not after minutes of play, when `path` could not be written later."""
+    """Raise UsageError now, not after minutes of play, for a `path` that cannot be written."""
     if path.suffix.lower() == ".mp4" and shutil.which("ffmpeg") is None:
         raise UsageError(
             f"{path} needs ffmpeg, which is not on this machine's PATH",
@@ -50,10 +51,8 @@ def save_film(
     """Write `pictures` as .gif or .mp4, `scale` times as large. FileError when that fails."""
     if not pictures:
         raise FileError(f"nothing was played, so {path} was not written", "play for longer")
-    if path.suffix.lower() == ".mp4":
-        _mp4(path, pictures, per_second, scale, theme)
-    else:
-        _gif(path, pictures, per_second, scale, theme)
+    write = _mp4 if path.suffix.lower() == ".mp4" else _gif
+    write(path, pictures, per_second, scale, theme)
 
 
 def _gif(
@@ -66,17 +65,10 @@ def _gif(
         shown[-1:] = [(last, times + 1)] if picture == last else [(last, times), (picture, 1)]
     frames = [_image(picture, scale, theme) for picture, _ in shown]
     tick_ms = 10 * round(100 / per_second)
-    with tempfile.TemporaryDirectory(prefix="daddy-film-") as scratch:
-        made = Path(scratch) / "film.gif"
-        frames[0].save(
-            made,
-            save_all=True,
-            append_images=frames[1:],
-            duration=[tick_ms * times for _, times in shown],
-            loop=0,
-            optimize=False,
-        )
-        write_atomic(path, made.read_bytes())
+    made, durations = io.BytesIO(), [tick_ms * times for _, times in shown]
+    more = {"append_images": frames[1:], "duration": durations, "loop": 0, "optimize": False}
+    frames[0].save(made, "GIF", save_all=True, **more)
+    write_atomic(path, made.getvalue())
 
 
 def _image(picture: bytes, scale: int, theme: Theme) -> Any:
@@ -195,11 +187,10 @@ class Films:
         return self._write(name, now - CLIP_S, now, theme, "gif")
 
     def full(self, now: float) -> bool:
-        """Whether the recording is as long as it can be."""
         return now - self._began >= REEL_S
 
     def said(self) -> str:
-        """What became of a film since the last call, if anything."""
+        """The outcome of a film since the last call, if any."""
         return "" if self._said.empty() else self._said.get()
 
     def next_path(self, kind: str) -> Path:
@@ -208,7 +199,6 @@ class Films:
         return Path(f"daddy-{round(self._clock.now())}-{self._files}.{kind}").resolve()
 
     def close(self) -> None:
-        """Wait for the films that are being written."""
         self._hand.shutdown(wait=True)
         while text := self.said():
             print(text, flush=True)

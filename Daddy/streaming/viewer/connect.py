@@ -124,9 +124,7 @@ _GREETING_BYTES = 64 * 1024
 
 @dataclass
 class Call:
-    """One running ssh: ``wire`` is our end of its standard input and output, until the receiver
-    has it. ``alone``: since this call began there was a moment without any relay.
-    """
+    """One running ssh; ``wire``: our end of its pipes; ``alone``: once no relay was here."""
 
     way: Way
     ssh: Conversation
@@ -140,7 +138,7 @@ class Call:
     worked: bool = False
 
     def close(self) -> None:
-        """End ssh; whatever it started at the other side ends with it."""
+        """End ssh; its processes at the other side end with it."""
         if not self.adopted:
             self.wire.close()
         self.ssh.end(_GRACE_S)
@@ -174,7 +172,6 @@ class Carrier:
         self._thread.start()
 
     def close(self) -> None:
-        """Hang up."""
         self._stop.set()
         self._thread.join(timeout=4 * _GRACE_S)
 
@@ -250,7 +247,7 @@ class Carrier:
         return End(None)
 
     def _standing(self, call: Call) -> str:
-        """Why a tunnel is of no use, or nothing."""
+        """Reason why a tunnel is of no use, or nothing."""
         target = self._course.target
         if call.worked:
             return ""
@@ -314,9 +311,7 @@ def carrying(
     clock: Clock,
     hopeless: threading.Event,
 ) -> Iterator[None]:
-    """A carrier for as long as this lasts, if there is a course; at its end NetworkError when no
-    way led anywhere.
-    """
+    """A carrier for as long as this lasts; at its end NetworkError when no way led anywhere."""
     if course is None:
         yield
         return

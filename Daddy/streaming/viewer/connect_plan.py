@@ -66,7 +66,6 @@ class Target:
 
     @property
     def host(self) -> str:
-        """As ssh knows it."""
         return self.login.rpartition("@")[2]
 
 
@@ -87,10 +86,7 @@ _OWN = ("ControlMaster=no", "ControlPath=none", "ExitOnForwardFailure=yes")
 
 
 def ssh_words(way: Way, target: Target, local: int) -> list[str]:
-    """The call of ssh for one way; a port there leads to ``local`` here.
-
-    The key for the tunnel alone may open the port, and runs nothing.
-    """
+    """The call of ssh for one way; a port there leads to ``local`` here."""
     confined = way is Way.PORT and bool(target.tunnel_key)
     options = [*_OPTIONS, f"BatchMode={'no' if target.asks and not confined else 'yes'}"]
     words = ["-i", target.tunnel_key, "-N"] if confined else []
@@ -196,7 +192,6 @@ class Course:
         return [f"not by {self.name(way)}: {why}" for way, why in self.passed]
 
     def name(self, way: Way) -> str:
-        """A way in words."""
         return TEXT[way].format(port=self.target.port)
 
 
@@ -293,9 +288,7 @@ _SIGNS = (
 
 
 def wrong_node(said: Sequence[str], target: Target) -> str:
-    """A sentence where a tunnel leads to another node than the run's relay, with the line that does
-    better; ``said`` is ssh's standard error.
-    """
+    """A sentence where a tunnel leads to another node than the run's relay (ssh's ``said``)."""
     told = dict(line.split(maxsplit=1) for line in said if re.match("daddy-[a-z]+ .", line))
     here, relay = (_short(clean(told.get(name, ""))) for name in ("daddy-here", "daddy-relay"))
     if not here or not relay or here == relay:
@@ -329,7 +322,7 @@ class Naps:
         self._ahead = wall - monotonic
 
     def slept(self, wall: float, monotonic: float) -> bool:
-        """Whether more than ``SLEPT_S`` seconds are missing since the last question."""
+        """More than ``SLEPT_S`` seconds are missing since the last call."""
         ahead, before = wall - monotonic, self._ahead
         self._ahead = ahead
         return ahead - before > SLEPT_S

@@ -313,17 +313,14 @@ class Theme:
 
     @property
     def ink(self) -> Colour:
-        """What is to be read first."""
         return self.shades[0]
 
     @property
     def soft(self) -> Colour:
-        """What is to be read second."""
         return self.shades[1]
 
     @property
     def faint(self) -> Colour:
-        """Borders, and what need not be read."""
         return self.shades[2]
 
 

@@ -39,7 +39,7 @@ class RefusedError(NetworkError):
 def agent_line(panel: Panel, frames: int, now: float) -> str:
     """One agent at ``now`` (wall time, seconds); ``frames`` came since the line before."""
     row = panel.row
-    return _json_line(
+    return to_json(
         {
             "what": "agent",
             "time": round(now, 3),
@@ -62,12 +62,12 @@ def agent_line(panel: Panel, frames: int, now: float) -> str:
             "silent_s": round(panel.silent_s, 3),
             "stale": panel.stale,
         }
-    )
+    ).decode()
 
 
 def waiting_line(waiting: Waiting, scene: Scene, now: float) -> str:
-    """Why there is no agent to tell of: nobody is connected, or nothing plays."""
-    return _json_line(
+    """The state while no agent is shown: nobody is connected, or nothing plays."""
+    return to_json(
         {
             "what": "waiting",
             "time": round(now, 3),
@@ -75,16 +75,12 @@ def waiting_line(waiting: Waiting, scene: Scene, now: float) -> str:
             "connected": scene.connected,
             "trouble": scene.trouble[:200],
         }
-    )
-
-
-def _json_line(facts: dict[str, object]) -> str:
-    return to_json(facts).decode()
+    ).decode()
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a script waits for the first relay; None: for ever. Seconds, monotonic."""
+    """The time that a script waits for the first relay (None: for ever). Seconds, monotonic."""
 
     wait_s: float | None
     began: float
@@ -107,16 +103,14 @@ class Patience:
 
 @dataclass
 class Recorder:
-    """Writes how many frames of which agent came, once a second; lazily, so that the file names
-    the run that was really watched.
-    """
+    """Counts frames of each agent in an event file, which is named for the run that is watched."""
 
     folder: Path | None
     clock: Clock
     _events: EventWriter | None = None
     _before: Mapping[str, int] | None = None
 
-    def write(self, scene: Scene, *, drawn: Mapping[str, int] | None = None) -> None:
+    def write(self, scene: Scene) -> None:
         """Append the frames since the last call; nothing before anything came."""
         if self.folder is None or not scene.statuses:
             return
@@ -135,13 +129,11 @@ class Recorder:
             "age_s": {one.name: round(one.age_s, 3) for one in scene.panels},
             "bytes_per_frame": {one.name: round(one.bytes_per_frame) for one in scene.panels},
         }
-        if drawn is not None:
-            data["drawn_total"] = sum(drawn.values())
         self._events.write("metric", max((one.steps for one in scene.statuses), default=0), data)
 
 
 class Form(Enum):
-    """What is printed."""
+    """The form of the lines."""
 
     NONE, WORDS, JSON = range(3)
 
@@ -154,13 +146,12 @@ def line(panel: Panel, frames: int) -> str:
         f"{panel.name:<12} score {row.score:3d} = {row.badges} badges + {row.story_flags} flags  "
         f"{panel.map_name:<18} L{row.level:<3d} return {row.episode_return:8.1f}  "
         f"step {row.step:9,d}  {state}  {panel.bytes_per_frame:4.0f} B/frame  "
-        f"age {panel.age_s:4.1f} s  "
-        f"{panel.peer.host} job {panel.peer.job or '-'}"
+        f"age {panel.age_s:4.1f} s  {panel.peer.host} job {panel.peer.job or '-'}"
     )
 
 
 def waiting_lines(waiting: Waiting, scene: Scene) -> list[str]:
-    """What a person without a picture needs to know, with the lines to copy."""
+    """Words for a person without a picture, with the lines to copy."""
     trouble = scene.trouble
     if scene.carrier:  # it opens the tunnel itself, and says how that goes
         return [f"last trouble: {trouble}"] * bool(trouble)
@@ -183,7 +174,7 @@ def print_scenes(
     stop: threading.Event,
     form: Form,
 ) -> None:
-    """Until ``stop``: one line per agent and second; what it waits for whenever that changes."""
+    """Print until ``stop``: a line per agent and second, and the state when that changes."""
     before, told = dict[str, int](), list[str]()
     while True:
         scene = receiver.scene(top_k)
@@ -203,7 +194,7 @@ def print_scenes(
 def _tell_waiting(
     waiting: Waiting, scene: Scene, told: list[str], form: Form, now: float
 ) -> list[str]:
-    """Print what is new of why nobody can be shown; returns what is known now."""
+    """Print news of the state while nobody is shown; returns what is known now."""
     if scene.panels:
         return told
     if form is Form.JSON:

@@ -32,9 +32,7 @@ class Dot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One map: who is there, where the shown ones came along, and how often each cell was seen
-    with somebody on it, relative to the cell seen most.
-    """
+    """One map: agents, trails of the shown ones, and visits of each cell, 1 for the most."""
 
     name: str
     dots: tuple[Dot, ...]
@@ -70,7 +68,6 @@ class History:
         self._every, self._heard = 1, 0
 
     def add(self, agents: Sequence[Named]) -> None:
-        """One second's telemetry."""
         if not agents:
             return
         self._note_course([row.episode_return for _, _, row in agents])

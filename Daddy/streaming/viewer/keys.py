@@ -15,7 +15,7 @@ TOUR_S = 20.0
 
 
 class Act(Enum):
-    """What reaches out of the window."""
+    """An act that reaches out of the window."""
 
     LEAVE = "leave"
     SHOT = "picture of the window"
@@ -26,7 +26,7 @@ class Act(Enum):
 
 
 class Sheet(Enum):
-    """What may lie over the panels."""
+    """A sheet over the panels."""
 
     NONE = ""
     HELP = "keys"
@@ -35,7 +35,7 @@ class Sheet(Enum):
 
 
 class Band(Enum):
-    """What stands below the panels where there is room."""
+    """The strip below the panels where there is room."""
 
     HEAT = "maps with their heat, and the course"
     DOTS = "maps without heat, and the course"
@@ -44,7 +44,7 @@ class Band(Enum):
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the person has chosen to see; agents are named as on screen: ``slot-0/3``."""
+    """The person's choices; agents are named as on screen: ``slot-0/3``."""
 
     top_k: int
     theme: int = 0
@@ -62,13 +62,13 @@ class View:
 
     @property
     def wanted(self) -> tuple[str, ...]:
-        """The agents that are to be shown whatever their rank: the tour's first."""
+        """Agents to show whatever their rank: the tour's first."""
         tour = (self.touring,) if self.touring else ()
         return (*tour, *(one for one in self.pins if one != self.touring))[:MAX_PINS]
 
 
 class Pressed(NamedTuple):
-    """What a key has done: the next view, a word about it, and what is to be done outside."""
+    """The outcome of a key: the next view, a word about it, and an act outside."""
 
     view: View
     toast: str = ""
@@ -133,17 +133,13 @@ def _fill(view: View, shown: Shown, key: str) -> Pressed:
     return Pressed(replace(view, chosen=name, full=bool(name)))
 
 
-def _back(view: View, shown: Shown, key: str) -> Pressed:
+def _back(view: View, _: Shown, __: str) -> Pressed:
     if view.full or view.sheet is not Sheet.NONE:
         sheet = view.sheet is not Sheet.NONE
         return Pressed(replace(view, sheet=Sheet.NONE, full=view.full and sheet, leaving=False))
     if view.leaving:
-        return _leave(view, shown, key)
+        return Pressed(view, act=Act.LEAVE)
     return Pressed(replace(view, leaving=True), "Esc again closes the window; training goes on")
-
-
-def _leave(view: View, _: Shown, __: str) -> Pressed:
-    return Pressed(view, act=Act.LEAVE)
 
 
 def _sheet(sheet: Sheet) -> Callable[[View, Shown, str], Pressed]:
@@ -154,8 +150,7 @@ def _sheet(sheet: Sheet) -> Callable[[View, Shown, str], Pressed]:
 
 
 def _agents(view: View, _: Shown, key: str) -> Pressed:
-    wish = view.top_k + (-1 if key == "-" else 1)
-    top_k = max(1, min(MAX_TOP_K, wish))
+    top_k = max(1, min(MAX_TOP_K, view.top_k + (-1 if key == "-" else 1)))
     return Pressed(replace(view, top_k=top_k), f"the best {top_k}")
 
 
@@ -186,19 +181,15 @@ def _pause(view: View, _: Shown, __: str) -> Pressed:
     return Pressed(replace(view, paused=not view.paused), toast)
 
 
-def _band(view: View, _: Shown, __: str) -> Pressed:
-    bands = list(Band)
-    band = bands[(bands.index(view.band) + 1) % len(bands)]
-    return Pressed(replace(view, band=band), band.value)
-
-
-def _bare(view: View, _: Shown, __: str) -> Pressed:
+def _look(view: View, _: Shown, key: str) -> Pressed:
+    """The next band, palette, or fewer words and all."""
+    if key == "m":
+        band = list(Band)[(list(Band).index(view.band) + 1) % len(Band)]
+        return Pressed(replace(view, band=band), band.value)
+    if key == "v":
+        theme = (view.theme + 1) % len(THEMES)
+        return Pressed(replace(view, theme=theme), f"palette: {THEMES[theme].name}")
     return Pressed(replace(view, bare=not view.bare), "all words" if view.bare else "fewer words")
-
-
-def _palette(view: View, _: Shown, __: str) -> Pressed:
-    theme = (view.theme + 1) % len(THEMES)
-    return Pressed(replace(view, theme=theme), f"palette: {THEMES[theme].name}")
 
 
 def _record(view: View, shown: Shown, _: str) -> Pressed:
@@ -225,15 +216,15 @@ TABLE = (
     Key(("space",), "Space", "pause this window, or go on", _pause),
     Key(("s",), "S", "what the score is made of", _sheet(Sheet.SCORE)),
     Key(("f",), "F", "figures of the stream", _sheet(Sheet.FIGURES)),
-    Key(("m",), "M", "maps: with heat, without, none", _band),
-    Key(("o",), "O", "fewer words, or all", _bare),
-    Key(("v",), "V", "next palette", _palette),
+    Key(("m",), "M", "maps: with heat, without, none", _look),
+    Key(("o",), "O", "fewer words, or all", _look),
+    Key(("v",), "V", "next palette", _look),
     Key(("b",), "B", "keep the last 30 s as a GIF", _only(Act.CLIP)),
     Key(("r",), "R", "record a film, and end it", _record),
     Key(("f12",), "F12", "keep a picture of the window", _only(Act.SHOT)),
     Key(("c",), "C", "copy the ssh line", _only(Act.COPY)),
     Key(("h", "?"), "H ?", "these keys", _sheet(Sheet.HELP)),
-    Key(("q",), "Q", "close; training goes on", _leave),
+    Key(("q",), "Q", "close; training goes on", _only(Act.LEAVE)),
 )
 
 HINT = "H  keys    1-8 Enter  focus    P  pin    +/-  agents    Q  quit"

@@ -74,9 +74,8 @@ def _mark(mark: str, rect: Rect, text: int, theme: Theme) -> Iterator[Draw]:
     fitted = fit(mark, rect.width - 6 * text, text)
     wide, pad = measure(fitted, text), 3 * text
     x, y = rect.right - wide - pad, rect.y + pad
-    yield Box(
-        Rect(x - pad, rect.y, wide + 2 * pad, HEIGHT * text + 2 * pad), theme.back, theme.accent
-    )
+    sign = Rect(x - pad, rect.y, wide + 2 * pad, HEIGHT * text + 2 * pad)
+    yield Box(sign, theme.back, theme.accent)
     yield Text(x, y, fitted, theme.accent, text)
 
 
@@ -156,17 +155,8 @@ def _curve(values: Sequence[float], rect: Rect, text: int, theme: Theme) -> Iter
     """The return over the last two minutes, its own least and greatest at the edges."""
     if rect.height < HEIGHT * text or len(values) < 2:  # noqa: PLR2004 - a line needs two points
         return
-    low, high = min(values), max(values)
-    span = (high - low) or 1.0
-    across = rect.width / (len(values) - 1)
-    tall = rect.height - 2 * text
-    points = tuple(
-        (
-            round(rect.x + index * across),
-            round(rect.bottom - text - (value - low) / span * tall),
-        )
-        for index, value in enumerate(values)
-    )
+    low, span = min(values), (max(values) - min(values)) or 1.0
+    points = _points(values, rect, rect.height - 2 * text, rect.bottom - text, low, span)
     area = mix(theme.faint, theme.panel)
     yield Curve(points, theme.soft, area, rect.bottom, max(1, text // 2))
 
@@ -178,16 +168,11 @@ Line = tuple[str, ...]
 
 
 def draw_sheet(sheet: Sheet, scene: Scene, room: Rect, text: int, theme: Theme) -> Iterator[Draw]:
-    """The sheet in the middle of ``room``, in the largest letters in which it is whole; without
-    its first and last line where that does not help.
-    """
+    """The sheet in the middle of ``room``, in the largest letters in which it is whole."""
     if sheet is Sheet.NONE:
         return
-    title, lines, last = {
-        Sheet.HELP: _help,
-        Sheet.SCORE: _score_lines,
-        Sheet.FIGURES: _figures,
-    }[sheet](scene)
+    makers = {Sheet.HELP: _help, Sheet.SCORE: _score_lines, Sheet.FIGURES: _figures}
+    title, lines, last = makers[sheet](scene)
     while text > 1 and not _fits([(title,), (last,), *lines], room, text):
         text -= 1
     if _fits([(title,), (last,), *lines], room, text):
@@ -209,11 +194,7 @@ def _score_lines(scene: Scene) -> tuple[str, list[Line], str]:
         gained = f"{row.episode_return:.1f}"
         flags = f"+ {row.story_flags}"
         lines.append((panel.name, str(row.badges), flags, f"= {row.score}", gained))
-    return (
-        "badges + story flags",
-        lines,
-        "Ties: the return, then the newest report.",
-    )
+    return "badges + story flags", lines, "Ties: the return, then the newest report."
 
 
 def _figures(scene: Scene) -> tuple[str, list[Line], str]:
@@ -342,9 +323,8 @@ def _draw_map(place: Place, rect: Rect, text: int, theme: Theme, *, heat: bool) 
         for cell in trail:
             yield _square(grid, cell, theme.soft, larger=-(grid.size // 3))
     for dot in reversed(place.dots):
-        rect = _square(
-            grid, (dot.x, dot.y), theme.ink, larger=max(0, 2 * text - grid.size // 3)
-        ).rect
+        larger = max(0, 2 * text - grid.size // 3)
+        rect = _square(grid, (dot.x, dot.y), theme.ink, larger).rect
         yield Box(rect, theme.accent if dot.place else theme.ink, theme.panel)
 
 
@@ -390,10 +370,8 @@ def _square(grid: _Grid, cell: Cell, colour: Colour, larger: int = 0) -> Box:
 def _warm(share: float, theme: Theme) -> Colour:
     """From the panel's colour to the faint one by how often a cell was seen."""
     part = 0.35 + 0.65 * share
-    red, green, blue = (
-        round(cold + part * (warm - cold))
-        for cold, warm in zip(theme.panel, theme.faint, strict=True)
-    )
+    pairs = zip(theme.panel, theme.faint, strict=True)
+    red, green, blue = (round(cold + part * (warm - cold)) for cold, warm in pairs)
     return red, green, blue
 
 
@@ -412,11 +390,19 @@ def _course(
     tall = rect.bottom - 2 * text - top
     if tall < HEIGHT * text or len(course) < 2:  # noqa: PLR2004 - a line needs two points
         return
-    across = rect.width / (len(course) - 1)
     for which, colour in ((0, theme.soft), (1, theme.accent)):
-        points = tuple(
-            (round(rect.x + n * across), round(top + tall - (pair[which] - low) / span * tall))
-            for n, pair in enumerate(course)
-        )
+        values = [pair[which] for pair in course]
+        points = _points(values, rect, tall, top + tall, low, span)
         area = mix(theme.faint if which == 0 else colour, theme.panel)
         yield Curve(points, colour, area, top + tall, max(1, text // 2))
+
+
+def _points(
+    values: Sequence[float], rect: Rect, tall: int, bottom: int, low: float, span: float
+) -> tuple[tuple[int, int], ...]:
+    """A line through ``values`` from the left of ``rect`` to its right, ``tall`` at most."""
+    across = rect.width / (len(values) - 1)
+    return tuple(
+        (round(rect.x + index * across), round(bottom - (value - low) / span * tall))
+        for index, value in enumerate(values)
+    )

@@ -41,11 +41,7 @@ def carrier_of(sock: socket.socket) -> str | None:
 
 
 def listen(port: int, backlog: int, otherwise: str) -> list[socket.socket]:
-    """Listeners on both loopback addresses; ::1 is left out where there is none.
-
-    NetworkError when the port is taken, ``otherwise`` says what to do then besides ending who has
-    it.
-    """
+    """Listeners on both loopback addresses; NetworkError with ``otherwise`` as a remedy."""
     first = _bind(socket.AF_INET, "127.0.0.1", port, backlog, otherwise)
     chosen = int(first.getsockname()[1])
     with contextlib.suppress(NetworkError, OSError):
@@ -123,7 +119,7 @@ class Receiver:
         self._thread.start()
 
     def scene(self, top_k: int) -> Scene:
-        """What there is to see now: the ``top_k`` best agents of all relays, and the fleet."""
+        """The scene now: the ``top_k`` best agents of all relays, and the fleet."""
         with self._lock:
             now = self._clock.monotonic()
             sources = [one.source for one in self._connections if one.source]
@@ -135,21 +131,18 @@ class Receiver:
 
     @property
     def connected(self) -> bool:
-        """Whether any relay has proved itself and is here."""
+        """Any relay has proved itself and is here."""
         with self._lock:
             return self._alone_since is None
 
     @property
     def trouble(self) -> str:
-        """What was wrong with the last connection; empty once one is well."""
+        """The fault of the last connection; empty once one is well."""
         with self._lock:
             return self._trouble
 
     def adopt(self, sock: socket.socket, data: bytes) -> None:
-        """Take over a connection that no port was needed for; ``data`` has been read of it.
-
-        It is closed when it is over, or at once when all is.
-        """
+        """Take over, and close, a connection without a port; ``data`` has been read of it."""
         with self._lock:
             if self._closed:
                 sock.close()
@@ -157,14 +150,13 @@ class Receiver:
                 self._adopted.append((sock, data))
 
     def tell(self, lines: tuple[str, ...], note: str = "") -> None:
-        """What whoever brings relays here has to say while there is none, and a note to keep."""
+        """Set the lines of ``connect`` while there is no relay, and keep a note."""
         with self._lock:
             self._carrier = lines
             if note:
                 self._notes.append(note)
 
     def subscribe(self, wish: Wish) -> None:
-        """Ask every relay for another number of agents."""
         with self._lock:
             self._wish = wish
             for one in self._connections:

@@ -61,9 +61,8 @@ def draw(
 
 
 def arrange_view(scene: Scene, size: tuple[int, int], view: View) -> Layout:
-    """Where the panels on screen stand."""
-    band = _has_band(scene, view)
-    return arrange(*size, len(scene.panels), bare=view.bare, band=band)
+    """The places of the panels on screen."""
+    return arrange(*size, len(scene.panels), bare=view.bare, band=_has_band(scene, view))
 
 
 def _has_band(scene: Scene, view: View) -> bool:
@@ -76,10 +75,9 @@ def _below(scene: Scene, layout: Layout, theme: Theme, view: View) -> Iterator[D
     if not _has_band(scene, view) or rect.height < MIN_LINES * LINE * text:
         yield from _news(scene, layout, theme)
         return
-    room = Rect(rect.x, rect.y, rect.width, rect.height)
     news = (*_next(scene, rect.width // 3, text), *reversed(scene.notes))
     heat = view.band is Band.HEAT
-    yield from draw_band(scene.world, room, text, theme, heat=heat, news=news)
+    yield from draw_band(scene.world, rect, text, theme, heat=heat, news=news)
 
 
 def seen(scene: Scene, view: View) -> Scene:
@@ -126,7 +124,7 @@ def _header(scene: Scene, layout: Layout, theme: Theme, view: View, toast: str) 
 
 
 def _missing(scene: Scene, view: View) -> str:
-    """Who is pinned and does not play, once agents are known at all."""
+    """A word on pinned agents that do not play, once agents are known at all."""
     gone = [name for name in view.pins if scene.agents and name not in scene.agents]
     return f"{', '.join(gone)} is pinned and silent: back as soon as it plays" if gone else ""
 
@@ -137,7 +135,7 @@ def _crowded(scene: Scene, layout: Layout) -> str:
 
 
 def _news(scene: Scene, layout: Layout, theme: Theme) -> Iterator[Draw]:
-    """Who would be next, and what happened last, newest first, as far as there is room."""
+    """The next agents and the last events, newest first, as far as there is room."""
     text, rect = layout.text, layout.footer
     inner = Rect(rect.x + 4 * text, rect.y, rect.width - 8 * text, rect.height)
     lines = [(one, theme.soft) for one in _next(scene, inner.width, text)]
@@ -148,7 +146,7 @@ def _news(scene: Scene, layout: Layout, theme: Theme) -> Iterator[Draw]:
 
 
 def _next(scene: Scene, width: int, text: int) -> list[str]:
-    """As many of those who wait as fit into one line."""
+    """The agents that wait, as many as fit into one line."""
     line = "next"
     for name, score in scene.next_up:
         longer = f"{line}   {name} {score}"
@@ -263,17 +261,10 @@ def arrange(
     tall = _height(grid)
     wide = room.width // grid.columns
     places = min(count, grid.columns * grid.rows)
+    cells = (divmod(index, grid.columns) for index in range(places))
     panels = tuple(
-        _panel(
-            Rect(
-                room.x + index % grid.columns * wide,
-                room.y + index // grid.columns * tall,
-                wide,
-                tall,
-            ),
-            grid,
-        )
-        for index in range(places)
+        _panel(Rect(room.x + column * wide, room.y + row * tall, wide, tall), grid)
+        for row, column in cells
     )
     pad, bottom = PAD * text, room.y + grid.rows * tall
     header = Rect(0, 0, width, room.y)

@@ -42,9 +42,7 @@ STALE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One agent as it is to be drawn; ``age_s`` is the picture's, ``silent_s`` since it
-    came, or since it was taken where it was old by then.
-    """
+    """One agent to draw; ``age_s``: of its picture, ``silent_s``: since that came."""
 
     name: str
     peer: Peer
@@ -60,7 +58,6 @@ class Panel:
 
     @property
     def stale(self) -> bool:
-        """Whether the picture is too old to be shown as live."""
         return self.silent_s > STALE_S
 
 
@@ -93,7 +90,6 @@ class Scene:
 
     @property
     def connected(self) -> bool:
-        """Whether any relay has proved itself."""
         return bool(self.transport)
 
 
@@ -106,7 +102,6 @@ class Waiting(NamedTuple):
 
     @property
     def ssh_line(self) -> str:
-        """The line to copy."""
         return f"ssh {self.options}-R {TUNNEL_PORT}:localhost:{self.port} {self.login}"
 
 
@@ -236,7 +231,7 @@ class Source:
 
     @property
     def transport(self) -> str:
-        """What carried the pictures here: seen where it can be seen, else as the relay says."""
+        """The carrier of the pictures: as seen at the socket, else as the relay says."""
         if self._owner is None:
             return self.status.via if self.status else "unknown"
         return "ssh-R" if self._owner.startswith("ssh") else "spool"
@@ -309,7 +304,7 @@ class Source:
         return "  ·  ".join(news)
 
     def _keep_outgoing(self, rows: list[Row]) -> None:
-        """Who leaves the stage is shown in its place until the newcomer's first picture is here."""
+        """Keep an agent that leaves until its successor's first picture is here."""
         staying = {row.stream for row in rows if row.stream}
         for row in self.rows:
             stream = self.streams.get(row.stream)
@@ -318,7 +313,7 @@ class Source:
                 self._outgoing[row.place] = (row, stream)
 
     def _news(self, rows: list[Row]) -> list[str]:
-        """What featured agents have just achieved."""
+        """Sentences on badges and maps that featured agents have just reached."""
         before = {(one.peer, one.agent, one.episode): one for one in self.rows}
         news = []
         for row in rows:
@@ -330,7 +325,6 @@ class Source:
         return news
 
     def place(self, row: Row) -> str:
-        """Name of the map that the agent is on."""
         maps = self.status.maps if self.status else {}
         return maps.get(row.map_id, f"map {row.map_id}")
 
@@ -339,12 +333,10 @@ class Source:
         return f"{self.peer(row).name}/{row.agent}"
 
     def peer(self, row: Row) -> Peer:
-        """Whose agent it is."""
         table = self.status.peers if self.status else ()
         return table[row.peer] if row.peer < len(table) else _MISSING
 
     def panel(self, row: Row, now: float) -> Panel:
-        """One featured agent, ready to draw."""
         stream = self.streams.get(row.stream) or Stream()
         if stream.pixels is None and row.place in self._outgoing:
             before, last = self._outgoing[row.place]
@@ -389,10 +381,7 @@ def compose(
     past: Mapping[str, int],
     pinned: Collection[str] = (),
 ) -> Scene:
-    """The best ``top_k`` agents of all relays (places stay put within one relay), the pinned first.
-
-    ``past`` counts frames of connections that have ended.
-    """
+    """The best ``top_k`` agents, the pinned first; ``past`` counts frames of ended connections."""
     panels = [source.panel(row, now) for source in sources for row in source.rows if row.stream]
     if len(sources) > 1:
         panels.sort(

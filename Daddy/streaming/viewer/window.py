@@ -51,9 +51,7 @@ class Painter:
         self._extents: list[pygame.Rect] = []
 
     def update(self, surface: Any, things: Sequence[Draw]) -> list[Rect]:
-        """Bring ``surface`` from what it was brought to last to ``things``, back to front; returns
-        where it changed.
-        """
+        """Bring ``surface`` to ``things``, back to front; returns the places that changed."""
         places = changed(self._shown, things)
         if not places:
             return []
@@ -70,10 +68,7 @@ class Painter:
         self._shown, self._extents = (), []
 
     def _extents_of(self, things: Sequence[Draw]) -> list[pygame.Rect]:
-        """The extents of ``things``; those of things that stayed are taken over.
-
-        As pygame has them: tuples are made into these anew at every look.
-        """
+        """The extents of ``things`` as pygame's; those of things that stayed are taken over."""
         if len(things) != len(self._extents):
             return [pygame.Rect(extent(one)) for one in things]
         before = zip(things, self._shown, self._extents, strict=True)
@@ -162,7 +157,7 @@ class Watcher:
 
     @property
     def wish(self) -> tuple[int, tuple[str, ...]]:
-        """How many agents are to be shown, and who whatever their rank."""
+        """(number of agents, agents to show whatever their rank)."""
         return self.view.top_k, self.view.wanted
 
     def look(self, scene: Scene) -> None:
@@ -195,7 +190,6 @@ class Watcher:
         return act
 
     def click(self, at: tuple[int, int], size: tuple[int, int]) -> None:
-        """A click at a point of the window."""
         name = panel_at(self._scene, size, self.view, *at) if self._scene else ""
         if name:
             self.view = choose(self.view, name)
@@ -258,10 +252,7 @@ class Window:
         each_second: Callable[[Scene], None],
         stop: threading.Event,
     ) -> None:
-        """Show ``scene_of(top_k)`` until the window is closed or ``stop`` is set.
-
-        ``wish`` is told when the person wants another number of agents, or certain ones.
-        """
+        """Show ``scene_of(top_k)`` until closed or ``stop``; ``wish`` is told of another wish."""
         next_second, asked, pause = 0.0, self._watcher.wish, 1 / FPS
         try:
             while not self._clock.wait(stop, pause) and not self._leave:
@@ -388,5 +379,4 @@ class Handheld:
         return struck
 
     def close(self) -> None:
-        """Close the window."""
         pygame.display.quit()

@@ -26,11 +26,11 @@ class Doorkeeper:
 
     @property
     def link(self) -> str:
-        """What opens the page in one more browser, once."""
+        """The address that opens the page in one more browser, once."""
         return f"http://{self._names[0]}/?key={self._key}"
 
     def objection(self, headers: Headers) -> str:
-        """Why a request is not from our own page, whoever sends it; empty when it may be."""
+        """Reason to refuse a request that is not from our own page; empty when it may be."""
         hosts = headers.get("host", ())
         if len(hosts) != 1 or hosts[0].lower() not in self._names:
             return f"This page is only at http://{self._names[0]}/ and under no other name."
@@ -40,7 +40,6 @@ class Doorkeeper:
         return ""
 
     def knows(self, headers: Headers) -> bool:
-        """Whether the request carries the cookie."""
         crumbs = [crumb for one in headers.get("cookie", ()) for crumb in one.split(";")]
         pairs = [crumb.strip().partition("=") for crumb in crumbs]
         mine = [value for name, _, value in pairs if name == self._cookie_name]

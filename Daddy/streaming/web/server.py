@@ -204,7 +204,6 @@ class Answer:
 
     @classmethod
     def refusal(cls, status: HTTPStatus, sentence: str) -> Answer:
-        """A sentence for the person instead."""
         return cls(status, f"{sentence}\n".encode(), "text/plain; charset=utf-8")
 
 
@@ -232,11 +231,9 @@ class Visit(BaseHTTPRequestHandler):
         super().handle_one_request()
 
     def do_GET(self) -> None:
-        """The page, its parts, and what is new."""
         self._answer(self._get)
 
     def do_POST(self) -> None:
-        """Another number of agents."""
         self._answer(self._post)
 
     def _answer(self, what: Any) -> None:
@@ -295,11 +292,11 @@ class Visit(BaseHTTPRequestHandler):
         self.wfile.write(answer.body)
 
     def send_error(self, code: int, *_: str | None) -> None:
-        """What the library refuses: without its page, which repeats the request."""
+        """Refuse as the library does, without its page, which repeats the request."""
         self._send(Answer.refusal(HTTPStatus(code), f"{HTTPStatus(code).phrase}."))
 
     def version_string(self) -> str:
-        """Which program and version answers is nobody's business."""
+        """Hide program and version."""
         return "Daddy"
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the library's name
@@ -320,10 +317,7 @@ def _part(name: str) -> bytes:
 
 
 def read_head(connection: socket.socket, clock: Clock, patience: float) -> bytes:
-    """The next request's head; empty when none came in time, whole, small and alone.
-
-    ``patience`` is for its first byte, in seconds.
-    """
+    """The next head; empty unless whole, small and alone. ``patience``: s for its first byte."""
     head, until = b"", clock.monotonic() + patience
     while len(head) <= HEAD_LIMIT and b"\r\n\r\n" not in head:
         connection.settimeout(max(0.001, until - clock.monotonic()))
@@ -348,9 +342,7 @@ _SEND_BYTES = 64 * 1024
 
 @dataclass
 class Show:
-    """What a viewer has to offer: its scenes, whom to tell of another number of agents, what its
-    waiting screen says, and how many agents it begins with.
-    """
+    """Scenes, the wish for another number of agents, the waiting screen's facts, that number."""
 
     scene: Callable[[int], Scene]
     wish: Callable[[int], None]
@@ -371,7 +363,6 @@ class Site:
     visitors: set[socket.socket] = field(default_factory=set)
 
     def admit(self, visitor: socket.socket) -> bool:
-        """Whether there is room for one more."""
         with self.lock:
             room = len(self.visitors) < MAX_CONNECTIONS and not self.stop.is_set()
             if room:
@@ -388,7 +379,7 @@ class Site:
         return cookie
 
     def news(self, had: Had) -> bytes:
-        """What is new to a page that has ``had``, once there is anything; empty at the end."""
+        """The news for a page that has ``had``, once there is any; empty at the end."""
         until = self.clock.monotonic() + HOLD_S
         while True:
             scene = self.show.scene(self.show.top_k)
@@ -399,7 +390,6 @@ class Site:
                 return b""
 
     def want(self, top_k: int) -> None:
-        """Show another number of agents, in every browser."""
         with self.lock:
             self.show.top_k = top_k
             self.show.wish(top_k)
@@ -426,7 +416,6 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
         self.thread.start()
 
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002 - the library's
-        """Refuse a crowd, and whoever has gone again."""
         try:
             request.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
         except OSError:
@@ -434,7 +423,6 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
         return self.site.admit(request)
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """Serve one connection to its end, on its own thread."""
         Visit(request, client_address, self, self.site)
 
     def shutdown_request(self, request: Any) -> None:
@@ -467,7 +455,6 @@ class WebServer:
         say(f"open in a browser: {self._site.keeper.link}")
 
     def close(self) -> None:
-        """End every conversation and free the port."""
         self._site.stop.set()
         for listener in self._listeners:
             listener.shutdown()

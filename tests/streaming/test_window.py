@@ -1,4 +1,4 @@
-"""What is painted bit by bit is as what is painted at once, and never takes longer."""
+"""A painted window is as if painted whole, and a person's keys and clicks do what they say."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
+import pygame
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-import pygame
-
+from Daddy.core.clock import SystemClock
 from Daddy.streaming.protocol.messages import row_of
+from Daddy.streaming.viewer.clips import REEL_S
 from Daddy.streaming.viewer.drawing import (
     MOST_PLACES,
     THEMES,
@@ -27,11 +28,14 @@ from Daddy.streaming.viewer.drawing import (
     unpacked,
 )
 from Daddy.streaming.viewer.history import History, World
-from Daddy.streaming.viewer.keys import View
+from Daddy.streaming.viewer.keys import Act, View
 from Daddy.streaming.viewer.screen import draw
-from Daddy.streaming.viewer.window import Painter, paint
+from Daddy.streaming.viewer.window import Painter, Watcher, paint
 from tests.streaming.helpers import picture, report
 from tests.streaming.test_viewer import WAITING, panel, scene
+
+os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+
 
 SIZE = (240, 160)
 BACK = Box(Rect(0, 0, *SIZE), (6, 17, 23), (9, 9, 9))
@@ -138,3 +142,76 @@ def test_what_changes_in_a_few_places_is_told_of_these() -> None:
 def test_a_pixel_in_each_shade_at_every_place_of_a_byte() -> None:
     assert unpacked(bytes([0b00_01_10_11, 0b11_00_00_10])) == bytes([0, 1, 2, 3, 3, 0, 0, 2])
     assert unpacked(bytes([0b00_01_10_11]), (9, 8, 7, 200)) == bytes([9, 8, 7, 200])
+
+
+SMALL = (800, 600)
+
+
+class Hands(SystemClock):
+    """A clock that is turned by hand."""
+
+    time = 1000.0
+
+    def monotonic(self) -> float:
+        return self.time
+
+
+@pytest.fixture
+def watcher() -> Iterator[Watcher]:
+    made = Watcher(View(2), WAITING, Hands())
+    yield made
+    made.close()
+
+
+def seen(watcher: Watcher) -> list[bytes]:
+    return [one.pixels for one in watcher.drawings(SMALL) if isinstance(one, Picture)]
+
+
+def words(watcher: Watcher) -> list[str]:
+    return [one.text for one in watcher.drawings(SMALL) if isinstance(one, Text)]
+
+
+def test_a_paused_window_keeps_its_picture_and_never_calls_it_live(watcher) -> None:
+    watcher.look(scene(panel(pixels=picture(1))))
+    watcher.press("space")
+    watcher.look(scene(panel(pixels=picture(2))))
+    assert seen(watcher) == [picture(1)]
+    assert "paused  ·  Space goes on" in words(watcher)
+    assert not any(word.startswith("live") for word in words(watcher))
+    watcher.press("space")
+    watcher.look(scene(panel(pixels=picture(2))))
+    assert seen(watcher) == [picture(2)]
+
+
+def test_a_word_in_the_header_passes(watcher) -> None:
+    watcher.look(scene(panel()))
+    watcher.press("v")
+    assert "palette: pea" in words(watcher)
+    watcher._clock.time += 4.0
+    assert "palette: pea" not in words(watcher)
+
+
+def test_a_recording_ends_by_itself_and_becomes_a_film(watcher, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "")
+    watcher.look(scene(panel(pixels=picture(1))))
+    watcher.press("r")
+    watcher._clock.time += REEL_S
+    watcher.look(scene(panel(pixels=picture(2))))
+    assert not watcher.view.recording
+    watcher.close()
+    assert [path.suffix for path in tmp_path.iterdir()] == [".gif"]
+
+
+def test_without_a_picture_nothing_is_written_and_that_is_said(
+    watcher, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    watcher.look(scene())
+    assert watcher.press("b") is None
+    assert "there is no picture to keep yet" in words(watcher)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_only_the_window_can_do_is_handed_on(watcher) -> None:
+    assert [watcher.press(key) for key in ("f12", "c", "q")] == [Act.SHOT, Act.COPY, Act.LEAVE]

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from Daddy.streaming.learner import shared_ring
-from Daddy.streaming.learner.shared_ring import LearnerEnd, Record, StreamerEnd, nameless_file
+from Daddy.streaming.learner.shared_ring import LearnerEnd, StreamerEnd, nameless_file
+from Daddy.streaming.protocol.spool_segment import Picture
 from tests.streaming.helpers import picture, report
 
 Ends = tuple[LearnerEnd, StreamerEnd]
@@ -24,8 +25,8 @@ def ends() -> Iterator[Ends]:
     streamer.close()
 
 
-def record(step: int) -> Record:
-    return Record(3, step, 2, 1000 + step, picture(step % 40))
+def record(step: int) -> Picture:
+    return Picture(3, step, 2, 1000 + step, picture(step % 40))
 
 
 def test_what_is_put_comes_out_once_in_order(ends: Ends) -> None:
