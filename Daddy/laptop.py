@@ -1,4 +1,4 @@
-"""What the two commands of a laptop share: their flags, the machine's facts, and one measurement.
+"""Parts of a laptop's commands: flags, the machine's facts, a session with a run, a measurement.
 
 Stands above the packages and below `run_actors_only` and `autotune`, which never import each other.
 One core is left to the person, and everything here runs at low priority.
@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,8 +21,10 @@ from Daddy.core import machine
 from Daddy.core.clock import Clock
 from Daddy.core.errors import UsageError
 from Daddy.core.names import to_peer
+from Daddy.core.paths import RunPaths
 from Daddy.core.rom import ENVIRONMENT_VARIABLE
 from Daddy.core.settings import Config
+from Daddy.core.stopping import StopSignal
 from Daddy.core.terms import taken
 from Daddy.hardware import benchmark, recommend
 from Daddy.hardware.profile import Profile, default_folder
@@ -47,6 +49,58 @@ class Way(NamedTuple):
 
     backend: str
     groups: int
+
+
+@dataclass
+class Limits:
+    """The laptop's place and its reasons to leave: a signal, or the steps or seconds asked for."""
+
+    max_steps: int
+    max_seconds: float
+    clock: Clock
+    signals: StopSignal
+    term: int = 1
+    steps: int = 0
+    begun: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.begun = self.clock.monotonic()
+
+    def held(self) -> bool:
+        """A laptop's place is not taken away."""
+        return True
+
+    def beat(self, data: Mapping[str, object]) -> None:
+        """Note the steps so far."""
+        self.steps = int(str(data.get("env_steps", self.steps)))
+
+    def stop_reason(self) -> str | None:
+        """The reason to leave now; None to go on."""
+        if 0 < self.max_steps <= self.steps:
+            return f"{self.max_steps} steps, as asked"
+        if 0 < self.max_seconds <= self.clock.monotonic() - self.begun:
+            return f"{self.max_seconds:g} s, as asked"
+        return self.signals.stop_reason()
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One session of a laptop with a run.
+
+    ``push``: hand in the contributions. ``stream_port`` None: nothing is shown.
+    """
+
+    config: Config
+    user_id: str
+    shared: Path
+    run: RunPaths
+    run_name: str
+    limits: Limits
+    clock: Clock
+    contribute: bool
+    push: bool
+    niceness: int
+    stream_port: int | None
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

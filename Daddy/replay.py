@@ -1,7 +1,8 @@
 """Recordings for a person: shown again in a window or as a film, verified, made of a run's claims.
 
-Stands below `play`. Promises that only what is verified is shown: a scout plays ahead and compares
-the digests. A recording holds inputs only, so the game is the person's own, or the cartridge.
+Stands below `play`. Only verified play is shown: a second player reads ahead and compares the
+digests. A recording holds inputs only, so the game is the person's own, or the cartridge. In the
+window every frame is drawn at the game's own speed; faster, as many as sixty a second.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from Daddy.core.clock import Clock
 from Daddy.core.config import load, load_effective
@@ -21,11 +23,29 @@ from Daddy.core.files import read_bounded, write_atomic
 from Daddy.core.paths import RunPaths
 from Daddy.core.rom import CARTRIDGE_SHA1, ENVIRONMENT_VARIABLE, Rom, load_rom
 from Daddy.core.settings import Config
+from Daddy.pokemon.emulator import FILM_FRAMES, FRAMES_PER_SECOND, FRAMES_PER_STEP
+from Daddy.pokemon.recordings.verifying_player import (
+    ReadAhead,
+    Report,
+    VerifyingPlayer,
+    check_game,
+    check_start,
+    time_text,
+)
 
 if TYPE_CHECKING:
     from Daddy.pokemon.inputs.tape import Tape
-    from Daddy.pokemon.recordings.verifying_player import ReadAhead, Report
 
+HELP: Final = (
+    "space pauses; [ slower, ] faster; left and right: 10 s back and ahead; N and P: the next "
+    "milestone and the one before; Home: from the start; Q leaves"
+)
+_PACES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+_LEAP = round(10 * FRAMES_PER_SECOND)
+_BEFORE = round(3 * FRAMES_PER_SECOND)
+"""Frames before a milestone at which to begin to look."""
+_STILL_S = 1 / 30
+_LEAVE = frozenset({"q", "escape"})
 _SECONDS_OF_FILM = 30.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
 """A start state's, which is no path: a stranger's recording opens no file here."""
@@ -43,7 +63,6 @@ class Opened:
 def open_recording(path: Path, args: argparse.Namespace) -> Opened:
     """The recording and its game. FileError for what is none, RomError for another game."""
     from Daddy.pokemon.inputs import tape
-    from Daddy.pokemon.recordings.verifying_player import check_game, check_start
     from Daddy.pokemon.rom import cartridge_path, find_rom
     from Daddy.pokemon.starts.start_state import start_state
 
@@ -88,40 +107,34 @@ def add_game(parser: argparse.ArgumentParser) -> None:
 
 def verify(argv: Sequence[str]) -> int:
     """`play verify FILE`: 0 verified, 7 another game, pyboy or way, 9 no recording."""
-    from Daddy.pokemon.recordings.verifying_player import ReadAhead
-
     args = make_verify_parser().parse_args(argv)
     opened = open_recording(args.file, args)
     print(f"{opened.tape.title or args.file.name}, in {opened.rom.name}", flush=True)
-    scout = ReadAhead(opened.rom, opened.tape, opened.start)
+    ahead = ReadAhead(opened.rom, opened.tape, opened.start)
     try:
-        _verify_all(scout)
+        _verify_all(ahead)
     finally:
-        scout.close()
-    print("\n".join(verdict(scout.report, opened.tape)), flush=True)
+        ahead.close()
+    print("\n".join(verdict(ahead.report, opened.tape)), flush=True)
     return 0
 
 
-def _verify_all(scout: ReadAhead) -> None:
+def _verify_all(ahead: ReadAhead) -> None:
     """Verify to the end, and tell each milestone; RomError where it went another way."""
-    from Daddy.pokemon.recordings.verifying_player import time_text
-
     known = 0
-    while not scout.over:
+    while not ahead.over:
         try:
-            scout.advance()
+            ahead.advance()
         except DaddyError:
-            print(f"verified until {time_text(scout.report.frames)}, and no further", flush=True)
+            print(f"verified until {time_text(ahead.report.frames)}, and no further", flush=True)
             raise
-        for name, frames in list(scout.report.reached.items())[known:]:
+        for name, frames in list(ahead.report.reached.items())[known:]:
             print(f"  {time_text(frames):>24s}  {name}", flush=True)
-        known = len(scout.report.reached)
+        known = len(ahead.report.reached)
 
 
 def verdict(report: Report, tape: Tape) -> list[str]:
     """What a verified recording proves, in lines."""
-    from Daddy.pokemon.recordings.verifying_player import time_text
-
     begins = "power-on" if tape.from_power_on else f"the state {tape.start_name!r}"
     count, cuts = len(report.reached), len(report.cuts)
     played = f"{time_text(report.frames)} from {begins}"
@@ -215,60 +228,171 @@ def show(args: argparse.Namespace, clock: Clock) -> int:
 
 
 def _in_window(args: argparse.Namespace, opened: Opened, clock: Clock) -> int:
-    from Daddy.pokemon.emulator import FRAMES_PER_STEP
     from Daddy.pokemon.inputs.tape import beginning
-    from Daddy.pokemon.recordings.verifying_player import ReadAhead, VerifyingPlayer
-    from Daddy.projector import HELP, Projector
     from Daddy.streaming.viewer.window import Handheld
 
     first = beginning(opened.tape) if args.first is None else args.first * FRAMES_PER_STEP
     title = f"Daddy: {opened.tape.title or args.recording.name}"
     window = Handheld(title)
     print(f"{title}, in {opened.rom.name}\n{HELP}", flush=True)
-    scout = ReadAhead(opened.rom, opened.tape, opened.start)
-    deck = VerifyingPlayer(opened.rom, opened.tape, opened.start)
+    ahead = ReadAhead(opened.rom, opened.tape, opened.start)
+    player = VerifyingPlayer(opened.rom, opened.tape, opened.start)
     try:
-        scout.start()
-        projector = Projector(scout, deck, window, clock, args.speed)
-        projector.run(first, args.seconds or float("inf"))
+        ahead.start()
+        shown = RecordingWindow(ahead, player, window, clock, args.speed)
+        shown.run(first, args.seconds or float("inf"))
     finally:
         window.close()
-        scout.close()
-        deck.close()
-    if scout.failure is not None:
-        raise scout.failure
+        ahead.close()
+        player.close()
+    if ahead.failure is not None:
+        raise ahead.failure
     return 0
 
 
 def _on_film(args: argparse.Namespace, opened: Opened, path: Path) -> int:
     """Verified first, then filmed: an MP4 has all frames, a GIF every fourth."""
-    from Daddy.pokemon.emulator import FILM_FRAMES, FRAMES_PER_SECOND, FRAMES_PER_STEP
-    from Daddy.pokemon.recordings.verifying_player import ReadAhead, VerifyingPlayer, time_text
     from Daddy.streaming.viewer.clips import save_film
 
     every = 1 if path.suffix.lower() == ".mp4" else FILM_FRAMES
     wanted = round((args.seconds or _SECONDS_OF_FILM) * FRAMES_PER_SECOND)
-    scout = ReadAhead(opened.rom, opened.tape, opened.start)
-    deck = VerifyingPlayer(opened.rom, opened.tape, opened.start)
+    ahead = ReadAhead(opened.rom, opened.tape, opened.start)
+    player = VerifyingPlayer(opened.rom, opened.tape, opened.start)
     pictures: list[bytes] = []
     try:
-        _verify_all(scout)
-        last = scout.report.frames - wanted
+        _verify_all(ahead)
+        last = ahead.report.frames - wanted
         first = max(0, last if args.first is None else args.first * FRAMES_PER_STEP)
-        scout.send(deck, first)
-        while not deck.over and deck.frames < first:
-            deck.step()
-        first = deck.frames
-        deck.watch(lambda: pictures.append(deck.picture()), every)
-        while not deck.over and deck.frames < first + wanted:
-            deck.step()
+        ahead.send(player, first)
+        while not player.over and player.frames < first:
+            player.step()
+        first = player.frames
+        player.watch(lambda: pictures.append(player.picture()), every)
+        while not player.over and player.frames < first + wanted:
+            player.step()
     finally:
-        scout.close()
-        deck.close()
+        ahead.close()
+        player.close()
     save_film(path, pictures, FRAMES_PER_SECOND / every * args.speed)
     length = len(pictures) * every / FRAMES_PER_SECOND
     print(f"wrote {path}: {length:.1f} s of the game from {time_text(first)}, verified", flush=True)
     return 0
+
+
+class Window(Protocol):
+    """A window such as `streaming.viewer.window.Handheld`."""
+
+    closed: bool
+    caption: str
+
+    def show(self, pixels: bytes) -> list[str]: ...
+
+
+class RecordingWindow:
+    """A player, one that reads ahead of it, and a window; pace, pause and position."""
+
+    def __init__(
+        self,
+        ahead: ReadAhead,
+        player: VerifyingPlayer,
+        window: Window,
+        clock: Clock,
+        pace: float = 1.0,
+    ) -> None:
+        self._ahead, self._player, self._window, self._clock = ahead, player, window, clock
+        self._title, self.pace, self.paused = window.caption, pace, False
+        self._goal: int | None = None
+        self._seen = 0
+        self._due = clock.monotonic()
+        self._never = threading.Event()
+
+    def run(self, first: int, seconds: float) -> None:
+        """Show from a frame on until the window is closed, or for so many seconds of the game.
+
+        Where verifying failed, or all was shown, the last picture stays.
+        """
+        self._goal = first
+        most = seconds * FRAMES_PER_SECOND
+        while not self._window.closed and self._seen < most:
+            if self._goal is not None and not self._is_early(self._goal):
+                self._go(self._goal)
+            elif self._goal is not None or self._player.frames >= self._ahead.report.frames:
+                self._stay()
+            else:
+                self._player.step()
+
+    def _is_early(self, goal: int) -> bool:
+        """Whether the ahead has not been there, and still may come there."""
+        ended = self._ahead.over or self._ahead.failure is not None
+        return goal > self._ahead.report.frames and not ended
+
+    def _go(self, goal: int) -> None:
+        """To the operation that ends at a frame or just after it, unseen."""
+        self._player.watch(None, 1)
+        goal = max(0, min(goal, self._ahead.report.frames))
+        if not self._player.frames <= goal < self._player.frames + _LEAP:
+            self._ahead.send(self._player, goal)
+        while self._player.frames < goal:
+            self._player.step()
+        self._goal, self._due = None, self._clock.monotonic()
+        self._player.watch(self._frame, 1)
+
+    def _frame(self) -> None:
+        """After each frame: draw it when it is due, and wait; not at all on the way out."""
+        if self._window.closed or self._goal is not None:
+            return
+        self._seen += 1
+        if self._seen % max(1, round(self.pace)) == 0:
+            self._draw("")
+        while self.paused and self._goal is None and not self._window.closed:
+            self._stay()
+        pause = 1 / FRAMES_PER_SECOND / self.pace
+        self._due = max(self._due + pause, self._clock.monotonic())
+        self._clock.wait(self._never, self._due - self._clock.monotonic())
+
+    def _stay(self) -> None:
+        """The picture that stands, while nothing can or shall be played."""
+        if self.paused:
+            why = "paused"
+        elif self._ahead.failure is not None:
+            why = "not verified from here on"
+        else:
+            why = "the end" if self._ahead.over and self._goal is None else "verifying"
+        self._draw(why)
+        self._clock.wait(self._never, _STILL_S)
+
+    def _draw(self, why: str) -> None:
+        last = [
+            name for name, at in self._ahead.report.reached.items() if at <= self._player.frames
+        ]
+        pace = "" if self.pace == 1 else f"{self.pace:g} x"
+        said = (self._title, time_text(self._player.frames), *last[-1:], pace, why)
+        self._window.caption = "  ·  ".join(filter(None, said))
+        for key in self._window.show(self._player.picture()):
+            self._strike(key)
+
+    def _strike(self, key: str) -> None:
+        """Do what a key means."""
+        here = self._player.frames
+        if key in _LEAVE:
+            self._window.closed = True
+        elif key == "space":
+            self.paused = not self.paused
+        elif key == "[":
+            self.pace = max((one for one in _PACES if one < self.pace), default=self.pace)
+        elif key == "]":
+            self.pace = min((one for one in _PACES if one > self.pace), default=self.pace)
+        elif key in ("left", "right", "home"):
+            self._goal = {"left": max(0, here - _LEAP), "right": here + _LEAP, "home": 0}[key]
+        elif key in ("n", "p"):
+            self._goal = self._milestone(here, ahead=key == "n")
+
+    def _milestone(self, here: int, *, ahead: bool) -> int | None:
+        """Shortly before the next milestone, or the one before; None where there is none."""
+        places = [max(0, at - _BEFORE) for at in self._ahead.report.reached.values()]
+        if ahead:
+            return min((at for at in places if at > here), default=None)
+        return max((at for at in places if at < here - _BEFORE), default=None)
 
 
 VERBS: Final[dict[str, Callable[[Sequence[str]], int]]] = {"verify": verify, "export": export}

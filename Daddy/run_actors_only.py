@@ -30,8 +30,8 @@ from Daddy.core.stopping import StopSignal
 from Daddy.core.terms import GAME, agreed, differing, from_pairs, unknown
 from Daddy.hardware.profile import load_profile, save_profile
 from Daddy.hardware.recommend import recommend
+from Daddy.laptop import Limits, Visit
 from Daddy.learning.preloading import prepare
-from Daddy.visit import Limits, Visit
 from Daddy.weights.laptop.pulled_version import Verified, newest_verified, refuse_strange
 from Daddy.workloads import WORKLOADS
 

@@ -12,8 +12,8 @@ from Daddy.core import machine
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import UsageError
 from Daddy.core.stopping import StopSignal
+from Daddy.laptop import Limits
 from Daddy.pokemon.rom import cartridge_path
-from Daddy.visit import Limits
 
 
 def parse(*arguments: str) -> argparse.Namespace:

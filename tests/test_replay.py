@@ -20,7 +20,7 @@ from Daddy.pokemon.archive.decisions import Rules
 from Daddy.pokemon.inputs.tape import DIGEST_FRAMES, Tape, beginning, length, to_bytes
 from Daddy.pokemon.recordings.verifying_player import ReadAhead, VerifyingPlayer
 from Daddy.pokemon.rom import cartridge_path
-from Daddy.projector import Projector
+from Daddy.replay import RecordingWindow
 from tests.components import program
 from tests.pokemon.archive.players import advance, archived
 from tests.pokemon.sample import record_sample
@@ -171,7 +171,7 @@ class Screen:
 
 def projected(
     tape: Tape, keys: dict[int, str], ahead: int = 1, first: int = 0
-) -> tuple[Screen, Projector, VerifyingPlayer]:
+) -> tuple[Screen, RecordingWindow, VerifyingPlayer]:
     """A person who strikes these keys, with so many pieces of the tape verified ahead."""
     scout, deck, screen = ReadAhead(ROM, tape), VerifyingPlayer(ROM, tape), Screen(keys)
     try:
@@ -181,7 +181,7 @@ def projected(
                 scout.advance()
             except RomError as error:
                 scout.failure, ahead = error, 0
-        projector = Projector(scout, deck, screen, Hasty())
+        projector = RecordingWindow(scout, deck, screen, Hasty())
         projector.run(first, float("inf"))
         return screen, projector, deck
     finally:

@@ -22,10 +22,10 @@ from Daddy.core.errors import ConfigError
 from Daddy.core.machine import ProcessId
 from Daddy.core.names import new_incarnation
 from Daddy.core.saved_cluster import SETUP, remembered, settings_path
-from Daddy.visit import Visit
 from Daddy.weights.laptop.ssh import find_remote
 
 if TYPE_CHECKING:
+    from Daddy.laptop import Visit
     from Daddy.learning.console import Commentary
 
 EVERY_S = 15
