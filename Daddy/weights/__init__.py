@@ -6,7 +6,7 @@ store        the folder protocol: records, blobs, versions, heads (no torch)
 encoding     states and deltas as bytes
 gate         which contributions count, and why others do not
 laptop       a laptop's side of the exchange, and its way to the cluster
-views        what people get to see
+views        the state of shared weights as people see it
 
 Beside them the protocol of the folder, and the commands:
 

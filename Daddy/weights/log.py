@@ -11,18 +11,18 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from Daddy.core.errors import DaddyError, ExitCode, UsageError, run_entry
+from Daddy.core.events import read_events
 from Daddy.weights.history import numbers, read_records
 from Daddy.weights.laptop.pulled_version import PREVIOUS, read_frame
 from Daddy.weights.laptop.receipts import read_all_receipts
 from Daddy.weights.store.records import Keyframe
 from Daddy.weights.store.store import Store
-from Daddy.weights.views.adoptions import read_adoptions
-from Daddy.weights.views.lineage import Step, from_receipts, from_records
-from Daddy.weights.views.lines import lines
+from Daddy.weights.views.lineage import Adopted, Step, from_receipts, from_records, lines
 from Daddy.weights.whereabouts import Whereabouts, add_place, find, nothing_in
 
 
@@ -82,9 +82,39 @@ def _from_run(place: Whereabouts, limit: int) -> list[Step]:
     return from_records(records.versions, flaws, adoptions)
 
 
+def read_adoptions(folder: Path) -> dict[int, tuple[Adopted, ...]]:
+    """Every adoption by version, oldest first, from the learners' events: only they tell it.
+
+    Lines that say something else are passed over.
+    """
+    found: dict[int, list[Adopted]] = {}
+    for event in read_events(folder, "learner-*.jsonl", b'"adopted"'):
+        data = event.get("data")
+        if isinstance(data, dict) and data.get("state") == "adopted":
+            version = data.get("version")
+            if isinstance(version, int):
+                found.setdefault(version, []).append(_adopted(event, data))
+    return {
+        version: tuple(sorted(those, key=lambda one: one.ts)) for version, those in found.items()
+    }
+
+
+def _adopted(event: Mapping[str, Any], data: Mapping[str, Any]) -> Adopted:
+    source = event.get("source")
+    peer = source.get("id") if isinstance(source, dict) else ""
+    return Adopted(str(peer), _number(event.get("ts")) or 0.0, _number(data.get("kl")))
+
+
+def _number(value: object) -> float | None:
+    """A finite number; None for anything else, and for one that no float holds."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if abs(value) <= sys.float_info.max else None
+
+
 def _from_laptop(place: Whereabouts) -> list[Step]:
     root = place.shared.root
-    frames = [_frame(root / "wan" / name) for name in (PREVIOUS, "HEAD.json")]
+    frames = (_frame(root / "wan" / name) for name in (PREVIOUS, "HEAD.json"))
     return from_receipts([one for one in frames if one is not None], read_all_receipts(root))
 
 
@@ -103,7 +133,7 @@ def _print(steps: Sequence[Step], *, as_json: bool) -> None:
 
 
 def _draw(path: Path, place: Whereabouts, steps: Sequence[Step]) -> None:
-    from Daddy.weights.views.picture import draw
+    from Daddy.weights.views.lineage_plot import draw
 
     draw(path, _run_name(place), steps)
     print(path)

@@ -36,7 +36,7 @@ DOORS = {
     ],
     "stable_baselines3": ["scripts/benches/_contenders.py"],
     "matplotlib": [
-        "Daddy/weights/views/picture.py",
+        "Daddy/weights/views/lineage_plot.py",
         "scripts/*.py",
     ],
     "subprocess": ["Daddy/core/process.py", "scripts/*.py"],

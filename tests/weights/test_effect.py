@@ -10,9 +10,9 @@ from rich.console import Console
 from Daddy.core.files import write_atomic
 from Daddy.weights import parcels
 from Daddy.weights.laptop.receipts import Effort, add_visit, effect_of, efforts, told
+from Daddy.weights.status import draw
 from Daddy.weights.store.records import ParcelReceipt, Receipt
-from Daddy.weights.views.pulled_report import report_laptop
-from Daddy.weights.views.screen import draw
+from Daddy.weights.views.weights_report import report_laptop
 
 OWN = "0a" * 4
 
@@ -65,4 +65,4 @@ def test_the_status_screen_shows_it(tmp_path: Path) -> None:
     stream = io.StringIO()
     Console(file=stream, width=200).print(draw(report, 0.0))
     assert "anna did" in stream.getvalue()
-    assert "2 contributions (15 % of a version), 2 of 4 milestones kept" in stream.getvalue()
+    assert told(effect_of(tmp_path, "anna")) in stream.getvalue()

@@ -9,14 +9,12 @@ import threading
 import matplotlib.image
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from Daddy.core.errors import ExitCode, run_entry
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import log, status
-from Daddy.weights.views.lineage import Part, Refused, Step, fold, kind_of
-from Daddy.weights.views.panels import LAPTOPS
+from Daddy.weights.views.lineage import kind_of
+from Daddy.weights.views.lineage_plot import LAPTOPS
 from tests.weights.lineage_run import LineageRun, everything_below
 
 
@@ -270,27 +268,3 @@ def test_what_a_stranger_wrote_commands_neither_the_terminal_nor_the_picture(tmp
 )  # fmt: skip
 def test_reasons_that_differ_in_figures_alone_are_of_one_kind(reasons, kind):
     assert {kind_of(reason) for reason in reasons} == {kind}
-
-
-shares = st.lists(
-    st.dictionaries(st.sampled_from(["slot-0", "slot-1", "anna"]), st.floats(0, 1), max_size=3),
-    min_size=1,
-    max_size=40,
-)
-
-
-@given(shares, st.integers(1, 12))
-def test_folding_keeps_every_peers_mean_share_and_every_kind_of_refusal(given_shares, most):
-    steps = [
-        Step(number, parts=tuple(Part(peer, 1, share) for peer, share in one.items()),
-             refused=(Refused("bert", number, "late", f"too old by {number}"),))
-        for number, one in enumerate(given_shares)
-    ]  # fmt: skip
-    folded = fold(steps, most)
-    assert len(folded) <= most
-    assert sum(step.versions for step in folded) == len(steps)
-    assert folded[-1].version == steps[-1].version
-    for peer in ("slot-0", "slot-1", "anna"):
-        whole = sum(step.shares.get(peer, 0.0) for step in steps)
-        assert sum(s.shares.get(peer, 0.0) * s.versions for s in folded) == pytest.approx(whole)
-    assert all(step.refused for step in folded)

@@ -20,12 +20,11 @@ from Daddy.weights.laptop.receipts import read_receipts
 from Daddy.weights.polyak import StateDict
 from Daddy.weights.replay import replay
 from Daddy.weights.reverting import roll_back
+from Daddy.weights.status import draw
 from Daddy.weights.store.records import Revert, Version, parse
 from Daddy.weights.store.store import Store
-from Daddy.weights.views.lineage import from_records
-from Daddy.weights.views.lines import lines
-from Daddy.weights.views.run_report import report_run
-from Daddy.weights.views.screen import draw
+from Daddy.weights.views.lineage import from_records, lines
+from Daddy.weights.views.weights_report import report_run
 from scripts.soaks import rollback as soak
 from tests.weights.helpers import Peer, ToldClock, begin, close, make_state
 

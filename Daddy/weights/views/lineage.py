@@ -1,7 +1,7 @@
-"""Pure: the lineage of a version: who moved it how far, what was refused and why, who adopted it.
+"""Pure. The lineage of shared weights: contributions, refusals and adoptions of each version.
 
 One :class:`Step` per version, from commit records, or, on a laptop, from the receipts that came
-along. What nobody told is None, never 0.
+along; as lines of text too. A figure that is not known is None, never 0.
 """
 
 from __future__ import annotations
@@ -12,13 +12,19 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Any
 
 from Daddy.core.humanize import one_line
 from Daddy.core.names import FRIENDS_JOB
-from Daddy.weights.store.records import Input, Keyframe, Receipt, Revert, Version
+from Daddy.weights.store.records import Keyframe, Receipt, Revert, Version
 
 JOB = re.compile(r"slot-\d+")
+
+HEADER = ("version", "merged", "steps", "from, share in %", "lag", "norm", "by", "KL", "refused")
+"""``lag``: versions between base and merge; ``by``: how many adopted it, and with which ``KL``."""
+
+_RIGHT = frozenset({"steps", "by"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +52,15 @@ class Refused:
     fault: str
     reason: str
 
+    def __str__(self) -> str:
+        """``anna/3: its norm … (dropped)``: the reason, and the future of the work."""
+        after = "offered again" if self.fault == "late" else "dropped"
+        return f"{self.peer}/{self.sequence}: {one_line(self.reason)} ({after})"
+
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """Who took the version over, when (wall seconds), and its policy's KL to before, in nats."""
+    """A job that took the version over, when (wall seconds), and its policy's KL to before."""
 
     peer: str
     ts: float
@@ -58,11 +69,10 @@ class Adopted:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One version in the lineage. ``ts`` in wall seconds; ``flaw``: what is wrong with its record.
+    """One version. ``ts`` in wall seconds; ``flaw``: a fault of its record.
 
     ``totals``: environment steps by peer, over all versions so far. ``base``: the version it was
-    moved from, where that is not the one before. ``reverted``: what it took back, and why.
-    ``versions``: how many it stands for.
+    moved from, where that is not the one before. ``reverted``: the range it took back, and why.
     """
 
     version: int
@@ -76,30 +86,24 @@ class Step:
     adopted: tuple[Adopted, ...] = ()
     flaw: str = ""
     reverted: str = ""
-    versions: int = 1
 
     def to_json(self) -> dict[str, Any]:
         """The step as plain values."""
-        return {name: one for name, one in dataclasses.asdict(self).items() if name != "versions"}
+        return dataclasses.asdict(self)
 
     @property
     def shares(self) -> dict[str, float]:
         """Peer → its share in this version, over all its contributions."""
         total: dict[str, float] = {}
-        for one in self.parts:
-            total[one.peer] = total.get(one.peer, 0.0) + one.share
+        for part in self.parts:
+            total[part.peer] = total.get(part.peer, 0.0) + part.share
         return dict(sorted(total.items(), key=lambda pair: peer_order(pair[0])))
 
     @property
     def peers(self) -> set[str]:
-        """Everybody who had to do with it."""
-        adopters = {one.peer for one in self.adopted}
-        return adopters | {o.peer for o in self.parts} | {o.peer for o in self.refused}
-
-    @property
-    def kls(self) -> list[float]:
-        """The KL of each adoption that told one."""
-        return [one.kl for one in self.adopted if one.kl is not None]
+        """Everybody in it."""
+        found: tuple[Part | Refused | Adopted, ...] = (*self.parts, *self.refused, *self.adopted)
+        return {entry.peer for entry in found}
 
 
 def peer_order(peer: str) -> tuple[int, int, str]:
@@ -116,149 +120,124 @@ def from_records(
 ) -> list[Step]:
     """The lineage in a run: a step per record, and one per flaw without a record, in order."""
     steps = {
-        one.version: Step(
-            version=one.version,
-            ts=one.ts,
-            merger=one.merger,
-            fleet_steps=one.fleet_steps,
-            totals=one.contributors,
-            base=one.base if one.base != max(0, one.version - 1) else None,
-            parts=tuple(_part(each) for each in one.inputs),
-            refused=tuple(Refused(o.peer, o.sequence, o.fault, o.reason) for o in one.refused),
-            adopted=adoptions.get(one.version, ()),
-            flaw=flaws.get(one.version, ""),
-            reverted="; ".join(tell_revert(each) for each in one.reverts),
+        record.version: Step(
+            version=record.version,
+            ts=record.ts,
+            merger=record.merger,
+            fleet_steps=record.fleet_steps,
+            totals=record.contributors,
+            base=record.base if record.base != max(0, record.version - 1) else None,
+            parts=tuple(
+                Part(i.peer, i.sequence, i.share, i.staleness, i.norm, i.clip, i.env_steps)
+                for i in record.inputs
+            ),
+            refused=tuple(Refused(r.peer, r.sequence, r.fault, r.reason) for r in record.refused),
+            adopted=adoptions.get(record.version, ()),
+            flaw=flaws.get(record.version, ""),
+            reverted="; ".join(map(_told_revert, record.reverts)),
         )
-        for one in records
+        for record in records
     }
     for number, said in flaws.items():
         steps.setdefault(number, Step(number, adopted=adoptions.get(number, ()), flaw=said))
     return [steps[number] for number in sorted(steps)]
 
 
-def _part(one: Input) -> Part:
-    return Part(
-        peer=one.peer,
-        sequence=one.sequence,
-        share=one.share,
-        staleness=one.staleness,
-        norm=one.norm,
-        clip=one.clip,
-        env_steps=one.env_steps,
-    )
-
-
-def from_receipts(frames: Sequence[Keyframe], receipts: Iterable[Receipt]) -> list[Step]:
+def from_receipts(frames: Iterable[Keyframe], receipts: Iterable[Receipt]) -> list[Step]:
     """As far as a laptop knows it: the versions it holds, and those that judged its work."""
-    known = {frame.version: frame for frame in frames}
-    mine: dict[int, list[Receipt]] = {}
-    for one in receipts:
-        mine.setdefault(one.version, []).append(one)
-    return [
-        Step(
-            version=number,
-            ts=known[number].ts if number in known else None,
-            fleet_steps=known[number].fleet_steps if number in known else None,
-            parts=tuple(
-                Part(one.peer, one.sequence, one.share)
-                for one in mine.get(number, ())
-                if one.accepted
-            ),
-            refused=tuple(
-                Refused(one.peer, one.sequence, one.fault, one.reason)
-                for one in mine.get(number, ())
-                if not one.accepted
-            ),
-        )
-        for number in sorted({*known, *mine})
-    ]
+    steps = {f.version: Step(f.version, ts=f.ts, fleet_steps=f.fleet_steps) for f in frames}
+    for r in receipts:
+        step = steps.get(r.version, Step(r.version))
+        if r.accepted:
+            step = dataclasses.replace(step, parts=(*step.parts, Part(r.peer, r.sequence, r.share)))
+        else:
+            refused = Refused(r.peer, r.sequence, r.fault, r.reason)
+            step = dataclasses.replace(step, refused=(*step.refused, refused))
+        steps[r.version] = step
+    return [steps[number] for number in sorted(steps)]
+
+
+def _told_revert(revert: Revert) -> str:
+    """``took back v7 to v10, without …: v8 against v6: it plays worse: …``."""
+    named = f", without {', '.join(revert.without)}" if revert.without else ""
+    again = f", {revert.replayed} added again" if revert.replayed else ""
+    return f"took back v{revert.first} to v{revert.last}{named}{again}: {revert.reason}"
 
 
 def kind_of(reason: str) -> str:
-    """A reason without its figures and names: what several refusals have in common."""
+    """A reason without its figures and names: the common part of several refusals."""
     plain = re.sub(r"'[^']*'", "…", re.sub(r"\([^)]*\)", "", one_line(reason)))
-    plain = re.sub(r"\b[0-9a-f]{8,64}\b", "…", plain)
-    plain = re.sub(r"\bv\d+\b", "v…", plain)
+    plain = re.sub(r"\b(?:[0-9a-f]{8,64}\b)", "…", re.sub(r"\bv\d+\b", "v…", plain))
     plain = re.sub(r"(?<![\w])[-+]?\d[\d.,]*(?:e[-+]?\d+)?", "…", plain)
     return re.sub(r"\s+", " ", plain).strip()
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A reason without figures, how often it was given, and to whom."""
+def kinds_of(steps: Iterable[Step]) -> dict[str, Counter[str]]:
+    """Kind of reason → refusals by peer, the most frequent kind first."""
+    kinds: dict[str, Counter[str]] = {}
+    for refused in (refused for step in steps for refused in step.refused):
+        kinds.setdefault(kind_of(refused.reason), Counter())[refused.peer] += 1
+    return dict(sorted(kinds.items(), key=lambda pair: (-pair[1].total(), pair[0])))
 
-    said: str
-    count: int
-    peers: tuple[str, ...]
+
+# -- text
 
 
-def kinds_of(steps: Iterable[Step]) -> list[Kind]:
-    """Why contributions were refused, the most frequent first."""
-    refused = [(kind_of(one.reason), one.peer) for step in steps for one in step.refused]
-    counted = Counter(said for said, _ in refused)
-    peers: dict[str, set[str]] = {}
-    for said, peer in refused:
-        peers.setdefault(said, set()).add(peer)
-    return [
-        Kind(said, count, tuple(sorted(peers[said])))
-        for said, count in sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))
+def lines(steps: Sequence[Step]) -> list[str]:
+    """A heading and a line per step, in columns; refusals, as long as they are, stand last."""
+    rows = [HEADER, *(_cells(step) for step in steps)]
+    whole = [row for row in rows if len(row) == len(HEADER)]
+    widths = [max(len(row[place]) for row in whole) for place in range(len(HEADER) - 1)]
+    return [_join(row, widths) for row in rows]
+
+
+def _join(row: Sequence[str], widths: Sequence[int]) -> str:
+    """Padded cells; the last one, and what stands in place of a broken record, as it is."""
+    cells = [
+        cell.rjust(wide) if name in _RIGHT and len(row) == len(HEADER) else cell.ljust(wide)
+        for name, cell, wide in zip(HEADER, row[:-1], widths, strict=False)
     ]
+    return "  ".join([*cells, row[-1]]).rstrip()
 
 
-def fold(steps: Sequence[Step], most: int) -> list[Step]:
-    """At most ``most`` steps, each standing for as many neighbours, for what has room for no more.
-
-    A peer's share is the mean over them, of its staleness, norm and KL the largest is told, and one
-    refusal of a kind.
-    """
-    many = math.ceil(len(steps) / most)
-    if many <= 1:
-        return list(steps)
-    return [_folded(steps[place : place + many]) for place in range(0, len(steps), many)]
-
-
-def _folded(steps: Sequence[Step]) -> Step:
-    last = steps[-1]
-    parts: dict[str, list[Part]] = {}
-    for one in (part for step in steps for part in step.parts):
-        parts.setdefault(one.peer, []).append(one)
-    adopted = sorted((o for step in steps for o in step.adopted), key=lambda o: o.kl or -1.0)
-    refused = {(o.peer, kind_of(o.reason)): o for step in steps for o in step.refused}
-    return dataclasses.replace(
-        last,
-        base=next((step.base for step in steps if step.base is not None), None),
-        flaw=next((step.flaw for step in steps if step.flaw), ""),
-        reverted="; ".join(step.reverted for step in steps if step.reverted),
-        parts=tuple(_mean(peer, mine, len(steps)) for peer, mine in sorted(parts.items())),
-        refused=tuple(refused.values()),
-        adopted=tuple({one.peer: one for one in adopted}.values()),
-        versions=len(steps),
+def _cells(step: Step) -> tuple[str, ...]:
+    if step.flaw and not step.parts and step.ts is None:
+        return (f"v{step.version}", f"passed over: {step.flaw}")
+    base = "" if step.base is None else f"continued from v{step.base}"
+    told = (step.reverted, *map(str, step.refused), base, step.flaw)
+    return (
+        f"v{step.version}",
+        "-" if step.ts is None else stamp(step.ts)[5:],
+        "-" if step.fleet_steps is None else f"{step.fleet_steps:,}",
+        _sources(step),
+        _spread((part.staleness for part in step.parts), "g"),
+        _spread((part.norm for part in step.parts), ".3g"),
+        str(len({adopted.peer for adopted in step.adopted})) if step.adopted else "-",
+        _spread((adopted.kl for adopted in step.adopted), ".2g"),
+        "; ".join(filter(None, told)),
     )
 
 
-def _mean(peer: str, parts: Sequence[Part], versions: int) -> Part:
-    return Part(
-        peer=peer,
-        sequence=parts[-1].sequence,
-        share=sum(one.share for one in parts) / versions,
-        staleness=max((o.staleness for o in parts if o.staleness is not None), default=None),
-        norm=max((one.norm for one in parts if one.norm is not None), default=None),
-        clip=min(one.clip for one in parts),
-        env_steps=sum(one.env_steps or 0 for one in parts),
+def _sources(step: Step) -> str:
+    """Peers and how far they moved it; a ``*`` where a delta was scaled down first."""
+    if not step.parts:
+        return one_line(step.merger) if step.version == 0 else "-"
+    clipped = {part.peer for part in step.parts if part.clip < 1.0}
+    return ", ".join(
+        f"{peer} {100 * share:.0f}{'*' * (peer in clipped)}" for peer, share in step.shares.items()
     )
 
 
-def tell_revert(one: Revert) -> str:
-    """``took back v7 to v10, without …: v8 against v6: it plays worse: …``."""
-    named = f", without {', '.join(one.without)}" if one.without else ""
-    again = f", {one.replayed} added again" if one.replayed else ""
-    return f"took back v{one.first} to v{one.last}{named}{again}: {one.reason}"
-
-
-def spread(values: Iterable[float | None], form: str = "g") -> str:
-    """The least and the most of some figures, "0–2"; "-" where nobody told one."""
-    told = [one for one in values if one is not None and math.isfinite(one)]
+def _spread(values: Iterable[float | None], form: str) -> str:
+    """The least and the most of some figures, "0–2"; "-" where none is known."""
+    told = [value for value in values if value is not None and math.isfinite(value)]
     if not told:
         return "-"
     least, most = format(min(told), form), format(max(told), form)
     return least if least == most else f"{least}–{most}"
+
+
+def stamp(ts: float) -> str:
+    """Local date and time of day."""
+    there = datetime.fromtimestamp(ts, tz=timezone.utc).astimezone()
+    return there.strftime("%Y-%m-%d %H:%M:%S")
