@@ -69,6 +69,47 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+class StopNow(BaseException):
+    """Raised in the main thread to leave interruptible work."""
+
+
+class Stopping:
+    """Set by SIGTERM, SIGINT or SIGHUP."""
+
+    def __init__(self) -> None:
+        self.event = Alarm()
+        self.reason = ""
+        self._inside = False
+
+    def install(self) -> Stopping:
+        """Listen; main thread only."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._remember)
+        return self
+
+    def is_set(self) -> bool:
+        """Whether it is time to end."""
+        return bool(self.reason) or self.event.is_set()
+
+    @contextlib.contextmanager
+    def interruptible(self) -> Iterator[None]:
+        """Leave the body as soon as a signal comes."""
+        self._inside = True
+        try:
+            yield
+        except StopNow:
+            pass
+        finally:
+            self._inside = False
+
+    def _remember(self, number: int, _frame: FrameType | None) -> None:
+        self.reason = self.reason or signal.Signals(number).name
+        self.event.ring()
+        if self._inside:
+            self._inside = False
+            raise StopNow
+
+
 @dataclass(frozen=True)
 class Sync:
     """One laptop folder and one cluster; what reads and what writes may have keys of their own."""
@@ -272,44 +313,3 @@ def cli() -> None:
 
 if __name__ == "__main__":
     cli()
-
-
-class StopNow(BaseException):
-    """Raised in the main thread to leave interruptible work."""
-
-
-class Stopping:
-    """Set by SIGTERM, SIGINT or SIGHUP."""
-
-    def __init__(self) -> None:
-        self.event = Alarm()
-        self.reason = ""
-        self._inside = False
-
-    def install(self) -> Stopping:
-        """Listen; main thread only."""
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, self._remember)
-        return self
-
-    def is_set(self) -> bool:
-        """Whether it is time to end."""
-        return bool(self.reason) or self.event.is_set()
-
-    @contextlib.contextmanager
-    def interruptible(self) -> Iterator[None]:
-        """Leave the body as soon as a signal comes."""
-        self._inside = True
-        try:
-            yield
-        except StopNow:
-            pass
-        finally:
-            self._inside = False
-
-    def _remember(self, number: int, _frame: FrameType | None) -> None:
-        self.reason = self.reason or signal.Signals(number).name
-        self.event.ring()
-        if self._inside:
-            self._inside = False
-            raise StopNow

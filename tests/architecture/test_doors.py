@@ -17,7 +17,6 @@ DOORS = {
         "Daddy/cluster/orchestrator/local_scheduler.py",
         "Daddy/cluster/orchestrator/slurm_templates.py",
     ],
-    "paramiko": ["Daddy/weights/laptop/sftp.py"],
     "psutil": ["Daddy/core/machine.py"],
     "pygame": ["Daddy/streaming/viewer/window.py"],
     "PIL": ["Daddy/streaming/viewer/clips.py", "scripts/*.py"],
@@ -106,7 +105,7 @@ def test_every_dependency_is_used_by_its_door(
 
 def test_the_importers_of_a_library_call_themselves_its_adapter(package: list[Source]) -> None:
     """Libraries with one or two adapters; torch and subprocess are tools of whole packages."""
-    told = ("pyboy", "paramiko", "psutil", "pygame", "matplotlib")
+    told = ("pyboy", "psutil", "pygame", "matplotlib")
     silent = [
         source.path
         for source in package

@@ -182,7 +182,7 @@ def test_a_contribution_goes_up_and_its_receipt_comes_down(home):
 
 def test_without_rsync_sftp_carries_the_same_both_ways(home, tmp_path):
     job = home.job()
-    lonely = {"SYNC_TRANSPORT": "sftp", "PATH": programs(tmp_path / "bin", "bash", "dirname")}
+    lonely = {"SYNC_TRANSPORT": "sftp", "PATH": programs(tmp_path / "bin", "ssh", "sftp", "bash")}
     assert "pulled v0" in sync_python(home, "pull", **lonely).stdout
     laptop = LaptopExchange(home.local, "anna", os.urandom(4).hex(), home.clock)
     weights = laptop.begin(make_state, None).weights
@@ -198,9 +198,9 @@ def test_without_rsync_sftp_carries_the_same_both_ways(home, tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda text, home: text.replace(str(home.login.port), "1"), "cannot be used"),
+        (lambda text, home: text.replace(str(home.login.port), "1"), "refuses connections"),
         (lambda text, home: text.replace(str(home.login.key), str(home.stranger())), "our key"),
-        (lambda text, _: text.replace("known_hosts", "none"), "cannot be used"),
+        (lambda text, _: text.replace("known_hosts", "none"), "not known here"),
     ],
     ids=["refused", "stranger", "unknown"],
 )

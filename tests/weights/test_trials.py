@@ -114,15 +114,14 @@ def test_a_key_that_reads_by_sftp_is_used_without_being_told(tmp_path):
     )
 
 
-def test_over_a_connection_that_a_person_opened_no_key_and_no_sftp(tmp_path):
+def test_over_a_connection_that_a_person_opened_no_key_is_used(tmp_path):
     found = kept(tmp_path, pull_key="/k/pull", opened="yes")
     way = way_to_pull(REMOTE, found, "")
     assert way.remote == replace(REMOTE, opened=True)
     assert "ProxyCommand=false" in connect(way.remote).options()
     assert "BatchMode=yes" in connect(way.remote).options()
     assert "BatchMode=yes" not in connect(way.remote).asking()
-    with pytest.raises(UsageError, match="sftp cannot go over"):
-        way_to_pull(REMOTE, found, "sftp")
+    assert way_to_pull(REMOTE, found, "sftp").remote == way.remote
 
 
 @pytest.mark.parametrize(

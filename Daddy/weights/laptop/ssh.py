@@ -60,7 +60,7 @@ class Ssh:
         """The part of the options that says with which settings, port and key."""
         remote = self.remote
         words = ["-F", str(Path(remote.ssh_config).expanduser())] if remote.ssh_config else []
-        words += ["-p", remote.port] if remote.port else []
+        words += ["-o", f"Port={remote.port}"] if remote.port else []
         if remote.key:
             words += ["-i", str(Path(remote.key).expanduser()), "-o", "IdentitiesOnly=yes"]
         if remote.within is not None:  # an agent's keys would be tried before ours
@@ -165,8 +165,9 @@ _SIGNS = (
      "ask the cluster's people whether it changed; if so: ssh-keygen -R {host}, then ssh {login}"),
     ("Host key verification failed", "the host key of {login} is not known here yet",
      "run once: ssh {login}; compare the fingerprint with the cluster's page and answer yes"),
-    ("Permission denied (13)", "{login} may not read or write what was asked for in {folder}",
-     f"see who may use the folder there; are the keys what they were? {SETUP}"),
+    *((sign, "{login} may not read or write what was asked for in {folder}",
+       f"see who may use the folder there; are the keys what they were? {SETUP}")
+      for sign in ("Permission denied (13)", '": Permission denied')),
     ("Permission denied", "{login} refuses our key",
      f"install the key: ssh-copy-id {{login}} (or: {SETUP}); if it asks for more: {LOGIN}"),
     ("Could not resolve hostname", "the name of {login} cannot be resolved",

@@ -11,20 +11,17 @@ A key that ``setup`` tried is used at the remote where it was tried. A key that 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from Daddy.core import process
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError
-from Daddy.core.names import check_peer
-from Daddy.weights.laptop.sftp import Host
-from Daddy.weights.laptop.ssh import HostKeyChangedError, Remote, Ssh, connect, explain, found_out
+from Daddy.core.names import check_peer, new_token
+from Daddy.weights.laptop.ssh import Remote, Ssh, connect, explain, found_out
 from Daddy.weights.store.strict_json import LIMIT
-
-if TYPE_CHECKING:
-    from Daddy.weights.laptop.sftp import Sftp
 
 
 class Carrier(Protocol):
@@ -71,6 +68,8 @@ PARTIAL = (*FLAGS, "--ignore-existing", "--partial-dir=.part")
 NOTHING_THERE = frozenset({23, 24})
 LOCAL_FOLDER = 11
 UNKNOWN_FLAG = 1
+LS_WORDS = 9
+"""Of a line of ``ls -ln``: mode, links, owner, group, bytes, three of the time, name."""
 
 SMALL_S = 60.0
 SLOWEST_BYTES_PER_S = 16_000
@@ -87,10 +86,8 @@ def time_limit(size: int) -> float:
     return SMALL_S + size / SLOWEST_BYTES_PER_S
 
 
-class RsyncCarrier:
-    """rsync over one shared ssh connection."""
-
-    name = "rsync+ssh"
+class _OverSsh:
+    """One shared ssh connection, and the folder there."""
 
     def __init__(self, ssh: Ssh) -> None:
         self._ssh = ssh
@@ -105,6 +102,30 @@ class RsyncCarrier:
 
     def prepare(self) -> None:
         self._ssh.drop_dead_master()
+
+    def close(self) -> None:
+        self._ssh.close()
+
+    def _execute(
+        self, argv: Sequence[str], limit_s: float, install: str, stdin: str | None = None
+    ) -> process.Completed:
+        """Run a program that moves files. FileError: it is missing; NetworkError: it hangs."""
+        try:
+            return process.run(argv, limit_s, stdin=stdin)
+        except process.ProgramMissingError as error:
+            raise FileError(f"{argv[0]} is not installed on this machine", install) from error
+        except process.ProcessTimeoutError as error:
+            self._ssh.drop_dead_master()
+            raise NetworkError(
+                f"{self.login} stopped answering within {limit_s:.0f} s",
+                "see whether the line is up; what has arrived is kept",
+            ) from error
+
+
+class RsyncCarrier(_OverSsh):
+    """rsync over one shared ssh connection."""
+
+    name = "rsync+ssh"
 
     def fetch(self, name: str, into: Path, size: int) -> bool:
         into.mkdir(parents=True, exist_ok=True)
@@ -121,24 +142,13 @@ class RsyncCarrier:
         words = [*FLAGS, "--ignore-existing", *map(str, paths), self._there(f"{folder}/")]
         self._run(words, time_limit(size))
 
-    def close(self) -> None:
-        self._ssh.close()
-
     def _there(self, name: str) -> str:
         path = self._ssh.remote.path(name.removesuffix("/"))
         return f"{self.login}:{path}" + "/" * (name.endswith("/") and path != "/")
 
     def _run(self, words: Sequence[str], limit_s: float, *, missing_ok: bool = False) -> bool:
-        try:
-            done = process.run(["rsync", "-e", self._ssh.command(), *words], limit_s)
-        except process.ProgramMissingError as error:
-            raise FileError("rsync is not installed on this machine", INSTALL) from error
-        except process.ProcessTimeoutError as error:
-            self._ssh.drop_dead_master()
-            raise NetworkError(
-                f"{self.login} stopped answering within {limit_s:.0f} s",
-                "see whether the line is up; what has arrived is kept",
-            ) from error
+        argv = ["rsync", "-e", self._ssh.command(), *words]
+        done = self._execute(argv, limit_s, INSTALL)
         if done.returncode == 0:
             return True
         if missing_ok and _nothing_there(done):
@@ -162,70 +172,79 @@ def _failure(ssh: Ssh, done: process.Completed) -> DaddyError:
     return explain(done.stderr, ssh.remote)
 
 
-class SftpCarrier:
-    """One connection, made at the first use and again after it broke."""
+class SftpCarrier(_OverSsh):
+    """OpenSSH's sftp in batches, where rsync is not installed; nothing is resumed."""
 
     name = "sftp"
 
-    def __init__(self, remote: Remote) -> None:
-        self._remote = remote
-        self._open: Sftp | None = None
-
-    @property
-    def login(self) -> str:
-        return self._remote.login
-
-    @property
-    def folder(self) -> str:
-        return self._remote.folder
-
-    def prepare(self) -> None:
-        """A connection of its own for each exchange: a sleeping laptop leaves none half open."""
-        self.close()
-
     def fetch(self, name: str, into: Path, size: int) -> bool:
-        into.mkdir(parents=True, exist_ok=True)
-        return self._sftp().fetch(self._there(name), into / Path(name).name, size or LIMIT)
+        limit = size or LIMIT
+        found = self._list(name)
+        if any(there > limit for there in found.values()):
+            raise FileError(f"{name} is larger than {limit} bytes", "it is not ours")
+        return bool(found) and self._get({name: into / Path(name).name}, time_limit(limit))
 
     def fetch_small(self, folder: str, into: Path) -> None:
-        into.mkdir(parents=True, exist_ok=True)
-        for name in self._sftp().names(self._there(folder)):
-            if name.endswith(".json") and not (into / name).exists():
-                self._sftp().fetch(self._there(f"{folder}/{name}"), into / name, LIMIT)
+        wanted = {
+            f"{folder}/{name}": into / name
+            for name, size in self._list(folder).items()
+            if name.endswith(".json") and size <= LIMIT and not (into / name).exists()
+        }
+        if wanted:
+            self._get(wanted, time_limit(LIMIT * len(wanted)))
 
     def send(self, paths: Sequence[Path], folder: str) -> None:
-        there = set(self._sftp().names(self._there(folder)))
+        there, token = self._list(folder), new_token()
+        batch = [f"-mkdir {_quoted(self._there(folder))}"]
         for path in paths:
             if path.name not in there:
-                self._sftp().send(path, self._there(f"{folder}/{path.name}"))
+                whole, part = f"{folder}/{path.name}", f"{folder}/.{path.name}-{token}"
+                batch.append(f"put {_quoted(str(path))} {_quoted(self._there(part))}")
+                batch.append(f"rename {_quoted(self._there(part))} {_quoted(self._there(whole))}")
+        self._batch(batch, time_limit(sum(path.stat().st_size for path in paths)))
 
-    def close(self) -> None:
-        if self._open is not None:
-            self._open.close()
-        self._open = None
+    def _get(self, wanted: Mapping[str, Path], limit_s: float) -> bool:
+        """Copy files here, each whole or not at all; whether all came."""
+        parts = {name: path.with_name(f".tmp-{new_token()}") for name, path in wanted.items()}
+        for path in wanted.values():
+            path.parent.mkdir(parents=True, exist_ok=True)
+        gets = (f"-get {_quoted(self._there(n))} {_quoted(str(p))}" for n, p in parts.items())
+        try:
+            self._batch(list(gets), limit_s)
+            for name in [name for name, part in parts.items() if part.exists()]:
+                parts[name].replace(wanted[name])
+        finally:
+            for part in parts.values():
+                part.unlink(missing_ok=True)
+        return all(path.exists() for path in wanted.values())
+
+    def _list(self, name: str) -> dict[str, int]:
+        """Plain files in the folder ``name``, or the file itself: name and bytes; {}: none."""
+        done = self._run([f"ls -ln {_quoted(self._there(name))}"], SMALL_S)
+        if done.returncode and "not found" not in done.stderr:
+            raise explain(done.stderr, self._ssh.remote)
+        rows = (line.split() for line in done.stdout.splitlines() if line.startswith("-"))
+        return {row[-1].rpartition("/")[2]: int(row[4]) for row in rows if len(row) == LS_WORDS}
+
+    def _batch(self, commands: Sequence[str], limit_s: float) -> None:
+        done = self._run(commands, limit_s)
+        if done.returncode:
+            raise explain(done.stderr, self._ssh.remote)
+
+    def _run(self, commands: Sequence[str], limit_s: float) -> process.Completed:
+        argv = ["sftp", "-b", "-", *self._ssh.options(), "--", self.login]
+        script = "".join(f"{command}\n" for command in commands)
+        return self._execute(argv, limit_s, "install openssh-client", script)
 
     def _there(self, name: str) -> str:
         """A confined key begins in its folder, but sees more: its paths are relative to that."""
-        path = self._remote.path(name)
-        return path if self._remote.within is None else path.removeprefix("/")
-
-    def _sftp(self) -> Sftp:
-        if self._open is None:
-            remote = self._remote
-            host = Host(remote.host, remote.user, remote.port, remote.key, remote.ssh_config)
-            self._open = _opened(replace(host, agent=remote.within is None))
-        return self._open
+        path = self._ssh.remote.path(name)
+        return path if self._ssh.remote.within is None else path.removeprefix("/")
 
 
-def _opened(host: Host) -> Sftp:
-    from Daddy.weights.laptop.sftp import open_sftp
-
-    try:
-        return open_sftp(host)
-    except NetworkError as error:
-        if "another host key" in error.message:
-            raise HostKeyChangedError(error.message, error.fix) from error
-        raise
+def _quoted(path: str) -> str:
+    """A path as sftp's batches take it: neither split nor expanded."""
+    return '"' + re.sub(r'([\\"*?\[\]])', r"\\\1", path) + '"'
 
 
 TRANSPORTS = ("rsync", "sftp")
@@ -273,15 +292,10 @@ def _own_way(remote: Remote, found: Mapping[str, str], asked: str) -> Way:
     transport = asked or "rsync"
     if transport not in TRANSPORTS:
         raise UsageError(f"SYNC_TRANSPORT is {transport!r}", "use rsync or sftp")
-    if found.get("opened") and transport == "sftp":
-        raise UsageError(
-            "sftp cannot go over the connection that you opened", "unset SYNC_TRANSPORT"
-        )
     return Way(replace(remote, opened=bool(found.get("opened"))), transport)
 
 
 def open_carrier(way: Way) -> Carrier:
     """The carrier that goes this way; nothing is connected yet."""
-    if way.transport == "rsync":
-        return RsyncCarrier(connect(way.remote))
-    return SftpCarrier(way.remote)
+    ssh = connect(way.remote)
+    return RsyncCarrier(ssh) if way.transport == "rsync" else SftpCarrier(ssh)
