@@ -6,7 +6,6 @@ import json
 import os
 
 import pytest
-from Daddy.weights.views.run_report import report_run
 
 from Daddy.core.errors import ExitCode, FileError, UsageError, WeightsError, run_entry
 from Daddy.core.files import sha256_hex
@@ -31,6 +30,7 @@ from Daddy.weights.offers import Found, in_turn
 from Daddy.weights.replay import replay
 from Daddy.weights.store.records import Contribution, parse
 from Daddy.weights.store.store import Store
+from Daddy.weights.views.weights_report import report_run
 from tests.weights.helpers import Peer, Told, ToldClock, begin, close, make_state, settings, shifted
 
 
