@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.rom import cartridge_path
 from Daddy.pokemon.starts import route_player as driving
-from Daddy.pokemon.starts.player_view import STEERING, PlayerView, read_view
-from Daddy.pokemon.starts.route import CARTRIDGE, REAL, Go, Read, Route, Talk, routes
-from Daddy.pokemon.starts.route_player import RoutePlayer, StuckError
+from Daddy.pokemon.starts.player_view import STEERING, Cell, PlayerView, read_view
+from Daddy.pokemon.starts.route import CARTRIDGE, REAL, Choose, Go, Read, Route, Talk, routes
+from Daddy.pokemon.starts.route_player import Ground, RoutePlayer, StuckError
+from tests.pokemon.paper import PaperRed
 
 ROM = cartridge_path().read_bytes()
 HOME, ERRAND = CARTRIDGE
@@ -121,3 +123,93 @@ def test_every_route_leads_on_from_one_and_awaits_events_that_exist(
         awaited = [step.until for step in route.steps if isinstance(step, Talk | Read)]
         for event in (*awaited, *route.holds):
             assert now.has(event, real) is False
+
+
+def walk(ground: Ground, here: Cell, goal: Cell, walls: set[Cell]) -> list[Cell]:
+    """Go as the driver does: bump into what is not known, until there or lost."""
+    way = [here]
+    for _ in range(500):
+        button = ground.way(way[-1], goal)
+        if button is None:
+            return way
+        to = way[-1].beside(button)
+        if to in walls:
+            ground.close(way[-1], button)
+        else:
+            way.append(to)
+    return way
+
+
+def test_an_open_field_is_crossed_the_shortest_way() -> None:
+    way = walk(Ground(10, 10), Cell(1, 1), Cell(7, 4), set())
+    assert way[-1] == Cell(7, 4)
+    assert len(way) == 1 + 6 + 3
+
+
+def test_a_wall_with_one_gap_is_found_out_and_gone_around() -> None:
+    walls = {Cell(5, x) for x in range(10) if x != 9}
+    assert walk(Ground(10, 10), Cell(8, 0), Cell(2, 0), walls)[-1] == Cell(2, 0)
+
+
+def test_a_closed_room_is_known_to_have_no_way_out() -> None:
+    walls = {Cell(3, 2), Cell(1, 2), Cell(2, 1), Cell(2, 3)}
+    ground = Ground(10, 10)
+    assert walk(ground, Cell(2, 2), Cell(8, 8), walls) == [Cell(2, 2)]
+    ground.reopen()
+    assert ground.way(Cell(2, 2), Cell(8, 8)) is not None
+
+
+def test_doors_are_walked_around_unless_they_are_the_goal() -> None:
+    door = Cell(5, 5)
+    ground = Ground(10, 10, frozenset({door}))
+    assert door not in walk(ground, Cell(8, 5), Cell(2, 5), set())
+    assert walk(ground, Cell(8, 5), door, set())[-1] == door
+
+
+def test_beyond_the_edge_lies_a_goal_even_behind_a_mat_that_is_a_door() -> None:
+    mat = Cell(7, 3)
+    ground = Ground(8, 8, frozenset({mat, Cell(7, 2)}))
+    way = walk(ground, Cell(2, 2), Cell(8, 3), set())
+    assert way[-2:] == [mat, Cell(8, 3)]
+    assert Cell(7, 2) not in way
+
+
+def test_nobody_leaves_the_map_on_the_way() -> None:
+    walls = {Cell(0, x) for x in range(1, 5)}
+    way = walk(Ground(2, 6), Cell(1, 0), Cell(0, 5), walls)
+    assert all(0 <= cell.y < 2 and 0 <= cell.x < 6 for cell in way)
+
+
+BEDROOM, POKEDEX = routes(real=True).values()
+
+
+@pytest.fixture
+def red() -> PaperRed:
+    return PaperRed()
+
+
+def test_a_new_game_gets_its_options_through_the_menu_and_both_names(red: PaperRed) -> None:
+    RoutePlayer(red, real=True).play(BEDROOM)
+    assert red.place == (38, 6, 3)
+    assert red.named == 2
+    assert red.ram(())[ram.OPTIONS - ram.RAM_START] == 0b11000001
+
+
+def test_the_errand_is_run_from_the_bedroom_to_the_end(red: PaperRed) -> None:
+    for route in (BEDROOM, POKEDEX):
+        RoutePlayer(red, real=True).play(route)
+    assert red.place == (40, 3, 5)
+    assert all(red.has(event) for event in POKEDEX.holds)
+
+
+def test_on_paper_as_in_life_a_wrong_cell_is_told_with_map_and_step(red: PaperRed) -> None:
+    RoutePlayer(red, real=True).play(BEDROOM)
+    wrong = Route("wrong", "", (Go(7, 1, to=37), Go(5, 8, to=0)), there=0)
+    with pytest.raises(StuckError, match=r"step 2 of 2, Go.*Reds House 1F"):
+        RoutePlayer(red, real=True).play(wrong)
+
+
+def test_a_menu_that_never_comes_ends_the_wait(red: PaperRed, monkeypatch) -> None:
+    monkeypatch.setattr("Daddy.pokemon.starts.route_player.PRESSES", 30)
+    with pytest.raises(StuckError, match=r"Choose.*nothing came of 30 keys"):
+        RoutePlayer(red, real=True).play(Route("menu", "", (Choose(0, last=1),), there=0))

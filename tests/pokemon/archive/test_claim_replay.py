@@ -8,17 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from Daddy.core.errors import FileError, UsageError
 from Daddy.core.process import Completed
 from Daddy.pokemon import save_state as saving
 from Daddy.pokemon.archive import keys, store
 from Daddy.pokemon.archive.book import Book
-from Daddy.pokemon.archive.claim_replay import Game, _answer, judge
-from Daddy.pokemon.archive.claims import Claim, from_bytes, to_bytes
+from Daddy.pokemon.archive.claim_replay import Game, _answer, claims_reaching, judge, record
+from Daddy.pokemon.archive.claims import Claim, from_bytes, ident, to_bytes
 from Daddy.pokemon.archive.decisions import Rules
 from Daddy.pokemon.archive.env import ArchivedEnv
 from Daddy.pokemon.archive.names import Entry
 from Daddy.pokemon.archive.store import Archive
 from Daddy.pokemon.emulator import PYBOY_VERSION
+from Daddy.pokemon.inputs import tape
+from Daddy.pokemon.recordings.verifying_player import ReadAhead
 from Daddy.pokemon.rom import cartridge_path
 from tests.pokemon.archive.players import advance, archived
 
@@ -212,8 +215,8 @@ def test_whose_parent_is_gone_is_played_from_the_last_ancestor_that_is_here(
     first = shared_state(player, archive, 1)
     advance(player, 2)
     line = player._book.ancestors(player._archive.get(max(player._archive.look().entries))[0].claim)
-    for ident in line:
-        step = player._book.find(ident)
+    for name in line:
+        step = player._book.find(name)
         assert step is not None
         Book(archive.folder).write(step, "0" * 64)
     last = player._book.find(line[-1])
@@ -235,3 +238,63 @@ def test_a_log_survives_the_environments_restart(player: ArchivedEnv, archive: A
     heir.load_state(player.save_state())
     assert claim_of(heir) == before
     heir.close()
+
+
+CHILD = Game(cartridge_path(), seconds=60.0)
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[ArchivedEnv]:
+    env = archived(tmp_path / "run", Rules(follow=False))
+    env.reset(seed=3)
+    yield env
+    env.close()
+    store.shared.cache_clear()
+
+
+def test_the_way_is_recorded_over_all_claims_from_power_on_to_the_milestone(
+    alone: ArchivedEnv,
+) -> None:
+    advance(alone, 3)
+    assert len(alone._book.pairs()) > 2
+    data = record(alone._archive, CHILD, "got_starter", real=False)
+    found = tape.from_bytes(data, "mine")
+    assert found.from_power_on
+    assert found.title == "the way to got_starter"
+    scout = ReadAhead(alone.rom, found)
+    while not scout.over:
+        scout.advance()
+    scout.close()
+    assert list(scout.report.reached) == ["greeted_dad", "met_elder", "got_starter"]
+    assert scout.report.reached["got_starter"] == scout.report.frames
+    assert (scout.report.writes, scout.report.cuts) == (0, [])
+
+
+def test_of_several_ways_the_shortest_is_taken_with_all_that_leads_to_it(
+    alone: ArchivedEnv,
+) -> None:
+    start, book = {"seed": 1}, alone._book
+    first = Claim("", start, b"\1" * 5, frozenset({"greeted_dad"}))
+    second = Claim(ident(first), {}, b"\2" * 3, frozenset({"greeted_dad", "met_elder"}))
+    long = Claim("", start, b"\3" * 20, second.held)
+    orphan = Claim("b" * 64, {}, b"\1", second.held)
+    for number, claim in enumerate((long, second, first, orphan), 1):
+        book.write(claim, f"{number}" * 64)
+    whole = replace(first, inputs=first.inputs + second.inputs, held=second.held)
+    assert claims_reaching(book, "met_elder") == [whole, long]
+
+
+def test_what_nobody_reached_is_told_with_what_was(alone: ArchivedEnv) -> None:
+    advance(alone, 1)
+    with pytest.raises(FileError, match="has reached beat_leader1") as failed:
+        record(alone._archive, CHILD, "beat_leader1", real=False)
+    assert failed.value.fix == "reached were: greeted_dad"
+    with pytest.raises(UsageError, match="no milestone 'beat_mew'"):
+        record(alone._archive, CHILD, "beat_mew", real=False)
+
+
+def test_a_claim_that_does_not_lead_there_gives_no_recording(alone: ArchivedEnv) -> None:
+    false = Claim("", {"seed": 1}, b"\1" * 5, frozenset({"beat_leader1"}))
+    alone._book.write(false, "a" * 64)
+    with pytest.raises(FileError, match="its keys do not lead there"):
+        record(alone._archive, CHILD, "beat_leader1", real=False)
