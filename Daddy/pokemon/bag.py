@@ -1,7 +1,7 @@
-"""Pure: what is in the bag, and which items the story needs.
+"""Pure. Reads the bag, and names the items that the story needs.
 
-Owns the numbers of items. Items are handed over, used up and thrown away: what was ever had is kept
-by whoever joins the moments' `item_bits`, so that nobody is charged for delivering a parcel.
+Items are handed over, used up and thrown away: the union of the moments' `item_bits` keeps all that
+were ever held, so that delivering a parcel costs nothing.
 """
 
 from __future__ import annotations
@@ -19,18 +19,10 @@ LIFT_KEY: Final = 0x4A
 HM_SURF: Final = 0xC6
 HM_STRENGTH: Final = 0xC7
 
-_KEY_ITEMS: Final = dict(
-    (
-        *((0x05, "town map"), (0x06, "bicycle"), (0x09, "pokedex"), (0x1F, "old amber")),
-        *((0x29, "dome fossil"), (0x2A, "helix fossil"), (0x2B, "secret key")),
-        *((0x2D, "bike voucher"), (0x30, "card key"), (0x3C, "fresh water"), (0x3D, "soda pop")),
-        *((0x3E, "lemonade"), (0x3F, "ship's ticket"), (0x40, "gold teeth"), (0x45, "coin case")),
-        *((0x46, "parcel"), (0x47, "item finder"), (0x48, "silph scope"), (0x49, "flute")),
-        *((0x4A, "lift key"), (0x4B, "exp all"), (0x4C, "old rod"), (0x4D, "good rod")),
-        (0x4E, "super rod"),
-    )
+_KEY_ITEMS: Final = frozenset(
+    bytes.fromhex("05 06 09 1f 29 2a 2b 2d 30 3c 3d 3e 3f 40 45 46 47 48 49 4a 4b 4c 4d 4e")
 )
-_FIRST_HM, _FIRST_TM, _LAST_TM = 0xC4, 0xC9, 0xFA
+_FIRST_HM, _FIRST_TM = 0xC4, 0xC9
 REQUIRED_ITEMS: Final = frozenset(
     (0x46, 0x3F, 0xC4, LIFT_KEY, SILPH_SCOPE, FLUTE, CARD_KEY, 0x40, HM_SURF, HM_STRENGTH, 0x2B)
 )
@@ -51,7 +43,7 @@ def pairs(image: Image, count: int, first: int, most: int) -> tuple[tuple[int, i
 
 
 def item_bits(image: Image) -> int:
-    """Bit n is set while item n is in the bag; who joins these bits over time has `ever had` it."""
+    """Bit n is set while item n is in the bag."""
     count = min(byte(image, ram.BAG_COUNT), ram.BAG_SIZE)
     return _bits(bytes(span(image, ram.BAG, 2 * count)))
 
@@ -65,14 +57,5 @@ def _bits(listed: bytes) -> int:
 
 
 def is_kept(item: int) -> bool:
-    """Whether the story may still ask for it: key items, drinks for the guards, HMs."""
+    """Return True if the story may still ask for it: key items, drinks for the guards, HMs."""
     return item in _KEY_ITEMS or _FIRST_HM <= item < _FIRST_TM
-
-
-def item_name(item: int) -> str:
-    """What people call a key item or a machine; "item 20" for others."""
-    if _FIRST_HM <= item < _FIRST_TM:
-        return f"HM{item - _FIRST_HM + 1:02}"
-    if _FIRST_TM <= item <= _LAST_TM:
-        return f"TM{item - _FIRST_TM + 1:02}"
-    return _KEY_ITEMS.get(item, f"item {item}")

@@ -121,7 +121,6 @@ _UNPAID: Final = """
     2E1 lab_still_works
     2E2 lab_hands_over
 """
-_LEAGUE: Final = (0x8E0, 0x908)
 
 
 def _parse(table: str) -> tuple[Step, ...]:
@@ -151,10 +150,3 @@ UNKNOWN: Final = (
 """Of these, flags of what waits where the player has not been yet: never observed."""
 UNPAID: Final = sum(1 << flag for flag in COMES_AND_GOES.values())
 """Their bits: never an achievement."""
-FORGOTTEN: Final = sum(1 << flag for flag in range(_LEAGUE[0], _LEAGUE[1] + 1)) | mask(
-    tuple(step for step in STORY if step.name.startswith("switch_on_victory_road"))
-)
-"""Bits that are achievements and yet cleared again: the league's, and the boulders' on their way.
-
-Who pays for them keeps what was ever set.
-"""

@@ -1,6 +1,6 @@
-"""Pure: numbers, flags and letters out of an image of the work RAM (8,192 bytes from 0xC000).
+"""Pure. Reads numbers and flags from an image of the work RAM (8,192 bytes from 0xC000).
 
-Owns how the game writes them down: numbers of several bytes begin with the highest, money and coins
+Numbers of several bytes begin with the highest, money and coins
 are packed decimals, the first flag of a byte is its least significant bit.
 """
 
@@ -12,10 +12,6 @@ from operator import itemgetter
 from Daddy.pokemon import ram_map as ram
 
 Image = bytes | bytearray
-_END_OF_NAME = 0x50
-_LETTERS = {0x7F: " ", 0xE0: "'", 0xE3: "-", 0xE6: "?", 0xE7: "!", 0xE8: ".", 0xF3: "/", 0xF4: ","}
-_RUNS = ((0x80, "A"), (0xA0, "a"))
-_ZERO = 0xF6
 
 
 def byte(image: Image, address: int) -> int:
@@ -51,16 +47,3 @@ def packed_decimal(data: Image) -> int:
     for pair in data:
         value = value * 100 + (pair >> 4) * 10 + (pair & 15)
     return value
-
-
-def letters(data: Image) -> str:
-    """A name in the game's own letters, up to its end mark; what is no letter becomes "·"."""
-    name = bytes(data).split(bytes([_END_OF_NAME]))[0].rstrip(b"\0")
-    return "".join(map(_letter, name))
-
-
-def _letter(code: int) -> str:
-    for first, letter in _RUNS:
-        if first <= code < first + 26:
-            return chr(ord(letter) + code - first)
-    return str(code - _ZERO) if code >= _ZERO else _LETTERS.get(code, "·")

@@ -106,11 +106,6 @@ class Progress:
         return bool(byte(self.image, ram.STATUS_FLAGS_1) & ram.GAVE_DRINK)
 
     @property
-    def got_lapras(self) -> bool:
-        """True once the gift in Silph was taken."""
-        return bool(byte(self.image, ram.STATUS_FLAGS_4) & ram.GOT_LAPRAS)
-
-    @property
     def strength_on(self) -> bool:
         """True if boulders can be pushed: Strength was used on this map."""
         return bool(byte(self.image, ram.STATUS_FLAGS_1) & ram.STRENGTH_ON)
@@ -119,11 +114,6 @@ class Progress:
     def dark(self) -> bool:
         """True in a cave that Flash has not lit."""
         return byte(self.image, ram.DARKNESS) != 0
-
-    @property
-    def buttons_ignored(self) -> int:
-        """Bits of the buttons that do nothing: A, B, select, start, right, left, up, down."""
-        return byte(self.image, ram.JOY_IGNORE)
 
     @property
     def flying(self) -> bool:
@@ -136,19 +126,9 @@ class Progress:
         return byte(self.image, ram.RIDING)
 
     @property
-    def last_map(self) -> int:
-        """The outdoor map that a door leads back to."""
-        return byte(self.image, ram.LAST_MAP)
-
-    @property
     def blackout_map(self) -> int:
         """The map that a lost battle leads back to."""
         return byte(self.image, ram.BLACKOUT_MAP)
-
-    @property
-    def towns(self) -> int:
-        """Bit n is set once town n was visited."""
-        return bits(self.image, ram.TOWNS, ram.TOWN_BYTES)
 
     @property
     def battle_kind(self) -> int:
@@ -164,11 +144,6 @@ class Progress:
     def safari_steps(self) -> int:
         """Steps left in the safari zone."""
         return word(self.image, ram.SAFARI_STEPS)
-
-    @property
-    def coins(self) -> int:
-        """Coins for the slot machines."""
-        return packed_decimal(span(self.image, ram.COINS, ram.COIN_BYTES))
 
     @property
     def options(self) -> int:

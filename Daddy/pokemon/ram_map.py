@@ -40,17 +40,12 @@ MENU_LAST: Final = 0xCC28
 BAG_CURSOR: Final = 0xCC2C
 """The entry on which the bag opens."""
 LIST_SCROLL: Final = 0xCC36
-ACTIVE_SLOT: Final = 0xCC2F
-"""Party slot of the creature that fights."""
 WALKED_BY_GAME: Final = 0xCD38
 """Above 0 while the game itself walks the player."""
 JOY_IGNORE: Final = 0xCD6B
 """Bits of the buttons that do nothing while a script has control: A is bit 0, down bit 7."""
 BUTTON_A: Final = 1 << 0
 DIRECTIONS: Final = 0xF0
-BATTLE_RESULT: Final = 0xCF0B
-"""The last battle: 0 won, 1 lost, 2 a draw."""
-LIST_MENU: Final = 0xCF94
 FONT_LOADED: Final = 0xCFC4
 """Bit 0 is set while a text box or menu is up in the overworld."""
 WALK_COUNTER: Final = 0xCFC5
@@ -59,16 +54,10 @@ ENEMY_SPECIES: Final = 0xCFE5
 ENEMY_HP: Final = 0xCFE6
 ENEMY_LEVEL: Final = 0xCFF3
 ENEMY_MAX_HP: Final = 0xCFF4
-TRAINER_CLASS: Final = 0xD031
 IN_BATTLE: Final = 0xD057
 """0 none, 1 wild, 2 trainer, 0xFF just lost."""
-OPPONENT: Final = 0xD059
-"""A wild creature's species, or a trainer's class + 200."""
 BATTLE_KIND: Final = 0xD05A
 """0 normal, 1 the old man's lesson, 2 safari."""
-GYM_LEADER: Final = 0xD05C
-"""Above 0 in a leader's battle."""
-ESCAPED: Final = 0xD078
 REPEL_STEPS: Final = 0xD0DB
 TEXT_BOX: Final = 0xD125
 """The kind of text box drawn last."""
@@ -93,7 +82,6 @@ MON_HP: Final = 1
 MON_MOVES: Final = 8
 MON_PP: Final = 29
 MON_LEVEL: Final = 33
-MON_MAX_HP: Final = 34
 MAX_LEVEL: Final = 100
 
 POKEDEX_OWNED: Final = 0xD2F7
@@ -177,8 +165,6 @@ STATUS_FLAGS_6: Final = 0xD732
 STATUS_FLAGS_7: Final = 0xD733
 """Bit 3: a trainer's battle; 7: Fly was used."""
 FLYING: Final = 1 << 7
-ELITE_FOUR: Final = 0xD734
-"""Bit 1: the league was begun; entering its lobby again clears its events."""
 MOVEMENT_FLAGS: Final = 0xD736
 """Bit 1: leaving a door; 6: hopping off a ledge, or fishing; 7: spinning."""
 
@@ -216,12 +202,11 @@ BLOCKS: Final = (
 
 The third to fifth: the tiles around the player that say what stands in front."""
 OCCASIONAL: Final = (
-    *(TILES, MENU_Y, MENU_X, MENU_ITEM, MENU_LAST, LIST_SCROLL, ACTIVE_SLOT, WALKED_BY_GAME),
-    *(BATTLE_RESULT, LIST_MENU, WALK_COUNTER, TRAINER_CLASS, GYM_LEADER, ESCAPED, REPEL_STEPS),
-    *(TEXT_BOX, PLAYER_NAME, RIVAL_NAME, WARP_COUNT, WARPS, PC_COUNT, PC_ITEMS, CURRENT_BOX),
-    *(SAFARI_BALLS, BOX_COUNT, BAG_CURSOR, MAP_SCRIPT_FLAGS, NO_BATTLE_STEPS),
+    *(TILES, MENU_Y, MENU_X, MENU_ITEM, MENU_LAST, LIST_SCROLL, WALKED_BY_GAME, WALK_COUNTER),
+    *(REPEL_STEPS, TEXT_BOX, PLAYER_NAME, RIVAL_NAME, WARP_COUNT, WARPS, PC_COUNT, PC_ITEMS),
+    *(CURRENT_BOX, SAFARI_BALLS, BOX_COUNT, BAG_CURSOR, MAP_SCRIPT_FLAGS, NO_BATTLE_STEPS),
 )
-"""What no step reads: drivers of menus fetch it by themselves, people see it in a table."""
+"""Read by menu drivers, assists and tables for people, not by every step."""
 ANSWERS: Final = ((MENU_ITEM, MENU_LAST + 1), (TEXT_BOX, TEXT_BOX + 1))
 """The spans that tell whether a question waits for an answer."""
 WHOLE: Final = ((RAM_START, RAM_START + RAM_SIZE),)

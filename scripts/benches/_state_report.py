@@ -11,9 +11,9 @@ from itertools import chain
 
 from Daddy.pokemon import ladder, story
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.bag import item_name, pairs
+from Daddy.pokemon.bag import pairs
 from Daddy.pokemon.map_names import map_name
-from Daddy.pokemon.memory import Image, bits, byte, letters, span, word
+from Daddy.pokemon.memory import Image, bits, byte, packed_decimal, span, word
 from Daddy.pokemon.party import FIELD_MOVES, Creature
 from Daddy.pokemon.progress import Progress, not_started, read_progress
 
@@ -27,6 +27,22 @@ _MOST_OF_ONE = 99
 _LARGEST_STAT = 999
 _SPECIES = 151
 _SIXTY = 60
+_FIRST_HM, _FIRST_TM, _LAST_TM = 0xC4, 0xC9, 0xFA
+_KEY_ITEMS = dict(
+    (
+        *((0x05, "town map"), (0x06, "bicycle"), (0x09, "pokedex"), (0x1F, "old amber")),
+        *((0x29, "dome fossil"), (0x2A, "helix fossil"), (0x2B, "secret key")),
+        *((0x2D, "bike voucher"), (0x30, "card key"), (0x3C, "fresh water"), (0x3D, "soda pop")),
+        *((0x3E, "lemonade"), (0x3F, "ship's ticket"), (0x40, "gold teeth"), (0x45, "coin case")),
+        *((0x46, "parcel"), (0x47, "item finder"), (0x48, "silph scope"), (0x49, "flute")),
+        *((0x4A, "lift key"), (0x4B, "exp all"), (0x4C, "old rod"), (0x4D, "good rod")),
+        (0x4E, "super rod"),
+    )
+)
+_END_OF_NAME = 0x50
+_LETTERS = {0x7F: " ", 0xE0: "'", 0xE3: "-", 0xE6: "?", 0xE7: "!", 0xE8: ".", 0xF3: "/", 0xF4: ","}
+_RUNS = ((0x80, "A"), (0xA0, "a"))
+_ZERO = 0xF6
 
 
 def table(image: Image, real: bool) -> dict[str, str]:
@@ -53,9 +69,9 @@ def _where(image: Image, now: Progress, real: bool) -> dict[str, str]:
         "place": f"row {now.y}, column {now.x}, facing {_FACING[now.facing]}"
         + ("" if now.placed else " (in a warp: not a place)"),
         "on screen": f"line {now.screen_y}, column {now.screen_x}",
-        "last map": named(now.last_map),
+        "last map": named(byte(image, ram.LAST_MAP)),
         "after a defeat": named(now.blackout_map),
-        "towns": _listed(named(town) for town in range(16) if now.towns >> town & 1),
+        "towns": _listed(named(town) for town in range(16) if _towns(image) >> town & 1),
         "moving": _RIDING.get(now.riding, f"? {now.riding}")
         + (", strength on" if now.strength_on else "")
         + (", dark" if now.dark else ""),
@@ -71,13 +87,21 @@ def _who(image: Image, now: Progress) -> dict[str, str]:
         "player number": str(word(image, ram.PLAYER_ID)),
         "play time": f"{minutes // 60}:{minutes % 60:02}:{seconds:02}",
         "options": f"text delay {now.options & 7}, style {_style(now)}, animations {_shown(now)}",
-        "money": f"{now.money}, coins {now.coins}",
+        "money": f"{now.money}, coins {_coins(image)}",
         "badges": _listed(badges),
         "party": str(len(now.party)),
         **{f"  {slot}": _member(one) for slot, one in enumerate(now.party, 1)},
         "starters": f"{byte(image, ram.STARTER)}, rival's {byte(image, ram.RIVAL_STARTER)}",
         "pokedex": f"{now.seen} seen, {now.owned} owned",
     }
+
+
+def _coins(image: Image) -> int:
+    return packed_decimal(span(image, ram.COINS, ram.COIN_BYTES))
+
+
+def _towns(image: Image) -> int:
+    return bits(image, ram.TOWNS, ram.TOWN_BYTES)
 
 
 def _style(now: Progress) -> str:
@@ -190,3 +214,25 @@ def _doubts_of_place(image: Image, real: bool) -> Iterator[str]:
     _, _, minutes, seconds, frames = span(image, ram.PLAY_TIME, ram.PLAY_TIME_BYTES)
     if max(minutes, seconds, frames) >= _SIXTY:
         yield f"play time with {minutes} minutes, {seconds} seconds, {frames} frames"
+
+
+def item_name(item: int) -> str:
+    """What people call a key item or a machine; "item 20" for others."""
+    if _FIRST_HM <= item < _FIRST_TM:
+        return f"HM{item - _FIRST_HM + 1:02}"
+    if _FIRST_TM <= item <= _LAST_TM:
+        return f"TM{item - _FIRST_TM + 1:02}"
+    return _KEY_ITEMS.get(item, f"item {item}")
+
+
+def letters(data: Image) -> str:
+    """A name in the game's own letters, up to its end mark; what is no letter becomes "·"."""
+    name = bytes(data).split(bytes([_END_OF_NAME]))[0].rstrip(b"\0")
+    return "".join(map(_letter, name))
+
+
+def _letter(code: int) -> str:
+    for first, letter in _RUNS:
+        if first <= code < first + 26:
+            return chr(ord(letter) + code - first)
+    return str(code - _ZERO) if code >= _ZERO else _LETTERS.get(code, "·")

@@ -57,7 +57,7 @@ FARMERS = {
         "down right right right start a a a b b left left up",
         lambda now: (now.map_id, now.x),
     ),
-    "say no": Farmer("pier", BEFORE_SAILOR, "a b b", lambda now: now.buttons_ignored),
+    "say no": Farmer("pier", BEFORE_SAILOR, "a b b", lambda now: now.joypad_ignored),
 }
 
 

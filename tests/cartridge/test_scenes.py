@@ -10,6 +10,7 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import script
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_STEP
 from Daddy.pokemon.env import TELEMETRY, PokemonRedEnv
+from Daddy.pokemon.memory import byte
 from scripts.cartridge.named_moments import told
 from scripts.cartridge.symbols import STORY
 from tests.cartridge.game import Game
@@ -59,7 +60,7 @@ def test_a_text_in_a_scene_is_read_on_and_its_question_is_left_to_the_player(mak
     env = make("pier", *SAILOR)
     assert press(env, "a") <= 5
     assert asked(env)
-    assert env.progress.buttons_ignored == 0b1111_1100
+    assert byte(env.progress.image, ram.JOY_IGNORE) == 0b1111_1100
     for key in ("left", "start", "up"):
         assert press(env, key) == 1
         assert asked(env)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 _ADDRESSES = """
 C109 facing | C3A0 tiles | CC24 menu_y | CC25 menu_x | CC26 menu_item | CC28 menu_last
-CC2C bag_cursor | CC2F active_slot | CC36 list_scroll | CD38 walked_by_game
-CD6B joy_ignore | CF0B battle_result
-CF94 list_menu | CFC4 font_loaded | CFE5 enemy_species | CFE6 enemy_hp | CFF3 enemy_level
-CFF4 enemy_max_hp | D031 trainer_class | D057 in_battle | D059 opponent | D05A battle_kind
-D05C gym_leader | D078 escaped | D0DB repel_steps | D125 text_box | D126 map_script_flags
+CC2C bag_cursor | CC36 list_scroll | CD38 walked_by_game
+CD6B joy_ignore
+CFC4 font_loaded | CFE5 enemy_species | CFE6 enemy_hp | CFF3 enemy_level
+CFF4 enemy_max_hp | D057 in_battle | D05A battle_kind
+D0DB repel_steps | D125 text_box | D126 map_script_flags
 D13C no_battle_steps | D158 player_name
 D163 party_count | D164 party_species | D16B party_mons | D2F7 pokedex_owned | D30A pokedex_seen
 D31D bag_count | D31E bag | D347 money | D34A rival_name | D355 options | D356 badges
@@ -19,7 +19,7 @@ D53B pc_items | D5A0 current_box | D5A2 hall_of_fame | D5A4 coins | D5A6 toggles
 D665 ship_script | D700 riding | D70B towns | D70D safari_steps | D715 rival_starter
 D717 starter | D719 blackout_map | D728 status_flags_1 | D72A beaten_leaders | D72D dungeon_warp
 D72E status_flags_4 | D730 status_flags_5 | D732 status_flags_6 | D733 status_flags_7
-D734 elite_four
+
 D736 movement_flags | D747 events | DA41 play_time | DA47 safari_balls | DA80 box_count
 """
 

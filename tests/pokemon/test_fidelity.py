@@ -11,11 +11,12 @@ import pytest
 
 from Daddy.core.errors import UsageError
 from Daddy.pokemon import ram_map as ram
+from Daddy.pokemon.bag import HM_BITS, REQUIRED_ITEMS
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.rom import cartridge_path
 from scripts.benches import __main__ as benches
 from scripts.benches import fidelity
-from scripts.benches._state_report import doubts, table
+from scripts.benches._state_report import doubts, item_name, letters, table
 from tests.pokemon.images import creature, image, put
 from tests.pokemon.lookalike import lookalike
 
@@ -181,3 +182,24 @@ def test_any_bytes_make_a_table() -> None:
     """A damaged state must not break its reader."""
     for filling in (0x00, 0x5A, 0xFF):
         assert table(bytes([filling]) * ram.RAM_SIZE, real=True)["doubts"]
+
+
+def test_the_machines_that_teach_field_moves_are_five() -> None:
+    assert [item_name(n) for n in range(256) if HM_BITS >> n & 1] == [
+        f"HM0{n}" for n in range(1, 6)
+    ]
+
+
+def test_the_items_that_the_story_needs_have_names() -> None:
+    assert sorted(map(item_name, REQUIRED_ITEMS)) == sorted(
+        (
+            *("HM01", "HM03", "HM04", "card key", "flute", "gold teeth", "lift key", "parcel"),
+            *("secret key", "ship's ticket", "silph scope"),
+        )
+    )
+    assert (item_name(0x14), item_name(0xC9), item_name(0xFA)) == ("item 20", "TM01", "TM50")
+
+
+def test_a_name_ends_at_its_mark_and_foreign_signs_are_dots() -> None:
+    assert letters(bytes((0x91, 0xA4, 0xA3, 0xF6, 0xFF, 0x7F, 0x01, 0x50, 0x80))) == "Red09 ·"
+    assert letters(bytes(11)) == ""

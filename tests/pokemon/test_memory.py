@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.memory import bits, byte, letters, packed_decimal, span, word
+from Daddy.pokemon.memory import bits, byte, packed_decimal, span, word
 from tests.pokemon.images import image, put
 
 
@@ -23,8 +23,3 @@ def test_flag_n_is_bit_n_of_the_block() -> None:
 def test_packed_decimals_have_two_digits_a_byte() -> None:
     assert packed_decimal(b"\x99\x99\x99") == 999_999
     assert packed_decimal(b"\x00\x30\x00") == 3_000
-
-
-def test_a_name_ends_at_its_mark_and_foreign_signs_are_dots() -> None:
-    assert letters(bytes((0x91, 0xA4, 0xA3, 0xF6, 0xFF, 0x7F, 0x01, 0x50, 0x80))) == "Red09 ·"
-    assert letters(bytes(11)) == ""

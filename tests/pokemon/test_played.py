@@ -7,9 +7,11 @@ from functools import lru_cache
 
 import pytest
 
+from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.map_names import map_name
+from Daddy.pokemon.memory import bits, byte
 from Daddy.pokemon.progress import Progress, not_started, read_progress
 from scripts.benches._state_report import doubts
 from scripts.cartridge.player import Player
@@ -115,10 +117,14 @@ def test_what_was_given_lies_in_the_bag(game: Diary, key: str, item: int) -> Non
 
 def test_towns_are_remembered_and_doors_know_where_they_lead_back(game: Diary) -> None:
     last = game.steps[-1]
-    names = {map_name(town, real=False) for town in range(16) if last.towns >> town & 1}
+    names = {
+        map_name(town, real=False)
+        for town in range(16)
+        if bits(last.image, ram.TOWNS, ram.TOWN_BYTES) >> town & 1
+    }
     assert names == {"Hearth", "Millbrook", "Stonewick", "Lakemere", "Port Lantern", "Gull Isle"}
     _, inside = game.at("at_hall_of_stone")
-    assert map_name(inside.last_map, real=False) == "Stonewick"
+    assert map_name(byte(inside.image, ram.LAST_MAP), real=False) == "Stonewick"
 
 
 def test_the_clock_never_goes_back(game: Diary) -> None:

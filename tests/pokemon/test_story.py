@@ -42,13 +42,6 @@ def test_flags_that_come_and_go_are_no_achievement() -> None:
     assert ladder.UNPAID & ladder.mask(ladder.STORY) == 0
 
 
-def test_the_league_forgets_its_defeats_and_so_do_the_boulders() -> None:
-    forgotten = {step.name for step in ladder.STORY if ladder.FORGOTTEN >> step.flag & 1}
-    leaders = {f"beat_{name}" for name in ("lorelei", "bruno", "agatha", "lance", "champion")}
-    assert forgotten == leaders | {f"switch_on_victory_road_{floor}" for floor in (1, 2, 3)}
-    assert ladder.FORGOTTEN >> 0x908 == 1 | 1 << 0x917 - 0x908
-
-
 @pytest.mark.parametrize("step", story.REQUIRED[True].steps, ids=lambda step: step.name)
 def test_each_required_event_alone_is_one_milestone(step: ladder.Step) -> None:
     assert reached(with_bits(*flags_of((step,)))) == {step.name}
