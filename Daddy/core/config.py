@@ -16,7 +16,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from Daddy.core.errors import ConfigError, FileError
-from Daddy.core.files import read_json, sha256_hex, to_json
+from Daddy.core.files import read_json, to_json
 from Daddy.core.paths import RunPaths
 from Daddy.core.rom import ENVIRONMENT_VARIABLE
 from Daddy.core.settings import (
@@ -99,11 +99,6 @@ def shared_paths(config: Config) -> SharedPaths:
 def effective_json(config: Config) -> bytes:
     """Canonical bytes of a configuration; the same settings have the same bytes."""
     return to_json(config.model_dump(mode="json"))
-
-
-def config_id(config: Config) -> str:
-    """Twelve hexadecimal digits that tell configurations apart."""
-    return sha256_hex(effective_json(config))[:12]
 
 
 def known_keys(model: type[BaseModel] = Config, prefix: str = "") -> Iterator[str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from math import prod, sqrt
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -254,8 +254,3 @@ def make_policy(space: DictSpace, actions: int, features: int, memory: int) -> A
     pictures = any(kind_of(box) == "pictures" for box in space.spaces.values())
     encoder = PixelEncoder(space, features) if pictures else VectorEncoder(space, features)
     return ActorCritic(encoder, actions, memory)
-
-
-def parameter_count(policy: nn.Module) -> int:
-    """How many numbers are learnt."""
-    return sum(prod(parameter.shape) for parameter in policy.parameters())

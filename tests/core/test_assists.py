@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Daddy.core.assists import NAMES, PEERS, chosen, from_bits, strange, to_bits
-from Daddy.core.config import config_id, load
+from Daddy.core.config import effective_json, load
 from Daddy.core.errors import ConfigError
 
 
@@ -43,11 +43,11 @@ def test_what_is_no_list_of_names_is_refused(said: object) -> None:
 
 
 def test_the_same_assists_are_the_same_configuration_and_others_another() -> None:
-    def identity(said: object) -> str:
-        return config_id(load(overrides={"training.assists": said}))
+    def identity(said: object) -> bytes:
+        return effective_json(load(overrides={"training.assists": said}))
 
     assert load().training.assists == []
-    assert identity("none") == identity([]) == config_id(load())
+    assert identity("none") == identity([]) == effective_json(load())
     assert identity("flute,flash") == identity(["flash", "flute"])
     assert len({identity([name]) for name in NAMES} | {identity("none")}) == len(NAMES) + 1
 

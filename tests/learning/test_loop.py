@@ -8,6 +8,7 @@ import torch
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ConfigError, WeightsError
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
+from Daddy.learning import loop
 from Daddy.learning.checkpoint import load_newest, manifests, save
 from Daddy.learning.learner_state import assert_complete
 from Daddy.learning.loop import adopt_newer, begin, collect, look_is_due, train
@@ -46,7 +47,8 @@ def test_asked_to_leave_at_once_it_still_leaves_a_checkpoint(tmp_path):
     assert load_newest(tmp_path).checkpoint.step == 0
 
 
-def test_checkpoints_come_at_the_interval_and_their_steps_only_grow(tmp_path):
+def test_checkpoints_come_at_the_interval_and_their_steps_only_grow(tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "KEPT_HOURS", 0)
     pace = replace(PACE, total_steps=256 * 8, checkpoint_interval=512, max_keep=2)
     parts = cartpole_parts(tmp_path, pace=pace)
     train(parts)
