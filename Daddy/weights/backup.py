@@ -144,6 +144,7 @@ def read_state(path: Path) -> bytes:
 # -- export
 
 Read = Callable[[], bytes]
+"""Reads the bytes of one file to copy. FileNotFoundError, FileError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +176,15 @@ def export(
 ) -> tuple[MirrorCard | None, str]:
     """Copy what is new into this run's place below ``folder``, of at most ``room`` bytes.
 
-    Returns the copy's card (None: there is no version yet) and one sentence. ``keep``: versions
-    back among which a state is looked for. OSError when the disk takes no more: the copy of before
-    is whole then. WeightsError where nothing verifies, or a state is too large.
+    Returns the copy's card (None: no version yet) and one sentence. ``keep``: versions back among
+    which a state is looked for. OSError: the disk takes no more, and the copy of before is whole.
+    WeightsError: nothing verifies, or a state is too large.
     """
     store = Store(shared)
     if store.newest() is None:
         return None, "there is no version yet"
-    card, newest = store.card(), _version_to_copy(store, keep, room)
+    card, newest = store.card(), _newest_whole(store, keep)
+    _refuse_small(newest, room)
     target = MirrorPaths(folder / f"{card.run}-{card.run_id[:8]}")
     before = read_mirror(target)
     if before is not None and before.version > newest.version:
@@ -221,7 +223,7 @@ def _bring(
     _clear(target.shared.tmp.glob("*"), ())  # of a pass that ended early
     if before is not None:
         _clear(target.shared.blobs.glob("*/*.st"), {target.shared.blob(before.state), *files})
-    wrote = [_write(path, read, durable) for path, read in files.items() if not path.exists()]
+    wrote = [write_copy(path, read, durable) for path, read in files.items() if not path.exists()]
     if not target.run.config.exists() or target.run.config.read_bytes() != config:
         durable.replace(target.run.config, config, "config", mode=0o600)
         wrote.append(True)
@@ -259,7 +261,7 @@ def copies_of(folder: Path, run: RunPaths, card: RunCard | None) -> list[Path]:
     return [path for _, path in sorted(found, reverse=True)]
 
 
-def _version_to_copy(store: Store, keep: int, room: int) -> Version:
+def _newest_whole(store: Store, keep: int) -> Version:
     """The newest version whose state verifies and that was not taken back; WeightsError: none."""
     error: WeightsError | None = None
     reverted: Sequence[tuple[int, int]] = ()
@@ -267,19 +269,16 @@ def _version_to_copy(store: Store, keep: int, room: int) -> Version:
         try:
             record = store.version(number)
             reverted = reverted or record.reverted
-            if is_reverted(number, reverted):
-                continue
-            store.get_blob(record.state)
+            if not is_reverted(number, reverted):
+                store.get_blob(record.state)
+                return record
         except WeightsError as found:
             error = error or found
-            continue
-        _refuse_small(record, room)
-        return record
     raise error or WeightsError("no version can be read", "restore the shared weights")
 
 
 def _refuse_small(newest: Version, room: int) -> None:
-    """For a moment the next state lies beside the last one."""
+    """WeightsError unless two states fit: for a moment the next lies beside the last."""
     if 2 * newest.size > room:
         raise WeightsError(
             f"two states such as that of v{newest.version} take {2 * newest.size:,} bytes, a copy "
@@ -312,15 +311,18 @@ def _weights(store: Store, card: MirrorCard, copy: SharedPaths) -> dict[Path, Re
     return files
 
 
-def _write(path: Path, read: Read, durable: Durable) -> bool:
-    what = {".st": "state", ".state": "moment"}.get(path.suffix, "record")
+def write_copy(path: Path, read: Read, durable: Durable) -> bool:
+    """Create one file of a copy or a restore; False when its bytes are gone or damaged."""
+    what = {"RUN.json": "card", "config.json": "config"}.get(path.name, "record")
+    what = {".st": "state", ".state": "moment"}.get(path.suffix, what)
+    mode = 0o600 if what == "config" else 0o444
     with contextlib.suppress(FileNotFoundError, FileError):  # given up meanwhile, or damaged
-        return durable.create(path, read(), what, mode=0o444)
+        return durable.create(path, read(), what, mode=mode)
     return False
 
 
 def _clear(paths: Iterable[Path], kept: Iterable[Path]) -> None:
-    for path in set(paths).difference(kept):
+    for path in {*paths}.difference(kept):
         with contextlib.suppress(OSError):
             path.unlink()
 

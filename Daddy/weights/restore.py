@@ -17,12 +17,13 @@ import os
 import sys
 import uuid
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import DaddyError, ExitCode, WeightsError, run_entry
+from Daddy.core.errors import ExitCode, WeightsError, run_entry
 from Daddy.core.lease import Lease, end_term, holder_alive, read_lease
 from Daddy.core.paths import RunPaths, mirrors_folder
 from Daddy.core.settings import KEPT_VERSIONS, Config
@@ -31,6 +32,7 @@ from Daddy.weights import beats
 from Daddy.weights.backup import (
     Decision,
     Known,
+    Read,
     Source,
     copies_of,
     decide,
@@ -38,6 +40,7 @@ from Daddy.weights.backup import (
     read_state,
     source_at,
     states_of,
+    write_copy,
 )
 from Daddy.weights.store.durable import Hook, no_hook
 from Daddy.weights.store.records import RunCard, Version
@@ -56,44 +59,21 @@ UNTOLD = "untold"
 class Survey:
     """Everything that a restore of ``target`` would do.
 
-    ``records``: the bytes of commit records to put back; ``states``: versions whose state comes
-    from a source; ``newest``: the highest record there is then; ``moments``: archive states, by
-    the path they are put back to; ``config``: the configuration to put back.
+    ``files``: path to write and the function that reads its bytes, records after their states.
+    ``newest``: the highest commit record there is then. ``lines``: the same for people.
     """
 
     target: Source
     card: RunCard
-    records: Mapping[int, bytes]
-    states: tuple[tuple[Version, Source], ...]
+    files: Mapping[Path, Read]
     newest: int | None
-    moments: Mapping[Path, Path]
-    config: Path | None
     decision: Decision
-
-    @property
-    def lacks_card(self) -> bool:
-        """Whether RUN.json is put back."""
-        return not self.target.shared.run.exists()
+    lines: tuple[str, ...]
 
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing to do."""
-        wanted = (self.records, self.states, self.moments, self.config, self.lacks_card)
-        return not any(wanted) and self.decision.number is None
-
-    def lines(self) -> list[str]:
-        """What is done, line by line."""
-        best, number = self.decision.best, self.decision.number
-        rounded = "" if best.exact else ", rounded to bfloat16: a laptop's copy"
-        records, moments = len(self.records), len(self.moments)
-        said = [f"RUN.json of run {self.card.run!r}"] * self.lacks_card
-        said += [f"{records} commit record{'s' * (records > 1)}"] * bool(records)
-        said += [f"the state of v{one.version} from {source.root}" for one, source in self.states]
-        said += [f"{moments} state{'s' * (moments > 1)} of the archive"] * bool(moments)
-        said += [f"config.json from {self.config}"] * (self.config is not None)
-        if number is not None:
-            said.append(f"v{number} goes on from v{best.version} of {best.source.root}{rounded}")
-        return [*said, self.decision.reason]
+        return not self.files and self.decision.number is None
 
 
 def survey(target: Source, sources: Sequence[Source], keep: int) -> Survey:
@@ -103,12 +83,7 @@ def survey(target: Source, sources: Sequence[Source], keep: int) -> Survey:
     """
     everywhere = (target, *sources)
     card = _one_run(everywhere)
-    ours = target.records()
-    theirs: Known = {}
-    for source in sources:
-        for number, found in source.records().items():
-            if found[0].run_id == card.run_id:
-                theirs.setdefault(number, found)
+    ours, theirs = target.records(), _records_of(sources, card)
     reverted = tuple(pair for source in everywhere for pair in source.reverted())
     candidates = [found for source in everywhere for found in source.candidates(reverted)]
     if not candidates:
@@ -117,22 +92,31 @@ def survey(target: Source, sources: Sequence[Source], keep: int) -> Survey:
             f"no state verifies, neither here nor in a source: {asked}",
             "name another source with --from",
         )
+    missing = fitting(ours, theirs)
+    whole = {**ours, **{number: theirs[number] for number in missing}}
     highest = max(source.highest() for source in everywhere)
-    missing = {number: theirs[number] for number in fitting(ours, theirs)}
-    whole = {**ours, **missing}
-    records = (whole[number][0] for number in sorted(whole)[-keep:])
-    return Survey(
-        target=target,
-        card=card,
-        records={number: data for number, (_, data, _) in missing.items()},
-        states=tuple(_states_to_put_back(target, sources, records)),
-        newest=max(whole, default=None),
-        moments=_moments_to_put_back(target, sources),
-        config=_config_to_put_back(target, sources),
-        decision=decide(
-            max(ours, default=None), highest, candidates, head=target.shared.head.exists()
-        ),
-    )
+    head = target.shared.head.exists()
+    decision = decide(max(ours, default=None), highest, candidates, head=head)
+    newest = [whole[number][0] for number in sorted(whole)[-keep:]]
+    files: dict[Path, Read] = {}
+    lines: list[str] = []
+    _plan_weights(files, lines, target, sources, card, newest)
+    for number in missing:
+        files[target.shared.version(number)] = partial(bytes, theirs[number][1])
+    lines += [_count(len(missing), "commit record")] * bool(missing)
+    if target.run is not None:
+        _plan_beside(files, lines, target.run, [s.run for s in sources if s.run])
+    lines += _told(decision)
+    return Survey(target, card, files, max(whole, default=None), decision, tuple(lines))
+
+
+def _records_of(sources: Sequence[Source], card: RunCard) -> Known:
+    found: Known = {}
+    for source in sources:
+        for number, record in source.records().items():
+            if record[0].run_id == card.run_id:
+                found.setdefault(number, record)
+    return found
 
 
 def _one_run(everywhere: Sequence[Source]) -> RunCard:
@@ -154,33 +138,59 @@ def _one_run(everywhere: Sequence[Source]) -> RunCard:
     return ours
 
 
-def _states_to_put_back(
-    target: Source, sources: Sequence[Source], records: Iterable[Version]
-) -> Iterator[tuple[Version, Source]]:
+def _plan_weights(
+    files: dict[Path, Read],
+    lines: list[str],
+    target: Source,
+    sources: Sequence[Source],
+    card: RunCard,
+    records: Sequence[Version],
+) -> None:
+    """The run card, and the states of ``records`` that a source holds."""
+    shared = target.shared
+    if not shared.run.exists():
+        files[shared.run] = card.to_bytes
+        lines.append(f"RUN.json of run {card.run!r}")
     for record in records:
         if not target.holds(record.state):
-            holders = (source for source in sources if source.holds(record.state))
-            yield from ((record, source) for source in list(holders)[:1])
+            for source in [one for one in sources if one.holds(record.state)][:1]:
+                files[shared.blob(record.state)] = partial(
+                    Store(source.shared).get_blob, record.state
+                )
+                lines.append(f"the state of v{record.version} from {source.root}")
 
 
-def _moments_to_put_back(target: Source, sources: Sequence[Source]) -> dict[Path, Path]:
-    if target.run is None:
-        return {}
-    found: dict[Path, Path] = {}
-    for source in sources:
-        for path, _ in (states_of(source.run) if source.run else {}).values():
-            there = target.run.archive / path.parent.name / path.name
-            if not there.exists():
-                found.setdefault(there, path)
-    return found
+def _plan_beside(
+    files: dict[Path, Read], lines: list[str], run: RunPaths, copies: Sequence[RunPaths]
+) -> None:
+    """States of the archive; the configuration, where not even the releases are left."""
+    moments: dict[Path, Read] = {}
+    for path, _ in (state for copy in copies for state in states_of(copy).values()):
+        there = run.archive / path.parent.name / path.name
+        if not there.exists():
+            moments.setdefault(there, partial(read_state, path))
+    files.update(moments)
+    lines += [f"{_count(len(moments), 'state')} of the archive"] * bool(moments)
+    config = next((copy.config for copy in copies if copy.config.is_file()), None)
+    if config is not None and not run.config.exists() and not run.releases.exists():
+        files[run.config] = config.read_bytes
+        lines.append(f"config.json from {config}")
 
 
-def _config_to_put_back(target: Source, sources: Sequence[Source]) -> Path | None:
-    """The configuration, for a run of which not even the releases are left."""
-    if target.run is None or target.run.config.exists() or target.run.releases.exists():
-        return None
-    named = (source.run.config for source in sources if source.run is not None)
-    return next((path for path in named if path.is_file()), None)
+def _told(decision: Decision) -> list[str]:
+    best, number = decision.best, decision.number
+    if number is None:
+        return [decision.reason]
+    rounded = "" if best.exact else ", rounded to bfloat16: a laptop's copy"
+    onward = f"v{number} goes on from v{best.version} of {best.source.root}{rounded}"
+    return [onward, decision.reason]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
+
+
+# -- carrying it out
 
 
 def carry_out(found: Survey, clock: Clock, hook: Hook = no_hook) -> int:
@@ -189,22 +199,16 @@ def carry_out(found: Survey, clock: Clock, hook: Hook = no_hook) -> int:
     WeightsError when another process merges or restores here meanwhile; OSError of the disk.
     """
     store = Store(found.target.shared, hook)
-    if found.lacks_card:
-        store.durable.create(store.paths.run, found.card.to_bytes(), "card")
     store.paths.inbox.mkdir(parents=True, exist_ok=True)
     lease = _claim(store.paths)
     try:
-        _put_back(store, found)
-        number = _go_on(store, found, clock)
+        for path, read in found.files.items():
+            if path.exists():  # it does not verify
+                store.set_aside(path, "damaged")
+            write_copy(path, read, store.durable)
+        return _go_on(store, found, clock)
     finally:
         lease.release("restored")
-    run = found.target.run
-    for there, path in found.moments.items():
-        with contextlib.suppress(FileNotFoundError, DaddyError):
-            store.durable.create(there, read_state(path), "moment", mode=0o444)
-    if found.config is not None and run is not None:
-        store.durable.create(run.config, found.config.read_bytes(), "config", mode=0o600)
-    return number
 
 
 def _claim(shared: SharedPaths) -> Lease:
@@ -216,17 +220,6 @@ def _claim(shared: SharedPaths) -> Lease:
     if lease is None:
         raise WeightsError(f"somebody merges or restores in {shared.root}", "look again")
     return lease
-
-
-def _put_back(store: Store, found: Survey) -> None:
-    """States first: a record never speaks of one that is still to come."""
-    for record, source in found.states:
-        store.mend_blob(Store(source.shared).get_blob(record.state))
-    for number, data in found.records.items():
-        path = store.paths.version(number)
-        if path.exists():  # it does not read as a record
-            store.set_aside(path, "damaged")
-        store.durable.create(path, data, "record", mode=0o444)
 
 
 def _go_on(store: Store, found: Survey, clock: Clock) -> int:
@@ -436,15 +429,14 @@ def _refuse_written(target: Source, *, dry_run: bool) -> None:
 
 def _say(found: Survey) -> int:
     print(f"would put back into {found.target.root}:")
-    print("\n".join(f"  {line}" for line in found.lines()))
+    print("\n".join(f"  {line}" for line in found.lines))
     return ExitCode.DONE
 
 
 def _do(found: Survey) -> int:
-    lines = found.lines()
     number = carry_out(found, SystemClock())
     print(f"put back into {found.target.root}:")
-    print("\n".join(f"  {line}" for line in lines))
+    print("\n".join(f"  {line}" for line in found.lines))
     print(f"the run goes on from v{number}: start it again")
     return ExitCode.DONE
 
