@@ -32,7 +32,7 @@ from Daddy.hardware.profile import load_profile, save_profile
 from Daddy.hardware.recommend import recommend
 from Daddy.laptop import Limits, Visit
 from Daddy.learning.preloading import prepare
-from Daddy.weights.laptop.pulled_version import Verified, newest_verified, refuse_strange
+from Daddy.weights.laptop.pulled_folder import Verified, newest_verified, refuse_strange
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
@@ -292,7 +292,7 @@ def play_visit(visit: Visit) -> str:
 
 def _remember(visit: Visit, commentary: Commentary) -> None:
     """Add this visit to what its owner did for the run."""
-    from Daddy.weights.laptop.receipts import Effort, add_visit
+    from Daddy.weights.laptop.pulled_folder import Effort, add_visit
 
     effort = Effort(commentary.step, commentary.milestones["handed in"])
     with suppress(OSError):

@@ -66,7 +66,7 @@ def find_weights(path: Path, assists: Sequence[str] = ()) -> Found:
 
 def _newest_version(shared: Path, assists: Sequence[str]) -> Found:
     from Daddy.weights.encoding.state_codec import decode
-    from Daddy.weights.laptop.pulled_version import newest_verified, refuse_strange
+    from Daddy.weights.laptop.pulled_folder import newest_verified, refuse_strange
 
     found = newest_verified(shared)
     if found is None:
@@ -122,7 +122,7 @@ def _single(path: Path, assists: Sequence[str]) -> Found:
 
 def _refuse_strange_folder(path: Path, assists: Sequence[str]) -> None:
     """A file without a card in a shared or pulled folder is what the folder says it is."""
-    from Daddy.weights.laptop.pulled_version import read_frame, refuse_strange
+    from Daddy.weights.laptop.pulled_folder import read_frame, refuse_strange
 
     for folder in path.absolute().parents[:3]:
         if (frame := read_frame(folder / _HEAD)) is not None:

@@ -39,7 +39,7 @@ model        entry: export, import, show
 sync         entry behind ``sync_weights.sh``: pull, push, bidirectional, status, setup, login
 
 Callers may use: exchange.SharedExchange, joining.join, laptop.laptop_exchange.LaptopExchange and
-PulledVersions, laptop.pulled_version.newest_verified, settings.ExchangeSettings and
+PulledVersions, laptop.pulled_folder.newest_verified, settings.ExchangeSettings and
 settings.from_config, encoding.state_codec.decode, history.read_history, sync.main,
 import_export.card_in.
 """

@@ -29,7 +29,7 @@ from Daddy.core.paths import MirrorPaths, RunPaths
 from Daddy.core.shared_paths import JoinedPaths, SharedPaths
 from Daddy.weights import beats
 from Daddy.weights.history import numbers, read_records
-from Daddy.weights.laptop.pulled_version import PREVIOUS, newest_verified, read_frame
+from Daddy.weights.laptop.pulled_folder import PREVIOUS, newest_verified, read_frame
 from Daddy.weights.store.durable import Durable, Hook, no_hook
 from Daddy.weights.store.records import Keyframe, RunCard, Version, Written, is_reverted, parse
 from Daddy.weights.store.store import Store
@@ -414,7 +414,7 @@ class Source:
         return max((number for number in named if number <= HIGHEST), default=-1)
 
     def holds(self, sha: str) -> bool:
-        """Whether the state with this hash is here and verifies."""
+        """True if the state with this hash is here and verifies."""
         with contextlib.suppress(DaddyError, OSError):
             return bool(Store(self.shared).get_blob(sha))
         return False

@@ -21,7 +21,7 @@ from Daddy.weights.store.strict_json import LIMIT
 class History:
     """Every version in order; ``chained`` when each names its parent's hash; ``flaw`` if not.
 
-    Numbers leap at a restore (``restoring``), the chain does not.
+    Numbers leap at a restore (``restore``), the chain does not.
     """
 
     versions: tuple[Version, ...]

@@ -18,8 +18,7 @@ from typing import Any
 from Daddy.core.errors import DaddyError, ExitCode, UsageError, run_entry
 from Daddy.core.events import read_events
 from Daddy.weights.history import numbers, read_records
-from Daddy.weights.laptop.pulled_version import PREVIOUS, read_frame
-from Daddy.weights.laptop.receipts import read_all_receipts
+from Daddy.weights.laptop.pulled_folder import PREVIOUS, read_all_receipts, read_frame
 from Daddy.weights.store.records import Keyframe
 from Daddy.weights.store.store import Store
 from Daddy.weights.views.lineage import Adopted, Step, from_receipts, from_records, lines

@@ -98,7 +98,7 @@ class Keeper:
         }
 
     def _had_versions(self) -> bool:
-        """Whether an earlier keeper of this run saw a version: only what was there can be gone."""
+        """True if an earlier keeper of this run saw a version: only what was there can be gone."""
         with contextlib.suppress(OSError, DaddyError):
             note = read_json(self.run.mirrored)
             return bool(note.get("seen")) or note.get("version") is not None

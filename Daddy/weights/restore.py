@@ -72,7 +72,7 @@ class Survey:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to do."""
+        """True if there is nothing to do."""
         return not self.files and self.decision.number is None
 
 

@@ -31,7 +31,7 @@ from Daddy.core.saved_cluster import remembered, settings_path
 from Daddy.core.stopping import Alarm
 from Daddy.weights.laptop import pull_push
 from Daddy.weights.laptop.pull_push import folder_bytes, turn
-from Daddy.weights.laptop.receipts import effect_of, efforts, read_receipts, told
+from Daddy.weights.laptop.pulled_folder import effect_of, efforts, read_receipts, told
 from Daddy.weights.laptop.setup import run_setup
 from Daddy.weights.laptop.ssh import (
     DEFAULT_LOCAL,
@@ -88,7 +88,7 @@ class Stopping:
         return self
 
     def is_set(self) -> bool:
-        """Whether it is time to end."""
+        """True if it is time to end."""
         return bool(self.reason) or self.event.is_set()
 
     @contextlib.contextmanager

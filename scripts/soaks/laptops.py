@@ -26,8 +26,7 @@ from Daddy.core.paths import RunPaths
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.history import read_history
-from Daddy.weights.laptop.pulled_version import newest_verified
-from Daddy.weights.laptop.receipts import read_receipts
+from Daddy.weights.laptop.pulled_folder import newest_verified, read_receipts
 from Daddy.weights.store.records import Version
 from scripts.demonstration.stage import Stage, fresh_run
 from scripts.soaks.hostile import SPARSE_BYTES, Attack, Forge

@@ -30,7 +30,7 @@ from Daddy.core.errors import SchedulerError
 from Daddy.core.names import new_incarnation
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.exchange import SharedExchange
-from Daddy.weights.laptop.pulled_version import read_frame
+from Daddy.weights.laptop.pulled_folder import read_frame
 from Daddy.weights.settings import ExchangeSettings
 from scripts.demonstration.login_node import LoginNode, lower_login_node, raise_login_node
 

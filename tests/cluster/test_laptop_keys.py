@@ -18,7 +18,7 @@ from Daddy.streaming.tunnel_server import _waiting
 from Daddy.streaming.viewer.connect import find_target
 from Daddy.streaming.viewer.connect_plan import Way, ssh_words
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
-from Daddy.weights.laptop.pulled_version import newest_verified
+from Daddy.weights.laptop.pulled_folder import newest_verified
 from tests.components import program
 from tests.patience import until
 from tests.weights.helpers import Peer, ToldClock, begin, make_state, nudged

@@ -19,7 +19,7 @@ import pytest
 from Daddy.core.files import sha256_hex
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
-from Daddy.weights.laptop.pulled_version import newest_verified
+from Daddy.weights.laptop.pulled_folder import newest_verified
 from Daddy.weights.laptop.ssh import Remote, connect
 from tests.components import program
 from tests.weights.helpers import Peer, ToldClock, begin, close, make_state, nudged

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from Daddy.core.files import write_atomic
 from Daddy.weights import parcels
-from Daddy.weights.laptop.receipts import Effort, add_visit, effect_of, efforts, told
+from Daddy.weights.laptop.pulled_folder import Effort, add_visit, effect_of, efforts, told
 from Daddy.weights.status import draw
 from Daddy.weights.store.records import ParcelReceipt, Receipt
 from Daddy.weights.views.weights_report import report_laptop

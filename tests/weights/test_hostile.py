@@ -11,7 +11,7 @@ import pytest
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.history import read_history
-from Daddy.weights.laptop.pulled_version import newest_verified
+from Daddy.weights.laptop.pulled_folder import newest_verified
 from scripts.soaks.hostile import SPARSE_BYTES, Forge, touching
 from tests.weights.helpers import ToldClock
 from tests.weights.test_inbox import Cluster

@@ -11,7 +11,7 @@ from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import schema_of
 from Daddy.weights.history import read_history
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
-from Daddy.weights.laptop.receipts import read_receipts
+from Daddy.weights.laptop.pulled_folder import read_receipts
 from Daddy.weights.offers import box_name
 from Daddy.weights.store.records import Contribution, parse
 from Daddy.weights.store.store import Store

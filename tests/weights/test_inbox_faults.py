@@ -14,7 +14,7 @@ from Daddy.core.files import sha256_hex
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import encode
 from Daddy.weights.history import read_history
-from Daddy.weights.laptop.receipts import read_receipts
+from Daddy.weights.laptop.pulled_folder import read_receipts
 from Daddy.weights.offers import box_name
 from Daddy.weights.store.records import PLAIN
 from tests.weights.helpers import ToldClock, nudged

@@ -12,7 +12,7 @@ from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import parcels
 from Daddy.weights.laptop.pull_push import pull, push
 from Daddy.weights.laptop.pull_push import waiting as contributions_waiting
-from Daddy.weights.laptop.receipts import read_receipts
+from Daddy.weights.laptop.pulled_folder import read_receipts
 from Daddy.weights.offers import pending
 from Daddy.weights.retention import KEEP_RECEIPTS, Sweeper
 from Daddy.weights.store.store import Store

@@ -16,7 +16,7 @@ from Daddy.weights import rollback
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.history import read_history
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
-from Daddy.weights.laptop.receipts import read_receipts
+from Daddy.weights.laptop.pulled_folder import read_receipts
 from Daddy.weights.polyak import StateDict
 from Daddy.weights.replay import replay
 from Daddy.weights.reverting import roll_back

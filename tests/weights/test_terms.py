@@ -10,7 +10,7 @@ import pytest
 from Daddy.core.errors import WeightsError
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.laptop.laptop_exchange import PulledVersions
-from Daddy.weights.laptop.pulled_version import read_frame
+from Daddy.weights.laptop.pulled_folder import read_frame
 from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin, make_state
 

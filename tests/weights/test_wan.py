@@ -16,7 +16,7 @@ from Daddy.weights.encoding.delta_frames import pack_step
 from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.laptop.delivery import KEEP_KEYFRAMES, REACH, SPARE, serve
 from Daddy.weights.laptop.pull_push import BEGUN, cheapest, pull
-from Daddy.weights.laptop.pulled_version import newest_verified
+from Daddy.weights.laptop.pulled_folder import newest_verified
 from Daddy.weights.store.records import Keyframe, Part, parse
 from Daddy.weights.store.store import Store
 from tests.weights.folder import FolderCarrier

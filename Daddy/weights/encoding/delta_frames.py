@@ -231,7 +231,7 @@ def turn_back(data: bytes) -> bytes:
 
 
 def is_finite(data: bytes) -> bool:
-    """Whether every bfloat16 in ``data``, as :func:`turn` gave it, is a finite number."""
+    """True if every bfloat16 in ``data``, as :func:`turn` gave it, is a finite number."""
     return b"\xff" not in data[1::2]
 
 

@@ -1,8 +1,7 @@
 """A laptop's exchange with the run, and its way to the cluster.
 
 delivery         versions as laptops are offered them, on the run's side (no torch)
-pulled_version   the newest complete, verified version in a pulled folder (no torch)
-receipts         what became of a laptop's contributions, added up (no torch)
+pulled_folder    versions, receipts and totals in a pulled folder (no torch)
 laptop_exchange  WeightExchange of a laptop: play only, or contribute too
 pull_push        one pull, one push (no torch)
 transport        rsync, SFTP, and the choice between them

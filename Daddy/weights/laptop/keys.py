@@ -137,7 +137,7 @@ _OLDER = "remove older lines of this laptop there; the first line with a key cou
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a key may be used, what was seen, and what to do if not."""
+    """True if a key may be used, what was seen, and what to do if not."""
 
     good: bool
     what: str

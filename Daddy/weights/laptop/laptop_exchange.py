@@ -21,13 +21,13 @@ from Daddy.weights.encoding.delta_frames import LIMIT as STATE_LIMIT
 from Daddy.weights.encoding.quantise import decode_delta, quantise
 from Daddy.weights.encoding.state_codec import decode, encode, schema_of
 from Daddy.weights.fate import Fate
-from Daddy.weights.laptop.pulled_version import (
+from Daddy.weights.laptop.pulled_folder import (
     Verified,
     newest_verified,
     read_frame,
+    read_receipts,
     refuse_strange,
 )
-from Daddy.weights.laptop.receipts import read_receipts
 from Daddy.weights.merge.admission import Fault
 from Daddy.weights.offers import box_name
 from Daddy.weights.polyak import StateDict, add, copy, difference, is_finite
@@ -305,7 +305,7 @@ def read_owed(local: Path, peer: str, run_id: str, schema: str) -> StateDict | N
 
 
 def _was_bad(local: Path, head: Owed) -> bool:
-    """Whether the contribution that left this out was refused for what it held."""
+    """True if the contribution that left this out was refused for what it held."""
     return any(
         (one.incarnation, one.sequence) == (head.incarnation, head.sequence)
         and one.fault in (Fault.VALUES.value, Fault.REVERTED.value)

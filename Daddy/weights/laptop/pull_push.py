@@ -27,7 +27,7 @@ from Daddy.core.names import PEER
 from Daddy.weights.encoding.delta_frames import LIMIT as STATE_LIMIT
 from Daddy.weights.encoding.delta_frames import unpack, unpack_step
 from Daddy.weights.encoding.tensor_layout import refuse_unless_half
-from Daddy.weights.laptop.pulled_version import PREVIOUS, read_frame, read_version
+from Daddy.weights.laptop.pulled_folder import PREVIOUS, read_frame, read_version
 from Daddy.weights.laptop.transport import Carrier
 from Daddy.weights.parcels import CLAIMS, MOST_SENT, make_room, parcels_in
 from Daddy.weights.store.records import Contribution, Keyframe, Part, parse
@@ -83,7 +83,7 @@ def remote_frame(carrier: Carrier, local: Path) -> Keyframe:
 
 
 def _believable(frame: Keyframe) -> bool:
-    """Whether a policy can be of the sizes that a head tells: they become limits and buffers."""
+    """True if a policy can be of the sizes that a head tells: they become limits and buffers."""
     return all(0 < size <= STATE_LIMIT for size in (frame.size, *(p.size for p in frame.parts)))
 
 
@@ -227,7 +227,7 @@ def _push_parcels(carrier: Carrier, local: Path, peer: str) -> int:
 
 
 def _whole(record: Path) -> bool:
-    """Whether the record can be read and its file is here in full."""
+    """True if the record can be read and its file is here in full."""
     try:
         offer = parse(Contribution, read_bounded(record, LIMIT), str(record))
         return record.with_suffix(".st").stat().st_size == offer.size

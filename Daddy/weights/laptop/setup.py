@@ -242,7 +242,7 @@ def read_rrsync(lines: Sequence[str]) -> Rrsync:
 
 
 def here(program: str) -> bool:
-    """Whether a program can be run on this machine."""
+    """True if a program can be run on this machine."""
     try:
         process.run([program, "--version"], KEY_S)
     except DaddyError:

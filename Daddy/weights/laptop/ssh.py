@@ -113,7 +113,7 @@ class Ssh:
             self._control("exit")
 
     def is_open(self) -> bool:
-        """Whether the shared connection lives."""
+        """True if the shared connection lives."""
         return self._control("check")
 
     def _must_be_open(self) -> None:

@@ -31,7 +31,7 @@ class Durable:
         self._tmp = tmp
         self.hook = hook
         self.open_to_all = False
-        """Whether other accounts read here: modes are then as named, whatever the umask."""
+        """True if other accounts read here: modes are then as named, whatever the umask."""
 
     def create(self, path: Path, data: bytes, what: str, mode: int = 0o644) -> bool:
         """Create ``path`` unless the name exists; False when someone was first.

@@ -135,7 +135,7 @@ class Revert(Written):
 
 
 def is_reverted(version: int, ranges: Sequence[tuple[int, int]]) -> bool:
-    """Whether ``version`` lies in a range that was taken back."""
+    """True if ``version`` lies in a range that was taken back."""
     return any(first <= version <= last for first, last in ranges)
 
 
@@ -147,7 +147,7 @@ class Version(Written):
     to [highest sequence judged, version that judged it]. ``norms`` holds recent [norm, optimizer
     steps] for the gate. ``base`` is the version whose state
     ``replayed`` and the inputs were added to: the parent's, unless that was lost or taken back.
-    ``restored`` says that it goes on from a copy (``restoring``): nothing was merged, and numbers
+    ``restored`` says that it goes on from a copy (``restore``): nothing was merged, and numbers
     leapt. ``reverts`` says (once or not at all) what this version takes back, ``replayed`` what of
     that it adds again, ``reverted`` [first, last] of all that was taken back lately.
     """
@@ -242,7 +242,7 @@ def parse(kind: type[Record], data: bytes, name: str) -> Record:
 
 @dataclass(frozen=True, slots=True)
 class Part(Written):
-    """A frame below ``wan/`` (``wire``): a version, or the step to it from another.
+    """A frame below ``wan/`` (``encoding``): a version, or the step to it from another.
 
     ``sha256`` is of the state that comes out, ``base_sha256`` of the state it is a step from, empty
     for a whole one.
@@ -301,29 +301,13 @@ class Receipt(Written):
     @classmethod
     def accept(cls, one: Input, version: int, reason: str) -> Receipt:
         """It is part of ``version``."""
-        return cls(
-            peer=one.peer,
-            incarnation=one.incarnation,
-            sequence=one.sequence,
-            accepted=True,
-            version=version,
-            share=one.share,
-            fault="",
-            reason=reason,
-        )
+        return cls(one.peer, one.incarnation, one.sequence, True, version, one.share, "", reason)
 
     @classmethod
     def refuse(cls, one: Refusal, version: int) -> Receipt:
         """It was judged with ``version`` and did not count."""
         return cls(
-            peer=one.peer,
-            incarnation=one.incarnation,
-            sequence=one.sequence,
-            accepted=False,
-            version=version,
-            share=0.0,
-            fault=one.fault,
-            reason=one.reason,
+            one.peer, one.incarnation, one.sequence, False, version, 0.0, one.fault, one.reason
         )
 
 

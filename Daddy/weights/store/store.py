@@ -200,7 +200,7 @@ class Store:
     def records(self, first: int, last: int) -> list[Version]:
         """Those of the versions ``first`` to ``last`` whose commit record reads, in order.
 
-        Purges leave holes, a restore leaps (``restoring``), disks damage: one record less must not
+        Purges leave holes, a restore leaps (``restore``), disks damage: one record less must not
         stop all that comes after it.
         """
         found = []

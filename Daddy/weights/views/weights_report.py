@@ -21,8 +21,14 @@ from Daddy.weights.backup import find_missing_states
 from Daddy.weights.beats import Pulse
 from Daddy.weights.history import read_records
 from Daddy.weights.laptop.pull_push import contributors, waiting
-from Daddy.weights.laptop.pulled_version import PREVIOUS, newest_verified, read_frame
-from Daddy.weights.laptop.receipts import effect_of, efforts, read_all_receipts
+from Daddy.weights.laptop.pulled_folder import (
+    PREVIOUS,
+    effect_of,
+    efforts,
+    newest_verified,
+    read_all_receipts,
+    read_frame,
+)
 from Daddy.weights.store.records import Keyframe, Receipt, Refusal, RunCard, Version
 from Daddy.weights.store.store import Store
 from Daddy.weights.views.lineage import peer_order
