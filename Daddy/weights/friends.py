@@ -37,14 +37,16 @@ def make_parser() -> argparse.ArgumentParser:
         prog="friends", description="Friends with accounts of their own on the same cluster."
     )
     tasks = parser.add_subparsers(dest="task", required=True, metavar="add | remove | trust | list")
-    add = tasks.add_parser("add", help="merge what a friend's jobs offer")
-    add.add_argument("name", metavar="NAME", help="what the jobs are called: NAME.slot-0 and so on")
+    add = tasks.add_parser("add", help="merge contributions of a friend's jobs")
+    add.add_argument("name", metavar="NAME", help="name of the jobs: NAME.slot-0 and so on")
     add.add_argument("path", metavar="PATH", type=Path, help="the friend's run or shared folder")
     add.add_argument(
         "--trust", choices=TRUSTS, default="laptop",
         help="weight of the jobs: as of laptops, capped, or as of your own jobs (laptop)",
     )  # fmt: skip
-    add.add_argument("--jobs", type=int, default=4, metavar="N", help="of which so many (4)")
+    add.add_argument(
+        "--jobs", type=int, default=4, metavar="N", help="number of their jobs that count (4)"
+    )
     remove = tasks.add_parser("remove", help="merge nothing more of a friend's")
     remove.add_argument("name", metavar="NAME")
     trust = tasks.add_parser("trust", help="change the weight of a friend's jobs")

@@ -26,6 +26,7 @@ from Daddy.core.errors import (
     run_entry,
 )
 from Daddy.core.events import EventWriter
+from Daddy.core.humanize import age
 from Daddy.core.machine import die_with_parent
 from Daddy.core.saved_cluster import remembered, settings_path
 from Daddy.core.stopping import Alarm
@@ -59,13 +60,11 @@ def make_parser() -> argparse.ArgumentParser:
         "setup remembers them. "
         'Example: sync_weights.sh pull "" ~/shared_weights 5',
     )
-    parser.add_argument("command", choices=COMMANDS, help="what to do")
+    parser.add_argument("command", choices=COMMANDS, help="task")
     parser.add_argument("user", nargs="?", default="", help='user or user@host ("": as set up)')
     parser.add_argument("local_dir", nargs="?", default="", help=f"here ({DEFAULT_LOCAL})")
-    parser.add_argument("interval", nargs="?", default="", help="seconds; again and again")
-    parser.add_argument(
-        "--die-with-parent", type=int, metavar="PID", help="end when the one who started this does"
-    )
+    parser.add_argument("interval", nargs="?", default="", help="seconds between repeats (once)")
+    parser.add_argument("--die-with-parent", type=int, metavar="PID", help="end with the parent")
     return parser
 
 
@@ -123,18 +122,15 @@ class Sync:
 
     def once(self, command: str) -> str:
         """One exchange, when no other is under way in this folder; says what happened."""
-        with turn(self.local, self.clock):
-            return self._exchange(command)
-
-    def _exchange(self, command: str) -> str:
         said = []
-        if command in ("push", "bidirectional"):
-            self.writer.prepare()
-            sent = pull_push.push(self.writer, self.local, self.clock)
-            said.append(f"pushed {sent} contribution(s)" if sent else "nothing to push")
-        if command in ("pull", "bidirectional"):
-            self.carrier.prepare()
-            said.append(self._pull())
+        with turn(self.local, self.clock):
+            if command in ("push", "bidirectional"):
+                self.writer.prepare()
+                sent = pull_push.push(self.writer, self.local, self.clock)
+                said.append(f"pushed {sent} contribution(s)" if sent else "nothing to push")
+            if command in ("pull", "bidirectional"):
+                self.carrier.prepare()
+                said.append(self._pull())
         return "; ".join(said)
 
     def _pull(self) -> str:
@@ -161,15 +157,14 @@ class Sync:
         self.writer.close()
 
     def status(self) -> int:
-        """What is here, what is there, how old, and what became of contributions."""
+        """Print the version here and the one there, their ages, and receipts."""
         here = pull_push.local_frame(self.local)
         print(f"here    {self.local}: {_describe(here, self.clock.now())}")
         for peer in pull_push.contributors(self.local):
             receipts = read_receipts(self.local, peer)
             refused = [one for one in receipts if not one.accepted]
-            print(
-                f"peer    {peer}: {len(receipts) - len(refused)} accepted, {len(refused)} refused"
-            )
+            counted = len(receipts) - len(refused)
+            print(f"peer    {peer}: {counted} accepted, {len(refused)} refused")
             if refused:
                 print(f"        last refusal: {refused[-1].reason}")
         for peer in efforts(self.local):
@@ -189,12 +184,9 @@ class Sync:
 def _describe(frame: Keyframe | None, now: float) -> str:
     if frame is None:
         return "no version"
-    age = max(0.0, now - frame.ts)
-    old = f"{age:.0f} s" if age < 120 else f"{age / 60:.0f} min"  # noqa: PLR2004
-    old = f"{age / DAY_S:.1f} days" if age > DAY_S else old
     return (
-        f"v{frame.version} of run {frame.run!r} ({frame.workload}), merged {old} ago, "
-        f"{frame.fleet_steps:,} steps"
+        f"v{frame.version} of run {frame.run!r} ({frame.workload}), merged {age(now - frame.ts)} "
+        f"ago, {frame.fleet_steps:,} steps"
     )
 
 
@@ -219,7 +211,7 @@ def repeat(sync: Sync, command: str, interval_s: float, stopping: Stopping) -> i
 
 
 def _try_once(sync: Sync, command: str) -> tuple[str, bool]:
-    """What to say, and whether it failed in a way that may pass."""
+    """A sentence, and True for a failure that may pass."""
     try:
         return sync.once(command), False
     except HostKeyChangedError:
