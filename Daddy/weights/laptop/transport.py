@@ -12,56 +12,16 @@ A key that ``setup`` tried is used at the remote where it was tried. A key that 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 from Daddy.core import process
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError
 from Daddy.core.names import check_peer, new_token
 from Daddy.weights.laptop.ssh import Remote, Ssh, connect, explain, found_out
 from Daddy.weights.store.strict_json import LIMIT
-
-
-class Carrier(Protocol):
-    """Copies whole files to and from one folder of the cluster. NetworkError, FileError."""
-
-    @property
-    def name(self) -> str:
-        """How it goes: ``rsync+ssh`` or ``sftp``."""
-        ...
-
-    @property
-    def login(self) -> str:
-        """Whom it speaks to, for people."""
-        ...
-
-    @property
-    def folder(self) -> str:
-        """The cluster's folder that all names are relative to."""
-        ...
-
-    def prepare(self) -> None:
-        """Before each exchange: see that the connection is alive or will be made anew."""
-        ...
-
-    def fetch(self, name: str, into: Path, size: int) -> bool:
-        """Copy one file into a folder here, going on where it stopped; False: there is none."""
-        ...
-
-    def fetch_small(self, folder: str, into: Path) -> None:
-        """Copy what is new of a folder of small files; nothing when it does not exist."""
-        ...
-
-    def send(self, paths: Sequence[Path], folder: str) -> None:
-        """Copy files into a folder there, each whole or not at all; what is there stays."""
-        ...
-
-    def close(self) -> None:
-        """End the connection."""
-        ...
-
 
 FLAGS = ("--times", "--timeout=30")
 PARTIAL = (*FLAGS, "--ignore-existing", "--partial-dir=.part")
@@ -86,24 +46,48 @@ def time_limit(size: int) -> float:
     return SMALL_S + size / SLOWEST_BYTES_PER_S
 
 
-class _OverSsh:
-    """One shared ssh connection, and the folder there."""
+class Carrier(ABC):
+    """Copies whole files to and from one folder of the cluster, over one shared ssh connection.
+
+    Names are relative to that folder. NetworkError, FileError.
+    """
+
+    name: str
 
     def __init__(self, ssh: Ssh) -> None:
         self._ssh = ssh
 
     @property
     def login(self) -> str:
+        """``user@host``, for people."""
         return self._ssh.remote.login
 
     @property
     def folder(self) -> str:
+        """The cluster's folder."""
         return self._ssh.remote.folder
 
     def prepare(self) -> None:
+        """Before each exchange: see that the connection is alive or will be made anew."""
         self._ssh.drop_dead_master()
 
+    @abstractmethod
+    def fetch(self, name: str, into: Path, size: int) -> bool:
+        """Copy one file into a folder here, going on where it stopped; False: there is none.
+
+        ``size``: the bytes that it may have; 0: those of a record.
+        """
+
+    @abstractmethod
+    def fetch_small(self, folder: str, into: Path) -> None:
+        """Copy what is new of a folder of small files; nothing when it does not exist."""
+
+    @abstractmethod
+    def send(self, paths: Sequence[Path], folder: str) -> None:
+        """Copy files into a folder there, each whole or not at all; what is there stays."""
+
     def close(self) -> None:
+        """End the connection, unless a person opened it."""
         self._ssh.close()
 
     def _execute(
@@ -122,7 +106,7 @@ class _OverSsh:
             ) from error
 
 
-class RsyncCarrier(_OverSsh):
+class RsyncCarrier(Carrier):
     """rsync over one shared ssh connection."""
 
     name = "rsync+ssh"
@@ -172,7 +156,7 @@ def _failure(ssh: Ssh, done: process.Completed) -> DaddyError:
     return explain(done.stderr, ssh.remote)
 
 
-class SftpCarrier(_OverSsh):
+class SftpCarrier(Carrier):
     """OpenSSH's sftp in batches, where rsync is not installed; nothing is resumed."""
 
     name = "sftp"
