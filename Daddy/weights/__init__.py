@@ -6,7 +6,6 @@ store        the folder protocol: records, blobs, versions, heads (no torch)
 encoding     states and deltas as bytes
 gate         which contributions count, and why others do not
 laptop       a laptop's side of the exchange, and its way to the cluster
-views        the state of shared weights as people see it
 
 Beside them the protocol of the folder, and the commands:
 
@@ -30,6 +29,9 @@ friends      entry: who takes part with an account of his own: add, remove, list
 history      the chain of versions, for reports (no torch)
 whereabouts  which shared weights a command means
 backup       a copy where no purge comes, and the state to go on from after one
+lineage      a version's contributions, refusals and adoptions, as lines of text too (pure)
+lineage_plot  the same as one picture (the only importer of matplotlib)
+weights_report  the state of a run's or a laptop's shared weights as one record (no torch)
 mirror       entry: keep a small copy in the home directory
 restore      entry: put back what a purge took
 log          entry: the lineage, line by line or as a picture

@@ -19,9 +19,9 @@ from Daddy.core.errors import DaddyError, ExitCode, UsageError, run_entry
 from Daddy.core.events import read_events
 from Daddy.weights.history import numbers, read_records
 from Daddy.weights.laptop.pulled_folder import PREVIOUS, read_all_receipts, read_frame
+from Daddy.weights.lineage import Adopted, Step, from_receipts, from_records, lines
 from Daddy.weights.store.records import Keyframe
 from Daddy.weights.store.store import Store
-from Daddy.weights.views.lineage import Adopted, Step, from_receipts, from_records, lines
 from Daddy.weights.whereabouts import Whereabouts, add_place, find, nothing_in
 
 
@@ -132,7 +132,7 @@ def _print(steps: Sequence[Step], *, as_json: bool) -> None:
 
 
 def _draw(path: Path, place: Whereabouts, steps: Sequence[Step]) -> None:
-    from Daddy.weights.views.lineage_plot import draw
+    from Daddy.weights.lineage_plot import draw
 
     draw(path, _run_name(place), steps)
     print(path)

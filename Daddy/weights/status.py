@@ -20,8 +20,8 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, run_entry
 from Daddy.core.humanize import age, amount, clock, one_line, span
 from Daddy.weights.laptop.pulled_folder import told
-from Daddy.weights.views.lineage import Refused
-from Daddy.weights.views.weights_report import Record, report_laptop, report_run
+from Daddy.weights.lineage import Refused
+from Daddy.weights.weights_report import Record, report_laptop, report_run
 from Daddy.weights.whereabouts import Whereabouts, add_place, find
 
 _WIDE = 1000

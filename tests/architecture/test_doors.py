@@ -35,7 +35,7 @@ DOORS = {
     ],
     "stable_baselines3": ["scripts/benches/_contenders.py"],
     "matplotlib": [
-        "Daddy/weights/views/lineage_plot.py",
+        "Daddy/weights/lineage_plot.py",
         "scripts/*.py",
     ],
     "subprocess": ["Daddy/core/process.py", "scripts/*.py"],

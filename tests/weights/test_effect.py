@@ -12,7 +12,7 @@ from Daddy.weights import parcels
 from Daddy.weights.laptop.pulled_folder import Effort, add_visit, effect_of, efforts, told
 from Daddy.weights.status import draw
 from Daddy.weights.store.records import ParcelReceipt, Receipt
-from Daddy.weights.views.weights_report import report_laptop
+from Daddy.weights.weights_report import report_laptop
 
 OWN = "0a" * 4
 

@@ -30,7 +30,7 @@ from Daddy.weights.offers import Found, in_turn
 from Daddy.weights.replay import replay
 from Daddy.weights.store.records import Contribution, parse
 from Daddy.weights.store.store import Store
-from Daddy.weights.views.weights_report import report_run
+from Daddy.weights.weights_report import report_run
 from tests.weights.helpers import Peer, Told, ToldClock, begin, close, make_state, settings, shifted
 
 

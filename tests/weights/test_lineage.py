@@ -13,8 +13,8 @@ import pytest
 from Daddy.core.errors import ExitCode, run_entry
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import log, status
-from Daddy.weights.views.lineage import kind_of
-from Daddy.weights.views.lineage_plot import LAPTOPS
+from Daddy.weights.lineage import kind_of
+from Daddy.weights.lineage_plot import LAPTOPS
 from tests.weights.lineage_run import LineageRun, everything_below
 
 

@@ -17,14 +17,14 @@ from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.history import read_history
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_folder import read_receipts
+from Daddy.weights.lineage import from_records, lines
 from Daddy.weights.polyak import StateDict
 from Daddy.weights.replay import replay
 from Daddy.weights.reverting import roll_back
 from Daddy.weights.status import draw
 from Daddy.weights.store.records import Revert, Version, parse
 from Daddy.weights.store.store import Store
-from Daddy.weights.views.lineage import from_records, lines
-from Daddy.weights.views.weights_report import report_run
+from Daddy.weights.weights_report import report_run
 from scripts.soaks import rollback as soak
 from tests.weights.helpers import Peer, ToldClock, begin, close, make_state
 

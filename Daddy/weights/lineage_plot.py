@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from Daddy.core.humanize import amount, one_line
-from Daddy.weights.views.lineage import JOB, Step, kind_of, kinds_of, peer_order, stamp
+from Daddy.weights.lineage import JOB, Step, kind_of, kinds_of, peer_order, stamp
 
 INK, FAINT, RED = "#1f2933", "#cbd2d9", "#c53030"
 JOBS = ("#2f855a", "#2b6cb0", "#6b46c1", "#0f766e", "#4a5568", "#63b3ed", "#9ae6b4", "#b794f4")

@@ -29,9 +29,9 @@ from Daddy.weights.laptop.pulled_folder import (
     read_all_receipts,
     read_frame,
 )
+from Daddy.weights.lineage import peer_order
 from Daddy.weights.store.records import Keyframe, Receipt, Refusal, RunCard, Version
 from Daddy.weights.store.store import Store
-from Daddy.weights.views.lineage import peer_order
 from Daddy.weights.weighting import SILENCE_S
 from Daddy.weights.whereabouts import nothing_in
 
