@@ -13,8 +13,6 @@ DOORS = {
     "pyboy": ["Daddy/pokemon/emulator.py"],
     "pufferlib": ["Daddy/learning/pufferlib_door.py", "scripts/benches/_contenders.py"],
     "submitit": [
-        "Daddy/cluster/orchestrator/slurm_scheduler.py",
-        "Daddy/cluster/orchestrator/local_scheduler.py",
         "Daddy/cluster/orchestrator/slurm_templates.py",
     ],
     "psutil": ["Daddy/core/machine.py"],

@@ -16,7 +16,6 @@ CALLS = {"torch.load", "torch.save", "os.system", "os.popen", "eval", "exec"}
 EVERY_INTERFACE = "0.0.0.0"
 HANDLERS = {
     "Daddy/cluster/orchestrator/local_job.py",
-    "Daddy/cluster/orchestrator/local_scheduler.py",
     "Daddy/core/stopping.py",
     "Daddy/weights/sync.py",
     "cluster/testbed/supervisor.py",

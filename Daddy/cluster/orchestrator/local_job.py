@@ -1,6 +1,6 @@
 """The process beside each local job: it waits for a place, runs it, keeps its limit, tells its end.
 
-Started by submitit's local job (``local_scheduler``), so that it survives the controller; from
+Started by ``local_scheduler`` in a session of its own, so that it survives the controller; from
 then on the queue moves by itself, as under Slurm: when a job ends, the next waiting one takes its
 place. Signals mean the same as there: SIGUSR1 goes to the job's program alone, the end is SIGTERM
 to all of the job's processes and, some seconds later, SIGKILL.
@@ -176,7 +176,7 @@ class LocalJob:
 
 
 def _environment(spec: Mapping[str, Any]) -> dict[str, str]:
-    """The submitter's environment without submitit's additions, which would hide the GPUs."""
+    """The submitter's environment; submitit, which the release before starts us by, hides GPUs."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("SUBMITIT_")}
     kept.pop("CUDA_VISIBLE_DEVICES", None)
     if spec["visible_gpus"] is not None:
@@ -210,6 +210,8 @@ def _try_lock(path: Path) -> int | None:
 
 def main(argv: list[str]) -> int:
     """``local_job FOLDER``: run the job described there."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     files = LocalJobFiles(Path(argv[0]))
     spec = files.read("job")
     if spec is None:

@@ -1,9 +1,8 @@
-"""Adapter for submitit's local jobs, with everything a queue has: a cap, limits, a listing.
+"""A queue on this machine, with everything that Slurm's has: a cap, limits, a listing.
 
-submitit starts a local job as a process that survives us; it starts at once, without a cap, and
-nothing finds it after a restart. So it starts ``local_job``, which waits for one of the places, and
-the listing is made of the files of ``local_queue``. Everything is on one machine: processes are
-told apart by pid and creation time.
+Each submission starts a ``local_job``, which survives us and waits for one of the places; the
+listing is made of the files of ``local_queue``. Everything is on one machine: processes are told
+apart by pid and creation time.
 """
 
 from __future__ import annotations
@@ -13,8 +12,7 @@ import os
 import shlex
 import signal
 import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +38,8 @@ from Daddy.core.config import CHECKOUT
 from Daddy.core.errors import FileError, SchedulerError
 from Daddy.core.files import write_atomic
 from Daddy.core.machine import is_alive, signal_process
+from Daddy.core.process import running, start
 
-_NEVER_MIN = 60.0 * 24 * 365
-"""submitit's own limit counts from the submission, waiting included: ours is in ``local_job``."""
 _REMEMBERED_S = 300.0
 """Seconds an ended job stays in the listing (Slurm's MinJobAge)."""
 
@@ -59,7 +56,6 @@ class LocalScheduler:
         self._cap = cap
         self._clock = clock
         self._kill_wait_s = kill_wait_s
-        self._started: list[Any] = []
 
     def submit(self, spec: JobSpec) -> Answer:
         """Put the job in the queue; it runs as soon as one of the places is free."""
@@ -76,7 +72,7 @@ class LocalScheduler:
             "number": spec.number,
             "argv": list(spec.argv),
             "environment": dict(spec.environment),
-            "visible_gpus": os.environ.get("CUDA_VISIBLE_DEVICES"),
+            "visible_gpus": os.environ.get("CUDA_VISIBLE_DEVICES"),  # the release before reads it
             "work_dir": str(spec.work_dir),
             "logs": str(spec.logs),
             "time_limit_s": spec.time_limit_s,
@@ -87,22 +83,16 @@ class LocalScheduler:
         }
 
     def _launch(self, files: LocalJobFiles, spec: JobSpec) -> None:
-        from submitit.local import local
-
+        """Start the job's keeper in a session of its own, from the release of the job."""
         code = spec.environment.get("PYTHONPATH", str(CHECKOUT))
-        module = "Daddy.cluster.orchestrator.local_job"
-        argv = ["env", f"PYTHONPATH={code}", sys.executable, "-m", module, str(files.folder)]
-        logs = self._queue / "submitit"
-        logs.mkdir(exist_ok=True)
-        with _apart_from_the_terminal(logs / "keepers.log"):
-            process = local.start_controller(logs, shlex.join(argv), timeout_min=_NEVER_MIN)
-        self._started = [*(job for job in self._started if job.poll() is None), process]
+        argv = [sys.executable, "-m", "Daddy.cluster.orchestrator.local_job", str(files.folder)]
+        env = {**os.environ, "PYTHONPATH": code}
+        start(argv, log_path=self._queue / "keepers.log", env=env)
 
     def snapshot(self) -> Observation:
         """Every job of the queue, and those that ended within the last minutes."""
         begun = self._clock.now()
-        for process in self._started:
-            process.poll()
+        running()  # collects keepers that have ended
         try:
             jobs = [self._read(files, begun) for files in live_jobs(self._queue)]
         except FileError as error:
@@ -203,29 +193,3 @@ def _script(spec: JobSpec) -> str:
     exports = [f"export {key}={shlex.quote(value)}" for key, value in spec.environment.items()]
     change = f"cd {shlex.quote(str(spec.work_dir))}"
     return "\n".join(["#!/bin/bash", *exports, change, f"exec {shlex.join(spec.argv)}", ""])
-
-
-@contextlib.contextmanager
-def _apart_from_the_terminal(log: Path) -> Iterator[None]:
-    """A program started meanwhile ignores Ctrl-C and a closed window, and writes to ``log``.
-
-    submitit offers neither: ignored signals and descriptors are inherited, so ours change for a
-    moment. A job that kept our standard output open would keep its reader waiting.
-    """
-    here = threading.current_thread() is threading.main_thread()
-    numbers = (signal.SIGINT, signal.SIGHUP) if here else ()
-    handlers = [signal.signal(number, signal.SIG_IGN) for number in numbers]
-    sys.stdout.flush()
-    kept = [os.dup(number) for number in (1, 2)]
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    try:
-        for number in (1, 2):
-            os.dup2(output, number)
-        yield
-    finally:
-        for number, descriptor in zip((1, 2), kept, strict=True):
-            os.dup2(descriptor, number)
-        for descriptor in (output, *kept):
-            os.close(descriptor)
-        for number, handler in zip(numbers, handlers, strict=True):
-            signal.signal(number, handler)
