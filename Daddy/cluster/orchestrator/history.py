@@ -25,6 +25,7 @@ from Daddy.cluster.orchestrator.records import (
 _KEPT = 250
 """Attempts kept in mind: more than a day may have, nine days of four slots; the file keeps all."""
 _SLOW_KEPT = 16
+_WINDOW_S = 86_400.0
 _Change = Callable[[Attempt, "Entry"], Attempt]
 
 
@@ -262,3 +263,21 @@ _ABOUT_RUN: Mapping[str, Callable[[Ledger, Entry], Ledger]] = {
 def replay(entries: Iterable[Entry]) -> Ledger:
     """The ledger that these entries tell."""
     return fold(Ledger(), *entries)
+
+
+def trained(ledger: Ledger, now: float) -> dict[str, float]:
+    """Seconds for which slots were held (``trained_s``) within the last ``window_s`` seconds.
+
+    The window reaches back to the first attempt, a day at most.
+    """
+    first = min((one.intended_ts for one in ledger.attempts), default=now)
+    since = max(first, now - _WINDOW_S)
+    held = sum(_held_s(one, since, now) for one in ledger.attempts)
+    return {"trained_s": round(held, 1), "window_s": round(max(0.0, now - since), 1)}
+
+
+def _held_s(attempt: Attempt, since: float, now: float) -> float:
+    if attempt.claimed_ts is None:
+        return 0.0
+    end = min(stamp for stamp in (attempt.left_ts, attempt.ended_ts, now) if stamp is not None)
+    return max(0.0, end - max(attempt.claimed_ts, since))

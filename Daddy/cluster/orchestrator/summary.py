@@ -14,6 +14,7 @@ from Daddy.cluster.orchestrator.decisions.capacity import choose_chaining
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import Hold, holds
 from Daddy.cluster.orchestrator.decisions.node_exclusion import excluded
 from Daddy.cluster.orchestrator.decisions.release_rollout import rollout
+from Daddy.cluster.orchestrator.history import trained
 from Daddy.cluster.orchestrator.records import (
     SUMMARY_VERSION,
     Attempt,
@@ -65,6 +66,7 @@ def summarise(
         "last": [_end(one) for one in ends],
         "attempts": ledger.next_number - 1,
         "used_s": round(ledger.used_s, 1),
+        **trained(ledger, now),
     }
 
 

@@ -245,3 +245,16 @@ def test_a_paused_run_says_why_and_what_to_say(run: RunPaths) -> None:
     write_intent(run, Intent(Mode.PAUSED, 2, "local", "r1", "x", reason=why), CLOCK.now())
     told = told_by(run, Fixed(FULL))
     assert (told["exit_code"], told["said"]) == (20, f"paused: {why}; say start to go on")
+
+
+def test_hours_are_counted_from_the_ledger_where_the_summary_is_of_the_release_before(
+    run: RunPaths,
+) -> None:
+    tenure.take(run, CLOCK)
+    ledger, now = LedgerFile(run.ledger, 1), CLOCK.now()
+    ledger.append(Entry("claimed", now - 7200, TOKENS[0], {"slot": 0, "term": 1}))
+    known = told_by(run, Fixed(FULL))
+    assert known["hours"]["used"] >= 2.0
+    older = {name: value for name, value in known.items() if name not in ("trained_s", "window_s")}
+    write_json(run.status, {**older, "ts": CLOCK.now()})
+    assert told_by(run, Fixed(FULL))["hours"]["used"] == pytest.approx(known["hours"]["used"], 0.01)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from Daddy.cluster.orchestrator.commands.request import Request, known_intent
 from Daddy.cluster.orchestrator.commands.storage import human
-from Daddy.cluster.orchestrator.ledger import recall
+from Daddy.cluster.orchestrator.ledger import read_ledger
 from Daddy.cluster.orchestrator.slots import read_slots
 from Daddy.core.clock import SystemClock
 from Daddy.core.config import run_paths
@@ -85,7 +85,7 @@ def clean(request: Request, *, days: float, yes: bool) -> int:
 
 def _in_use(config: Config, run: RunPaths) -> InUse:
     """Everything that something still names; a doubt keeps."""
-    ledger = recall(run.ledger)
+    ledger = read_ledger(run.ledger)
     intent, _ = known_intent(run)
     releases = {one.release for one in ledger.live} | set(ledger.proven[-_FALL_BACK:])
     releases |= {view.release for view in read_slots(run, 64)}

@@ -16,7 +16,7 @@ from Daddy.cluster.orchestrator.commands.request import Request, frozen, known_i
 from Daddy.cluster.orchestrator.control_parameters import Policy, make_policy
 from Daddy.cluster.orchestrator.executors import choose_executor, make_scheduler
 from Daddy.cluster.orchestrator.history import fold
-from Daddy.cluster.orchestrator.ledger import recall
+from Daddy.cluster.orchestrator.ledger import read_ledger
 from Daddy.cluster.orchestrator.plan import plan as decide
 from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.records import (
@@ -52,7 +52,7 @@ def plan(request: Request) -> int:
         config = frozen(run, intent, config)[1]
     policy = make_policy(config, executor)
     snapshot = make_scheduler(executor, config, run, clock).snapshot()
-    ledger, now = recall(run.ledger), clock.now()
+    ledger, now = read_ledger(run.ledger), clock.now()
     slots = read_slots(run, max(desired.slots, policy.max_running))
     if isinstance(snapshot, Snapshot):
         for entry in reconcile(ledger, snapshot, slots, policy, now):

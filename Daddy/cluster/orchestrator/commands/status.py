@@ -22,8 +22,9 @@ from Daddy.cluster.orchestrator.commands.health import SILENT_S, judge
 from Daddy.cluster.orchestrator.commands.request import Request, frozen, known_intent
 from Daddy.cluster.orchestrator.control_files import read_probe
 from Daddy.cluster.orchestrator.control_parameters import make_policy
-from Daddy.cluster.orchestrator.ledger import recall
-from Daddy.cluster.orchestrator.records import SUMMARY_VERSION, Attempt, Intent, Ledger, Observation
+from Daddy.cluster.orchestrator.history import trained
+from Daddy.cluster.orchestrator.ledger import read_ledger
+from Daddy.cluster.orchestrator.records import SUMMARY_VERSION, Intent, Ledger, Observation
 from Daddy.cluster.orchestrator.tenure import holder
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import run_paths, shared_paths
@@ -55,8 +56,6 @@ _PATIENCE_S = 0.8
 _ASK_AGAIN_S = 30.0
 """Between two looks at the queue while watching."""
 _HOUR_S = 3600.0
-_WINDOW_S = 86_400.0
-"""Time over which the used share of the hours is counted."""
 _MOST_VERSION = 10**9
 """More than a run can have; a greater number in somebody's heartbeat is cut to it."""
 _NEEDED = {"ts", "mode", "queue", "slots", "waiting", "reasons", "last", "daemon", "used_s"}
@@ -159,10 +158,11 @@ def read_status(
     intent, damage = known_intent(run)
     known, controller, now = last_summary(run), _controller(run), clock.now()
     fresh = _is_fresh(known, now) and controller["alive"] is not False
-    ledger = recall(run.ledger)
-    told = known if fresh else summarise(intent, ledger)
+    told = known if fresh else summarise(intent, read_ledger(run.ledger))
     if not told["queue"]["known"] and known.get("slots"):
         told = {**known, "queue": told["queue"]}
+    if "trained_s" not in told:  # written by the release before
+        told = {**told, **trained(read_ledger(run.ledger), now)}
     told = {
         **told,
         "damage": damage,
@@ -171,7 +171,7 @@ def read_status(
         "passed_s": round(now - known["ts"], 1) if known else None,
         "slots": [_measured(run, config, slot, now) for slot in told["slots"]],
     }
-    told |= _fleet(run, config, ledger, told, now)
+    told |= _fleet(run, config, told, now)
     verdict = judge(told)
     return {
         **told,
@@ -245,9 +245,7 @@ def _leaves(
     return min(stamps, default=None)
 
 
-def _fleet(
-    run: RunPaths, config: Config, ledger: Ledger, told: Mapping[str, Any], now: float
-) -> dict[str, Any]:
+def _fleet(run: RunPaths, config: Config, told: Mapping[str, Any], now: float) -> dict[str, Any]:
     """Figures of all slots together: hours, steps, versions, calls, and the next hand-over."""
     shared, slots = shared_paths(config), told["slots"]
     head = _read(shared.head)
@@ -257,7 +255,7 @@ def _fleet(
     leaves = [(one["leaves_ts"], one["slot"]) for one in slots if one["leaves_ts"] is not None]
     next_ts, next_slot = min(leaves, default=(0.0, None))
     return {
-        "hours": _hours(config, ledger, len(slots), told["used_s"], now),
+        "hours": _hours(config, told),
         "steps": {"done": done, "total": total, "per_second": round(rate, 1)},
         "versions_per_hour": _versions_per_hour(shared, head.get("version"), now),
         "others": friends_jobs(shared, head, now),
@@ -270,34 +268,18 @@ def _fleet(
     }
 
 
-def _hours(
-    config: Config, ledger: Ledger, slots: int, spent_s: float, now: float
-) -> dict[str, Any]:
-    """Hours in which slots trained, of those there were: since the first attempt, a day at most.
-
-    A job without a GPU counts as one.
-    """
+def _hours(config: Config, told: Mapping[str, Any]) -> dict[str, Any]:
+    """Hours in which slots trained, of those there were; a job without a GPU counts as one."""
     gpus = config.slurm.gpus_per_job
-    first = min((one.intended_ts for one in ledger.attempts), default=now)
-    since = max(first, now - _WINDOW_S)
-    window, each = max(0.0, now - since), max(1, gpus) / _HOUR_S
-    used = sum(_held_s(one, since, now) for one in ledger.attempts)
+    each = max(1, gpus) / _HOUR_S
     return {
         "unit": "GPU-hours" if gpus else "slot-hours",
-        "used": round(each * used, 3),
-        "available": round(each * slots * window, 3),
-        "window_s": round(window, 1),
+        "used": round(each * told["trained_s"], 3),
+        "available": round(each * len(told["slots"]) * told["window_s"], 3),
+        "window_s": told["window_s"],
         "budget": config.controller.budget_gpu_hours or None,
-        "spent": round(each * spent_s, 3),
+        "spent": round(each * told["used_s"], 3),
     }
-
-
-def _held_s(attempt: Attempt, since: float, now: float) -> float:
-    """Seconds from ``since`` on in which it held its slot."""
-    if attempt.claimed_ts is None:
-        return 0.0
-    end = min(stamp for stamp in (attempt.left_ts, attempt.ended_ts, now) if stamp is not None)
-    return max(0.0, end - max(attempt.claimed_ts, since))
 
 
 def _versions_per_hour(shared: SharedPaths, newest: object, now: float) -> int | None:
