@@ -55,7 +55,7 @@ class Launch:
             self.events.write(event, 0, named)
 
     def holder(self) -> dict[str, object]:
-        """What the slot's lease says of us, whatever slot it will be."""
+        """Facts about us for the lease of any slot."""
         me = myself()
         return {
             "token": self.token,
@@ -80,10 +80,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     launch.boot.mark("script")
     signals = StopSignal().install()
     releases = _releases(launch)
-    seat = _claim(launch, releases, signals)
+    about = {slot: {"release": release.root.name} for slot, release in releases.items()}
+    asked_to_leave, holder = signals.stop_reason, launch.holder()
+    slots, clock = list(releases), launch.clock
+    seat = claim(launch.run, slots, holder, clock, PATIENCE_S, asked_to_leave, about)
     launch.boot.mark("slot")
     if seat is None:
-        return _not_needed(launch, signals.stop_reason() or f"no free slot among {list(releases)}")
+        return _not_needed(launch, signals.stop_reason() or f"no free slot among {slots}")
     try:
         argv, env = _learner(launch, seat, releases[seat.number])
         hold_signals()
@@ -98,23 +101,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _launch(root: Path, config: Path, token: str) -> Launch:
     clock, run, facts = SystemClock(), RunPaths(root), read_json(config)
-    return Launch(
-        run=run,
-        config=config,
-        token=token,
-        job=read_job(os.environ),
-        clock=clock,
-        boot=Boot(clock, clock.now() - age_seconds()),
-        events=EventWriter(
-            run.events,
-            str(facts["run_name"]),
-            str(facts["training"]["workload"]),
-            "learner",
-            f"attempt-{token}",
-            clock,
-        ),
-        facts=facts,
-    )
+    name, workload = str(facts["run_name"]), str(facts["training"]["workload"])
+    events = EventWriter(run.events, name, workload, "learner", f"attempt-{token}", clock)
+    boot = Boot(clock, clock.now() - age_seconds())
+    return Launch(run, config, token, read_job(os.environ), clock, boot, events, facts)
 
 
 def _releases(launch: Launch) -> dict[int, ReleasePaths]:
@@ -138,14 +128,6 @@ def _release(launch: Launch, ident: str, own: ReleasePaths) -> ReleasePaths:
         launch.tell("error", text=f"release {ident} is gone: this job runs {own.root.name}")
         return own
     return wanted
-
-
-def _claim(
-    launch: Launch, releases: Mapping[int, ReleasePaths], signals: StopSignal
-) -> Seat | None:
-    about = {slot: {"release": release.root.name} for slot, release in releases.items()}
-    slots, asked = list(releases), signals.stop_reason
-    return claim(launch.run, slots, launch.holder(), launch.clock, PATIENCE_S, asked, about)
 
 
 def _not_needed(launch: Launch, reason: str) -> int:
@@ -184,7 +166,7 @@ def _python_path(folder: Path, shared: Path) -> str:
 def _start_sidecar(
     launch: Launch, seat: Seat, release: ReleasePaths, env: Mapping[str, str]
 ) -> None:
-    """Who makes the controller's passes should it be gone; without it a job runs all the same."""
+    """Start the maker of a dead controller's passes; without it a job runs all the same."""
     if not launch.facts.get("controller", {}).get("failover", False):
         return
     argv = ["nice", "-n", "15", sys.executable, "-m", _SIDECAR, "--run", str(launch.run.root)]

@@ -10,7 +10,7 @@ import contextlib
 import os
 import threading
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -79,43 +79,42 @@ class Controller:
         self._surveyed = self.watched is not None  # others make passes too: asked once is enough
 
     def run(self, stop: threading.Event) -> Mode | None:
-        """Passes until the run is over (its final mode) or ``stop`` is set (None: jobs go on)."""
+        """Passes until the run is over (its final mode) or ``stop`` is set (None: jobs go on).
+
+        A bug or a full disk costs a pass, or the waiting for the next one, and is told; the fleet
+        is left alone. ControllerAliveError once another controller has taken over.
+        """
+        final, wake_at = None, 0.0
         try:
-            while not stop.is_set():
-                final, wake_at = self._guarded_pass()
-                if final is not None:
-                    return final
-                self._guarded_idle(stop, wake_at)
-            return None
+            while final is None and not stop.is_set():
+                clock = self.effects.clock
+                with self._surviving("a pass"):
+                    wake_at = clock.now() + self._policy.pass_s
+                    final, wake_at = self.once()
+                if final is None:
+                    with self._surviving("a look", stop):
+                        self._idle(stop, wake_at)
+            return final
         finally:
             self.companions.end()
 
-    def _guarded_pass(self) -> tuple[Mode | None, float]:
-        """One pass; a bug or a full disk costs this pass and is told, the fleet is left alone."""
+    @contextlib.contextmanager
+    def _surviving(self, what: str, stop: threading.Event | None = None) -> Iterator[None]:
+        """Tell of any failure inside, in the log and as an event, where the disk takes them.
+
+        With ``stop`` wait a little then.
+        """
         try:
-            return self.once()
+            yield
         except ControllerAliveError:
             raise
         except Exception as error:  # noqa: BLE001 - a place where the loop must survive
-            self._tell_failure(f"a pass failed: {error!r}")
-            return None, self.effects.clock.now() + self._policy.pass_s
-
-    def _guarded_idle(self, stop: threading.Event, wake_at: float) -> None:
-        """Wait; what fails meanwhile (a beat that cannot be written) ends the waiting, not us."""
-        try:
-            self._idle(stop, wake_at)
-        except ControllerAliveError:
-            raise
-        except Exception as error:  # noqa: BLE001 - a place where the loop must survive
-            self._tell_failure(f"a look failed: {error!r}")
-            self.effects.clock.wait(stop, self._policy.hot_pass_s)
-
-    def _tell_failure(self, text: str) -> None:
-        """In the log and as an event, where a full disk still takes them."""
-        with contextlib.suppress(OSError):
-            traceback.print_exc()
-        with contextlib.suppress(OSError):
-            self.effects.tell("error", text=text)
+            with contextlib.suppress(OSError):
+                traceback.print_exc()
+            with contextlib.suppress(OSError):
+                self.effects.tell("error", text=f"{what} failed: {error!r}")
+            if stop is not None:
+                self.effects.clock.wait(stop, self._policy.hot_pass_s)
 
     def once(self) -> tuple[Mode | None, float]:
         """Look, write down, decide, act. Returns the final mode, if any, and when to come again."""

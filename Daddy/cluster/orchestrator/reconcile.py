@@ -1,4 +1,4 @@
-"""Pure: what one look at the queue and at the leases says about each attempt, as ledger entries.
+"""Pure. One look at the queue and at the leases becomes facts about each attempt, for the ledger.
 
 Absence is evidence only in complete listings: an attempt is gone after two of them far enough
 apart, or after one when its own goodbye stands on disk. An intent that never showed up is
@@ -114,16 +114,16 @@ def _about(
     if row is None:
         yield from _from_lease(attempt, view, ledger, now)
         yield from _missing(attempt, view, snapshot, policy, now)
-    elif row.state is JobState.PENDING:
-        yield from _queued(attempt, row, now)
+        return
+    yield from _listed(attempt, row, now)
+    if row.state is JobState.PENDING:
+        return
+    if view is not None and view.restarts >= row.restarts:
+        yield from _from_lease(attempt, view, ledger, now)
+    if row.state is JobState.ENDED:
+        yield _end(attempt, row, view, now)
     else:
-        yield from _begun(attempt, row, now)
-        if view is not None and view.restarts >= row.restarts:
-            yield from _from_lease(attempt, view, ledger, now)
-        if row.state is JobState.ENDED:
-            yield _end(attempt, row, view, now)
-        else:
-            yield from _signs_of_life(attempt, row, view, now)
+        yield from _signs_of_life(attempt, row, view, now)
 
 
 def _from_lease(
@@ -171,38 +171,26 @@ def _signs_of_life(
         yield Entry("stirred", now, attempt.token)
 
 
-def _seen(attempt: Attempt, row: QueueJob, now: float) -> Iterator[Entry]:
+def _listed(attempt: Attempt, row: QueueJob, now: float) -> Iterator[Entry]:
+    """Adoption, return, another life of the same job, and its start."""
     if attempt.job_id != row.job_id or attempt.phase is Phase.INTENT:
         yield Entry("submitted", now, attempt.token, {"job_id": row.job_id, "adopted": True})
     elif attempt.observed.absences:
         yield Entry("present", now, attempt.token)
-
-
-def _requeued(attempt: Attempt, row: QueueJob, now: float) -> Iterator[Entry]:
-    """The scheduler put it back into the queue: the same job begins anew."""
-    if row.restarts > attempt.observed.restarts:
+    again = row.restarts > attempt.observed.restarts  # the scheduler put it back into the queue
+    if again:
         data = {"reason": row.why, "restarts": row.restarts}
         yield Entry("requeued", now, attempt.token, data)
-
-
-def _queued(attempt: Attempt, row: QueueJob, now: float) -> Iterator[Entry]:
-    yield from _seen(attempt, row, now)
-    again = list(_requeued(attempt, row, now))
-    yield from again
-    if attempt.phase is Phase.RUNNING and not again:
-        yield Entry("requeued", now, attempt.token, {"reason": row.why})
-
-
-def _begun(attempt: Attempt, row: QueueJob, now: float) -> Iterator[Entry]:
-    yield from _seen(attempt, row, now)
-    again = list(_requeued(attempt, row, now))
-    yield from again
+    if row.state is JobState.PENDING:
+        if attempt.phase is Phase.RUNNING and not again:
+            yield Entry("requeued", now, attempt.token, {"reason": row.why})
+        return
     ran = row.state is JobState.RUNNING or bool(row.node)
     began = attempt.started_ts
     reset = attempt.slot is None and (row.started_ts or 0.0) > (began or 0.0) + 1.0
     if ran and (began is None or again or reset):  # it begins when its node has booted
-        data = {"started_ts": row.started_ts or now, "node": row.node}
-        yield Entry("started", now, attempt.token, data)
+        started = {"started_ts": row.started_ts or now, "node": row.node}
+        yield Entry("started", now, attempt.token, started)
 
 
 def _end(attempt: Attempt, row: QueueJob, view: SlotView | None, now: float) -> Entry:

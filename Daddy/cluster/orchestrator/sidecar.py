@@ -15,7 +15,7 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +49,13 @@ _PROGRAM = "Daddy.cluster.orchestrator.single_pass"
 _CONTROLLER = -1
 """The place of the controller's lease among the silences."""
 
+Leases = dict[int, LeaseView]
+"""Slot → its newest lease."""
+
 
 @dataclass
 class Watch:
-    """One job's view of who controls its run."""
+    """One job's view of the control of its run. ``facts``: the configuration of its release."""
 
     run: RunPaths
     release: Path
@@ -60,76 +63,64 @@ class Watch:
     term: int
     clock: Clock
     facts: dict[str, Any]
-    silence: Silence = field(init=False)
-    _helm: tuple[object, float] = (None, 0.0)
-    _held: tuple[object, ...] = ()
-    _begun: float = 0.0
-    _due: float = 0.0
-    _passed: float = float("-inf")
-    _helping: bool = False
 
     def __post_init__(self) -> None:
         self.silence = Silence(self.clock, _BLIND_S)
+        self.local = self.facts["controller"]["executor"] == "local"
+        self.look_s = 0.5 if self.local else 2.0
+        self._grace_s = min(GRACE_S, 3.0 * float(self.facts["controller"]["poll_seconds"]))
+        self._helm: tuple[Helm | None, float] = (None, 0.0)
+        self._held: tuple[object, ...] = ()
         self._begun = self.clock.monotonic()
-
-    @property
-    def local(self) -> bool:
-        return bool(self.facts["controller"]["executor"] == "local")
-
-    @property
-    def look_s(self) -> float:
-        """Seconds between two looks."""
-        return 0.5 if self.local else 2.0
-
-    @property
-    def _grace_s(self) -> float:
-        return min(GRACE_S, 3.0 * float(self.facts["controller"]["poll_seconds"]))
+        self._due = 0.0
+        self._passed = float("-inf")
+        self._helping = False
 
     def look(self) -> str:
         """One look, and a pass if it is ours to make; why (not)."""
         intent = read_intent(self.run)
         if intent is None:
             return "nothing was ever asked for"
-        views = self._slots(intent)
-        sight = self._sight(intent, views)
+        count = max(intent.slots, self.slot + 1)
+        found = ((slot, read_lease(self.run.slot(slot).lease)) for slot in range(count))
+        leases = {slot: view for slot, view in found if view is not None}
+        sight = self._sight(intent, leases)
         ours, reason = turn(sight, SILENCE_S, self._grace_s)
         if sight.helm is Helm.LIVES:
             self._helping, self._due = False, 0.0
         if ours and self._may_submit(intent):
-            self._held = _holders(views)
+            self._held = _holders(leases)
             self._pass(intent, reason, ("--watched",) * (sight.helm is Helm.SILENT))
         return reason
 
-    def _slots(self, intent: Intent) -> dict[int, LeaseView]:
-        count = max(intent.slots, self.slot + 1)
-        found = ((slot, read_lease(self.run.slot(slot).lease)) for slot in range(count))
-        return {slot: view for slot, view in found if view is not None}
-
-    def _sight(self, intent: Intent, views: dict[int, LeaseView]) -> Sight:
+    def _sight(self, intent: Intent, leases: Leases) -> Sight:
         now = self.clock.monotonic()
         still = {
             slot: self.silence.of(slot, view.term, view.beat.get("counter"))
-            for slot, view in views.items()
+            for slot, view in leases.items()
         }
-        lower = [slot for slot, view in views.items() if slot < self.slot and view.ended is None]
-        own = views.get(self.slot)
+        lower = [slot for slot, view in leases.items() if slot < self.slot and view.ended is None]
+        own = leases.get(self.slot)
         loads = own is not None and own.beat.get("stage") in ("claimed", "loading")
         loads = loads and now - self._begun < _BOOT_S
-        helm, since = self._at_the_helm()
+        helm, since = self._at_the_helm(now)
         return Sight(
             mode=intent.mode,
             daemon=intent.daemon,
             helm=helm,
             still_s=since,
             mine=own is not None and own.term == self.term and own.ended is None,
-            lower=any(_lives(views[slot]) and still[slot] < _SLOT_SILENCE_S for slot in lower),
+            lower=any(
+                holder_alive(leases[slot].holder) is not False and still[slot] < _SLOT_SILENCE_S
+                for slot in lower
+            ),
             pass_in_s=_BOOT_S if loads else max(0.0, self._due - now),
-            news=not loads and _holders(views) != self._held and now - self._passed >= _NEWS_S,
+            news=not loads and _holders(leases) != self._held and now - self._passed >= _NEWS_S,
         )
 
-    def _at_the_helm(self) -> tuple[Helm, float]:
-        """How the controller's lease stands, and since when by our own clock."""
-        view, now = read_lease(self.run.controller_lease), self.clock.monotonic()
+    def _at_the_helm(self, now: float) -> tuple[Helm, float]:
+        """The state of the controller's lease, and for how long by our own clock."""
+        view = read_lease(self.run.controller_lease)
         if view is None or view.ended is not None:
             helm = Helm.LEFT
         elif holder_alive(view.holder) is False:
@@ -142,11 +133,12 @@ class Watch:
         return helm, now - self._helm[1]
 
     def _may_submit(self, intent: Intent) -> bool:
-        """What was found out since the last ``start``; found out now where nobody has."""
+        """The answer since the last ``start``; found out now where nobody has tried."""
         known = read_probe(self.run)
         if known is None or known.ts < intent.started_ts:
             if self.local:
-                told = Probe(True, "the queue of this machine", f"slot {self.slot}", self._now())
+                by = f"slot {self.slot}"
+                told = Probe(True, "the queue of this machine", by, self.clock.now())
                 write_probe(self.run, told)
             else:
                 self._program("--probe")
@@ -154,9 +146,6 @@ class Watch:
         if known is None or not known.may_submit:
             self._due = self.clock.monotonic() + _RETRY_S
         return known is not None and known.may_submit
-
-    def _now(self) -> float:
-        return max(self.clock.now(), 0.0)
 
     def _pass(self, intent: Intent, reason: str, watched: tuple[str, ...]) -> None:
         if not self._helping:
@@ -170,7 +159,7 @@ class Watch:
             self._due = self._passed + max(float(told["wake_in_s"]), _NEWS_S)
 
     def _program(self, *options: str, release: str = "") -> dict[str, Any] | None:
-        """What the program said; None where it failed, which is in the log."""
+        """The program's answer; None where it failed, which is in the log."""
         named = self.run.release(release).root
         by = named if release and named.is_dir() else self.release
         argv = [sys.executable, "-m", _PROGRAM, "--release", str(by), *options]
@@ -194,12 +183,8 @@ class Watch:
             writer.write(event, 0, {"state": "failover", "text": text})
 
 
-def _lives(view: LeaseView) -> bool:
-    return holder_alive(view.holder) is not False
-
-
-def _holders(views: dict[int, LeaseView]) -> tuple[object, ...]:
-    return tuple((slot, view.term, view.ended) for slot, view in sorted(views.items()))
+def _holders(leases: Leases) -> tuple[object, ...]:
+    return tuple((slot, view.term, view.ended) for slot, view in sorted(leases.items()))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

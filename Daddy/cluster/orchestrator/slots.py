@@ -1,4 +1,4 @@
-"""What the slots' leases and checkpoints say: read-only, cheap, without the learner's code.
+"""Reads the slots' leases and checkpoints: cheap, without the learner's code.
 
 Names of checkpoints (``t<term>-s<step>.json``) carry the term, so that progress of an attempt is
 the existence of a checkpoint of its own term, whatever any clock says.
@@ -14,7 +14,6 @@ from typing import Any
 from Daddy.cluster.orchestrator.records import SlotView
 from Daddy.core.clock import Clock
 from Daddy.core.lease import holder_alive, read_lease
-from Daddy.core.machine import ProcessId, is_stopped
 from Daddy.core.paths import RunPaths
 
 _LOOK_S = 180.0
@@ -91,14 +90,6 @@ def _read_slot(run: RunPaths, number: int, silence: Silence | None) -> SlotView 
 def _restarts(holder: Mapping[str, Any]) -> int:
     count = holder.get("restarts", 0)
     return count if isinstance(count, int) else 0
-
-
-def responds(holder: Mapping[str, Any]) -> bool | None:
-    """As ``holder_alive``, but None too for a process that was suspended: its beat decides."""
-    alive = holder_alive(holder)
-    if alive and is_stopped(ProcessId(int(holder["pid"]), float(holder["created"]))):
-        return None
-    return alive
 
 
 def newest_checkpoint(folder: Path) -> tuple[int, int]:

@@ -11,24 +11,21 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from Daddy.cluster.orchestrator.slots import responds
 from Daddy.core.clock import Clock
 from Daddy.core.config import CHECKOUT
 from Daddy.core.errors import ControllerAliveError
 from Daddy.core.lease import Lease, LeaseView, end_term, holder_alive, read_lease
-from Daddy.core.machine import host_name, myself
+from Daddy.core.machine import ProcessId, host_name, is_stopped, myself
 from Daddy.core.paths import RunPaths
 
 SILENCE_S = 90.0
 """Nine missed beats: then a holder on another host counts as gone."""
-
-
 PASS_S = 60.0
-"""Who makes a single pass is waited for: it does not stay."""
+"""A controller of a single pass is waited for: it does not stay."""
 
 
 def me(clock: Clock, *, passing: bool = False) -> dict[str, Any]:
-    """What a controller writes about itself into its lease; ``passing``: it makes one pass."""
+    """A controller's facts about itself for its lease; ``passing``: it makes one pass."""
     who = myself()
     return {
         "host": host_name(),
@@ -42,7 +39,7 @@ def me(clock: Clock, *, passing: bool = False) -> dict[str, Any]:
 
 
 def lives(run: RunPaths) -> bool | None:
-    """Whether a controller holds the run and is alive; None for one on another host."""
+    """True where a controller holds the run and is alive; None for one on another host."""
     view = holder(run)
     return False if view is None else holder_alive(view.holder)
 
@@ -64,7 +61,7 @@ def living(
     view = _when_passed(run, clock)
     if view is None:
         return None
-    alive = responds(view.holder)
+    alive = _responds(view.holder)
     alive = None if alive and watched else alive
     if alive or (alive is None and _beats(run, view, clock, silence_s)):
         return view
@@ -140,3 +137,11 @@ def named(who: Mapping[str, Any]) -> str:
         f"pid {who.get('pid', '?')} on {who.get('host', 'another host')}, "
         f"started by {who.get('user', '?')}"
     )
+
+
+def _responds(holder: Mapping[str, Any]) -> bool | None:
+    """As ``holder_alive``, but None too for a process that was suspended: its beat decides."""
+    alive = holder_alive(holder)
+    if alive and is_stopped(ProcessId(int(holder["pid"]), float(holder["created"]))):
+        return None
+    return alive

@@ -44,7 +44,7 @@ _LEAVES_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the command line asks for, resolved for this place."""
+    """The command line's wish, resolved for this place."""
 
     config: Config
     run: RunPaths
@@ -60,7 +60,8 @@ def start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool = T
     wish = _resolve(request, found, foreground=foreground, daemon=daemon)
     if dry_run:
         found.refuse()
-        return _rehearse(wish)
+        _rehearse(wish)
+        return ExitCode.DONE
     intent, damage = known_intent(wish.run)
     if damage:
         print(f"{damage}: it is written anew")
@@ -68,16 +69,28 @@ def start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool = T
     if view is not None:
         found.refuse()
         _fits(wish, intent, view)
-        if intent is not None and (code := _nothing_new(wish, intent, view)) is not None:
-            return code
+        if intent is not None and _nothing_new(wish, intent):
+            print(f"{wish.config.run_name} runs already: {_fleet(intent)}")
+            print(f"controller: {tenure.named(view.holder)}, term {view.term}; nothing was changed")
+            return ExitCode.DONE
     release = _check(wish, found)
     new = _write(wish, release, clock)
     if view is not None:
-        return _hand_over(new, intent, view)
-    print(f"{wish.config.run_name}: {new.slots} slots on {wish.executor}, playing {wish.game}")
+        _hand_over(new, intent, view)
+        return ExitCode.DONE
+    print(f"{wish.config.run_name}: {_fleet(new)}")
     if foreground:
         return serve(release.path, ready_fd=None)
-    return _leave_behind(wish, release) if daemon else _go_without(wish, release, clock)
+    if daemon:
+        _leave_behind(wish, release)
+    else:
+        print(one_pass(wish.run, release, clock))
+        print("no daemon: the jobs make the passes from now on; `status` shows the slots")
+    return ExitCode.DONE
+
+
+def _fleet(intent: Intent) -> str:
+    return f"{intent.slots} slots on {intent.executor}, playing {intent.game}"
 
 
 def _resolve(request: Request, found: Findings, *, foreground: bool, daemon: bool) -> Wish:
@@ -107,7 +120,7 @@ def _check(wish: Wish, found: Findings) -> Release:
 
 
 def _controller(run: RunPaths, intent: Intent | None, clock: Clock) -> LeaseView | None:
-    """Who controls the run; one whose run has just ended is given a moment to leave."""
+    """The controller that lives; one whose run has just ended is given a moment to leave."""
     view = tenure.living(run, clock)
     ended = intent is not None and intent.mode in (Mode.STOPPED, Mode.DONE)
     until, never = clock.monotonic() + _LEAVES_S, threading.Event()
@@ -138,19 +151,12 @@ def _fits(wish: Wish, intent: Intent | None, view: LeaseView) -> None:
         )
 
 
-def _nothing_new(wish: Wish, intent: Intent, view: LeaseView) -> int | None:
-    """Exit code when all that is asked for is so already; None when there is something to do."""
+def _nothing_new(wish: Wish, intent: Intent) -> bool:
+    """True where all that is asked for is so already."""
     if intent.mode is not Mode.RUN or last_summary(wish.run).get("breaker"):
-        return None  # slots that stay empty after failures: start means "try again now"
+        return False  # slots that stay empty after failures: start means "try again now"
     release = freeze(wish.run, wish.config)
-    if (release.ident, wish.config.slurm.max_running) != (intent.release, intent.slots):
-        return None
-    print(
-        f"{wish.config.run_name} runs already: {intent.slots} slots on {intent.executor}, "
-        f"playing {intent.game}"
-    )
-    print(f"controller: {tenure.named(view.holder)}, term {view.term}; nothing was changed")
-    return ExitCode.DONE
+    return (release.ident, wish.config.slurm.max_running) == (intent.release, intent.slots)
 
 
 def _write(wish: Wish, release: Release, clock: Clock) -> Intent:
@@ -169,7 +175,7 @@ def _write(wish: Wish, release: Release, clock: Clock) -> Intent:
     return intent
 
 
-def _hand_over(new: Intent, old: Intent | None, view: LeaseView) -> int:
+def _hand_over(new: Intent, old: Intent | None, view: LeaseView) -> None:
     """The controller that lives reads the intent at its next look."""
     said = []
     if old is None or old.release != new.release:
@@ -181,40 +187,31 @@ def _hand_over(new: Intent, old: Intent | None, view: LeaseView) -> int:
     said = said or ["failures so far are forgiven: empty slots are tried again now"]
     print(f"handed to the controller ({tenure.named(view.holder)}):")
     print("\n".join(f"  {line}" for line in said))
-    return ExitCode.DONE
 
 
-def _leave_behind(wish: Wish, release: Release) -> int:
+def _leave_behind(wish: Wish, release: Release) -> None:
     """A daemon; where another host's was faster, that one does it."""
     try:
         told = launch(wish.run, release)
     except ControllerAliveError as error:
         print(f"{error.message}: it was told")
-        return ExitCode.DONE
+        return
     log = wish.run.logs / "controller.log"
     print(f"controller: pid {told['pid']} on {told['host']}, term {told['term']}, log {log}")
     for line in survival(read_host(user_name()), workers=_workers(wish)):
         print(f"  {line}")
     print("the shell can be closed; `status` shows the slots, `stop` ends the run")
-    return ExitCode.DONE
 
 
 def _workers(wish: Wish) -> bool | None:
-    """Whether jobs make the passes while the daemon is gone; None: the first job will find out."""
+    """True where jobs make the passes of a dead daemon; None: the first job will find out."""
     known = read_probe(wish.run)
     if not wish.config.controller.failover or wish.executor == "local":
         return wish.config.controller.failover
     return None if known is None else known.may_submit
 
 
-def _go_without(wish: Wish, release: Release, clock: Clock) -> int:
-    """One pass of our own; every job that starts or runs makes the next ones."""
-    print(one_pass(wish.run, release, clock))
-    print("no daemon: the jobs make the passes from now on; `status` shows the slots")
-    return ExitCode.DONE
-
-
-def _rehearse(wish: Wish) -> int:
+def _rehearse(wish: Wish) -> None:
     """Say what ``start`` would do, with the script of the first job; touches nothing."""
     config, run = wish.config, wish.run
     example = Release("release", run.releases / "<release>")
@@ -229,4 +226,3 @@ def _rehearse(wish: Wish) -> int:
     print(f"# would freeze a release, submit {slots} jobs for {slots} slots and {ahead}")
     print(f"# each job: {config.slurm.time_limit}, output in {run.logs}/slurm-<id>.out and .err")
     print(render(spec))
-    return ExitCode.DONE
