@@ -20,7 +20,7 @@ class Submit:
     after: int | None = None
     exclude: tuple[str, ...] = ()
     release: str = ""
-    """What its launcher is taken from; what it trains with is in the orders."""
+    """The source of its launcher; the release it trains with is in the orders."""
     request: str = ""
     """The release whose resources and limits are asked for; empty: those of ``release``."""
 
@@ -95,7 +95,7 @@ Action = Submit | Amend | Signal | Cancel | EndTerm | Conclude | Pause | Notify
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What a job is to know when it claims a slot: which slots may be had, and what to run there.
+    """Knowledge for a job that claims a slot: the slots that may be had, and the release to run.
 
     Read by the launcher at the start of every job, so that what waits in the queue never has to
     be changed for it.
@@ -108,7 +108,7 @@ class Orders:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do now, why, and when to ask again."""
+    """Actions for now, their reasons, and the time to ask again."""
 
     actions: tuple[Action, ...]
     reasons: tuple[str, ...]

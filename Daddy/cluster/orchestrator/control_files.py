@@ -92,7 +92,7 @@ def write_orders(run: RunPaths, orders: Orders) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Whether a job may submit; ``by`` names the finder, ``ts`` when it tried (wall seconds).
+    """The answer to a trial of submitting from a job; ``by`` tried it at ``ts`` (wall seconds).
 
     An answer from before the last ``start`` does not count.
     """
@@ -104,7 +104,7 @@ class Probe:
 
 
 def read_probe(run: RunPaths) -> Probe | None:
-    """What is known; None when nobody has tried or the file cannot be read."""
+    """The known answer; None when nobody has tried or the file cannot be read."""
     try:
         record = read_json(run.failover)
         return Probe(

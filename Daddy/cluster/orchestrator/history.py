@@ -190,7 +190,7 @@ def _changed(attempts: list[Attempt], run: Ledger, change: _Change, entry: Entry
 
 
 def _index(attempts: Sequence[Attempt], token: str) -> int | None:
-    """Where the attempt stands, searched from the newest."""
+    """The place of the attempt, searched from the newest."""
     for index in range(len(attempts) - 1, -1, -1):
         if attempts[index].token == token:
             return index
@@ -198,7 +198,7 @@ def _index(attempts: Sequence[Attempt], token: str) -> int | None:
 
 
 def _learn(ledger: Ledger, before: Attempt, after: Attempt, entry: Entry) -> Ledger:
-    """What one attempt's fact says about the run as a whole."""
+    """The ledger with the fact's meaning for the run as a whole."""
     if entry.kind == "progressed" and after.release and ledger.proven[-1:] != (after.release,):
         older = tuple(one for one in ledger.proven if one != after.release)
         return replace(ledger, proven=(*older, after.release))

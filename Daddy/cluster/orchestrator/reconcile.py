@@ -207,7 +207,7 @@ def _end(attempt: Attempt, row: QueueJob, view: SlotView | None, now: float) -> 
 
 
 def _outcome(attempt: Attempt, row: QueueJob, claimed: bool) -> Outcome:
-    """What the end in ``row`` means, of an attempt that ``claimed`` a slot or did not get there.
+    """The meaning of the end in ``row``, of an attempt that ``claimed`` a slot or not.
 
     The first line that fits wins.
     """
@@ -226,7 +226,7 @@ def _outcome(attempt: Attempt, row: QueueJob, claimed: bool) -> Outcome:
 
 
 def _outcome_of_goodbye(goodbye: str) -> Outcome:
-    """What its last words mean where nobody remembers how the job ended."""
+    """The meaning of its last words where nobody remembers the job's end."""
     return Outcome.DONE if goodbye.startswith("total_steps") else Outcome.DRAINED
 
 
@@ -299,7 +299,7 @@ def _orphans(
 def _learn(
     ledger: Ledger, snapshot: Snapshot, policy: Policy, entries: Sequence[Entry], now: float
 ) -> Iterator[Entry]:
-    """What the queue shows of the site's rules: whether it holds back what would be too many."""
+    """Facts about the site's rules that the queue shows: a job too many is held back, or is not."""
     if policy.enforced:
         return
     if not ledger.site.enforced:

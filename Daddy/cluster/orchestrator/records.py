@@ -16,7 +16,7 @@ SUMMARY_VERSION = 2
 
 
 class Mode(str, Enum):
-    """What the person wants of the run."""
+    """The person's wish for the run."""
 
     RUN = "run"
     DRAIN = "drain"
@@ -28,7 +28,7 @@ class Mode(str, Enum):
 
 
 class JobState(str, Enum):
-    """What the scheduler says of a job, reduced to what decisions need."""
+    """The scheduler's state of a job, reduced to the needs of decisions."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -36,7 +36,7 @@ class JobState(str, Enum):
 
 
 class Waits(str, Enum):
-    """What a waiting job waits for, reduced from the scheduler's own words."""
+    """The cause of a job's waiting, reduced from the scheduler's own words."""
 
     TURN = "turn"
     """Resources or priority: patience helps."""
@@ -53,7 +53,7 @@ class Waits(str, Enum):
 
 
 class Phase(str, Enum):
-    """Where an attempt is in its life. ``INTENT`` is also what a crash in mid-submit leaves."""
+    """The stage of an attempt. A crash in mid-submit leaves ``INTENT``, too."""
 
     INTENT = "intent"
     SUBMITTED = "submitted"
@@ -63,7 +63,7 @@ class Phase(str, Enum):
 
 
 class Outcome(str, Enum):
-    """How an attempt ended; ``decisions.circuit_breaker`` tells the failures."""
+    """The end of an attempt; ``decisions.circuit_breaker`` tells the failures."""
 
     DONE = "done"
     DRAINED = "drained"
@@ -81,7 +81,7 @@ class Outcome(str, Enum):
 
 
 class Chaining(str, Enum):
-    """How successors wait: freely in a pool, each behind its predecessor, or not at all."""
+    """Successors wait freely in a pool, each behind its predecessor, or not at all."""
 
     POOL = "pool"
     CHAIN = "chain"
@@ -90,7 +90,7 @@ class Chaining(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What this site allows, as far as it was read or learnt; None: not known."""
+    """Limits of this site, as far as they were read or learnt; None: not known."""
 
     max_running: int | None = None
     """Jobs of one person that run at once."""
@@ -129,7 +129,7 @@ class Intent:
     started_ts: float = 0.0
     """When ``start`` was last said, wall seconds: failures before that are forgiven."""
     daemon: bool = True
-    """Whether a controller is to live on a login node; if not, the jobs make its passes."""
+    """A controller is to live on a login node; if not, the jobs make its passes."""
 
     @property
     def desired(self) -> Desired:
@@ -151,7 +151,7 @@ class QueueJob:
     ends_ts: float | None = None
     exit_code: int | None = None
     restarts: int = 0
-    """How often the scheduler itself put it back into the queue."""
+    """Times that the scheduler itself put it back into the queue."""
     limit_s: int | None = None
     expected_ts: float | None = None
     """When the scheduler expects to start a waiting job."""
@@ -173,7 +173,7 @@ class Snapshot:
     maintenance_ts: float | None = None
     """When a reservation begins that keeps jobs from starting; None where none is seen."""
     warnings: tuple[str, ...] = ()
-    """What new jobs became otherwise than asked for, in words; told once."""
+    """Wishes for new jobs that the scheduler changed, in words; told once."""
     slow_down: bool = False
     """The scheduler asked to be asked less often."""
 
@@ -206,25 +206,25 @@ class SlotView:
     goodbye: str | None = None
     """The reason this term ended for; None while it goes on."""
     holder_alive: bool | None = None
-    """Whether the holder's process lives; None where that cannot be seen from here."""
+    """True where the holder's process lives; None where that cannot be seen from here."""
     checkpoint_term: int = 0
     checkpoint_step: int = 0
     release: str = ""
-    """What its holder runs."""
+    """The release that its holder runs."""
     restarts: int = 0
-    """How often the scheduler had restarted the holder's job when it claimed."""
+    """Restarts of the holder's job by the scheduler before it claimed."""
     silent_s: float = 0.0
-    """How long its beat has stood still on our own clock."""
+    """Seconds for which its beat has stood still on our own clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What several looks at an attempt's job add up to; stamps are wall seconds."""
+    """The sum of several looks at an attempt's job; stamps are wall seconds."""
 
     answered_ts: float | None = None
     """When the scheduler's answer to the submission came, or was given up."""
     restarts: int = 0
-    """How often the scheduler put the job back into the queue."""
+    """Times that the scheduler put the job back into the queue."""
     absences: int = 0
     """Complete listings in a row without the job."""
     absent_ts: float = 0.0
@@ -234,7 +234,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """What the controller asked of an attempt's job; stamps are wall seconds."""
+    """The controller's requests to an attempt's job; stamps are wall seconds."""
 
     signalled_ts: float | None = None
     dismissed: bool = False
@@ -259,7 +259,7 @@ class Attempt:
     after: int | None = None
     """Job id that must end first (chain mode)."""
     release: str = ""
-    """What it runs: chosen when it claimed its slot, until then the newest when submitted."""
+    """Its release: chosen when it claimed its slot, until then the newest when submitted."""
     started_ts: float | None = None
     ended_ts: float | None = None
     node: str = ""
@@ -278,17 +278,17 @@ class Attempt:
 
     @property
     def live(self) -> bool:
-        """Whether a job of it may exist: everything that is neither ended nor rejected."""
+        """True where a job of it may exist: it is neither ended nor rejected."""
         return self.phase not in (Phase.ENDED, Phase.REJECTED)
 
     @property
     def training(self) -> bool:
-        """Whether it holds a slot."""
+        """True while it holds a slot."""
         return self.slot is not None and self.left_ts is None and self.live
 
     @property
     def queued(self) -> bool:
-        """Whether it is known to wait in the queue."""
+        """True while it is known to wait in the queue."""
         return self.phase is Phase.SUBMITTED and self.slot is None
 
 

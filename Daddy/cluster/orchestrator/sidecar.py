@@ -35,12 +35,12 @@ from Daddy.core.process import run as run_program
 SILENCE_S = 90.0
 """A controller's beat moves every ten seconds."""
 GRACE_S = 90.0
-"""What a controller that ended gets to come back; on one machine three passes are enough."""
+"""Time that an ended controller gets to come back; on one machine three passes are enough."""
 _SLOT_SILENCE_S = 60.0
 _PASS_TIMEOUT_S = 300.0
 _RETRY_S = 30.0
 _BLIND_S = 30.0
-"""What counts at most of a time in which we could not look: a disk that hangs, or our own pass."""
+"""The most that counts of a time without looks: a disk that hangs, or our own pass."""
 _BOOT_S = 120.0
 """The longest that the processor is left to the learner beside us while it loads."""
 _NEWS_S = 5.0

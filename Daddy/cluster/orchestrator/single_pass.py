@@ -38,7 +38,7 @@ _SILENT = ("gave no answer", "timed out", "Unable to contact", "Zero Bytes", "Co
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What a pass came to: the run's final mode if it reached one, and when to come again."""
+    """The result of a pass: the run's final mode if it reached one, and the time until the next."""
 
     final: Mode | None
     wake_in_s: float

@@ -28,7 +28,7 @@ def read_slots(run: RunPaths, count: int, silence: Silence | None = None) -> tup
 
 
 class Silence:
-    """How long each slot's beat has stood still, on this process's own clock.
+    """Durations for which slots' beats have stood still, on this process's own clock.
 
     A controller that has just begun knows of no silence yet: nobody is ended for what was not seen.
     Nor for a time in which we saw nothing ourselves: of the time between two looks ``longest_s``
@@ -41,7 +41,7 @@ class Silence:
         self._seen: dict[int, tuple[tuple[int, object], float, float]] = {}
 
     def tell(self) -> dict[str, list[object]]:
-        """What was seen, for another process of this host: slot → [term, counter, seconds]."""
+        """The durations, for another process of this host: slot → [term, counter, seconds]."""
         return {
             str(slot): [*mark, round(still, 1)] for slot, (mark, still, _) in self._seen.items()
         }

@@ -107,7 +107,7 @@ def take(
 
 
 def _beats(run: RunPaths, view: LeaseView, clock: Clock, silence_s: float) -> bool:
-    """Whether the holder's beat moves within ``silence_s`` seconds of our own clock."""
+    """True if the holder's beat moves within ``silence_s`` seconds of our own clock."""
     print(
         f"a controller on {view.holder.get('host', 'another host')} may hold this run: "
         f"watching its heartbeat for up to {silence_s:g} s",

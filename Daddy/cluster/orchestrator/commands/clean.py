@@ -53,7 +53,7 @@ class Thing:
 
 @dataclass(frozen=True, slots=True)
 class InUse:
-    """What must stay."""
+    """Names that must stay."""
 
     releases: frozenset[str]
     jobs: frozenset[str]
@@ -105,7 +105,7 @@ def _in_use(config: Config, run: RunPaths) -> InUse:
 
 
 def _listing(run: RunPaths) -> Iterator[Thing]:
-    """What could be left over; folders of releases and of ended jobs count as one thing each."""
+    """Candidates; folders of releases and of ended jobs count as one thing each."""
     folders = [run.logs, run.scripts, run.releases, run.queue / "ended", run.controller]
     folders += sorted(run.slots.glob("*/checkpoints"))
     for folder in folders:

@@ -30,7 +30,7 @@ _REASON = 40
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was asked for is healthy, also when it is nothing."""
+    """A run that does as asked is healthy, also when that is nothing."""
 
     code: ExitCode
     sentence: str
@@ -67,7 +67,7 @@ def _blind(status: Record) -> Verdict:
 
 
 def alive(slot: Record) -> bool:
-    """Whether a slot's learner was heard of lately, whatever the queue says."""
+    """True if a slot's learner was heard of lately, whatever the queue says."""
     return slot["beat_s"] is not None and slot["beat_s"] < SILENT_S
 
 
@@ -93,24 +93,24 @@ def _running(status: Record, jobs: int) -> Verdict:
 
 
 def _count(filled: Sequence[Record], slots: int) -> str:
-    """Whose job has claimed its slot is no trouble, but does not train yet."""
+    """A slot whose job boots is no trouble, but does not train yet."""
     booting = sum(boots(slot) for slot in filled)
     count = f"{len(filled) - booting} of {slots} slots train"
     return f"{count}, {booting} boot{'s' * (booting == 1)}" if booting else count
 
 
 def boots(slot: Record) -> bool:
-    """Whether a filled slot's learner has not told its speed yet, though it may go on."""
+    """True if a filled slot's learner has not told its speed yet, though it may go on."""
     return not (slot["beat"].get("steps_per_second") or leaves(slot) or is_suspended(slot))
 
 
 def leaves(slot: Record) -> bool:
-    """Whether a filled slot's learner was asked to leave, or is about to."""
+    """True if a filled slot's learner was asked to leave, or is about to."""
     return bool(slot["leaving"]) or slot["beat"].get("stage") == "leaving"
 
 
 def is_suspended(slot: Record) -> bool:
-    """Whether somebody holds a filled slot's job."""
+    """True if somebody holds a filled slot's job."""
     return bool(slot["word"] == "SUSPENDED")
 
 

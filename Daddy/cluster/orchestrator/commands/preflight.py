@@ -58,7 +58,7 @@ _SAME_BOOT_S = 5.0
 
 @dataclass(slots=True)
 class Findings:
-    """What stands in the way (``wrong``), and what is worth saying (``notes``)."""
+    """Obstacles (``wrong``) and remarks (``notes``)."""
 
     wrong: list[DaddyError] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -84,7 +84,7 @@ class Findings:
 
 
 def game_name(config: Config, executor: str) -> str:
-    """What is played and with which assists; RomError where it cannot be or is not meant."""
+    """The game and its assists in words; RomError where it cannot be played or is not meant."""
     helps = ", ".join(config.training.assists)
     return _game(config, executor) + (f", with the assists {helps}" if helps else "")
 
@@ -173,7 +173,7 @@ def _partitions(config: Config, found: Findings) -> tuple[Partition, ...]:
 
 
 def _ask(argv: list[str], run: RunPaths, found: Findings) -> str:
-    """What one of Slurm's commands prints; a silent Slurm is a finding."""
+    """Output of one of Slurm's commands; a silent Slurm is a finding."""
     with found.catching():
         calls = run.calls if run.controller.is_dir() else None  # refused, a run leaves nothing
         slurm = SlurmCommands(SystemClock(), os.environ, calls)
@@ -194,7 +194,7 @@ def _is_one_host(
     mounts: tuple[Mount, ...],
     known: tuple[Partition, ...],
 ) -> bool:
-    """Whether the nodes are this very host; asked only where a place looks private to it."""
+    """True where the nodes are this very host; asked only where a place looks private to it."""
     doubtful = any(may_be_private(str(path), mounts) for _, path in places)
     if not doubtful or not known:
         return False
@@ -230,7 +230,7 @@ def _room(folder: Path, mounts: tuple[Mount, ...]) -> Room:
 
 
 def _quota(mount: Mount) -> Room | None:
-    """What ``quota`` says, where a site has it."""
+    """Room by ``quota``, where a site has it."""
     with contextlib.suppress(DaddyError):
         done = run_program(["quota", "-w", "-p"], _QUOTA_TIMEOUT_S)
         return parse_quota(done.stdout, mount.device)
@@ -289,7 +289,7 @@ def parse_partitions(text: str) -> tuple[Partition, ...]:
 
 
 def booted_with(text: str, booted_ts: float) -> bool:
-    """Whether a node (``scontrol show node``, times in seconds) booted when this host did: then it
+    """True if a node (``scontrol show node``, times in seconds) booted when this host did: then it
     *is* this host, and nothing has to be shared with it.
     """
     match = _BOOTED.search(text)

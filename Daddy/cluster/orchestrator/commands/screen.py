@@ -67,7 +67,7 @@ def _verdict(run_name: str, status: Record, now: float, width: int) -> Text:
 
 
 def _troubles(status: Record) -> Iterator[str]:
-    """What is not as it should be, beyond the verdict, each once."""
+    """Troubles beyond the verdict, each once."""
     said = status["said"]
     told = [one["reason"] for one in status["breaker"]]
     told += [status["rollout"]] if status["rollout"] else []
@@ -319,5 +319,5 @@ def _told_successor(job: Record, status: Record, now: float) -> Text:
 
 
 def _differs(slot: Record, status: Record) -> bool:
-    """Whether a slot runs another release than the one that is wanted."""
+    """True where a slot runs another release than the one that is wanted."""
     return bool(slot["release"] and status["release"] and slot["release"] != status["release"])

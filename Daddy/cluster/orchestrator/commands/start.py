@@ -39,7 +39,7 @@ from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
 
 _LEAVES_S = 10.0
-"""What a controller gets to leave whose run has just ended."""
+"""Time that a controller gets to leave after its run has ended."""
 
 
 @dataclass(frozen=True, slots=True)

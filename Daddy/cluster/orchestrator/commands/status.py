@@ -324,7 +324,7 @@ def _calls_today(run: RunPaths, now: float) -> int | None:
 
 
 def _failover(run: RunPaths, config: Config) -> dict[str, Any] | None:
-    """Whether jobs make the passes while no controller lives; None: nobody has tried yet."""
+    """Failover by the jobs; None: nobody has tried yet."""
     if not config.controller.failover:
         return {"on": False, "how": "by controller.failover"}
     known = read_probe(run)

@@ -21,7 +21,7 @@ from Daddy.core.settings import Config
 
 _LOOK_S = 0.2
 _GRACE_S = 90.0
-"""What the scheduler gets to end the jobs that did not leave in their time."""
+"""Time that the scheduler gets to end the jobs that did not leave."""
 
 
 def stop(request: Request, *, now: bool) -> int:

@@ -21,7 +21,7 @@ _SCRATCH = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 - named to be refused
 _CHECKPOINT_BYTES = 3_900_000
 """A checkpoint without its environments: the default policy's weights and Adam's two moments."""
 _ENVIRONMENT_BYTES = 20_000
-"""What one environment adds to it: the emulator's state and the recurrent memory."""
+"""Added by one environment: the emulator's state and the recurrent memory."""
 _WEIGHTS_BYTES = 1_300_000
 """A version or a contribution of the default policy."""
 _RELEASE_BYTES = 11_000_000
@@ -102,7 +102,7 @@ def may_be_private(path: str, mounts: tuple[Mount, ...]) -> str:
 def place_findings(
     what: str, path: str, mounts: tuple[Mount, ...], *, one_host: bool
 ) -> list[FileError]:
-    """What is wrong with having ``what`` (such as "the run directory") at ``path``."""
+    """Objections to having ``what`` (such as "the run directory") at ``path``."""
     mount = mount_of(path, mounts)
     if mount is None:
         return []
@@ -142,7 +142,7 @@ class Room:
 
 
 def forecast(config: Config, checkpoint: int | None, blob: int | None) -> tuple[Item, ...]:
-    """What the run will take; ``checkpoint`` and ``blob`` are sizes seen in it, None: not yet."""
+    """Space for the run; ``checkpoint`` and ``blob`` are sizes seen in it, None: not yet."""
     slots = config.slurm.max_running
     keep = config.checkpointing.max_keep + KEPT_HOURS
     one = checkpoint or _CHECKPOINT_BYTES + _ENVIRONMENT_BYTES * config.training.num_envs
@@ -199,7 +199,7 @@ def shortage(items: Sequence[Item], room: Room, place: str) -> FileError | None:
 
 
 def parse_quota(text: str, device: str) -> Room | None:
-    """What ``quota -w -p`` leaves on ``device``; None where no limit is told for it.
+    """Room on ``device`` by ``quota -w -p``; None where no limit is told for it.
 
     Columns: file system, blocks used (KiB, a ``*`` when over), soft limit, hard limit, …
     """
