@@ -1,13 +1,13 @@
-"""Pure: which agents are featured: the best few, and without the picture jumping about.
+"""Pure. Chooses the featured agents: the best few, and without the picture jumping about.
 
 Rank: badges + story flags, then the episode's return, then the most recent report. An agent that is
 shown keeps its place for ``dwell_s``; after that a better one must lead by ``margin`` points, and
 after ``long_dwell_s`` any better rank will do. When an episode ends its result stays for
-``grace_s``, and the place is open once its agent was shown for ``short_dwell_s``. Who has less than
-``flash_s`` of an episode left is not shown anew while anybody else waits: the best are near the
-end of theirs, and would only flash by. Who is pinned
-stays whatever their rank, and has a place again with the first report after a silence.
-``scripts/bench stream`` simulates how restless that is and how much of the best score it keeps.
+``grace_s``, and the place is open once its agent was shown for ``short_dwell_s``. An agent with
+less than ``flash_s`` of its episode left is not shown anew while any other waits: the best are near
+the end of theirs, and would only flash by. A pinned agent stays at any rank, and has a place again
+with the first report after a silence. ``scripts/bench stream`` simulates the restlessness, and the
+share of the best score that is shown.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Featured:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How restless the choice may be; seconds and points."""
+    """Bounds of the choice's restlessness; seconds and points."""
 
     short_dwell_s: float = 5.0
     dwell_s: float = 20.0
@@ -108,7 +108,7 @@ def select(
 
 
 def _cut(places: list[Featured], top_k: int, kept: Collection[AgentKey]) -> list[Featured]:
-    """Where there are fewer places now, the last who is not pinned goes first."""
+    """Give places up: the last agent that is not pinned goes first."""
     order = sorted(range(len(places)), key=lambda index: places[index].key not in kept)
     return [places[index] for index in sorted(order[:top_k])]
 

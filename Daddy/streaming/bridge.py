@@ -87,7 +87,7 @@ class Pipes:
 
 
 UNTIL_ASKED = Wish(2, 15.0)
-"""What the relay beside the controller sends, too; the rate is also the most there is."""
+"""As the relay beside the controller sends; the rate is also the most there is."""
 
 
 def _parser() -> argparse.ArgumentParser:

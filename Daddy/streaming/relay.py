@@ -28,11 +28,7 @@ from Daddy.core.paths import ATTACH, HOME_ATTACH, RunPaths
 from Daddy.core.stopping import set_by
 from Daddy.streaming.best_selector import Rules
 from Daddy.streaming.login.connection import Direct, Link, Sieve
-from Daddy.streaming.login.featured_streams import (
-    About,
-    Programme,
-    note,
-)
+from Daddy.streaming.login.featured_streams import About, Programme, note
 from Daddy.streaming.login.spool import SEATS, Seat, SpoolReader, jobs_token, prepare
 from Daddy.streaming.protocol.framing import Kind, Message, ProtocolError, copy_line
 from Daddy.streaming.protocol.handshake import ensure_token, home_token, load_tokens, run_token

@@ -144,7 +144,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _course(args: argparse.Namespace) -> Course:
-    """Where ``connect`` is to go; the login is kept for the line to copy. NetworkError: no ssh."""
+    """The course of ``connect``; keeps the login for the line to copy. NetworkError: no ssh."""
     target = find_target(args, os.environ, Path.home(), asks=sys.stdin.isatty())
     if shutil.which("ssh") is None:
         raise NetworkError("connect needs ssh, which is not installed on this computer", _INSTALL)

@@ -28,14 +28,7 @@ from Daddy.streaming.login.spool import (
     read_address,
     write_address,
 )
-from Daddy.streaming.protocol.framing import (
-    READ_BYTES,
-    Kind,
-    Message,
-    ProtocolError,
-    Reason,
-    bye,
-)
+from Daddy.streaming.protocol.framing import READ_BYTES, Kind, Message, ProtocolError, Reason, bye
 from Daddy.streaming.protocol.handshake import Channel, Token
 from Daddy.streaming.protocol.messages import read_stamps, stamps
 from Daddy.streaming.protocol.spool_segment import Writer
@@ -88,17 +81,17 @@ class Listener:
     @property
     def speaking(self) -> Sequence[_Caller]:
         """For ``select``: those for whom bytes wait."""
-        return [one for one in self._callers if one.out]
+        return [caller for caller in self._callers if caller.out]
 
     @property
     def proved(self) -> int:
-        return sum(one.welcomed for one in self._callers)
+        return sum(caller.welcomed for caller in self._callers)
 
     def tell(self, messages: Sequence[Message]) -> None:
-        for one in self._callers:
-            if one.welcomed:
+        for caller in self._callers:
+            if caller.welcomed:
                 for message in messages:
-                    one.session.send(message)
+                    caller.session.send(message)
 
     def step(self, now: float, heard: Collection[Any] | None = None) -> None:
         """Let in, listen, send, drop; ``heard`` are those of ``ears`` that ``select`` has found."""
@@ -106,18 +99,18 @@ class Listener:
             heard = select.select(self.ears, [], [], 0)[0]
         if self in heard:
             self._let_in(now)
-        for one in list(self._callers):
+        for caller in list(self._callers):
             try:
-                self._serve(one, now, speaks=one in heard)
+                self._serve(caller, now, speaks=caller in heard)
             except ProtocolError as error:
-                self._drop(one, bye(error.reason, str(error)))
+                self._drop(caller, bye(error.reason, str(error)))
             except OSError:
-                self._drop(one)
+                self._drop(caller)
 
     def close(self) -> None:
         """No port any more; who is served is told."""
-        for one in list(self._callers):
-            self._drop(one, bye(Reason.DONE, "the job stops listening"))
+        for caller in list(self._callers):
+            self._drop(caller, bye(Reason.DONE, "the job stops listening"))
         self._socket.close()
 
     def _let_in(self, now: float) -> None:
@@ -146,35 +139,35 @@ class Listener:
             return self._tokens()
         return ()
 
-    def _serve(self, one: _Caller, now: float, *, speaks: bool) -> None:
+    def _serve(self, caller: _Caller, now: float, *, speaks: bool) -> None:
         if speaks:
-            data = one.socket.recv(READ_BYTES)
+            data = caller.socket.recv(READ_BYTES)
             if not data:
                 raise ConnectionResetError
-            one.heard = now
-            for message in one.session.receive(data):
+            caller.heard = now
+            for message in caller.session.receive(data):
                 if message.kind == Kind.BYE:
                     raise ConnectionResetError
                 if message.kind == Kind.PING:
                     theirs, _ = read_stamps(message.body)
-                    one.session.send(Message(Kind.PONG, stamps(theirs, round(now * 1000))))
-        if one.session.established and not one.welcomed:
-            one.welcomed = True
+                    caller.session.send(Message(Kind.PONG, stamps(theirs, round(now * 1000))))
+        if caller.session.established and not caller.welcomed:
+            caller.welcomed = True
             for message in self._so_far():
-                one.session.send(message)
-        one.flush()
-        late = not one.welcomed and now - one.began > GREETING_S
-        if late or now - one.heard > SILENT_S or len(one.out) > OUT_LIMIT:
+                caller.session.send(message)
+        caller.flush()
+        late = not caller.welcomed and now - caller.began > GREETING_S
+        if late or now - caller.heard > SILENT_S or len(caller.out) > OUT_LIMIT:
             raise ProtocolError("too late, silent or not reading", Reason.SILENT)
 
-    def _drop(self, one: _Caller, last: Message | None = None) -> None:
+    def _drop(self, caller: _Caller, last: Message | None = None) -> None:
         """Close a connection; strangers are told nothing."""
         with contextlib.suppress(OSError):
-            if last is not None and one.session.established:
-                one.session.send(last)
-                one.flush()
-        one.socket.close()
-        self._callers.remove(one)
+            if last is not None and caller.session.established:
+                caller.session.send(last)
+                caller.flush()
+        caller.socket.close()
+        self._callers.remove(caller)
 
 
 ASK_AGAIN_S = 30.0

@@ -55,7 +55,7 @@ def nameless_file() -> int:
 
 
 class LearnerEnd:
-    """What the learner reads and writes; every call is a few copies and never waits."""
+    """The learner's end; every call is a few copies and never waits."""
 
     def __init__(self, descriptor: int) -> None:
         """``descriptor`` is one of :func:`nameless_file`; it may be closed afterwards."""
@@ -125,7 +125,7 @@ def _agents(row: bytes) -> frozenset[int]:
 
 
 class StreamerEnd:
-    """What the streamer reads and writes."""
+    """The streamer's end."""
 
     def __init__(self, descriptor: int) -> None:
         """Begins with what is put from now on: older pictures are nobody's any more."""

@@ -291,7 +291,7 @@ class Direct:
                 self._calls[peer] = _Call(one, link, now)
 
     def step(self, now: float) -> list[Segment]:
-        """What the jobs have said since the last time."""
+        """The jobs' words since the last time."""
         found = [self._hear(peer, call, now) for peer, call in list(self._calls.items())]
         return [replace(said, direct=True) for said in found if said is not None]
 

@@ -12,14 +12,7 @@ from itertools import islice
 
 from Daddy.streaming.best_selector import AgentKey, Featured, Rules, score, select
 from Daddy.streaming.login.fleet_state import Fleet
-from Daddy.streaming.login.flow_control import (
-    FREE_S,
-    UNACKED_BYTES,
-    Pace,
-    Playout,
-    Sender,
-    window,
-)
+from Daddy.streaming.login.flow_control import FREE_S, UNACKED_BYTES, Pace, Playout, Sender, window
 from Daddy.streaming.protocol.framing import BODY_LIMIT, VERSION, Kind, Message, ProtocolError
 from Daddy.streaming.protocol.messages import MAX_TOP_K, Row, Status, Wish, pack_rows, read_ack
 from Daddy.streaming.protocol.spool_segment import Picture, Segment
@@ -31,7 +24,7 @@ _OURS = (Kind.HELLO, Kind.AUTH, Kind.STATUS, Kind.TELEM, Kind.FRAME)
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What does not change while a relay runs."""
+    """Facts that stay while a relay runs."""
 
     run: str
     workload: str

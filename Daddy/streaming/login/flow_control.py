@@ -150,7 +150,7 @@ class Pace:
         self.fps = math.inf
         """Pictures of an agent a second that the line takes, as far as is known."""
         self.alone = False
-        """Whether only the first agent's pictures fit."""
+        """Only the first agent's pictures fit."""
         self._slices: deque[tuple[float, float]] = deque()
         self._usual_s: float | None = None
         self._crowded_since: float | None = None
@@ -214,7 +214,7 @@ def _since(before: float | None, now: float) -> float:
 
 
 MEMORY_S = 30.0
-"""How late pictures were is remembered for so long."""
+"""The lateness of pictures is remembered for so long."""
 LONGEST_S = 3.0
 """Later than that is not made up for: what was taken before is dropped."""
 CATCH_UP = 0.8
@@ -280,6 +280,6 @@ class Playout:
 
 
 def _late_s(picture: Picture, now: float) -> float:
-    """How long ago it was taken; 0 where the clocks say that it will be."""
+    """Seconds since it was taken; 0 where the clocks say that it will be."""
     late_ms = (round(now * 1000) - picture.captured_ms) % 2**32
     return 0.0 if late_ms >= 2**31 else late_ms / 1000

@@ -35,7 +35,7 @@ _SAME = tuple(
     for band in range(0, _BANDS * _UNITS_IN_BAND, _UNITS_IN_BAND)
     for row in range(_TILE_ROWS)
 )
-"""Where the units of a line stand among the tiles, and in the picture; made once, it is half of the
+"""Places of a line's units among the tiles, and in the picture; made once, it is half of the
 time that the turning round takes.
 """
 _LEVEL = 6

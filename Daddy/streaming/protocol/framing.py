@@ -165,5 +165,5 @@ def read_bye(body: bytes) -> tuple[int, str]:
 
 
 def copy_line(login: str) -> str:
-    """What to type on the laptop, once, so that it knows the login node's token too."""
+    """The line to type on the laptop, once, for the login node's token."""
     return f"ssh {login} cat .config/daddy/stream.token >> ~/.config/daddy/stream.token"

@@ -125,7 +125,7 @@ def transcript(relay_hello: bytes, viewer_hello: bytes) -> bytes:
 
 
 def proof(token: Token, role: str, bound_to: bytes) -> bytes:
-    """What ``role`` sends to prove that it knows the token; 32 bytes."""
+    """The proof of ``role`` that it knows the token; 32 bytes."""
     return _hmac(token.secret, _DOMAIN + b"auth " + role.encode() + b" " + bound_to)
 
 

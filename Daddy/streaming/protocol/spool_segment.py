@@ -1,4 +1,4 @@
-"""Pure: half a second of a learner's play as messages, and as the bytes of a spool file.
+"""Pure. Packs half a second of a learner's play as messages, and as the bytes of a spool file.
 
 A segment is made of the wire's own messages: HELLO (who writes, names of maps), TELEM (how far each
 agent is), FRAMEs (the first of each agent is whole, the others differ from the one before). A relay
@@ -58,7 +58,7 @@ DAMAGED = (
     AttributeError,
     struct.error,
 )
-"""What reading messages that are no segment's may raise."""
+"""Raised by messages that are no segment's."""
 _NAME_LENGTH = 40
 
 
@@ -91,7 +91,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who writes: peer name, host, job and the eight digits of this process start."""
+    """A writer: peer name, host, job and the eight digits of this process start."""
 
     peer: str
     host: str
@@ -115,7 +115,7 @@ def pack_reports(writer: Writer, reports: Sequence[AgentReport]) -> Told:
 
 
 def pack_head(told: Told, sent_ms: int) -> list[Message]:
-    """What a segment begins with, at ``sent_ms`` of the writer's monotonic clock."""
+    """The head of a segment, at ``sent_ms`` of the writer's monotonic clock."""
     return [Message(Kind.HELLO, to_json({**told.who, "sent_ms": sent_ms})), told.rows]
 
 
@@ -223,7 +223,7 @@ class Reassembly:
             self._pictures.append(_read_picture(message, self._last))
 
     def take(self) -> Segment | None:
-        """What was heard since the last time; None when that is nothing, or nobody's."""
+        """The words since the last time; None when that is nothing, or nobody's."""
         if self._said is None or not (self._rows or self._pictures):
             return None
         said = replace(self._said, rows=tuple(self._rows), pictures=tuple(self._pictures))

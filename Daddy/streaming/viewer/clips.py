@@ -127,7 +127,7 @@ class Reel:
         self._last: dict[str, bytes] = {}
 
     def see(self, pictures: Iterable[tuple[str, bytes | None]], now: float) -> None:
-        """What is on screen at ``now`` (monotonic seconds): names and row-major pictures."""
+        """Take the pictures on screen at ``now`` (monotonic seconds), by agent."""
         for name, pixels in pictures:
             kept = self._kept.setdefault(name, deque())
             due = not kept or now - kept[-1][0] >= 1 / FILM_FPS

@@ -18,7 +18,7 @@ PAD = 4
 
 
 class Style(Enum):
-    """Where a panel's words stand, and what they need in letter pixels: width and height."""
+    """A place for a panel's words, and their width and height in letter pixels."""
 
     BELOW = (2 * PAD, 8 * LINE)
     BESIDE = (3 * PAD + 120, 2 * PAD + 2)
@@ -286,10 +286,10 @@ def extent(thing: Draw) -> Rect:
 
 
 def changed(before: Sequence[Draw], after: Sequence[Draw]) -> set[Rect]:
-    """Where painting ``after`` (its first thing is the whole window) gives other pixels: at most
+    """Places with other pixels in ``after`` (its first thing is the whole window): at most
     ``MOST_PLACES`` places, and the whole window where there would be more, as when a map changes.
 
-    What is not in its old place in the list counts as changed, as order is what hides what.
+    A thing that moved in the list counts as changed, as a later thing hides an earlier one.
     """
     whole = {extent(one) for one in after[:1]}
     if len(before) != len(after):

@@ -132,7 +132,7 @@ def _beside(panel: Panel, words: Rect, text: int, theme: Theme) -> Iterator[Draw
 
 
 def _title(panel: Panel, words: Rect, y: int, text: int, theme: Theme) -> Iterator[Draw]:
-    """Who: the agent, its job where there is room, and its score."""
+    """The agent, its job if there is room, and its score."""
     score = (f"score {panel.row.score}", theme.accent)
     yield from between(words, y, text, (panel.name, theme.ink), score)
     job = f"job {panel.peer.job}"
@@ -269,7 +269,7 @@ def draw_band(
 ) -> tuple[Draw, ...]:
     """Maps on the left three fifths; on the right the course, and below it the news.
 
-    What was drawn last is kept: a large map takes longer than all the rest of the window.
+    The last drawings are kept: a large map takes longer than all the rest of the window.
     """
     return tuple(_band(world, room, text, theme, heat=heat, news=news))
 

@@ -85,11 +85,7 @@ class Receiver:
     """
 
     def __init__(
-        self,
-        port: int,
-        tokens: Callable[[], Sequence[Token]],
-        wish: Wish,
-        clock: Clock,
+        self, port: int, tokens: Callable[[], Sequence[Token]], wish: Wish, clock: Clock
     ) -> None:
         self._tokens = tokens
         self._wish = wish
@@ -159,9 +155,9 @@ class Receiver:
     def subscribe(self, wish: Wish) -> None:
         with self._lock:
             self._wish = wish
-            for one in self._connections:
-                if one.source:
-                    one.session.send(self._subscribe())
+            for connection in self._connections:
+                if connection.source:
+                    connection.session.send(self._subscribe())
 
     def _subscribe(self) -> Message:
         return Message(Kind.SUBSCRIBE, self._wish.pack())
@@ -204,11 +200,11 @@ class Receiver:
             self._take_in(sock)
 
     def _take_in(self, sock: socket.socket, data: bytes = b"") -> None:
-        one = Connection(sock, self._known_tokens(), self._clock.monotonic())
-        self._connections.append(one)
-        self._selector.register(sock, selectors.EVENT_READ, one)
+        connection = Connection(sock, self._known_tokens(), self._clock.monotonic())
+        self._connections.append(connection)
+        self._selector.register(sock, selectors.EVENT_READ, connection)
         if data:
-            self._serve(one, data)
+            self._serve(connection, data)
 
     def _known_tokens(self) -> Sequence[Token]:
         """The tokens as the file has them now; a damaged file refuses everyone and says so."""
@@ -218,66 +214,66 @@ class Receiver:
             self._trouble = error.message
             return ()
 
-    def _serve(self, one: Connection, data: bytes = b"") -> None:
+    def _serve(self, connection: Connection, data: bytes = b"") -> None:
         try:
-            data = data or one.socket.recv(READ_BYTES)
+            data = data or connection.socket.recv(READ_BYTES)
             if not data:
-                self._drop(one)
+                self._drop(connection)
                 return
-            one.heard = self._clock.monotonic()
-            for message in one.session.receive(data):
-                self._hear(one, message)
-            if one.session.established and one.source is None:
-                self._welcome(one)
-            one.flush()
+            connection.heard = self._clock.monotonic()
+            for message in connection.session.receive(data):
+                self._hear(connection, message)
+            if connection.session.established and connection.source is None:
+                self._welcome(connection)
+            connection.flush()
         except BlockingIOError:
             return
         except ProtocolError as error:
             self._trouble = str(error)
             if error.reason in _REFUSALS:
                 self.refused = self._trouble
-            self._drop(one, bye(error.reason, str(error)))
+            self._drop(connection, bye(error.reason, str(error)))
         except OSError:
-            self._drop(one)
+            self._drop(connection)
 
-    def _welcome(self, one: Connection) -> None:
+    def _welcome(self, connection: Connection) -> None:
         self._trouble, self._alone_since = "", None
         self.served += 1
-        one.source = Source(carrier_of(one.socket))
-        one.session.send(self._subscribe())
+        connection.source = Source(carrier_of(connection.socket))
+        connection.session.send(self._subscribe())
 
-    def _hear(self, one: Connection, message: Message) -> None:
-        if one.source is None:
-            self._welcome(one)
-        assert one.source
-        reply, text = one.source.hear(message, self._clock.monotonic())
+    def _hear(self, connection: Connection, message: Message) -> None:
+        if connection.source is None:
+            self._welcome(connection)
+        assert connection.source
+        reply, text = connection.source.hear(message, self._clock.monotonic())
         for answer in reply:
-            one.session.send(answer)
+            connection.session.send(answer)
         if text:
             self._notes.append(text)
 
     def _tidy(self) -> None:
         now = self._clock.monotonic()
         slept = self._naps.slept(self._clock.now(), now)  # relays have given us up long ago
-        for one in list(self._connections):
-            late = not one.session.established and now - one.began > GREETING_S
-            if slept or late or len(one.out) > OUT_LIMIT:
-                self._drop(one)
-            elif now - one.heard > SILENT_S:
-                self._drop(one, bye(Reason.SILENT, "nothing was heard for 15 s"))
+        for connection in list(self._connections):
+            late = not connection.session.established and now - connection.began > GREETING_S
+            if slept or late or len(connection.out) > OUT_LIMIT:
+                self._drop(connection)
+            elif now - connection.heard > SILENT_S:
+                self._drop(connection, bye(Reason.SILENT, "nothing was heard for 15 s"))
             else:
                 with contextlib.suppress(OSError):
-                    one.flush()
+                    connection.flush()
 
-    def _drop(self, one: Connection, farewell: Message | None = None) -> None:
+    def _drop(self, connection: Connection, farewell: Message | None = None) -> None:
         with contextlib.suppress(OSError):
             if farewell:
-                one.session.send(farewell)
-                one.flush()
-        self._selector.unregister(one.socket)
-        one.socket.close()
-        self._connections.remove(one)
+                connection.session.send(farewell)
+                connection.flush()
+        self._selector.unregister(connection.socket)
+        connection.socket.close()
+        self._connections.remove(connection)
         if self._alone_since is None and not any(other.source for other in self._connections):
             self._alone_since = self._clock.monotonic()
-        for name, frames in one.source.totals.items() if one.source else ():
+        for name, frames in connection.source.totals.items() if connection.source else ():
             add_up(self._past, name, frames)

@@ -246,15 +246,14 @@ def arrange(
 
     ``bare``: with nothing but the agent's name and score, which leaves more room for pictures;
     ``band``: without curves of their own, which leaves more room below.
-    Where so many do not fit as whole pictures there are fewer panels.
+    Fewer panels, if so many whole pictures do not fit.
     """
     styles = (Style.BARE,) if bare else tuple(Style)
     if band:
         styles = tuple(style for style in styles if style is not Style.BELOW)
     wanted = max(1, count)
     grid = next(
-        (best for n in range(wanted, 0, -1) if (best := _best_grid(width, height, n, styles))),
-        None,
+        (best for n in range(wanted, 0, -1) if (best := _best_grid(width, height, n, styles))), None
     )
     grid = grid or _Grid(1, Style.BARE, 1, 1, 1, 0, _room(width, height, 1, 0))
     room, text = grid.room, grid.text
@@ -273,7 +272,7 @@ def arrange(
 
 
 def _room(width: int, height: int, text: int, gap: int) -> Rect:
-    """What the header leaves for the panels."""
+    """The room below the header."""
     top, side = (2 * LINE + 4 * PAD) * text, gap * text
     return Rect(side, top, width - 2 * side, height - top - side)
 

@@ -63,7 +63,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What there is to see at one moment."""
+    """All there is to see at one moment."""
 
     panels: tuple[Panel, ...]
     statuses: tuple[Status, ...]
@@ -75,7 +75,7 @@ class Scene:
     agents: tuple[str, ...] = ()
     world: World = NOWHERE
     carrier: tuple[str, ...] = ()
-    """What ``connect`` is doing, while it is the one who brings a relay here."""
+    """Words of ``connect`` while it brings a relay here."""
     alone_s: float = 0.0
     """Seconds without any relay."""
 

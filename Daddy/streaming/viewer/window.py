@@ -76,7 +76,7 @@ class Painter:
 
 
 def paint(surface: Any, things: Iterable[Draw]) -> None:
-    """Paint ``things`` in their order. What a clip leaves of them is as without it."""
+    """Paint ``things`` in their order; a clip changes no pixel inside it."""
     for thing in things:
         if isinstance(thing, Box):
             _box(surface, thing)
@@ -331,7 +331,7 @@ def _on_display(caption: str, size: tuple[int, int], flags: int = 0) -> Any:
 
 
 def _key_name(event: Any) -> str:
-    """What the key writes where that means something, else what is on it: ``+``, ``f12``."""
+    """The character that a key writes if it means something, else its name: ``+``, ``f12``."""
     written = str(getattr(event, "unicode", ""))
     named = str(pygame.key.name(event.key)).strip("[]").replace("enter", "return")
     return written if written in {"+", "-", "?"} else named

@@ -1,6 +1,6 @@
 "use strict";
 // Asks for what is new since the last answer, draws it, asks again: never more than one picture
-// behind, however slow this browser is. docs/decisions/0194 says why it asks and is not told.
+// behind, however slow this browser is. docs/decisions/36 says why it asks and is not told.
 
 const WIDE = 160, TALL = 144, PICTURE = WIDE * TALL / 4;
 const PATIENCE_MS = 4000, AGAIN_MS = 1000, MOST = 16, PHONE = 560, BAND = 160, NEWS = 3;

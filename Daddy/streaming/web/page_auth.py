@@ -15,7 +15,7 @@ Headers = Mapping[str, Sequence[str]]
 
 
 class Doorkeeper:
-    """Who may see the page on ``port``. ``secret`` makes a new unguessable text at each call."""
+    """Admits browsers to the page on ``port``. ``secret``: a new text at each call."""
 
     def __init__(self, port: int, secret: Callable[[], str]) -> None:
         self._names = (f"127.0.0.1:{port}", f"localhost:{port}")

@@ -63,7 +63,7 @@ MAPS = 4
 
 
 class Had(NamedTuple):
-    """What a browser has: the tags of its facts, of its world, and those of its pictures."""
+    """A browser's present tags: of its facts, of its world, and of its pictures."""
 
     facts: str = ""
     world: str = ""
@@ -102,7 +102,7 @@ def to_json(value: object) -> bytes:
 
 
 def style() -> bytes:
-    """What the page looks like, as JSON: the window's palettes and the shapes of its badges."""
+    """The page's look as JSON: the window's palettes and the shapes of its badges."""
     themes = [_theme(one) for one in THEMES]
     return to_json({"themes": themes, "badges": [glyph(icon) for icon in BADGES]})
 
@@ -148,7 +148,7 @@ def _panel(panel: Panel) -> dict[str, Any]:
 
 @lru_cache(maxsize=4)
 def _world(world: World) -> bytes:
-    """Where everybody is and how the run goes. A page asks sixty times between two of them."""
+    """The maps and the run's course. A page asks sixty times between two of them."""
     return to_json({"places": [_place(one) for one in world.places[:MAPS]], "course": world.course})
 
 
@@ -196,7 +196,7 @@ NO_KEY = (
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What goes back to the browser."""
+    """An answer to the browser."""
 
     status: HTTPStatus
     body: bytes = b""
@@ -352,7 +352,7 @@ class Show:
 
 @dataclass
 class Site:
-    """What all visits share. The lock is for what two of them might change at once."""
+    """The state that all visits share. The lock is for what two of them might change at once."""
 
     show: Show
     clock: Clock
