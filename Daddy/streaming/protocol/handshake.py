@@ -76,20 +76,19 @@ def parse_tokens(text: str) -> tuple[Token, ...]:
     """Tokens, one a line: 64 hex digits and a label; ValueError names the line, not its content."""
     tokens = []
     for number, line in enumerate(text.splitlines(), 1):
-        words = line.split("#")[0].split(maxsplit=1)
-        if words:
-            tokens.append(_parse_token(number, words))
+        digits, *label = line.split("#")[0].split(maxsplit=1) or [""]
+        if digits:
+            if (secret := _secret(digits)) is None:
+                raise ValueError(f"line {number} is not {2 * TOKEN_BYTES} hexadecimal digits")
+            tokens.append(Token(secret, "".join(label).strip()))
     return tuple(tokens[:MAX_TOKENS])
 
 
-def _parse_token(number: int, words: list[str]) -> Token:
-    try:
-        secret = bytes.fromhex(words[0])
-    except ValueError:
-        secret = b""
-    if len(secret) != TOKEN_BYTES:
-        raise ValueError(f"line {number} is not {2 * TOKEN_BYTES} hexadecimal digits")
-    return Token(secret, words[1].strip() if len(words) > 1 else "")
+def _secret(digits: str) -> bytes | None:
+    with contextlib.suppress(ValueError):
+        secret = bytes.fromhex(digits)
+        return secret if len(secret) == TOKEN_BYTES else None
+    return None
 
 
 def opening_line(token: Token) -> str:
@@ -101,19 +100,8 @@ def find_opening(data: bytes) -> tuple[Token, bytes] | None:
     """The token of the opening line and the bytes after it; None while there is no such line."""
     _, mark, rest = data.partition(_OPENING.encode())
     line, newline, after = rest.partition(b"\n")
-    if not mark or not newline:
-        return None
-    try:
-        secret = bytes.fromhex(line.decode("ascii"))
-    except ValueError:
-        return None
-    return (Token(secret, "connect"), after) if len(secret) == TOKEN_BYTES else None
-
-
-def common_token(mine: Sequence[Token], key_ids: Sequence[str]) -> Token | None:
-    """The first of the other side's key ids that we know too."""
-    known = {token.key_id: token for token in mine}
-    return next((known[key_id] for key_id in key_ids if key_id in known), None)
+    secret = _secret(line.decode("ascii", "replace")) if mark and newline else None
+    return None if secret is None else (Token(secret, "connect"), after)
 
 
 def transcript(relay_hello: bytes, viewer_hello: bytes) -> bytes:
@@ -127,12 +115,6 @@ def transcript(relay_hello: bytes, viewer_hello: bytes) -> bytes:
 def proof(token: Token, role: str, bound_to: bytes) -> bytes:
     """The proof of ``role`` that it knows the token; 32 bytes."""
     return _hmac(token.secret, _DOMAIN + b"auth " + role.encode() + b" " + bound_to)
-
-
-def check_proof(token: Token, role: str, bound_to: bytes, given: bytes) -> None:
-    """Compare in constant time; ProtocolError when ``given`` is not ``role``'s proof."""
-    if not hmac.compare_digest(proof(token, role, bound_to), given):
-        raise ProtocolError(f"the {role} could not prove the token", Reason.REFUSED)
 
 
 def session_key(token: Token, sender: str, bound_to: bytes) -> bytes:
@@ -233,7 +215,8 @@ class Session:
         self._check_hello(hello)
         offered = [str(one) for one in hello["keys"][:MAX_TOKENS]]
         self._hellos[self.other] = body
-        token = common_token(self._tokens, offered)
+        known = {token.key_id: token for token in self._tokens}
+        token = next((known[key_id] for key_id in offered if key_id in known), None)
         if token is None:
             raise ProtocolError(self._no_token(offered), Reason.NO_COMMON_TOKEN)
         self.token = token
@@ -261,7 +244,8 @@ class Session:
         return f"no token in common: {self.role} has {mine}, {self.other} has {theirs}"
 
     def _on_auth(self, token: Token, given: bytes) -> None:
-        check_proof(token, self.other, self._bound_to, given)
+        if not hmac.compare_digest(proof(token, self.other, self._bound_to), given):
+            raise ProtocolError(f"the {self.other} could not prove the token", Reason.REFUSED)
         if self.role == VIEWER:
             self.send(Message(Kind.AUTH, proof(token, VIEWER, self._bound_to)))
         self._seal = Mac(session_key(token, self.role, self._bound_to))

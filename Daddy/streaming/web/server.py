@@ -194,19 +194,6 @@ NO_KEY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer to the browser."""
-
-    status: HTTPStatus
-    body: bytes = b""
-    kind: str = "application/octet-stream"
-
-    @classmethod
-    def refusal(cls, status: HTTPStatus, sentence: str) -> Answer:
-        return cls(status, f"{sentence}\n".encode(), "text/plain; charset=utf-8")
-
-
 class Visit(BaseHTTPRequestHandler):
     """One connection: request after request until either side has enough."""
 
@@ -217,7 +204,7 @@ class Visit(BaseHTTPRequestHandler):
         self, request: Any, address: Any, server: socketserver.BaseServer, site: Site
     ) -> None:
         self._site = site
-        self._patience = HEAD_S
+        self._patience, self._cookie = HEAD_S, ""
         super().__init__(request, address, server)
 
     def handle_one_request(self) -> None:
@@ -236,7 +223,7 @@ class Visit(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._answer(self._post)
 
-    def _answer(self, what: Any) -> None:
+    def _answer(self, what: Callable[[str, Mapping[str, str]], None]) -> None:
         headers = {name.lower(): self.headers.get_all(name, []) for name in self.headers}
         try:
             address = urlsplit(self.path)
@@ -245,55 +232,63 @@ class Visit(BaseHTTPRequestHandler):
             return
         asked = {name: values[0] for name, values in parse_qs(address.query).items()}
         objection = self._site.keeper.objection(headers) or _with_body(headers)
-        cookie = "" if objection else self._site.enter(asked.get("key", ""))
+        self._cookie = "" if objection else self._site.enter(asked.get("key", ""))
         if objection:
-            self._send(Answer.refusal(HTTPStatus.FORBIDDEN, objection))
-        elif not (cookie or self._site.keeper.knows(headers)):
-            self._send(Answer.refusal(HTTPStatus.FORBIDDEN, NO_KEY))
+            self._refuse(HTTPStatus.FORBIDDEN, objection)
+        elif not (self._cookie or self._site.keeper.knows(headers)):
+            self._refuse(HTTPStatus.FORBIDDEN, NO_KEY)
         else:
-            self._send(what(address.path, asked), cookie)
+            what(address.path, asked)
 
-    def _get(self, path: str, asked: Mapping[str, str]) -> Answer:
+    def _get(self, path: str, asked: Mapping[str, str]) -> None:
         if path in _PAGE:
             name, kind = _PAGE[path]
-            return Answer(HTTPStatus.OK, _part(name), kind)
-        if path == "/style":
-            return Answer(HTTPStatus.OK, style(), "application/json")
-        if path == "/news":
+            self._send(HTTPStatus.OK, _part(name), kind)
+        elif path == "/style":
+            self._send(HTTPStatus.OK, style(), "application/json")
+        elif path != "/news":
+            self._refuse(HTTPStatus.NOT_FOUND, "There is nothing here but the page at /.")
+        else:
             pictures = asked.get("pictures", "").split(",")
             had = Had(asked.get("facts", ""), asked.get("world", ""), pictures)
             if message := self._site.news(had):
-                return Answer(HTTPStatus.OK, message)
-            return Answer.refusal(HTTPStatus.SERVICE_UNAVAILABLE, "The viewer was closed.")
-        return Answer.refusal(HTTPStatus.NOT_FOUND, "There is nothing here but the page at /.")
+                self._send(HTTPStatus.OK, message)
+            else:
+                self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "The viewer was closed.")
 
-    def _post(self, path: str, asked: Mapping[str, str]) -> Answer:
+    def _post(self, path: str, asked: Mapping[str, str]) -> None:
         top_k = asked.get("top_k", "")
         if path != "/wish":
-            return Answer.refusal(HTTPStatus.NOT_FOUND, "Only a wish can be posted.")
-        if top_k not in {str(one) for one in range(1, MAX_TOP_K + 1)}:
-            sentence = f"The number of agents is 1 to {MAX_TOP_K}."
-            return Answer.refusal(HTTPStatus.BAD_REQUEST, sentence)
-        self._site.want(int(top_k))
-        return Answer(HTTPStatus.NO_CONTENT)
+            self._refuse(HTTPStatus.NOT_FOUND, "Only a wish can be posted.")
+        elif top_k not in {str(number) for number in range(1, MAX_TOP_K + 1)}:
+            self._refuse(HTTPStatus.BAD_REQUEST, f"The number of agents is 1 to {MAX_TOP_K}.")
+        else:
+            self._site.want(int(top_k))
+            self._send(HTTPStatus.NO_CONTENT)
 
-    def _send(self, answer: Answer, cookie: str = "") -> None:
-        self.send_response(answer.status)
-        if answer.status != HTTPStatus.NO_CONTENT:
-            self.send_header("Content-Type", answer.kind)
-            self.send_header("Content-Length", str(len(answer.body)))
-        if cookie:
-            self.send_header("Set-Cookie", cookie)
-        if answer.status >= HTTPStatus.BAD_REQUEST:
+    def _refuse(self, status: HTTPStatus, sentence: str) -> None:
+        self._send(status, f"{sentence}\n".encode(), "text/plain; charset=utf-8")
+
+    def _send(
+        self, status: HTTPStatus, body: bytes = b"", kind: str = "application/octet-stream"
+    ) -> None:
+        self.send_response(status)
+        if status != HTTPStatus.NO_CONTENT:
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+        if self._cookie:
+            self.send_header("Set-Cookie", self._cookie)
+        if status >= HTTPStatus.BAD_REQUEST:
             self.send_header("Connection", "close")
         for name, value in _ALWAYS.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(answer.body)
+        self.wfile.write(body)
 
     def send_error(self, code: int, *_: str | None) -> None:
         """Refuse as the library does, without its page, which repeats the request."""
-        self._send(Answer.refusal(HTTPStatus(code), f"{HTTPStatus(code).phrase}."))
+        self._cookie = ""
+        self._refuse(HTTPStatus(code), f"{HTTPStatus(code).phrase}.")
 
     def version_string(self) -> str:
         """Hide program and version."""
