@@ -71,7 +71,7 @@ def open_archive(config: Config) -> tuple[Archive, Game]:
     RomError for a game that cannot be played.
     """
     from Daddy.pokemon.archive.claim_replay import Game
-    from Daddy.pokemon.archive.record import Kin
+    from Daddy.pokemon.archive.state_format import Kin
     from Daddy.pokemon.archive.store import shared
     from Daddy.pokemon.emulator import PYBOY_VERSION
 

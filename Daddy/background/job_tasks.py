@@ -19,9 +19,10 @@ from Daddy.core.config import shared_paths
 from Daddy.core.errors import FileError
 from Daddy.core.lease import Lease
 from Daddy.learning.attempt import Attempt
-from Daddy.pokemon.archive import claims, keys
-from Daddy.pokemon.archive.book import Book
+from Daddy.pokemon.archive import archive_keys as keys
+from Daddy.pokemon.archive import claims
 from Daddy.pokemon.archive.claim_replay import Game, Judgement, judge
+from Daddy.pokemon.archive.claim_store import ClaimStore
 from Daddy.pokemon.archive.claims import Claim
 from Daddy.pokemon.archive.store import Archive
 from Daddy.weights import parcels
@@ -80,7 +81,7 @@ class MilestoneIntake:
         self._store, self._archive, self._name = store, archive, name
         self._game = replace(game, seconds=MOST_S)
         self._clock, self._say = clock, say
-        self._book = Book(archive.folder)
+        self._book = ClaimStore(archive.folder)
         self._watch, self._turns = Watch(clock), Turns()
         self._lease: Lease | None = None
         self._shown_at = -SHOW_S

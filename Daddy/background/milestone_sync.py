@@ -13,9 +13,10 @@ from pathlib import Path
 from Daddy.background.background_task import Sender
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError
-from Daddy.pokemon.archive import claims, keys
-from Daddy.pokemon.archive.book import Book
+from Daddy.pokemon.archive import archive_keys as keys
+from Daddy.pokemon.archive import claims
 from Daddy.pokemon.archive.claim_replay import Game, judge
+from Daddy.pokemon.archive.claim_store import ClaimStore
 from Daddy.pokemon.archive.claims import Claim
 from Daddy.pokemon.archive.store import Archive
 from Daddy.weights import parcels
@@ -38,7 +39,7 @@ class MilestoneSync:
     ) -> None:  # fmt: skip
         self._local, self._archive, self._game = local, archive, game
         self._sender, self._clock, self._tell = sender, clock, tell
-        self._book = Book(archive.folder)
+        self._book = ClaimStore(archive.folder)
         self._shown: dict[str, Claim | None] = {}
         self._tried: dict[str, str] = {}
         self._handed_at, self._sequence = -HAND_IN_S, 0

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from Daddy.core.assists import to_bits
 from Daddy.core.rom import load_rom
 from Daddy.core.settings import Reward
+from Daddy.pokemon import cutscene, story
 from Daddy.pokemon import save_state as saving
-from Daddy.pokemon import script, story
 from Daddy.pokemon.assists.apply import Helper
 from Daddy.pokemon.emulator import (
     BUTTONS,
@@ -135,7 +135,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Hold a key for 8 of 24 frames; see the class for the result.
 
-        While a script has control the step goes on, for up to 20 times as long: `script.wait`.
+        While a script has control the step goes on, for up to 20 times as long: `cutscene.wait`.
         """
         self.begin(action)
         return self.finish()
@@ -151,7 +151,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
 
     def finish(self) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Do the second half of a step: facts, reward and observation."""
-        image, waited = script.wait(self._emulator)
+        image, waited = cutscene.wait(self._emulator)
         if waited:
             self._waits += waited
             self._screen = self._emulator.half_screen()

@@ -1,7 +1,7 @@
-"""Pure: the steps of the real game's story, in the order a normal game passes them.
+"""Pure. Lists the steps of the real game's story, in the order a normal game passes them.
 
-Owns their names, which are ours, and which of them nobody can finish without (`*`). An event is a
-bit of the game's event flags; other facts (an item, a move, a boulder rolled away) are in `story`.
+Their names are ours; no game can be finished without those marked `*`. An event is a bit of the
+game's event flags; other facts (an item, a move, a boulder rolled away) are in `story`.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def _parse(table: str) -> tuple[Step, ...]:
 STORY: Final = _parse(_STORY)
 """The 67 events that a run counts as its story flags."""
 TRAINERS: Final = _parse(_TRAINERS)
-"""Who stands in the one way between Cerulean and Lavender; the best peer requires them as well."""
+"""Trainers in the one way between Cerulean and Lavender; the best peer requires them as well."""
 
 
 def mask(steps: tuple[Step, ...]) -> int:
@@ -142,11 +142,11 @@ def mask(steps: tuple[Step, ...]) -> int:
 COMES_AND_GOES: Final = {
     name: int(flag, 16) for flag, name in (line.split() for line in _UNPAID.strip().splitlines())
 }
-"""Flags that say how things stand, or can be had twice (the museum ticket), by name."""
+"""Flags of passing facts, or that can be had twice (the museum ticket), by name."""
 UNKNOWN: Final = (
     *("first_rival_on_route_22", "second_rival_on_route_22"),
     *("rival_on_route_22_wants_battle", "nugget_waits"),
 )
-"""Of these, flags of what waits where the player has not been yet: never observed."""
+"""Those of events that wait where the player has not been yet: never observed."""
 UNPAID: Final = sum(1 << flag for flag in COMES_AND_GOES.values())
 """Their bits: never an achievement."""

@@ -1,7 +1,6 @@
-"""Pure: what people call the maps.
+"""Pure. Names the maps: the real game's 226 as the public disassembly has them, the cartridge's.
 
-Owns the names of the real game's 226 maps, as the public disassembly has them, and of the
-cartridge's, whose numbers are the same but whose places are our own.
+The cartridge's maps have numbers of the real game's, but places of our own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Pure: one member of the party, and the moves that open ways.
-
-Owns the meaning of a member's 44 bytes.
-"""
+"""Pure. Reads the members of the party from their 44 bytes, and names the moves that open ways."""
 
 from __future__ import annotations
 
@@ -52,11 +49,11 @@ BLOCK: Final = slice(
     ram.PARTY_COUNT - ram.RAM_START,
     ram.PARTY_MONS - ram.RAM_START + ram.PARTY_SIZE * ram.PARTY_STRIDE,
 )
-"""Where in an image the party is: its count, its list of species, its members."""
+"""The party in an image: its count, its list of species, its members."""
 
 
 def read_party(image: Image) -> tuple[Creature, ...]:
-    """Members below the count; what lies behind them in memory is stale.
+    """Members below the count; bytes behind them in memory are stale.
 
     Equal bytes give the same tuple, so that `is` tells whether anything has changed.
     """

@@ -1,7 +1,7 @@
-"""Tells gymnasium our environment's name.
+"""Registers our environment with gymnasium.
 
-Owns the id. Promises to be light: the environment's module, and with it the emulator, is imported
-when the first one is made. gymnasium 0.29 calls `register` by itself when it is imported (entry
+The import is light: the environment's module, and with it the emulator, is imported when the first
+one is made. gymnasium 0.29 calls `register` by itself when it is imported (entry
 point ``gymnasium.envs``, ``__root__``). gymnasium 1 has no such entry points any more: there one
 writes ``gymnasium.make("Daddy.pokemon.registration:Daddy/PokemonRed-v0")``, or imports this module.
 """

@@ -1,6 +1,6 @@
-"""Pure: an environment's whole state as bytes, and back.
+"""Pure. Encodes an environment's whole state as bytes and decodes it.
 
-Owns the format: a magic, the length of a JSON header (counters, records, generator, versions), the
+The format: a magic, the length of a JSON header (counters, records, generator, versions), the
 visited cells and the emulator's state, both deflated. Nothing in it is executed when it is read;
 damage, another game and another pyboy are each refused by name.
 """
@@ -22,7 +22,7 @@ from Daddy.pokemon.reward import Records, records_from
 MAGIC = b"DADDYENV"
 FORMAT = 2
 _OLDER = 1
-"""A format without memory and with fewer records; what it lacks is taken from its game."""
+"""A format without memory and with fewer records; the rest is taken from its game."""
 _LENGTHS = struct.Struct("<8sIII")
 _LARGEST = 1 << 20
 """Bytes a part may have when inflated: an emulator's state has about 170,000."""
@@ -30,7 +30,7 @@ _LARGEST = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class SaveState:
-    """What the rest of an episode and all later ones depend on."""
+    """Facts that the rest of an episode and all later ones depend on."""
 
     rom_sha1: str
     pyboy: str
@@ -48,7 +48,7 @@ class SaveState:
     waits: int = 0
     """Steps of the episode that were waited while a script had control."""
     journal: Mapping[str, Any] = field(default_factory=dict)
-    """What whoever steps the environment wants back; older states have none."""
+    """Facts of the caller that steps the environment; older states have none."""
     assists: Mapping[str, Any] = field(default_factory=dict)
     """History of the scripted helps (`assists.state`); older states have none."""
 

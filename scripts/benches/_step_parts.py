@@ -10,7 +10,7 @@ from statistics import median
 import numpy as np
 
 from Daddy.learning.vector_rows import EnvRow, Rows, layout_of
-from Daddy.pokemon import script
+from Daddy.pokemon import cutscene
 from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.observation import observe
@@ -48,7 +48,7 @@ def _parts(env: PokemonRedEnv, row: EnvRow) -> dict[str, Callable[[], object]]:
     now = read_progress(image)
     seen = observe(emulator.half_screen(), now, tally.memory.visited)
     return {
-        "look for a script": lambda: script.wait(emulator),
+        "look for a script": lambda: cutscene.wait(emulator),
         "facts": lambda: read_progress(image),
         "reward": lambda: tally.pay(now, now),
         "observation": lambda: observe(emulator.half_screen(), now, tally.memory.visited),

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from Daddy.pokemon import cutscene
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon import script
 from Daddy.pokemon.emulator import BUTTONS, FRAMES_PER_STEP
 from Daddy.pokemon.env import TELEMETRY, PokemonRedEnv
 from Daddy.pokemon.memory import byte
@@ -70,9 +70,9 @@ def test_the_boat_takes_one_step_of_the_environment_twenty_times_as_long(make: M
     env = make("pier", *SAILOR)
     press(env, "a")
     length = press(env, "a")
-    assert 18 <= length <= 1 + script.MOST
+    assert 18 <= length <= 1 + cutscene.MOST
     assert env.telemetry()[WAITS] >= length - 1
-    while script.has_control(env.progress.image):
+    while cutscene.has_control(env.progress.image):
         press(env, "b")
     assert (env.progress.map_id, env.progress.y, env.progress.x) == (ISLE, 13, 8)
     assert not env.progress.text_box
@@ -107,7 +107,7 @@ def test_who_says_no_stays_and_is_free_again(make: Make) -> None:
     press(env, "a")
     assert press(env, "b") <= 4
     assert not env.progress.text_box
-    assert not script.has_control(env.progress.image)
+    assert not cutscene.has_control(env.progress.image)
     assert (env.progress.map_id, env.progress.y, env.progress.x) == place
 
 
@@ -128,7 +128,7 @@ def test_the_careful_nurse_asks_and_takes_her_time(make: Make, answer: str, heal
     env._emulator.write(ram.PARTY_MONS + ram.MON_HP + 1, 1)
     press(env, "a")
     assert asked(env)
-    assert not script.has_control(env.progress.image), "the question of a free player"
+    assert not cutscene.has_control(env.progress.image), "the question of a free player"
     length = press(env, answer)
     assert (length >= 5) == healed
     for _ in range(3):
@@ -145,18 +145,18 @@ def test_whoever_mashes_a_is_let_go_within_a_counted_number_of_steps(
     lengths = []
     for _ in range(MOST_MASHED):
         lengths.append(press(env, "a"))
-        if not (env.progress.text_box or script.has_control(env.progress.image)):
+        if not (env.progress.text_box or cutscene.has_control(env.progress.image)):
             break
     assert not env.progress.text_box
     assert len(lengths) < MOST_MASHED
-    assert max(lengths) <= 1 + script.MOST
+    assert max(lengths) <= 1 + cutscene.MOST
 
 
 def test_in_the_lighthouse_start_does_nothing_and_everything_else_works() -> None:
     game = Game()
     game.emulator.load_state(state_at("tower"))
     assert game.byte(ram.JOY_IGNORE) == 0b1100
-    assert not script.has_control(game.emulator.ram())
+    assert not cutscene.has_control(game.emulator.ram())
     place = game.place
     game.press("start")
     assert game.facts().menu is None

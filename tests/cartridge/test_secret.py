@@ -6,8 +6,8 @@ from functools import lru_cache
 
 import pytest
 
+from Daddy.pokemon import cutscene
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon import script
 from Daddy.pokemon.exploration import Visited
 from Daddy.pokemon.observation import observe
 from Daddy.pokemon.progress import read_progress
@@ -114,7 +114,7 @@ def test_a_fall_takes_a_while_without_control_and_no_hit_points() -> None:
     led = 0
     for _ in range(200):
         game.emulator.wait(1)
-        led += script.has_control(game.emulator.ram())
+        led += cutscene.has_control(game.emulator.ram())
     assert 90 < led < 150
     assert game.place == FALL
     assert read_progress(game.memory()).party == before

@@ -12,8 +12,8 @@ from itertools import groupby, pairwise
 
 import pytest
 
+from Daddy.pokemon import cutscene
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon import script
 from Daddy.pokemon.emulator import FRAMES_PER_STEP, Emulator
 from Daddy.pokemon.memory import byte
 from Daddy.pokemon.progress import placed
@@ -35,7 +35,7 @@ LOOKED_AT = (
 )
 MOST_STEPS = 6_000
 LONGEST_FADE = 24
-LONGEST_SCENE = script.MOST * FRAMES_PER_STEP
+LONGEST_SCENE = cutscene.MOST * FRAMES_PER_STEP
 """Frames in which no direction does anything: between two maps, and while a script has control."""
 ALL_KEYS = 0xFF
 BOAT = 94
@@ -81,7 +81,7 @@ def _look(kept: Film, image: bytearray) -> None:
     kept.placed.append(placed(image))
     kept.walking.append(byte(image, ram.WALK_COUNTER))
     kept.ignored.append(byte(image, ram.JOY_IGNORE))
-    kept.led.append(script.has_control(image))
+    kept.led.append(cutscene.has_control(image))
 
 
 def moves() -> Iterator[tuple[tuple[int, int, int], tuple[int, int, int]]]:

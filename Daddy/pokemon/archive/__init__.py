@@ -1,15 +1,13 @@
-"""Moments worth going back to, kept as save states by milestone and shared by a run's learners.
+"""Save states by milestone: an archive that a run's learners share, and go back to.
 
-keys       under what a moment is filed: the milestones it holds
-names      what a file's name says, and the catalogue that a listing of them is
-rules      the numbers of all decisions
-decisions  what to load now, what to keep, what to give up, and why
-record     a state with its provenance as bytes
-store      door to the files
-journey    one environment's way from state to state
-env        the environment that keeps and loads states
-claims     a milestone as (parent claim, input log): how it travels between machines
-book       the claims beside an archive's states
-post       which claims travel, either way
-replay     the killable child that plays a claim again, and what it says
+archive_keys  the key of a moment: its milestones, and its place
+file_names    the names of an archive's files, and the catalogue that a listing of them is
+decisions     rules of loading, keeping and removing states
+state_format  a state with its provenance as bytes
+store         the folder of states
+env_history   one environment's way from state to state
+env           the environment that keeps and loads states
+claims        a milestone for another machine: a parent claim and an input log
+claim_store   the claims beside an archive's states
+claim_replay  a claim played again in a child process
 """

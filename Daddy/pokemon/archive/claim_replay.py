@@ -25,11 +25,12 @@ from Daddy.core.files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.process import Completed, ProcessTimeoutError, run
 from Daddy.core.rom import load_rom
 from Daddy.pokemon import story
-from Daddy.pokemon.archive import claims, decisions, keys
-from Daddy.pokemon.archive.book import Book
+from Daddy.pokemon.archive import archive_keys as keys
+from Daddy.pokemon.archive import claims, decisions
+from Daddy.pokemon.archive.claim_store import ClaimStore
 from Daddy.pokemon.archive.claims import Claim, Find
-from Daddy.pokemon.archive.names import Entry
-from Daddy.pokemon.archive.record import STATE_LIMIT, Provenance
+from Daddy.pokemon.archive.file_names import Entry
+from Daddy.pokemon.archive.state_format import STATE_LIMIT, Provenance
 from Daddy.pokemon.archive.store import Archive
 from Daddy.pokemon.inputs import tape
 from Daddy.pokemon.inputs.recorder import Recorder
@@ -102,7 +103,7 @@ def judge(
     `author` names its maker; `find` gives its ancestors, by default those in the archive's book.
     OSError when the archive's disk refuses.
     """
-    book = Book(archive.folder)
+    book = ClaimStore(archive.folder)
     try:
         begin = _from_here(claim, archive, book, find or book.find)
     except FileError as error:
@@ -125,7 +126,7 @@ def judge(
     return Judgement(entry, "reached")
 
 
-def _from_here(claim: Claim, archive: Archive, book: Book, find: Find) -> Begin:
+def _from_here(claim: Claim, archive: Archive, book: ClaimStore, find: Find) -> Begin:
     """Begin at the last ancestor with a state here, or at the start of the game.
 
     FileError where the log cannot be followed, or its state is here already.
@@ -173,7 +174,7 @@ def record(archive: Archive, game: Game, milestone: str, real: bool) -> bytes:
         known = ", ".join(story.names(real))
         raise UsageError(f"there is no milestone {milestone!r} in this game", f"one of: {known}")
     reason = "claims that it goes on from are gone, or it is too long"
-    for claim in claims_reaching(Book(archive.folder), milestone)[:_ATTEMPTS]:
+    for claim in claims_reaching(ClaimStore(archive.folder), milestone)[:_ATTEMPTS]:
         with tempfile.TemporaryDirectory(prefix="daddy-champion-") as folder:
             found = _play_again(Begin(claim), game, archive.rules.square, Path(folder), milestone)
             if isinstance(found, str):
@@ -185,7 +186,7 @@ def record(archive: Archive, game: Game, milestone: str, real: bool) -> bytes:
     raise FileError(f"the way to {milestone} cannot be followed: {reason}", "try another milestone")
 
 
-def claims_reaching(book: Book, milestone: str) -> list[Claim]:
+def claims_reaching(book: ClaimStore, milestone: str) -> list[Claim]:
     """Claims that hold it, each with all keys since the start of the game; the shortest first.
 
     FileError where nobody reached it.

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from Daddy.core.errors import FileError
-from Daddy.pokemon.archive import keys
-from Daddy.pokemon.archive.names import Entry
+from Daddy.pokemon.archive import archive_keys as keys
+from Daddy.pokemon.archive.file_names import Entry
 
 FORMAT: Final = 1
 MOST_INPUTS: Final = 200_000

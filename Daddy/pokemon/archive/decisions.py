@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeVar
 
-from Daddy.pokemon.archive import keys
-from Daddy.pokemon.archive.names import UNTOLD, Catalogue, Entry
+from Daddy.pokemon.archive import archive_keys as keys
+from Daddy.pokemon.archive.file_names import UNTOLD, Catalogue, Entry
 
 Dice = Callable[[], float]
 T = TypeVar("T")
@@ -31,7 +31,7 @@ class Rules:
     per_key: int = 8
     """States kept of one key."""
     patience: int = 20_000
-    """Steps from a state without a new key after which the try was dry; see `journey.Journey`."""
+    """Steps from a state without a new key after which the try was dry; see `EnvHistory`."""
     tries: int = 3
     """Dry tries, on balance, after which a state is demoted."""
     fresh: float = 0.25

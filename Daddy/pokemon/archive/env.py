@@ -1,8 +1,7 @@
-"""The game as `PokemonRedEnv` plays it, with an archive: it keeps states at new milestones and goes
-on from the fleet's.
+"""Plays `PokemonRedEnv` with an archive: keeps states at new milestones, goes on from the fleet's.
 
-Promises: to load a state pays nothing and ends no episode; the step that was taken keeps its
-reward. Whatever is wrong with the archive or its disk costs a state, never the environment.
+Loading a state pays nothing and ends no episode; the step before keeps its reward. A fault of the
+archive or its disk costs a state, never the environment.
 """
 
 from __future__ import annotations
@@ -16,11 +15,12 @@ import numpy as np
 
 from Daddy.core.errors import FileError, RomError
 from Daddy.pokemon import story
-from Daddy.pokemon.archive import claims, decisions, journey, keys
-from Daddy.pokemon.archive.book import Book
+from Daddy.pokemon.archive import archive_keys as keys
+from Daddy.pokemon.archive import claims, decisions, env_history
+from Daddy.pokemon.archive.claim_store import ClaimStore
 from Daddy.pokemon.archive.decisions import Choice, Rules, Verdict
-from Daddy.pokemon.archive.names import Mark
-from Daddy.pokemon.archive.record import Kin, Provenance
+from Daddy.pokemon.archive.file_names import Mark
+from Daddy.pokemon.archive.state_format import Kin, Provenance
 from Daddy.pokemon.archive.store import shared
 from Daddy.pokemon.emulator import PYBOY_VERSION
 from Daddy.pokemon.env import TELEMETRY, PokemonRedEnv
@@ -32,7 +32,7 @@ _CHOICES = 8
 
 @dataclass(frozen=True)
 class Access:
-    """Where the archive is and who writes to it. `root` is the run's archive folder."""
+    """An archive and its writer. `root` is the run's archive folder."""
 
     root: Path
     rules: Rules
@@ -41,10 +41,10 @@ class Access:
 
 
 class ArchivedEnv(PokemonRedEnv):
-    """See the module. `access` says which archive; all else is `PokemonRedEnv`'s.
+    """See the module. `access` names the archive; all else is `PokemonRedEnv`'s.
 
-    A step at which something was kept or loaded says so in its info (``archive``), and one after
-    which the environment stands elsewhere that it ``jumped``.
+    The info of a step has ``archive`` when a state was kept or loaded, with the reason, and
+    ``jumped`` when the environment then stands elsewhere.
     """
 
     telemetry_names = (*TELEMETRY, "milestones", "loads", "lived")
@@ -54,8 +54,8 @@ class ArchivedEnv(PokemonRedEnv):
         self._access, self._rules = access, access.rules
         self._kin = Kin(self.rom.sha1, PYBOY_VERSION, self.assists)
         self._archive = shared(access.root, self._kin, access.rules)
-        self._book = Book(self._archive.folder)
-        self._journey = journey.Journey()
+        self._book = ClaimStore(self._archive.folder)
+        self._history = env_history.EnvHistory()
         self._log: claims.Log | None = None
         self._loads = 0
         self._passed = set[str]()
@@ -68,7 +68,7 @@ class ArchivedEnv(PokemonRedEnv):
         start = {"seed": seed} if seed is not None else dict(self.np_random.bit_generator.state)
         observation, info = super().reset(seed=seed, options=options)
         self._log = claims.Log("", start)
-        self._journey = self._journey.begun(self._keys(), seed)
+        self._history = self._history.begun(self._keys(), seed)
         self._passed.clear()
         choice = decisions.where_to_begin(self._archive.look(), self._rules, self._dice)
         loaded, reason = self._load(choice)
@@ -83,7 +83,7 @@ class ArchivedEnv(PokemonRedEnv):
     def finish(self) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """As `PokemonRedEnv.finish`; then what is new is kept, and perhaps a state is loaded."""
         observation, reward, won, late, info = super().finish()
-        self._journey = self._journey.stepped(self.progress.battle > 0)
+        self._history = self._history.stepped(self.progress.battle > 0)
         said = self._arrive()
         if won or late:
             self._end_try(won)
@@ -96,30 +96,30 @@ class ArchivedEnv(PokemonRedEnv):
     # -- what is kept
 
     def _arrive(self) -> str:
-        """Keep the moment if it holds something new; what was done, or "" where nothing is new."""
-        if self.progress.wins:  # nobody is to be called to a game that is won
+        """Keep the moment if it holds something new; the decision, or "" where nothing is new."""
+        if self.progress.wins:  # a won game attracts no environment
             return ""
-        before, now = self._journey.held, self._keys()
+        before, now = self._history.held, self._keys()
         held = keys.moment(before, now)
         if held == before:
             return self._recover() if keys.milestones(now) != now else ""
         seen = self._archive.look()
         self._pass(keys.ident(held))
         if not decisions.is_new(held, before, seen, self._rules):
-            self._journey = self._journey.went_to(held)
+            self._history = self._history.went_to(held)
             return ""
         kept, reason = self._keep(held, decisions.worth_keeping(held, seen, self._rules))
         if keys.rank(held) > keys.rank(before):
             self._mark("gain")
-        elif not kept:  # the disk refused: it is as if nobody had been there
-            self._journey = self._journey.went_to(held)
+        elif not kept:  # the disk refused: the place counts as not reached
+            self._history = self._history.went_to(held)
             return reason
-        self._journey = self._journey.arrived(held, kept)
+        self._history = self._history.arrived(held, kept)
         self._passed = {keys.ident(held)}
         return reason
 
     def _pass(self, key: str) -> None:
-        """A try counts once at each place: to pace up and down at a border is no crowd."""
+        """Count a try once at each place, however often it crosses a border."""
         if key not in self._passed:
             self._passed.add(key)
             self._archive.visited(key)
@@ -127,10 +127,10 @@ class ArchivedEnv(PokemonRedEnv):
     def _recover(self) -> str:
         """Keep the moment if its party is the strongest of its milestones here; or ""."""
         hp = self.progress.hp
-        if hp <= self._journey.hp:
+        if hp <= self._history.hp:
             return ""
-        self._journey = self._journey.stronger(hp)
-        held = self._journey.held
+        self._history = self._history.stronger(hp)
+        held = self._history.held
         verdict = decisions.worth_keeping_again(held, hp, self._archive.look(), self._rules)
         return self._keep(held, verdict)[1] if verdict.keep else ""
 
@@ -147,7 +147,7 @@ class ArchivedEnv(PokemonRedEnv):
 
     def _put(self, held: frozenset[str]) -> tuple[str, str]:
         """(hash of the state, hash of the claim that leads to it, "" without one). OSError."""
-        now = self._journey
+        now = self._history
         claim = None if self._log is None else self._log.claim(held)
         provenance = Provenance(
             held=tuple(sorted(held)),
@@ -172,17 +172,17 @@ class ArchivedEnv(PokemonRedEnv):
     # -- what is loaded
 
     def _due(self) -> bool:
-        """Whether to look at the archive at this step."""
-        over = decisions.is_over(self._journey.standing, self._rules)
-        return over or (self._journey.lived - 1) % self._rules.look_every == 0
+        """Return True if this step looks at the archive."""
+        over = decisions.is_over(self._history.standing, self._rules)
+        return over or (self._history.lived - 1) % self._rules.look_every == 0
 
     def _move(self) -> tuple[Observation | None, str]:
-        if decisions.is_over(self._journey.standing, self._rules):
+        if decisions.is_over(self._history.standing, self._rules):
             self._mark("dry")
-        seen, standing = self._archive.look(), self._journey.standing
+        seen, standing = self._archive.look(), self._history.standing
         loaded, reason = self._load(decisions.what_to_load(standing, seen, self._rules, self._dice))
         if loaded is None and decisions.is_over(standing, self._rules):
-            self._journey = self._journey.waited()
+            self._history = self._history.waited()
         return loaded, reason
 
     def _load(self, choice: Choice) -> tuple[Observation | None, str]:
@@ -205,7 +205,7 @@ class ArchivedEnv(PokemonRedEnv):
             else:
                 self._loads += 1
                 held = keys.moment(frozenset(provenance.held), self._keys())
-                self._journey = self._journey.loaded(held, entry.sha256)
+                self._history = self._history.loaded(held, entry.sha256)
                 self._log = claims.Log(provenance.claim) if provenance.claim else None
                 self._passed.clear()
                 self._pass(entry.key)
@@ -217,41 +217,41 @@ class ArchivedEnv(PokemonRedEnv):
         return None, f"{choice.reason}, but {reason}"
 
     def _end_try(self, won: bool) -> None:
-        """An episode's end ends the try; one that had hardly begun says nothing of the state."""
+        """End the try with its episode; a try that had hardly begun says nothing of the state."""
         if won:
             self._mark("gain")
-        elif 2 * self._journey.standing.since >= min(self.episode_steps, self._rules.patience):
+        elif 2 * self._history.standing.since >= min(self.episode_steps, self._rules.patience):
             self._mark("dry")
-        self._journey = self._journey.arrived(self._journey.held, "")
+        self._history = self._history.arrived(self._history.held, "")
 
     def _mark(self, kind: Mark) -> None:
-        if self._journey.tried:
+        if self._history.tried:
             with suppress(OSError):
-                self._archive.mark(self._journey.tried, kind)
+                self._archive.mark(self._history.tried, kind)
 
     # -- what travels
 
     def claim(self) -> claims.Claim | None:
-        """How this moment was reached from the last claim, for another machine to play again."""
-        return None if self._log is None else self._log.claim(self._journey.held)
+        """The way from the last claim to this moment, for another machine to play again."""
+        return None if self._log is None else self._log.claim(self._history.held)
 
     def save_state(self) -> bytes:
-        """As `PokemonRedEnv.save_state`, with the journey and what was pressed on it."""
+        """As `PokemonRedEnv.save_state`, with the history and the keys since the last claim."""
         pressed = {} if self._log is None else {"log": self._log.to_facts()}
-        self.journal = {**self._journey.to_facts(), **pressed}
+        self.journal = {**self._history.to_facts(), **pressed}
         return super().save_state()
 
     def load_state(self, data: bytes) -> Observation:
-        """As `PokemonRedEnv.load_state`; a state saved without an archive begins a new journey."""
+        """As `PokemonRedEnv.load_state`; a state saved without an archive begins a new history."""
         observation = super().load_state(data)
         facts = dict(self.journal)
         self._log = claims.log_from(facts.pop("log", None))
-        self._journey = journey.from_facts(facts)
+        self._history = env_history.from_facts(facts)
         return observation
 
     def telemetry(self) -> tuple[float, ...]:
-        """How far the episode is: one number for each of `telemetry_names`."""
-        now = self._journey
+        """State of the episode: one number for each of `telemetry_names`."""
+        now = self._history
         return (*super().telemetry(), keys.rank(now.held), self._loads, now.lived)
 
     def _keys(self) -> frozenset[str]:

@@ -1,9 +1,9 @@
-"""Door to an archive's files: one flat folder, whose listing is the catalogue.
+"""Adapter for an archive's files: one flat folder; its listing is the catalogue.
 
-Promises: a state appears whole, under the hash of its bytes, or not at all; nothing is locked and
-nothing is replaced, so that writers on several hosts cannot spoil each other's states; a file that
-is damaged, foreign or somebody else's is passed over by name; looking costs one `stat` unless
-something changed.
+A state appears whole, under the hash of its bytes, or not at all. Nothing is locked and nothing is
+replaced, so that writers on several hosts cannot spoil each other's states. A file that is damaged,
+foreign or of another user is ignored, with a reason. A look costs one `stat` unless something
+changed.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from threading import Lock
 
 from Daddy.core.errors import FileError
 from Daddy.core.files import create_exclusive, read_bounded, sha256_hex, write_new
-from Daddy.pokemon.archive import names, record
+from Daddy.pokemon.archive import file_names, state_format
 from Daddy.pokemon.archive.decisions import Rules, surplus
-from Daddy.pokemon.archive.names import MOST_MARKS, UNTOLD, Catalogue, Entry, Mark
-from Daddy.pokemon.archive.record import STATE_LIMIT, Kin, Provenance
+from Daddy.pokemon.archive.file_names import MOST_MARKS, UNTOLD, Catalogue, Entry, Mark
+from Daddy.pokemon.archive.state_format import STATE_LIMIT, Kin, Provenance
 
 _CLOSE_LOOK = 128
 """One look in so many lists the folder, whatever its stamp says."""
 _PASSING = (errno.ESTALE, errno.ETIMEDOUT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Troubles of a disk or of this process that say nothing of the file that was asked for."""
+"""Errors of a disk or of this process that say nothing of the file."""
 _ABANDONED_S = 86_400.0
-"""Age of a temporary file that nobody writes any more, by the file system's own clock."""
+"""Age of an abandoned temporary file, by the file system's own clock."""
 
 
 class Archive:
@@ -38,18 +38,18 @@ class Archive:
     def __init__(self, folder: Path, kin: Kin, rules: Rules) -> None:
         self.folder = folder
         self.refused: dict[str, str] = {}
-        """Hash of each state that could not be loaded, and why."""
+        """Reason by the hash of each state that could not be loaded."""
         self._kin, self.rules = kin, rules
         self._visits = Counter[str]()
         self._seen = self._offered = Catalogue(visits=self._visits)
         self._offered_of: tuple[Catalogue, int] = (self._seen, 0)
-        """Of which listing, without how many refused, `_offered` is."""
+        """The listing and the number of refused states that `_offered` is made of."""
         self._stamps: tuple[int, int] = (-1, -1)
         self._looks = 0
         self._lock = Lock()
 
     def look(self, *, closely: bool = False) -> Catalogue:
-        """What may be loaded, as of now; what cannot be read any more counts as it was.
+        """The states that may be loaded now; the last listing where the folder cannot be read.
 
         Clocks of file systems are coarse: a change is followed by a second listing, and one look in
         128 lists anyway; `closely` does too.
@@ -59,12 +59,12 @@ class Archive:
             if closely or self._stamps != (stamp, stamp) or self._looks % _CLOSE_LOOK == 0:
                 self._stamps = (self._stamps[1], stamp)
                 with contextlib.suppress(OSError):
-                    listed = names.catalogue(os.listdir(self.folder))  # noqa: PTH208 - names
+                    listed = file_names.catalogue(os.listdir(self.folder))  # noqa: PTH208 - names
                     self._seen = replace(listed, visits=self._visits)
             return self._without_refused()
 
     def _without_refused(self) -> Catalogue:
-        """What was listed last, without the refused: the same object as long as both are."""
+        """The last listing without the refused: the same object as long as both are unchanged."""
         seen, refused = self._offered_of
         if seen is not self._seen or refused != len(self.refused):
             self._offered_of = (self._seen, len(self.refused))
@@ -78,14 +78,14 @@ class Archive:
             return 0
 
     def visited(self, key: str) -> None:
-        """Count that a try of this process's began at, or came to, where states are kept."""
+        """Count a try of this process that began at, or came to, a key with states."""
         if key in self._seen.by_key:
             with self._lock:
                 self._visits[key] += 1
 
     def put(self, provenance: Provenance, state: bytes) -> Entry:
-        """Keep a state, give up what is beyond the bounds. OSError when the disk refuses."""
-        data = record.to_bytes(provenance, state)
+        """Keep a state, and remove those beyond the bounds. OSError when the disk refuses."""
+        data = state_format.to_bytes(provenance, state)
         entry = provenance.entry(sha256_hex(data))
         create_exclusive(self.folder / entry.name, data, mode=0o444)
         self._remember(entry)
@@ -94,15 +94,15 @@ class Archive:
         return entry
 
     def _remember(self, entry: Entry) -> None:
-        """That its place is known with so many milestones, if nobody knew it with as few."""
+        """Note the rank at which a place is known, if it is the lowest yet."""
         if self._seen.first.get(entry.place, entry.rank + 1) > entry.rank:
             with contextlib.suppress(OSError):  # somebody else's, or a full disk: the next state's
-                write_new(self.folder / names.first_name(entry.place, entry.rank), b"")
+                write_new(self.folder / file_names.first_name(entry.place, entry.rank), b"")
 
     def get(self, entry: Entry) -> tuple[Provenance, bytes]:
-        """A state and where it comes from; FileError when it is gone, damaged, foreign or not ours.
+        """A state and its provenance; FileError when it is gone, damaged, foreign or not ours.
 
-        What cannot be loaded once is not offered again by this process, unless the trouble passes.
+        This process does not offer such a state again, unless the error was of a passing kind.
         """
         try:
             return self._read(entry)
@@ -123,7 +123,7 @@ class Archive:
         data = read_bounded(path, STATE_LIMIT)
         if sha256_hex(data) != entry.sha256:
             raise FileError(f"{path} is damaged: its bytes have another hash", "remove it")
-        provenance, state = record.from_bytes(data, self._kin, str(path))
+        provenance, state = state_format.from_bytes(data, self._kin, str(path))
         if provenance.entry(entry.sha256, told=entry.hp != UNTOLD) != entry:
             raise FileError(f"{path} holds another moment than its name says", "remove it")
         return provenance, state
@@ -135,7 +135,7 @@ class Archive:
     def mark(self, sha256: str, kind: Mark) -> None:
         """Count a try from a state: ``dry``, or ``gain``. Every caller's mark counts once.
 
-        One that was given up meanwhile gets none: nobody would take it away.
+        A state that was removed meanwhile gets none: the mark would never be removed.
         """
         seen = self.look()
         if sha256 not in seen.hashes:
@@ -143,26 +143,26 @@ class Archive:
         counts = seen.dry if kind == "dry" else seen.gains
         for number in range(counts.get(sha256, 0) + 1, MOST_MARKS + 1):
             with contextlib.suppress(FileExistsError):  # somebody else's: the next number
-                write_new(self.folder / names.mark_name(sha256, kind, number), b"")
+                write_new(self.folder / file_names.mark_name(sha256, kind, number), b"")
                 return
 
     def _remove(self, entry: Entry) -> None:
-        """The state first: a mark without one means nothing."""
+        """Remove the state first: a mark without one means nothing."""
         seen = self._seen
         self._unlink(entry.name)
         for number in range(1, seen.dry.get(entry.sha256, 0) + 1):
-            self._unlink(names.mark_name(entry.sha256, "dry", number))
+            self._unlink(file_names.mark_name(entry.sha256, "dry", number))
         for number in range(1, seen.gains.get(entry.sha256, 0) + 1):
-            self._unlink(names.mark_name(entry.sha256, "gain", number))
+            self._unlink(file_names.mark_name(entry.sha256, "gain", number))
 
     def _unlink(self, name: str) -> None:
         with contextlib.suppress(OSError):  # another writer was faster
             (self.folder / name).unlink()
 
     def tidy(self) -> None:
-        """Take away what killed writers left: temporary files of yesterday, marks without a state.
+        """Remove the rests of killed writers: temporary files of yesterday, marks without a state.
 
-        The age is judged by a file that the same file system stamps now.
+        The age is compared with a file that the same file system stamps now.
         """
         with contextlib.suppress(OSError):
             probe = self.folder / f".tmp-now-{os.getpid()}"
@@ -170,9 +170,9 @@ class Archive:
             now = probe.stat().st_mtime
             probe.unlink()
             listed = os.listdir(self.folder)  # noqa: PTH208 - names
-            known = {entry.sha256 for entry in names.catalogue(listed).entries}
+            known = {entry.sha256 for entry in file_names.catalogue(listed).entries}
             for name in listed:
-                mark = names.marked(name)
+                mark = file_names.marked(name)
                 stray = name.startswith(".tmp-") if mark is None else mark[0] not in known
                 if stray and (self.folder / name).stat().st_mtime < now - _ABANDONED_S:
                     self._unlink(name)

@@ -1,8 +1,8 @@
-"""Pure: how a start state is reached, as a list that a person can read and correct.
+"""Pure. Lists the steps to each start state, for a person to read and correct.
 
 Cells are (column, row) as the public disassembly writes them. The routes of the real game were
-written from public facts and have never met the ROM, which is not ours to have: whoever has it sees
-at once which step fails and where. The cartridge's route is proven by tests, over the same driver.
+written from public facts and have never met the ROM, which is not ours to have: with it, an error
+tells at once which step fails and where. Tests prove the cartridge's route, by the same player.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 VERSION: Final = 1
-"""Grows with every change of what is driven or how: states made before are made anew."""
+"""Grows with every change of a route or its player: states made before are made anew."""
 BEGINNING: Final = "beginning"
 """Start state of every game: the first moment at which the player can walk."""
 CREATURE: Final = "a creature"

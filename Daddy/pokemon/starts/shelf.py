@@ -1,8 +1,8 @@
-"""A person's folder of start states: made here, recorded here, or adopted from files.
+"""Adapter for a person's folder of start states: made here, recorded here, or adopted from files.
 
-Owns its format: a magic, one line of JSON (game, pyboy, origin, hash) and the deflated state. Files
+The format: a magic, one line of JSON (game, pyboy, origin, hash) and the deflated state. Files
 appear whole; a state is handed out only to the game and the pyboy that it was written with, and
-what does not verify counts as not there.
+one that does not verify counts as missing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Shelf:
     sha1: str
 
     def path(self, name: str, origin: str) -> Path:
-        """Where a state lies; `origin` is part of its identity (how it came to be)."""
+        """Path of a state; `origin` is part of its identity."""
         return self.root / self.sha1 / f"{name}-{origin}-pyboy{PYBOY_VERSION}.start"
 
     def put(self, name: str, origin: str, state: bytes) -> Path:
@@ -89,7 +89,7 @@ def shelf_of(sha1: str, cache_dir: str | os.PathLike[str] = "") -> Shelf:
 
 
 def check_name(name: str) -> str:
-    """`name` if it can name a state; UsageError else."""
+    """Return `name` if it can name a state; UsageError else."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{name!r} cannot name a start state", "use letters, digits, - and _, at most 41"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from Daddy.pokemon.archive.record import Kin, Provenance
+from Daddy.pokemon.archive.state_format import Kin, Provenance
 
 KIN = Kin("f" * 40, "2.7.0")
 

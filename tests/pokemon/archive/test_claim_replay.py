@@ -11,13 +11,14 @@ import pytest
 from Daddy.core.errors import FileError, UsageError
 from Daddy.core.process import Completed
 from Daddy.pokemon import save_state as saving
-from Daddy.pokemon.archive import keys, store
-from Daddy.pokemon.archive.book import Book
+from Daddy.pokemon.archive import archive_keys as keys
+from Daddy.pokemon.archive import store
 from Daddy.pokemon.archive.claim_replay import Game, _answer, claims_reaching, judge, record
+from Daddy.pokemon.archive.claim_store import ClaimStore
 from Daddy.pokemon.archive.claims import Claim, from_bytes, ident, to_bytes
 from Daddy.pokemon.archive.decisions import Rules
 from Daddy.pokemon.archive.env import ArchivedEnv
-from Daddy.pokemon.archive.names import Entry
+from Daddy.pokemon.archive.file_names import Entry
 from Daddy.pokemon.archive.store import Archive
 from Daddy.pokemon.emulator import PYBOY_VERSION
 from Daddy.pokemon.inputs import tape
@@ -96,7 +97,7 @@ def shared_state(player: ArchivedEnv, archive: Archive, milestones: int) -> Entr
     assert archive.put(provenance, state) == entry
     way = player._book.find(provenance.claim)
     assert way is not None
-    Book(archive.folder).write(way, entry.sha256)
+    ClaimStore(archive.folder).write(way, entry.sha256)
     return entry
 
 
@@ -177,7 +178,7 @@ def test_a_state_that_hangs_the_emulator_is_survived(player: ArchivedEnv, archiv
     bad = bytearray(whole.emulator)
     bad[_NEXT_LINE] = 0x7F
     forged = archive.put(provenance, saving.to_bytes(replace(whole, emulator=bytes(bad))))
-    Book(archive.folder).write(way, forged.sha256)
+    ClaimStore(archive.folder).write(way, forged.sha256)
     claim = Claim(provenance.claim, {}, b"\3" * 10, frozenset())
     judgement = judge(claim, archive, HURRIED, "mallory")
     assert judgement.entry is None
@@ -218,7 +219,7 @@ def test_whose_parent_is_gone_is_played_from_the_last_ancestor_that_is_here(
     for name in line:
         step = player._book.find(name)
         assert step is not None
-        Book(archive.folder).write(step, "0" * 64)
+        ClaimStore(archive.folder).write(step, "0" * 64)
     last = player._book.find(line[-1])
     assert last is not None
     again = judge(last, archive, GAME, "anna")

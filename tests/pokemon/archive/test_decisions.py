@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from Daddy.pokemon.archive import keys
+from Daddy.pokemon.archive import archive_keys as keys
 from Daddy.pokemon.archive.decisions import (
     Rules,
     Standing,
@@ -21,7 +21,7 @@ from Daddy.pokemon.archive.decisions import (
     worth_keeping,
     worth_keeping_again,
 )
-from Daddy.pokemon.archive.names import UNTOLD, Catalogue, Entry
+from Daddy.pokemon.archive.file_names import UNTOLD, Catalogue, Entry
 
 RULES = Rules(per_key=3, patience=100, tries=2, stray=0.5)
 _AGES = count(1)

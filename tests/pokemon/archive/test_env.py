@@ -14,7 +14,8 @@ from gymnasium.utils.env_checker import check_env
 from Daddy.core.settings import Reward
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story
-from Daddy.pokemon.archive import keys, store
+from Daddy.pokemon.archive import archive_keys as keys
+from Daddy.pokemon.archive import store
 from Daddy.pokemon.archive.decisions import Choice, Rules
 from Daddy.pokemon.archive.env import ArchivedEnv
 from Daddy.pokemon.env import PokemonRedEnv
@@ -66,7 +67,7 @@ def test_every_new_milestone_is_kept_with_where_it_came_from(make: Make) -> None
     ]
     last = chain[-1]
     assert (last.slot, last.seed, last.release, last.origin) == (3, 1, "test", "played")
-    assert (last.rom_sha1, last.step) == (env.rom.sha1, env._journey.lived)
+    assert (last.rom_sha1, last.step) == (env.rom.sha1, env._history.lived)
 
 
 def test_a_larger_set_of_the_fleet_is_followed_at_the_next_look_and_pays_nothing(
@@ -107,7 +108,7 @@ def test_what_a_loaded_state_had_already_is_not_paid_again_and_what_is_new_is(ma
 def test_who_is_as_far_goes_its_own_way(make: Make) -> None:
     first, second = make(), make(seed=2)
     advance(first, 3)
-    second._journey = replace(second._journey, followed=3)
+    second._history = replace(second._history, followed=3)
     idle(second, 3 * RULES.look_every)
     assert facts(second)["loads"] == 0
 
@@ -132,10 +133,10 @@ def test_a_place_is_kept_by_the_first_who_comes_there_and_is_nothing_new_to_the_
     assert first._archive.look().visits == {}, "what is new is no visit"
     for key in (2, 2, 2, 2):
         second.step(key)
-    assert second._archive.look().visits == {keys.ident(second._journey.held): 1}
-    assert second._journey.held == first._journey.held
+    assert second._archive.look().visits == {keys.ident(second._history.held): 1}
+    assert second._history.held == first._history.held
     assert {entry.sha256 for entry in second._archive.look(closely=True).entries} == names
-    assert second._journey.since == 4
+    assert second._history.since == 4
 
 
 def test_a_try_counts_once_at_a_place_it_begins_at_or_comes_to(make: Make) -> None:
@@ -159,12 +160,12 @@ def test_steps_in_a_fight_hardly_count_against_a_try_nor_against_an_episodes_end
 ) -> None:
     env = make(replace(RULES, patience=6_000), episode_steps=400)
     meet_somebody(env)
-    since, tried = env._journey.since, env._journey.tried
-    env._journey = replace(env._journey, since=since + 200, fought=200)
-    before = env._journey.standing.since
+    since, tried = env._history.since, env._history.tried
+    env._history = replace(env._history, since=since + 200, fought=200)
+    before = env._history.standing.since
     idle(env, 8)
     assert env.progress.battle
-    assert env._journey.standing.since == before + 1
+    assert env._history.standing.since == before + 1
     env._end_try(won=False)
     assert tried
     assert env._archive.look().dry == {}, "200 steps of a fight are no 200 steps"
@@ -189,10 +190,10 @@ def test_a_party_that_has_recovered_is_kept_and_calls_instead(make: Make) -> Non
         assert str(idle(ahead, 1)[0][4].get("archive")).startswith(says)
     recovered = ahead._archive.look().entries[-1]
     assert (recovered.rank, recovered.hp) == (4, first.hp + 5)
-    assert ahead._journey.tried == first.sha256, "it is no milestone: the try goes on"
+    assert ahead._history.tried == first.sha256, "it is no milestone: the try goes on"
     behind = make(seed=2)
     idle(behind, RULES.look_every)
-    assert behind._journey.tried == recovered.sha256
+    assert behind._history.tried == recovered.sha256
     assert behind.progress.hp == first.hp + 5
 
 
@@ -218,7 +219,7 @@ def test_a_dead_end_is_given_up(make: Make) -> None:
     advance(ahead, 3)
     dead = ahead._archive.look().entries[-1]
     idle(behind, RULES.look_every)
-    assert behind._journey.tried == dead.sha256
+    assert behind._history.tried == dead.sha256
     for env in (ahead, behind):
         loads = facts(env)["loads"]
         idle(env, RULES.patience + 1)
@@ -246,10 +247,10 @@ def test_an_episode_from_a_state_without_anything_new_counts_as_a_dry_try(make: 
     advance(make(), 2)
     rules = replace(RULES, follow=False, starts=True, fresh=0.0)
     env = make(rules, seed=5, episode_steps=20)
-    tried = env._journey.tried
+    tried = env._history.tried
     idle(env, 20)
     assert env._archive.look().dry == {tried: 1}
-    assert env._journey.tried == ""
+    assert env._history.tried == ""
 
 
 def test_an_episode_that_ends_soon_after_a_state_was_reached_says_nothing_of_it(
@@ -298,7 +299,7 @@ def test_a_saved_environment_goes_on_exactly_with_its_journey(make: Make) -> Non
     expected = [env.step(action)[1] for action in actions]
     fresh.load_state(state)
     assert [fresh.step(action)[1] for action in actions] == expected
-    assert fresh._journey == env._journey
+    assert fresh._history == env._history
 
 
 def test_a_run_may_turn_the_archive_on_and_off_between_two_jobs(make: Make) -> None:

@@ -15,7 +15,7 @@ from Daddy.core.job import SLOT
 from Daddy.core.paths import RunPaths
 from Daddy.learning.ports import VectorEnv
 from Daddy.learning.vector import make_vector, puffer_installed
-from Daddy.pokemon.archive.names import catalogue
+from Daddy.pokemon.archive.file_names import catalogue
 from Daddy.workloads import WORKLOADS
 
 SCRIPTED = """

@@ -14,8 +14,8 @@ import pytest
 from Daddy.core.errors import FileError
 from Daddy.core.files import sha256_hex
 from Daddy.pokemon.archive.decisions import Rules
-from Daddy.pokemon.archive.names import UNTOLD, first_name
-from Daddy.pokemon.archive.record import Kin, to_bytes
+from Daddy.pokemon.archive.file_names import UNTOLD, first_name
+from Daddy.pokemon.archive.state_format import Kin, to_bytes
 from Daddy.pokemon.archive.store import Archive, family
 from tests.pokemon.archive.states import KIN, provenance
 

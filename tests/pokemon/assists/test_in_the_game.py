@@ -16,9 +16,9 @@ from Daddy.core.errors import RomError
 from Daddy.pokemon import ladder
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import save_state as saving
-from Daddy.pokemon.archive import record
+from Daddy.pokemon.archive import state_format
 from Daddy.pokemon.archive.decisions import Rules
-from Daddy.pokemon.archive.record import Kin
+from Daddy.pokemon.archive.state_format import Kin
 from Daddy.pokemon.assists.apply import Helper
 from Daddy.pokemon.assists.registry import TABLE, Assist
 from Daddy.pokemon.assists.state import Act, Moment, moment_before
@@ -234,7 +234,7 @@ def test_assisted_states_say_so_and_only_runs_with_these_assists_load_them(tmp_p
     paths = sorted(folder.glob("r*.state"))
     kin = Kin(assisted.rom.sha1, "2.7.0", NAMES)
     assert paths
-    assert {record.from_bytes(path.read_bytes(), kin, "")[0].assists for path in paths} == {
+    assert {state_format.from_bytes(path.read_bytes(), kin, "")[0].assists for path in paths} == {
         ("money",)
     }
     honest = archived(tmp_path, Rules(starts=True, fresh=0.0))
@@ -261,7 +261,9 @@ def test_children_of_an_honest_state_say_what_helped_them(tmp_path: Path) -> Non
     child.close()
     (folder,) = tmp_path.iterdir()
     kin = Kin(child.rom.sha1, "2.7.0", NAMES)
-    kept = [record.from_bytes(one.read_bytes(), kin, "")[0] for one in folder.glob("r*.state")]
+    kept = [
+        state_format.from_bytes(one.read_bytes(), kin, "")[0] for one in folder.glob("r*.state")
+    ]
     assert {one.assists for one in kept if one.rank > 1} == {("no_wild",)}
     assert {one.assists for one in kept if one.rank <= 1} >= {()}
     assert np.all([one.origin == "played" for one in kept])

@@ -1,8 +1,8 @@
-"""Pure: a state with its provenance as bytes, and back.
+"""Pure. Encodes a state with its provenance as bytes and decodes it.
 
-Owns the format: a magic, the length of a JSON header, the header, and the bytes of an environment's
-state (`Daddy.pokemon.save_state`). Nothing is executed when it is read; what is damaged, foreign or
-assisted in a way that this run is not is refused by name.
+The format: a magic, the length of a JSON header, the header, and the bytes of an environment's
+state (`Daddy.pokemon.save_state`). Nothing is executed when it is read; a state that is damaged,
+foreign or made with assists that are not in use is refused by name.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from Daddy.core.assists import strange
 from Daddy.core.errors import FileError
-from Daddy.pokemon.archive import keys
-from Daddy.pokemon.archive.names import UNTOLD, Entry
+from Daddy.pokemon.archive import archive_keys as keys
+from Daddy.pokemon.archive.file_names import UNTOLD, Entry
 
 MAGIC: Final = b"DADDYARC"
 FORMAT: Final = 1
@@ -28,13 +28,13 @@ _REFUSED = "it is passed over; remove it when you like"
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a state comes from. `held`: its milestones and its place, sorted.
+    """The origin of a state. `held`: its milestones and its place, sorted.
 
     `parent`: hash of the state it was reached from, "" from the start of the game. `step`: steps
     its environment had lived. `origin`: "played", or the claim that was played again. `slot` is
     None for a learner started by hand. `hp`: of the whole party, added up. `assists`: those in use
-    then, and so its parents' too. `claim`: the one that leads here (`claims.ident`), "" where none
-    does: of before there were any, or reached from such a state.
+    then, and so its parents' too. `claim`: the one that leads here (`claims.ident`), "" without
+    one: of an older release, or reached from such a state.
     """
 
     held: tuple[str, ...]
@@ -52,7 +52,7 @@ class Provenance:
 
     @property
     def rank(self) -> int:
-        """How many required milestones it holds."""
+        """Number of required milestones."""
         return keys.rank(self.held)
 
     @property
@@ -68,7 +68,7 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class Kin:
-    """What a state must have been made with to be loaded here."""
+    """Game, emulator and assists that a state must have been made with to be loaded here."""
 
     rom_sha1: str
     pyboy: str
@@ -122,7 +122,7 @@ def _words(value: object) -> Iterable[str]:
 
 
 def _difference(provenance: Provenance, kin: Kin) -> str:
-    """Why a state cannot be loaded by this kind of run; "" when it can."""
+    """Reason why this kind of run cannot load a state; "" when it can."""
     for name in ("rom_sha1", "pyboy"):
         theirs, ours = getattr(provenance, name), getattr(kin, name)
         if theirs != ours:

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
+from Daddy.pokemon import cutscene
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon import script
 from Daddy.pokemon.emulator import BUTTONS
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.memory import byte
@@ -41,13 +41,13 @@ class PaperConsole:
 
 def test_a_free_player_is_not_waited_for() -> None:
     console = PaperConsole({})
-    assert script.wait(console)[1] == 0
+    assert cutscene.wait(console)[1] == 0
     assert console.keys == ""
 
 
 def test_while_no_button_works_time_passes_and_nothing_is_pressed() -> None:
     console = PaperConsole({"joy_ignore": DEAF}, {"joy_ignore": DEAF}, {})
-    memory, waited = script.wait(console)
+    memory, waited = cutscene.wait(console)
     assert (waited, console.keys) == (2, "..")
     assert memory == image()
 
@@ -55,50 +55,50 @@ def test_while_no_button_works_time_passes_and_nothing_is_pressed() -> None:
 def test_while_only_a_and_b_work_a_reads_on() -> None:
     text = {"joy_ignore": TEXT_ONLY, "font_loaded": 1}
     console = PaperConsole({"joy_ignore": DEAF}, text, text, {"joy_ignore": DEAF}, {})
-    assert script.wait(console)[1] == 4
+    assert cutscene.wait(console)[1] == 4
     assert console.keys == ".aa."
 
 
 def test_buttons_that_are_off_altogether_are_waited_for() -> None:
     console = PaperConsole({"status_flags_5": ram.BUTTONS_OFF}, {})
-    assert script.wait(console)[1] == 1
+    assert cutscene.wait(console)[1] == 1
     assert console.keys == "."
 
 
 def test_a_question_in_a_script_is_the_players_to_answer() -> None:
     text = {"joy_ignore": TEXT_ONLY, "font_loaded": 1}
     console = PaperConsole(text, {**text, **QUESTION}, {})
-    assert script.wait(console)[1] == 1
+    assert cutscene.wait(console)[1] == 1
     assert console.keys == "a"
 
 
 def test_a_question_that_nobody_can_answer_yet_is_waited_for() -> None:
     console = PaperConsole({"joy_ignore": DEAF, **QUESTION}, {"joy_ignore": TEXT_ONLY, **QUESTION})
-    assert script.wait(console)[1] == 1
+    assert cutscene.wait(console)[1] == 1
     assert console.keys == "."
 
 
 def test_a_box_with_two_answers_that_was_closed_long_ago_stops_no_wait_without_its_menu() -> None:
     stale = {"joy_ignore": TEXT_ONLY, "text_box": ram.QUESTION, "menu_last": 3}
     console = PaperConsole(stale, {})
-    assert script.wait(console)[1] == 1
+    assert cutscene.wait(console)[1] == 1
 
 
 @pytest.mark.parametrize("ignored", [0x0C, 0x01, 0x40, 0xB0, 0x03])
 def test_who_can_still_walk_somewhere_has_control(ignored: int) -> None:
     """Partly ignored: the menu keys, A alone, all but one direction."""
-    assert not script.has_control(image(joy_ignore=ignored))
+    assert not cutscene.has_control(image(joy_ignore=ignored))
 
 
 @pytest.mark.parametrize("ignored", [DEAF, TEXT_ONLY, 0xF0, 0xF1])
 def test_who_cannot_walk_has_none(ignored: int) -> None:
-    assert script.has_control(image(joy_ignore=ignored))
+    assert cutscene.has_control(image(joy_ignore=ignored))
 
 
 @pytest.mark.parametrize("ignored", [DEAF, TEXT_ONLY])
 def test_a_script_that_never_ends_is_waited_for_twenty_steps(ignored: int) -> None:
     console = PaperConsole({"joy_ignore": ignored})
-    assert script.wait(console)[1] == script.MOST == len(console.keys) == 20
+    assert cutscene.wait(console)[1] == cutscene.MOST == len(console.keys) == 20
 
 
 @pytest.mark.parametrize(("ignored", "waits"), [(DEAF, 20), (TEXT_ONLY, 20), (MENU_KEYS, 0)])
@@ -131,7 +131,7 @@ def test_whoever_plays_the_cartridge_is_never_left_without_control() -> None:
     for _ in range(400):
         facts = read_facts(partial(byte, bytes(env._emulator.ram(ram.WHOLE))))
         env.step(BUTTONS.index(player.next_button(facts)))
-        assert not script.has_control(env.progress.image)
+        assert not cutscene.has_control(env.progress.image)
         maps.add(env.progress.map_id)
     env.close()
     assert len(maps) > 3

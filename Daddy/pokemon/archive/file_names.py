@@ -1,11 +1,11 @@
-"""Pure: what the names of an archive's files say; a listing of them is the catalogue.
+"""Pure. Encodes facts in the names of an archive's files; a listing of them is the catalogue.
 
 A state is ``r007-<key>-p1a2b3c-h0031-<age>-<sha256>.state``: seven milestones, the key's name, the
-place's, the HP of the whole party (names of before tell neither), the steps its environment had
+place's, the HP of the whole party (older releases tell neither), the steps its environment had
 lived, the hash of all its bytes. A mark is an empty file beside it: ``<sha256>.dry-03`` the third
 time it led nowhere, ``<sha256>.gain-01`` the first time it led on. ``1a2b3c.first-007``, empty too
 and never removed: a state of this place was first kept with seven milestones. Other names are
-passed over.
+ignored.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ Mark = Literal["dry", "gain"]
 MOST_MARKS: Final = 64
 """Marks of a kind that a state gets at most: a folder's size is bounded."""
 UNTOLD: Final = -1
-"""HP of a state whose name does not tell them, nor the place."""
+"""HP of a state with a name that tells neither them nor the place."""
 _STATE = re.compile(
     r"r(\d{3})-([0-9a-f]{16})-(?:p([0-9a-f]{6})-h(\d{4})-)?(\d{12})-([0-9a-f]{64})\.state"
 )
 _MARK = re.compile(r"([0-9a-f]{64})\.(dry|gain)-(\d\d)")
 _FIRST = re.compile(r"([0-9a-f]{6})\.first-(\d{3})")
 _REMEMBERED = 1 << 15
-"""Names whose meaning is kept: a listing comes every few steps, and most of it is as it was."""
+"""Parsed names in a cache: a listing comes every few steps, and most of it is unchanged."""
 _IN_ORDER = attrgetter("rank", "key", "place", "hp", "age", "sha256")
-"""As entries compare, and four times as fast."""
+"""The order of entries, four times as fast."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -54,11 +54,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """What an archive holds: its states in order, how often each led nowhere or on, and with how
-    many milestones each place was known first.
+    """An archive's states in order, the dry tries and gains of each, and each place's first rank.
 
-    `visits` stands in no name: tries of this process that began at a key or came to it once it had
-    a state, counted on while the catalogue is looked at.
+    `visits` stands in no name: tries of this process that began at a key or came to it, counted on
+    while the catalogue is in use.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -97,7 +96,7 @@ class Catalogue:
 
 @lru_cache(maxsize=_REMEMBERED)
 def read_name(name: str) -> Entry | None:
-    """The state that a file's name tells of; None for any other file."""
+    """Parse the name of a state's file; None for any other file."""
     found = _STATE.fullmatch(name)
     if found is None:
         return None
@@ -113,13 +112,13 @@ def mark_name(sha256: str, mark: Mark, number: int) -> str:
 
 @lru_cache(maxsize=_REMEMBERED)
 def marked(name: str) -> tuple[str, str] | None:
-    """(hash, kind) of the mark that a file's name tells of; None for any other file."""
+    """(hash, kind) in the name of a mark; None for any other file."""
     found = _MARK.fullmatch(name)
     return None if found is None else (found[1], found[2])
 
 
 def first_name(place: str, rank: int) -> str:
-    """The name of the file that says with how many milestones a place was known first."""
+    """The name of the file that tells a place's first rank."""
     return f"{place}.first-{rank:03d}"
 
 

@@ -1,8 +1,7 @@
-"""While a script has control of the game, the environment waits in the player's place.
+"""Waits in the player's place while a script has control of the game.
 
-Owns when that is, and what brings the end nearer: nothing while no button works, A while only A and
-B do (a text), and nothing more once a question waits for an answer, which is the player's to give.
-A wait is bounded, and counted by whoever asks for it.
+It presses nothing while no button works, A while only A and B do (a text), and stops at a question,
+which is the player's to answer. A wait is bounded; the caller counts it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _ONE_OF_TWO: Final = 1
 
 
 class Console(Protocol):
-    """What plays the game (`emulator.Emulator`)."""
+    """The part of an emulator that waiting uses."""
 
     def press(self, button: str) -> None: ...
     def idle(self) -> None: ...
@@ -42,7 +41,7 @@ def wait(console: Console) -> tuple[Image, int]:
 
 
 def has_control(image: Image) -> bool:
-    """Whether a script plays: the buttons are off, or none of the four directions does anything."""
+    """Return True if a script plays: the buttons are off, or no direction does anything."""
     off = byte(image, ram.STATUS_FLAGS_5) & ram.BUTTONS_OFF
     return bool(off) or byte(image, ram.JOY_IGNORE) & ram.DIRECTIONS == ram.DIRECTIONS
 
@@ -53,6 +52,6 @@ def _is_deaf(image: Image) -> bool:
 
 
 def _asks(image: Image) -> bool:
-    """Whether a box with two answers is open."""
+    """Return True if a box with two answers is open."""
     question = byte(image, ram.TEXT_BOX) == ram.QUESTION
     return question and byte(image, ram.MENU_LAST) == _ONE_OF_TWO

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from Daddy.pokemon.archive.names import (
+from Daddy.pokemon.archive.file_names import (
     UNTOLD,
     Catalogue,
     Entry,

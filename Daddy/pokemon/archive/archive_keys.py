@@ -1,7 +1,7 @@
-"""Pure: under what an archive files a moment of the game: its milestones, and the place it is at.
+"""Pure. Names and ranks the key of a moment in an archive: its milestones, and its place.
 
-Owns the name and the rank of such a set. The place tells moments apart, but does not count: who is
-first somewhere is worth keeping, never worth calling everybody.
+The place tells moments apart but does not count: a new place is worth keeping, but attracts no
+other environment.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 PLACE: Final = "at_"
-"""What `story.place_key` begins with."""
+"""Prefix of `story.place_key`."""
 Names = frozenset[str] | tuple[str, ...]
 _DIGITS, _PLACE_DIGITS = 16, 6
 
@@ -35,14 +35,14 @@ def milestones(held: Names) -> frozenset[str]:
 
 
 def rank(held: Names) -> int:
-    """How many required milestones the set holds."""
+    """Number of required milestones in the set."""
     return len(milestones(held))
 
 
 @lru_cache(maxsize=512)
 def moment(held: frozenset[str], now: frozenset[str]) -> frozenset[str]:
-    """What tells this moment from others, after one that held `held`; `now`: what holds by itself.
+    """The key of a moment after one with the key `held`; `now` are the facts that hold at present.
 
-    Milestones stay: the game forgets some facts (an item is handed over). Of places it is the last.
+    Milestones stay: the game forgets some facts (an item is handed over). The last place counts.
     """
     return milestones(held) | now if now != milestones(now) else held | now

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from Daddy.core.errors import FileError
-from Daddy.pokemon.archive.record import Kin, Provenance, from_bytes, to_bytes
+from Daddy.pokemon.archive.state_format import Kin, Provenance, from_bytes, to_bytes
 
 KIN = Kin("f" * 40, "2.7.0", ("no_wild",))
 PROVENANCE = Provenance(

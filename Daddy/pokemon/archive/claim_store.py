@@ -1,8 +1,8 @@
-"""Door to the claims of an archive: how each of its states was reached, by which it can travel.
+"""Adapter for the claims of an archive, which tell the way to each of its states.
 
-Lies beside the states, as ``claims/<claim>-<state>.claim``: the claim's hash, and that of the state
-it leads to here. A claim outlives its state, for later ones go on from it; what no claim of a
-living state goes back to is forgotten by `trim`. A file that is damaged is passed over.
+They lie beside the states, as ``claims/<claim>-<state>.claim``: the claim's hash, and that of the
+state it leads to here. A claim outlives its state, since later ones go on from it; `trim` removes
+claims that no living state descends from. A damaged file is ignored.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from Daddy.pokemon.archive import claims
 from Daddy.pokemon.archive.claims import CLAIM_LIMIT, Claim
 
 MOST_CLAIMS = 16_384
-"""Claims that are kept: some tens of megabytes. With more, those without use are forgotten."""
+"""Claims that are kept: some tens of megabytes. Beyond that, unused ones are removed."""
 NOWHERE = "0" * 64
-"""In the place of a state, for a claim that leads to none here."""
+"""Stands for the state of a claim that leads to none here."""
 _NAME = re.compile(r"([0-9a-f]{64})-([0-9a-f]{64})\.claim")
 
 
-class Book:
-    """The claims beside the states in `folder`, as one thread sees them."""
+class ClaimStore:
+    """The claims beside the states in `folder`, for one thread."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "claims"
@@ -46,7 +46,7 @@ class Book:
         """(claim, state) hashes, as listed now. A state may have several claims, and be gone."""
         listed = self._listed()
         self._known = dict(listed)
-        return [one for one in listed if one[1] != NOWHERE]
+        return [(ident, state) for ident, state in listed if state != NOWHERE]
 
     def find(self, ident: str) -> Claim | None:
         """A claim by its hash; None when it is not here or damaged."""
@@ -73,14 +73,14 @@ class Book:
         return []
 
     def trim(self, living: Iterable[str]) -> int:
-        """Forget claims that no `living` state (hashes) goes back to, once there are too many."""
+        """Remove claims that no `living` state (hashes) descends from, once there are too many."""
         listed, alive = self._listed(), set(living)
         if len(listed) <= MOST_CLAIMS:
             return 0
         needed = {ident for ident, state in listed if state in alive}
         for ident in list(needed):
             needed |= set(self.ancestors(ident))
-        gone = [one for one in listed if one[0] not in needed]
+        gone = [(ident, state) for ident, state in listed if ident not in needed]
         for ident, state in gone:
             self._read.pop(ident, None)
             with contextlib.suppress(OSError):
@@ -88,7 +88,7 @@ class Book:
         return len(gone)
 
     def ancestors(self, ident: str) -> list[str]:
-        """The claim and those it goes on from, the oldest first; without those not here."""
+        """The claim and its ancestors as far as they are here, the oldest first."""
         line: list[str] = []
         while ident and ident not in line and (found := self.find(ident)) is not None:
             line.insert(0, ident)

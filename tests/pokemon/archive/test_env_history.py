@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from Daddy.pokemon.archive.decisions import Rules, is_over
-from Daddy.pokemon.archive.journey import Journey, from_facts
+from Daddy.pokemon.archive.env_history import EnvHistory, from_facts
 
 RULES = Rules(patience=10)
 
 
-def after(journey: Journey, steps: int, fights: bool = False) -> Journey:
+def after(journey: EnvHistory, steps: int, fights: bool = False) -> EnvHistory:
     for _ in range(steps):
         journey = journey.stepped(fights)
     return journey
 
 
 def test_a_fight_has_eight_times_as_long_and_yet_ends_a_try_at_last() -> None:
-    walked = after(Journey(tried="a state"), 9)
+    walked = after(EnvHistory(tried="a state"), 9)
     fighting = after(walked, 7, fights=True)
     assert not is_over(fighting.standing, RULES)
     assert is_over(after(fighting, 1, fights=True).standing, RULES), "the eighth counts"
@@ -26,7 +26,7 @@ def test_a_fight_has_eight_times_as_long_and_yet_ends_a_try_at_last() -> None:
 
 
 def test_whatever_is_new_begins_a_try_afresh() -> None:
-    tired = after(after(Journey(), 5), 20, fights=True)
+    tired = after(after(EnvHistory(), 5), 20, fights=True)
     held = frozenset({"met_elder"})
     for anew in (tired.arrived(held, "it"), tired.loaded(held, "it"), tired.waited()):
         assert (anew.since, anew.fought, anew.standing.since) == (0, 0, 0)
@@ -34,7 +34,7 @@ def test_whatever_is_new_begins_a_try_afresh() -> None:
 
 
 def test_a_journey_survives_a_restart_and_one_of_before_begins_without_fights() -> None:
-    tired = after(after(Journey(parent="a state", hp=7), 5), 20, fights=True)
+    tired = after(after(EnvHistory(parent="a state", hp=7), 5), 20, fights=True)
     facts = tired.to_facts()
     assert from_facts(facts) == replace(tired, hp=0)
     del facts["fought"]
