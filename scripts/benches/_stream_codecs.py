@@ -18,7 +18,6 @@ from Daddy.streaming.protocol import frame_codec
 from Daddy.streaming.protocol.frame_codec import FrameDecoder
 from Daddy.streaming.protocol.messages import Frame
 from Daddy.streaming.protocol.spool_segment import Picture
-from scripts.benches import _stream_video as video
 from scripts.benches._stream_corpus import rgb, shades
 from scripts.benches._stream_journey import FPS
 
@@ -27,12 +26,11 @@ SLOW = 200
 
 
 def peers(pictures: Sequence[bytes]) -> dict[str, object]:
-    """The seed's message, PNG, and what ffmpeg makes of the same pictures."""
+    """The public code's message and PNG."""
     return {
         "seed": measure(_seed, pictures[:SLOW]),
         "png": measure(_png_palette, pictures),
         "png_rgb": measure(_png_rgb, pictures[:SLOW]),
-        **video.peers(pictures),
     }
 
 

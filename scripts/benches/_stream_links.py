@@ -1,10 +1,9 @@
-"""How old a picture is at home over poor lines, and what a viewer does who froze: ours, the seed's.
+"""Measures the age of a picture at home over poor lines, and a viewer that freezes.
 
 A real ``ssh -R`` into a real sshd runs over the test cluster's shaped line; sender and viewer are
-processes of their own. Four senders take turns on each line: ``line`` (the relay's parts with the
+processes of their own. Three senders take turns on each line: ``line`` (the relay's parts with the
 pictures taken in them, so that the line alone is timed), ``direct`` and ``spool`` (a job, its
-streamer and the relay as they are shipped, where the relay reaches the job and where it does not)
-and ``seed`` (the public format, blocking).
+streamer and the relay as they are shipped, where the relay reaches the job and where it does not).
 """
 
 from __future__ import annotations
@@ -81,10 +80,10 @@ def bound_s(line: Line) -> float:
 
 def _on(place: Place, line: Line, warm: float, seconds: float, quick: bool) -> dict[str, object]:
     rows: dict[str, Any] = {"bound_s": bound_s(line), "bound_asked": line in LINES[:BOUND_TO]}
-    for who in (JOB, "seed") if quick else ("line", JOB, "spool", "seed"):
+    for who in (JOB,) if quick else ("line", JOB, "spool"):
         print(f"  {line}: {who}", flush=True)
-        seen, books, _ = _run(place, line, who, warm, seconds)
-        rows[who] = {**figures(seen), **_blocked(books)}
+        seen, _, _ = _run(place, line, who, warm, seconds)
+        rows[who] = figures(seen)
     rows["within_bound"] = (rows[JOB]["age_p95_s"] or np.inf) <= rows["bound_s"]
     return rows
 
@@ -102,23 +101,20 @@ def figures(seen: dict[str, Any]) -> dict[str, float | None]:
     }
 
 
-def _blocked(books: dict[str, Any] | None) -> dict[str, float]:
-    return {} if books is None else {"sender_blocked": books["blocked"]}
-
-
 def _frozen(place: Place, line: Line, warm: float, quick: bool) -> dict[str, object]:
     """The viewer stops for six seconds: when is it fresh again, how much was on its way?"""
-    found: dict[str, object] = {"line": str(line), "seconds": FREEZE_S}
-    for who in ("line",) if quick else ("line", "seed"):
-        print(f"  {line}: {who}, frozen {FREEZE_S:g} s", flush=True)
-        span = FREEZE_S + (3.0 if quick else AFTER_S)
-        seen, books, frozen = _run(place, line, who, warm, span, freeze=True)
-        assert books is not None
-        found[who] = {
+    print(f"  {line}: frozen {FREEZE_S:g} s", flush=True)
+    span = FREEZE_S + (3.0 if quick else AFTER_S)
+    seen, books, frozen = _run(place, line, "line", warm, span, freeze=True)
+    assert books is not None
+    return {
+        "on": str(line),
+        "seconds": FREEZE_S,
+        "line": {
             "fresh_after_s": fresh_after(seen["shown"], frozen[1], bound_s(line)),
-            "in_flight_bytes": books.get("in_flight", _in_flight(books, frozen)),
-        }
-    return found
+            "in_flight_bytes": books["in_flight"],
+        },
+    }
 
 
 def fresh_after(shown: Sequence[Sequence[Any]], since: float, bound: float) -> float | None:
@@ -130,13 +126,6 @@ def fresh_after(shown: Sequence[Sequence[Any]], since: float, bound: float) -> f
     return max(first.values()) if len(first) == AGENTS else None
 
 
-def _in_flight(books: dict[str, Any], frozen: tuple[float, float]) -> int:
-    """Bytes that a sender got rid of while nobody read."""
-    before = max((size for at, size in books.get("gone", ()) if at <= frozen[0]), default=0)
-    after = max((size for at, size in books.get("gone", ()) if at <= frozen[1]), default=0)
-    return int(after - before)
-
-
 def _run(
     place: Place, line: Line, who: str, warm: float, seconds: float, *, freeze: bool = False
 ) -> tuple[dict[str, Any], dict[str, Any] | None, tuple[float, float]]:
@@ -144,12 +133,9 @@ def _run(
     with tempfile.TemporaryDirectory(dir=place.folder) as temporary:
         folder = Path(temporary)
         seen, books, frozen = folder / "seen", folder / "books", (0.0, 0.0)
-        show: tuple[object, ...] = (
-            (f"{_BENCHES}_stream_seed", "show", seen, warm, seconds)
-            if who == "seed"
-            else (f"{_BENCHES}_stream_watcher", seen, place.token, FPS, warm, seconds)
-        )
-        with ours(str(show[0]), *show[1:], home=folder, log=folder / "viewer.log") as viewer:
+        show = (seen, place.token, FPS, warm, seconds)
+        log = folder / "viewer.log"
+        with ours(f"{_BENCHES}_stream_watcher", *show, home=folder, log=log) as viewer:
             port = _port(seen, viewer)
             with (
                 tunnel(place.login, line, port) as (remote, _),
@@ -157,7 +143,7 @@ def _run(
             ):
                 if freeze:
                     frozen = _freeze(viewer, warm)
-                _wait(viewer, seconds + warm + 90, folder / "viewer.log")
+                _wait(viewer, seconds + warm + 90, log)
         told = json.loads(books.read_text()) if books.exists() else None
         return json.loads(seen.read_text()), told, frozen
 
@@ -193,9 +179,7 @@ def _freeze(viewer: subprocess.Popen[bytes], warm: float) -> tuple[float, float]
 def _sender(place: Place, folder: Path, who: str, remote: int, books: Path) -> Iterator[None]:
     log = folder / "sender.log"
     sender: tuple[object, ...]
-    if who == "seed":
-        sender = (f"{_BENCHES}_stream_seed", "send", books, remote, place.corpus)
-    elif who == "line":
+    if who == "line":
         straight = f"{_BENCHES}_stream_straight"
         sender = (straight, books, remote, place.token, place.corpus, FPS)
     else:

@@ -8,21 +8,18 @@ from typing import Any
 
 from scripts.benches._plots import COLOURS, INK, picture
 
-_OURS, _OTHERS, _BAD = COLOURS[0], "#9aa5b1", COLOURS[3]
+_OURS, _OTHERS = COLOURS[0], "#9aa5b1"
 _NAMES = {
     "seed": "public format (JSON, base64 RGB)",
-    "mjpeg": "MJPEG (lossy)",
     "png_rgb": "PNG, RGB",
-    "h264": "H.264 (lossy)",
     "png": "PNG, 2 bits",
 }
 _WHO = {
     "line": "the line alone",
     "direct": "ours",
     "spool": "ours, by way of the spool",
-    "seed": "public format",
 }
-_COLOURS = {"line": _OTHERS, "direct": _OURS, "spool": COLOURS[1], "seed": _BAD}
+_COLOURS = {"line": _OTHERS, "direct": _OURS, "spool": COLOURS[1]}
 
 
 def draw(path: Path, found: Mapping[str, Any]) -> None:

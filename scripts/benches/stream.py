@@ -2,10 +2,10 @@
 
 The corpus is the cartridge played by the scripted player with a share of random keys, one picture a
 step, as training takes them: the same bytes on every machine. Every codec encodes all of it in the
-same run, whole pictures against nothing and deltas against the pictures before; ffmpeg's MJPEG and
-H.264 stand beside them. The floor is ``xz -9e`` over the whole sequence at once, which no live
+same run, whole pictures against nothing and deltas against the pictures before. The floor is
+``xz -9e`` over the whole sequence at once, which no live
 stream can reach. Then a real sender, relay and viewer carry the corpus over a real socket, and over
-ssh through slow lines, beside the public format.
+ssh through slow lines.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the named soak; Ctrl-C and TERM end it and everything it started."""
     parser = argparse.ArgumentParser(prog="scripts/soak", description=__doc__)
     parser.add_argument(
-        "name", choices=("slurm", "link", "laptops", "weights", "rollback", "stream", "watching")
+        "name", choices=("slurm", "laptops", "weights", "rollback", "stream", "watching")
     )
     parser.add_argument("--minutes", type=float, default=20.0, help="how long it lasts")
     parser.add_argument("--schedules", type=int, default=10_000, help="of weights: how many")

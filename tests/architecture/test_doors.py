@@ -29,7 +29,6 @@ DOORS = {
         "scripts/benches/train.py",
         "scripts/soaks/fleet.py",
         "scripts/soaks/hostile.py",
-        "scripts/soaks/link.py",
     ],
     "stable_baselines3": ["scripts/benches/_contenders.py"],
     "matplotlib": [
