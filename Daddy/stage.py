@@ -92,14 +92,15 @@ def _newest_checkpoint(path: Path) -> Path | None:
 
 
 def _checkpoint(manifest: Path, assists: Sequence[str]) -> Found:
-    from Daddy.learning.checkpoint import load, refuse_strange
-    from Daddy.learning.player import policy_weights
+    from Daddy.learning.checkpoint import load, refuse_strange, with_prefix
 
     checkpoint = load(manifest)
     if checkpoint.facts.get("workload") != GAME:
         raise FileError(f"{manifest} is of {checkpoint.facts.get('workload')!r}, not of {GAME}")
     refuse_strange(checkpoint.facts, assists, str(manifest))
-    return Found(f"checkpoint at step {checkpoint.step:,}", policy_weights(checkpoint))
+    return Found(
+        f"checkpoint at step {checkpoint.step:,}", with_prefix(checkpoint.tensors, "policy.")
+    )
 
 
 def _single(path: Path, assists: Sequence[str]) -> Found:

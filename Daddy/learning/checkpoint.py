@@ -216,3 +216,12 @@ def tensor_of(data: bytes) -> torch.Tensor:
 def bytes_of(tensor: torch.Tensor) -> bytes:
     """The inverse of `tensor_of`."""
     return tensor.numpy().tobytes()
+
+
+def with_prefix(tensors: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """The tensors whose names begin with `prefix`, without it."""
+    return {
+        name.removeprefix(prefix): value
+        for name, value in tensors.items()
+        if name.startswith(prefix)
+    }

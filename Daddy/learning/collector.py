@@ -18,14 +18,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from Daddy.core.clock import SystemClock
+from Daddy.core.clock import Clock
 from Daddy.learning.device import mixed_precision
 from Daddy.learning.diagnostics import Watch
 from Daddy.learning.normalise import RewardNormaliser
 from Daddy.learning.policy import ActorCritic
 from Daddy.learning.ports import EpisodeEnd, Transition, VectorEnv
 from Daddy.learning.rollout import Rollout
-from Daddy.learning.settings import PpoSettings
+from Daddy.learning.settings import PpoSettings, seed_for
 
 if TYPE_CHECKING:
     from Daddy.learning.ports import Observations
@@ -63,7 +63,7 @@ class Collector:
     observations: Observations
     state: Tensor
     starts: NDArray[np.bool_]
-    watch: Watch = field(default_factory=lambda: Watch(SystemClock()))
+    watch: Watch
     after_step: Callable[[slice], None] = field(default=lambda _: None)
 
     @torch.inference_mode()
@@ -157,8 +157,31 @@ class Collector:
             return self.policy.step(seen, self.state[:, members], starts)
 
 
+def new_collector(
+    vector: VectorEnv, policy: ActorCritic, settings: PpoSettings, seed: int, clock: Clock
+) -> Collector:
+    """A collector before its first step; its caller gives the first observations."""
+    normaliser = RewardNormaliser(
+        vector.num_envs, settings.gamma, wanted=settings.normalise_rewards
+    )
+    return Collector(
+        vector=vector,
+        policy=policy,
+        normaliser=normaliser,
+        generator=torch.Generator().manual_seed(seed_for(seed, "playing")),
+        settings=settings,
+        observations={},
+        state=policy.initial_state(vector.num_envs),
+        starts=np.ones(vector.num_envs, bool),
+        watch=Watch(clock),
+    )
+
+
 def _look_for_a_stop(course: Course, t: int, stop: Callable[[], object]) -> None:
-    """Whoever comes first to the edge of a sequence asks; then all stop there, or nobody."""
+    """Ask `stop` once per edge of a sequence, when the first group gets there.
+
+    All groups stop at that edge, or none does.
+    """
     if t > course.asked:
         course.asked = t
         if stop():

@@ -18,11 +18,10 @@ import torch
 
 from Daddy.core.errors import ConfigError
 from Daddy.learning.adam import FlatAdam
-from Daddy.learning.checkpoint import Checkpoint, bytes_of, refuse_strange, tensor_of
-from Daddy.learning.collector import Collector
-from Daddy.learning.diagnostics import Milestones, Walks, Watch
+from Daddy.learning.checkpoint import Checkpoint, bytes_of, refuse_strange, tensor_of, with_prefix
+from Daddy.learning.collector import Collector, new_collector
+from Daddy.learning.diagnostics import Milestones, Walks
 from Daddy.learning.learner_parts import Parts
-from Daddy.learning.normalise import RewardNormaliser
 from Daddy.learning.ppo import Learner
 from Daddy.learning.rollout import Rollout
 from Daddy.learning.schedule import Cost, affordable
@@ -127,20 +126,7 @@ def new_session(parts: Parts) -> Session:
     policy = parts.policy.to(device)
     optimizer = FlatAdam(policy.named_parameters())
     shuffling = torch.Generator().manual_seed(seed_for(parts.seed, "shuffling"))
-    playing = torch.Generator().manual_seed(seed_for(parts.seed, "playing"))
-    collector = Collector(
-        vector=vector,
-        policy=policy,
-        normaliser=RewardNormaliser(
-            vector.num_envs, settings.gamma, wanted=settings.normalise_rewards
-        ),
-        generator=playing,
-        settings=settings,
-        observations={},
-        state=policy.initial_state(vector.num_envs),
-        starts=np.ones(vector.num_envs, bool),
-        watch=Watch(parts.clock),
-    )
+    collector = new_collector(vector, policy, settings, parts.seed, parts.clock)
     learner = Learner(policy, optimizer, settings, shuffling, device)
     rollout = Rollout(vector, settings, policy.memory)
     return Session(parts, learner, collector, rollout, parts.place.term)
@@ -194,8 +180,10 @@ def restore(session: Session, checkpoint: Checkpoint) -> None:
     """
     tensors, facts = checkpoint.tensors, checkpoint.facts
     _check_kin(session, tensors, facts)
-    session.take_weights(_named(tensors, "policy."))
-    session.learner.optimizer.load(_named(tensors, "optimizer."), int(facts["optimizer_steps"]))
+    session.take_weights(with_prefix(tensors, "policy."))
+    session.learner.optimizer.load(
+        with_prefix(tensors, "optimizer."), int(facts["optimizer_steps"])
+    )
     session.learner.cold = int(facts.get("cold", 0))
     session.term = max(session.term, checkpoint.term)  # terms began anew if leases were deleted
     session.learner.generator.set_state(tensors["random.shuffling"])
@@ -206,10 +194,10 @@ def restore(session: Session, checkpoint: Checkpoint) -> None:
     session.fleet_steps = int(facts["fleet_steps"])
     if facts["num_envs"] == session.parts.vector.num_envs:
         _restore_environments(session, tensors, facts.get("rollout", {}))
-    session.walks.load(_named(tensors, "gauges."))
+    session.walks.load(with_prefix(tensors, "gauges."))
     session.milestones.first = dict(facts.get("milestones", {}))
     session.milestones.helped = dict(facts.get("milestones_helped", {}))
-    restore_generators(_named(tensors, "random."), facts["random"])
+    restore_generators(with_prefix(tensors, "random."), facts["random"])
 
 
 def _restore_environments(
@@ -220,7 +208,7 @@ def _restore_environments(
     collector.observations = vector.load_states(states)
     collector.state = tensors["memory"].to(session.parts.device)
     collector.starts = tensors["starts"].numpy().astype(bool)
-    session.rollout.go_on(_named(tensors, "rollout."), about_rollout)
+    session.rollout.go_on(with_prefix(tensors, "rollout."), about_rollout)
 
 
 def exchange_bytes(checkpoint: Checkpoint) -> bytes:
@@ -242,7 +230,7 @@ def assert_complete(session: Session) -> None:
 
 def _check_kin(session: Session, tensors: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
     ours = {name: tuple(value.shape) for name, value in session.weights().items()}
-    theirs = {name: tuple(value.shape) for name, value in _named(tensors, "policy.").items()}
+    theirs = {name: tuple(value.shape) for name, value in with_prefix(tensors, "policy.").items()}
     same_workload = facts["workload"] == session.parts.workload.name
     if same_workload and ours == theirs:
         refuse_strange(facts, session.parts.assists, str(session.parts.checkpoints))
@@ -254,14 +242,6 @@ def _check_kin(session: Session, tensors: Mapping[str, Any], facts: Mapping[str,
         f"the checkpoint in {session.parts.checkpoints} cannot be continued: {what}",
         "give this run another run_dir, or restore the settings it was begun with",
     )
-
-
-def _named(tensors: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    return {
-        name.removeprefix(prefix): value
-        for name, value in tensors.items()
-        if name.startswith(prefix)
-    }
 
 
 def seed_generators(seed: int) -> None:

@@ -13,22 +13,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from Daddy.core.clock import SystemClock
 from Daddy.core.errors import WeightsError
-from Daddy.learning.collector import Collector, sample
+from Daddy.learning.collector import new_collector, sample
 from Daddy.learning.learner_parts import Parts
 from Daddy.learning.loop import Outcome, adopt_newer, begin, collect, stop_reason
-from Daddy.learning.normalise import RewardNormaliser
 from Daddy.learning.rollout import Rollout
 from Daddy.learning.run_log import record
 from Daddy.learning.settings import seed_for
 
 if TYPE_CHECKING:
-    from Daddy.learning.checkpoint import Checkpoint
     from Daddy.learning.policy import ActorCritic
     from Daddy.learning.ports import VectorEnv
     from Daddy.learning.settings import PpoSettings
-
-_POLICY = "policy."
 
 
 class Agent:
@@ -88,12 +85,6 @@ def agent_of(policy: ActorCritic, weights: Mapping[str, torch.Tensor], what: str
     return Agent(policy)
 
 
-def policy_weights(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
-    """The network's tensors of a learner's checkpoint."""
-    found = checkpoint.tensors.items()
-    return {name.removeprefix(_POLICY): one for name, one in found if name.startswith(_POLICY)}
-
-
 def play(parts: Parts) -> Outcome:
     """Play the newest version until told to stop; adopt newer ones between rollouts."""
     session = begin(parts)
@@ -118,17 +109,9 @@ class Player:
     ) -> None:
         policy = policy.to(device)
         self._rollout = Rollout(vector, settings, policy.memory)
+        self._collector = new_collector(vector, policy, settings, seed, SystemClock())
         seeds = [seed_for(seed, "environment", env=env) for env in range(vector.num_envs)]
-        self._collector = Collector(
-            vector=vector,
-            policy=policy,
-            normaliser=RewardNormaliser(vector.num_envs, settings.gamma),
-            generator=torch.Generator().manual_seed(seed_for(seed, "playing")),
-            settings=settings,
-            observations=vector.reset(seeds),
-            state=policy.initial_state(vector.num_envs),
-            starts=np.ones(vector.num_envs, bool),
-        )
+        self._collector.observations = vector.reset(seeds)
 
     def step(self) -> int:
         """Play one short horizon everywhere; returns how many environment steps that was."""

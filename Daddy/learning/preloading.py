@@ -17,6 +17,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, redirect_stderr
 from io import StringIO
 from pathlib import Path
@@ -26,6 +27,12 @@ from Daddy.core.clock import Clock
 from Daddy.core.job import Boot
 from Daddy.core.seat import Seat
 from Daddy.learning.ports import VectorEnv
+
+_BEAT_S = 2.0
+_LONGEST_LOAD_S = 300.0
+"""A learner that loads for longer counts as hung: its beat stops."""
+LOADED = "weights"
+"""The last phase of loading; from then on the loop beats."""
 
 
 def prepare() -> None:
@@ -54,52 +61,34 @@ def _without_plugins() -> Iterator[None]:
         importlib.metadata.entry_points = stock
 
 
-_BEAT_S = 2.0
-_LONGEST_LOAD_S = 300.0
-"""A learner that loads for longer counts as hung: its beat stops."""
-LOADED = "weights"
-"""The last phase of loading; from then on the loop beats."""
-
-
 class VectorAhead:
     """Environments in the making. Call it for the finished ones."""
 
     def __init__(self, make: Callable[[], VectorEnv], *, beside: bool) -> None:
         """Start; ``beside`` on a thread, else here and now (it starts processes by forking)."""
-        self._make = make
-        self._made: VectorEnv | None = None
-        self._error: BaseException | None = None
+        self._made: Future[VectorEnv] = Future()
         self._taken = False
-        self._thread = Thread(target=self._run, name="environments", daemon=True)
         if beside:
-            self._thread.start()
+            Thread(target=self._run, args=(make,), name="environments", daemon=True).start()
         else:
-            self._run()
+            self._run(make)
 
-    def _run(self) -> None:
+    def _run(self, make: Callable[[], VectorEnv]) -> None:
         try:
-            self._made = self._make()
+            self._made.set_result(make())
         except BaseException as error:  # noqa: BLE001 - raised again where it is asked for
-            self._error = error
+            self._made.set_exception(error)
 
     def __call__(self) -> VectorEnv:
-        """Wait for them; whatever their making raised."""
-        self._join()
-        if self._error is not None:
-            raise self._error
-        assert self._made is not None
+        """Wait for them; raises the error of their making."""
+        made = self._made.result()
         self._taken = True
-        return self._made
+        return made
 
     def close(self) -> None:
-        """End what nobody took."""
-        self._join()
-        if self._made is not None and not self._taken:
-            self._made.close()
-
-    def _join(self) -> None:
-        if self._thread.ident is not None:
-            self._thread.join()
+        """Close environments that were not taken."""
+        if self._made.exception() is None and not self._taken:
+            self._made.result().close()
 
 
 def read_ahead(folder: Path) -> None:
