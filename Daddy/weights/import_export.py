@@ -231,7 +231,7 @@ def _begun(shared: SharedPaths, why: str) -> WeightsError:
 
 
 def read_origin(shared: SharedPaths) -> Card | None:
-    """What version 0 was imported from, if it was; WeightsError for a damaged record."""
+    """The card of the import that version 0 is, if it is one; WeightsError if it is damaged."""
     try:
         return parse(Card, read_bounded(shared.origin, LIMIT), str(shared.origin))
     except FileNotFoundError:

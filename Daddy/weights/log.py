@@ -139,7 +139,7 @@ def _draw(path: Path, place: Whereabouts, steps: Sequence[Step]) -> None:
 
 
 def _run_name(place: Whereabouts) -> str:
-    """What the run is called; the folder's name where nothing says it."""
+    """The run's name; the folder's where nothing says it."""
     with contextlib.suppress(DaddyError):
         if not place.pulled:
             return Store(place.shared).card().run

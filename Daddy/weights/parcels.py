@@ -85,7 +85,7 @@ def read_parcel_receipts(local: Path, peer: str) -> list[ParcelReceipt]:
 
 
 def shown_here(local: Path) -> dict[str, Path]:
-    """What the run shows, as pulled: the file of each thing, by the hash that its name says."""
+    """Things that the run shows, as pulled: each file by the hash in its name."""
     with contextlib.suppress(FileNotFoundError):
         paths = {path.name: path for path in (local / "wan" / CLAIMS).iterdir()}
         return {one[1]: paths[name] for name in sorted(paths) if (one := _SHOWN.fullmatch(name))}

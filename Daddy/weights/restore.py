@@ -77,7 +77,7 @@ class Survey:
 
 
 def survey(target: Source, sources: Sequence[Source], keep: int) -> Survey:
-    """What is missing and what would follow; ``keep``: versions whose states are put back.
+    """Missing files and the version to follow; ``keep``: versions whose states are put back.
 
     WeightsError: nothing verifies anywhere, or the folders speak of different runs.
     """

@@ -73,7 +73,7 @@ def _verdict(status: Record) -> Text:
 
 
 def _peers(peers: Sequence[Record], newest: int) -> Table:
-    """Who, on which version, with how many steps, how far it moved the late versions (mean)."""
+    """Peers, the versions they stand on, their steps, and their mean share of late versions."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     titles = ("peer", "state", "on", "steps", "share", "counted", "refused")
     for title in titles:

@@ -47,7 +47,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def find(args: argparse.Namespace) -> Whereabouts:
-    """Where the shared weights lie; WeightsError when there are none, ConfigError for a config."""
+    """The shared weights meant; WeightsError when there are none, ConfigError for a config."""
     if args.where is not None:
         return find_at(args.where.expanduser().absolute())
     from Daddy.core.config import load, run_paths, shared_paths
@@ -78,7 +78,7 @@ def _of_run(shared: SharedPaths, run: RunPaths) -> Whereabouts:
 
 
 def nothing_in(folder: Path) -> WeightsError:
-    """What to say of a folder without any version."""
+    """The error for a folder without any version."""
     what = "holds no shared weights yet" if folder.is_dir() else "does not exist"
     return WeightsError(
         f"{folder} {what}",

@@ -53,7 +53,7 @@ def pack(data: bytes) -> bytes:
 
 
 def unpack(frame: bytes, check: Check, limit: int = LIMIT) -> bytes:
-    """What :func:`pack` was given; ``check`` sees its list of tensors before the rest is decoded.
+    """The input of :func:`pack`; ``check`` sees its list of tensors before the rest is decoded.
 
     WeightsError when that refuses, when it comes to more than ``limit`` bytes, when anything in the
     frame is damaged, too long or too short, or when the hash of what comes out is not the promised.
@@ -96,7 +96,7 @@ def pack_step(data: bytes, base: bytes) -> bytes:
 
 
 def unpack_step(frame: bytes, base: bytes) -> bytes:
-    """What :func:`pack_step` was given, from the same ``base``; its size bounds all that is made.
+    """The input of :func:`pack_step`, from the same ``base``; its size bounds all that is made.
 
     WeightsError when ``base`` is another, when anything in the frame is damaged, too long or too
     short, or when the hash of what comes out is not the promised.
@@ -208,7 +208,7 @@ def split(data: bytes) -> tuple[bytes, bytes]:
 
 
 def join(low: bytes, high: bytes) -> bytes:
-    """What :func:`split` took apart."""
+    """The inverse of :func:`split`."""
     data = bytearray(len(low) + len(high))
     data[0::2], data[1::2] = low, high
     return bytes(data)

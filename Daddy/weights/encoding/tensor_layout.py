@@ -43,7 +43,7 @@ class Field:
 
     @property
     def row(self) -> Row:
-        """What it adds to the schema."""
+        """Its row of the schema."""
         return (self.name, kind_of(self.dtype), list(self.shape))
 
 
@@ -84,7 +84,7 @@ def schema_of_bytes(data: bytes) -> str:
 
 
 def metadata_of(data: bytes) -> dict[str, str]:
-    """What stands beside the tensors in safetensors bytes; WeightsError when it is damaged."""
+    """The metadata beside the tensors in safetensors bytes; WeightsError when it is damaged."""
     found = _header(data)[0].get("__metadata__", {})
     if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
         raise damaged("its metadata is no object of texts")
@@ -188,5 +188,5 @@ def _header(data: bytes) -> tuple[dict[str, Any], int]:
 
 
 def damaged(detail: str) -> WeightsError:
-    """What to raise for bytes that are no complete safetensors, with the ``detail``."""
+    """The error for bytes that are no complete safetensors, with the ``detail``."""
     return WeightsError(f"the file is no complete safetensors: {detail}", "fetch or write it again")

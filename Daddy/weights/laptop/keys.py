@@ -118,7 +118,7 @@ def with_key(options: str, public: str, purpose: str, laptop: str) -> str:
 
 
 def append_command(ssh: str, file: str) -> str:
-    """What a person types to install the lines, over a login of their own."""
+    """The command that a person types to install the lines, over a login of their own."""
     return f"{ssh} 'umask 077; mkdir -p .ssh; cat >>.ssh/authorized_keys' <{file}"
 
 
@@ -137,7 +137,7 @@ _OLDER = "remove older lines of this laptop there; the first line with a key cou
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """True if a key may be used, what was seen, and what to do if not."""
+    """Result of a trial: usable or not, the observation, and the remedy."""
 
     good: bool
     what: str
@@ -198,7 +198,7 @@ def try_tunnel(remote: Remote) -> Verdict:
 
 
 def _runs_commands(remote: Remote, name: str) -> Verdict | None:
-    """What is wrong with a key that is refused, or that runs what it was not made for."""
+    """The fault of a key that is refused, or that runs commands."""
     return _judged(_ssh(remote, ["--", remote.login, f"echo {_MARK}"]), remote, name)
 
 

@@ -109,7 +109,7 @@ class PulledVersions:
         return b"{}"
 
     def receipts(self) -> list[Receipt]:
-        """What became of this process's contributions: it makes none."""
+        """None: this process makes no contributions."""
         return []
 
     @property
@@ -205,7 +205,7 @@ class LaptopExchange(PulledVersions):
         )
 
     def receipts(self) -> list[Receipt]:
-        """What became of this process's contributions so far."""
+        """Receipts of this process's contributions so far."""
         found = read_receipts(self._folder, self._peer)
         return [one for one in found if one.incarnation == self._incarnation]
 
@@ -264,7 +264,7 @@ class LaptopExchange(PulledVersions):
 
 @dataclass(frozen=True, slots=True)
 class Owed(Written):
-    """Whose remainder follows: of which contribution, to which run and policy."""
+    """Head of a remainder: its contribution, run and policy."""
 
     run_id: str
     schema: str
@@ -290,7 +290,7 @@ def keep_owed(local: Path, offer: Contribution, rest: StateDict) -> None:
 
 
 def read_owed(local: Path, peer: str, run_id: str, schema: str) -> StateDict | None:
-    """What ``peer`` still owes to this run; None when nothing does, or nothing that can be used."""
+    """The remainder that ``peer`` owes to this run; None: there is none that can be used."""
     try:
         line, _, data = read_bounded(_place(local, peer), STATE_LIMIT).partition(b"\n")
         head = parse(Owed, line[: LIMIT + 1], "what is owed")

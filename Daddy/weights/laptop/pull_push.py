@@ -40,7 +40,7 @@ BEGUN = "BEGUN.json"
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """What a pull found: the version now here, whether it is new, a remark, and how it came."""
+    """Result of a pull: the version now here, new or not, a remark, and its route."""
 
     frame: Keyframe
     new: bool
@@ -101,7 +101,7 @@ def local_frame(local: Path) -> Keyframe | None:
 def _finish_begun(
     carrier: Carrier, local: Path, frame: Keyframe, here: Keyframe | None, clock: Clock
 ) -> Keyframe | None:
-    """What is here once an interrupted pull is finished, while its files are still offered."""
+    """The version here once an interrupted pull is finished, while its files are still offered."""
     begun = _begun(local)
     if begun is None or begun.name == frame.name or begun.run_id != frame.run_id:
         return here
@@ -260,7 +260,7 @@ def bring(
 
 
 def _decoded(local: Path, frame: Keyframe, route: Route, here: Keyframe | None) -> bytes:
-    """What the route's frames come to; WeightsError unless it is what ``frame`` promises."""
+    """The state that the route's frames give; WeightsError unless ``frame`` promises it."""
     data = b""
     if here is not None and route.parts[0].base_sha256 == here.sha256:
         data = read_version(local, here).data

@@ -187,7 +187,7 @@ _RRSYNC = re.compile(r"rrsync ([A-Za-z0-9_./+-]+(?: [A-Za-z0-9_./+-]+)??)((?: -[
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What there is; ``error`` when one's own login found nothing out."""
+    """Findings over there; ``error`` when one's own login found nothing out."""
 
     error: DaddyError | None = None
     refused: bool = False
@@ -234,7 +234,7 @@ def _seen(said: str, ssh: Ssh, home: Path, *, over_opened: bool) -> Seen:
 
 
 def read_rrsync(lines: Sequence[str]) -> Rrsync:
-    """What the probe found; as it is usually called where the probe could not look."""
+    """The script that the probe found; its usual name where the probe could not look."""
     found = next((match for line in lines if (match := _RRSYNC.fullmatch(line))), None)
     if found is not None:
         return Rrsync(found[1], tuple(found[2].split()))
@@ -281,7 +281,7 @@ class KeyRing:
     def found(
         self, good: Mapping[str, bool], before: Mapping[str, str], seen: Seen
     ) -> dict[str, str]:
-        """What to remember: the good keys, and whether a person's connection is still needed."""
+        """Facts to remember: the good keys, and whether a person's connection is still needed."""
         used = {f"{name}_key": str(getattr(self.keys, name)) for name in good if good[name]}
         needed = not good["pull"] and (seen.over_opened or seen.error is not None)
         return {
@@ -352,7 +352,7 @@ def find_ring(remote: Remote, environ: Mapping[str, str], home: Path, seen: Seen
 
 
 def _peer(environ: Mapping[str, str], home: Path) -> str:
-    """Whose box: as told, as the only one who contributed from here, as this host is called."""
+    """The box's name: as told, as the only contributor from here, as this host is called."""
     local = Path(DEFAULT_LOCAL.replace("~", str(home), 1))
     names = contributors(local)
     given = environ.get("SYNC_USER_ID") or (names[0] if len(names) == 1 else host_name())

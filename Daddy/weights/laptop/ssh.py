@@ -42,7 +42,7 @@ class HostKeyChangedError(NetworkError):
 
 @dataclass(frozen=True, slots=True)
 class Ssh:
-    """How to reach one remote. ``socket`` is the control socket's path, without ``%C``."""
+    """ssh to one remote. ``socket`` is the control socket's path, without ``%C``."""
 
     remote: Remote
     socket: Path
@@ -141,7 +141,7 @@ def connect(remote: Remote) -> Ssh:
 
 
 def explain(stderr: str, remote: Remote) -> DaddyError:
-    """What went wrong between here and there, and what to do about it."""
+    """The error that ssh's stderr tells of, with its remedy."""
     refused = re.search(r"Permission denied \(([a-z,-]+)\)", stderr)
     if refused and "publickey" not in refused[1]:  # the key was taken, and did not do
         return NetworkError(f"{remote.login} asks for more than a key", f"log in once: {LOGIN}")
@@ -195,7 +195,7 @@ _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:%-]{0,252}")
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """Where the shared weights are: ``user`` may be empty (ssh then decides).
+    """The cluster's shared weights: ``user`` may be empty (ssh then decides).
 
     ``within`` is where the world of a confined key begins, seen from the folder (empty: there);
     None for a login that sees everything. ``opened``: over the connection that a person opened.
@@ -216,7 +216,7 @@ class Remote:
         return f"{self.user}@{self.host}" if self.user else self.host
 
     def path(self, name: str) -> str:
-        """What this login calls ``name`` of the shared folder; UsageError where it may not go.
+        """The path of ``name`` of the shared folder for this login; UsageError where it may not go.
 
         A confined key's paths begin with ``/``: every rrsync takes that for the folder it confines
         to, and an account that is not confined after all may not write there.
@@ -302,7 +302,7 @@ def check_folder(text: str) -> str:
 
 
 def found_out(remote: Remote, kept: Mapping[str, str]) -> dict[str, str]:
-    """What ``setup`` or ``login`` found out about this very remote; empty for any other."""
+    """Facts that ``setup`` or ``login`` found out about this very remote; empty for any other."""
     facts = {name: kept[name] for name in _FOUND if kept.get(name)}
     same = all(kept.get(name, "") == getattr(remote, name) for name in
                ("host", "user", "folder", "ssh_config", "port", "key"))  # fmt: skip

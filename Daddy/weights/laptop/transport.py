@@ -251,7 +251,7 @@ class Way:
 
 
 def way_to_pull(remote: Remote, kept: Mapping[str, str], asked: str) -> Way:
-    """How to read; ``asked`` is the person's ``SYNC_TRANSPORT``, or empty. UsageError."""
+    """The way to read; ``asked`` is the person's ``SYNC_TRANSPORT``, or empty. UsageError."""
     found = found_out(remote, kept)
     by = found.get("pull_by", "rsync")
     if _goes_by_key("pull_key", remote, found) and asked in ("", by):
@@ -260,7 +260,7 @@ def way_to_pull(remote: Remote, kept: Mapping[str, str], asked: str) -> Way:
 
 
 def way_to_push(remote: Remote, kept: Mapping[str, str], asked: str) -> Way:
-    """How to write; UsageError."""
+    """The way to write; UsageError."""
     found = found_out(remote, kept)
     if _goes_by_key("push_key", remote, found) and asked in ("", "rsync"):
         box = f"inbox/{check_peer(found.get('peer', ''))}"

@@ -30,7 +30,7 @@ PLAIN, INT8 = "", "int8"
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What every record on disk has."""
+    """Base of every record on disk."""
 
     def to_bytes(self) -> bytes:
         """Canonical JSON, with the format number."""
@@ -287,7 +287,7 @@ class Keyframe(Written):
 
 @dataclass(frozen=True, slots=True)
 class Receipt(Written):
-    """What became of one laptop contribution."""
+    """Fate of one laptop contribution."""
 
     peer: str
     incarnation: str
@@ -313,7 +313,7 @@ class Receipt(Written):
 
 @dataclass(frozen=True, slots=True)
 class ParcelReceipt(Written):
-    """What became of something else that a laptop handed in (``parcels``); ``sha256`` is its."""
+    """Fate of a parcel that a laptop handed in (``parcels``); ``sha256`` is its."""
 
     peer: str
     incarnation: str
