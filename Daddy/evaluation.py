@@ -1,4 +1,4 @@
-"""How good an agent is: episodes from fresh seeds, milestones and returns with their uncertainty.
+"""Evaluate an agent, or two versions: episodes from fresh seeds, milestones and returns.
 
 Stands below `play`. Promises that every episode is told as it came out, and that the same weights
 and seeds give the same table.
@@ -6,6 +6,7 @@ and seeds give the same table.
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -16,12 +17,19 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from Daddy.core.errors import DaddyError, ExitCode
+from Daddy.core.assists import strange
+from Daddy.core.config import load, shared_paths
+from Daddy.core.errors import DaddyError, ExitCode, WeightsError
 from Daddy.core.files import read_json, write_new
 from Daddy.core.intervals import Interval, of_mean, of_share
 from Daddy.core.process import run
+from Daddy.core.settings import Config
 from Daddy.pokemon import story
-from Daddy.stage import Actor, episode
+from Daddy.stage import GAME, Actor, Found, episode
+from Daddy.weights.evaluations import PAIRS_LIMIT, Evaluation, write_evaluation
+from Daddy.weights.store.records import Version
+from Daddy.weights.store.store import Store
+from Daddy.weights.whereabouts import Whereabouts, find_at
 
 if TYPE_CHECKING:
     from Daddy.pokemon.env import PokemonRedEnv
@@ -185,3 +193,103 @@ def _range(one: Mapping[str, float | None], digits: int) -> str:
 
 def _percent(one: Mapping[str, Any]) -> str:
     return f"{100 * one['mean']:.0f} % [{100 * one['low']:.0f}, {100 * one['high']:.0f}]"
+
+
+# -- two versions of a run
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two versions that are compared."""
+
+    record: Version
+    found: Found
+
+
+def open_versions(
+    where: Path | None, numbers: Sequence[int], assists: Sequence[str]
+) -> tuple[Store, list[Side]]:
+    """The run's store and the two versions, as they were named. WeightsError when one is not kept.
+
+    ``where`` names a run or a shared folder; None: the configuration's.
+    """
+    place = find_at(where.expanduser().absolute()) if where else _configured()
+    if place.pulled:
+        raise WeightsError(
+            f"{place.shared.root} is a copy that was pulled", "compare versions on the cluster"
+        )
+    store = Store(place.shared)
+    if (workload := store.card().workload) != GAME:
+        raise WeightsError(
+            f"{place.shared.root} holds weights of {workload!r}", f"only {GAME} can be played"
+        )
+    return store, [_side(store, number, assists) for number in numbers]
+
+
+def _configured() -> Whereabouts:
+    config = load(None, {}, os.environ)
+    return find_at(shared_paths(config).root)
+
+
+def _side(store: Store, number: int, assists: Sequence[str]) -> Side:
+    from Daddy.weights.encoding.state_codec import decode
+
+    record = store.version(number)
+    if foreign := strange(record.assists, assists):
+        raise WeightsError(
+            f"v{number} was learnt with the assists {foreign}", "name them: --assists"
+        )
+    weights = decode(store.get_blob(record.state), record.schema)
+    return Side(record, Found(f"v{number}", weights))
+
+
+def comparison(
+    pair: Sequence[Side], game: PokemonRedEnv, played: Sequence[Sequence[Played]]
+) -> dict[str, Any]:
+    """Mean returns and their difference, first version less second, as JSON; 95 % intervals."""
+    returns = [[one.episode_return for one in side] for side in played]
+    differences = [ours - theirs for ours, theirs in zip(*returns, strict=True)]
+    return {
+        "v": FORMAT,
+        "versions": [one.record.version for one in pair],
+        "game": game.rom.name,
+        "assists": list(game.assists),
+        "episode_steps": game.episode_steps,
+        "seeds": [one.seed for one in played[0]],
+        "returns": returns,
+        "means": [_interval(of_mean(side)) for side in returns],
+        "difference": _interval(of_mean(differences)),
+    }
+
+
+def comparison_table(result: Mapping[str, Any]) -> str:
+    """The comparison for people."""
+    first, second = (f"v{number}" for number in result["versions"])
+    count, steps = len(result["seeds"]), result["episode_steps"]
+    pairs = f"{count} pairs of episodes of at most {steps:,} steps from the same starts"
+    rows = [(first, result["means"][0]), (second, result["means"][1]),
+            (f"{first} - {second}", result["difference"])]  # fmt: skip
+    lines = [f"{first} and {second} in {result['game']}: {pairs}; 95 % intervals"]
+    lines += [f"  {name:14s} return {_range(one, 2)}" for name, one in rows]
+    return "\n".join(lines)
+
+
+def note_comparison(
+    store: Store, pair: Sequence[Side], config: Config, result: Mapping[str, Any], now: float
+) -> None:
+    """Keep the pairs where retention and status look for them; a folder of others is left alone."""
+    order = sorted(range(2), key=lambda place: -pair[place].record.version)
+    newer, older = (pair[place].record for place in order)
+    returns = [result["returns"][place] for place in order]
+    training = config.training
+    conditions = f"{result['game']} from {training.start}, {result['episode_steps']} steps"
+    conditions += f", assists {', '.join(result['assists']) or 'none'}"
+    rows = [(int(seed), round(ours, 6), round(theirs, 6))
+            for seed, ours, theirs in zip(result["seeds"], *returns, strict=True)]  # fmt: skip
+    try:
+        for first in range(0, len(rows), PAIRS_LIMIT):
+            some = tuple(rows[first : first + PAIRS_LIMIT])
+            states = (newer.version, newer.state, older.version, older.state)
+            write_evaluation(store, Evaluation(newer.run_id, *states, conditions, some, now))
+    except OSError as error:
+        print(f"warning: not kept for status: {error}", file=sys.stderr)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from Daddy.core.errors import UsageError, run_entry
 from Daddy.core.files import write_json
 from Daddy.core.settings import Config
 from Daddy.learning.preloading import prepare
+from Daddy.weights.whereabouts import version_number
 
 if TYPE_CHECKING:
     from Daddy.evaluation import Played
@@ -59,6 +60,9 @@ def make_judge_parser() -> argparse.ArgumentParser:
     _add_who(parser, record=False)
     _add_game(parser)
     flag = parser.add_argument
+    flag("--versions", nargs=2, type=version_number, metavar=("vA", "vB"),
+         help="two versions of a run (--weights, or the config's): pairs of episodes from the same "
+         "starts, and the difference")  # fmt: skip
     flag("--episodes", type=int, default=EPISODES, metavar="N", help=f"how many ({EPISODES})")
     flag("--jobs", type=int, default=1, metavar="N", help="processes that share the episodes (1)")
     flag("--json", type=Path, metavar="FILE", help="write the whole result there")
@@ -66,7 +70,7 @@ def make_judge_parser() -> argparse.ArgumentParser:
 
 
 def _add_who(parser: argparse.ArgumentParser, *, record: bool) -> None:
-    who = parser.add_mutually_exclusive_group(required=True)
+    who = parser.add_mutually_exclusive_group(required=record)
     who.add_argument("--weights", type=Path, metavar="DIR|FILE",
                      help="a shared_weights folder, a run, or a checkpoint")  # fmt: skip
     who.add_argument("--random", action="store_true", help="press any button: no weights needed")
@@ -193,6 +197,10 @@ def _evaluate(args: argparse.Namespace, typed: Sequence[str]) -> int:
         raise UsageError("--episodes and --jobs must be at least 1", "leave them away")
     prepare()
     config = _config(args)
+    if args.versions:
+        return _compare_versions(args, typed, config)
+    if not (args.weights or args.random):
+        raise UsageError("nothing to evaluate", "say --weights, --versions or --random")
     found = stage.find_weights(args.weights, config.training.assists) if args.weights else None
     game = stage.open_game(config)
     try:
@@ -204,6 +212,39 @@ def _evaluate(args: argparse.Namespace, typed: Sequence[str]) -> int:
     if args.json:
         write_json(args.json, result)
     return 0
+
+
+def _compare_versions(args: argparse.Namespace, typed: Sequence[str], config: Config) -> int:
+    from Daddy.evaluation import comparison, comparison_table, note_comparison, open_versions
+
+    if args.random or args.versions[0] == args.versions[1]:
+        raise UsageError("--versions compares two versions of a run", "name two, without --random")
+    store, pair = open_versions(args.weights, args.versions, config.training.assists)
+    flags = without(typed, {"--versions": 2, "--weights": 1})
+    game = stage.open_game(config)
+    try:
+        played = [_judge(args, flags, game, stage.cast(game, one.found)) for one in pair]
+        result = comparison(pair, game, played)
+    finally:
+        game.close()
+    print(comparison_table(result), flush=True)
+    note_comparison(store, pair, config, result, SystemClock().now())
+    if args.json:
+        write_json(args.json, result)
+    return 0
+
+
+def without(typed: Sequence[str], flags: Mapping[str, int]) -> list[str]:
+    """The command line without these flags, each with its number of values."""
+    kept, skip = list[str](), 0
+    for word in typed:
+        if skip:
+            skip -= 1
+        elif word in flags:
+            skip = flags[word]
+        elif word.partition("=")[0] not in flags:
+            kept.append(word)
+    return kept
 
 
 def _judge(

@@ -21,6 +21,7 @@ from Daddy.core.config import load
 from Daddy.core.errors import DaddyError, RomError, UsageError, WeightsError, run_entry
 from Daddy.core.paths import RunPaths
 from Daddy.core.rom import load_rom
+from Daddy.core.shared_paths import SharedPaths
 from Daddy.learning.player import Mashing
 from Daddy.pokemon.emulator import Emulator
 from Daddy.pokemon.env import PokemonRedEnv
@@ -174,6 +175,43 @@ def test_episodes_judged_side_by_side_come_out_as_one_after_the_other(
         assert play.main([*typed, *flags]) == 0
         results.append(written.read_bytes())
     assert results[0] == results[1]
+
+
+def test_two_versions_are_compared_from_the_same_starts_and_noted_for_status(
+    trained: RunPaths, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from Daddy.weights.evaluations import read_evaluations
+
+    shared = SharedPaths(trained.shared_weights)
+    newest = max(int(path.stem[1:]) for path in shared.merged.glob("v*.json"))
+    typed = ["evaluate", *GAME, "--weights", str(trained.root), "--versions", "v0", f"v{newest}"]
+    results = []
+    for jobs in ("1", "2"):
+        written = tmp_path / f"{jobs}.json"
+        flags = ["--episodes", "3", "--episode-steps", "40", "--jobs", jobs]
+        assert play.main([*typed, *flags, "--json", str(written)]) == 0
+        results.append(json.loads(written.read_text()))
+    assert results[0] == results[1]
+    first, second = results[0]["returns"]
+    mean = sum(a - b for a, b in zip(first, second, strict=True)) / 3
+    assert results[0]["difference"]["mean"] == pytest.approx(mean)
+    assert f"v0 - v{newest}" in capsys.readouterr().out
+    noted = read_evaluations(shared)[-1]
+    assert (noted.version, noted.reference) == (newest, 0)
+    assert noted.pairs == tuple(
+        (seed, round(b, 6), round(a, 6))
+        for seed, a, b in zip(results[0]["seeds"], first, second, strict=True)
+    )
+
+
+def test_versions_that_cannot_be_compared_are_refused(trained: RunPaths, tmp_path: Path) -> None:
+    place = ["evaluate", *GAME, "--weights", str(trained.root), "--versions"]
+    with pytest.raises(UsageError, match="two versions"):
+        play.main([*place, "v0", "v0"])
+    with pytest.raises(WeightsError, match="cannot be read"):
+        play.main([*place, "v0", "v999"])
+    with pytest.raises(UsageError, match="nothing to evaluate"):
+        play.main(["evaluate", *GAME])
 
 
 def test_a_child_that_cannot_judge_ends_the_whole_with_its_code() -> None:

@@ -65,6 +65,16 @@ class SharedPaths:
         return self.root / "HEAD.json"
 
     @property
+    def kept(self) -> Path:
+        """The versions that a run can go back to."""
+        return self.root / "kept.json"
+
+    @property
+    def evaluations(self) -> Path:
+        """Comparisons of two versions, by hand."""
+        return self.root / "evaluations"
+
+    @property
     def wan(self) -> Path:
         """What laptops pull."""
         return self.root / "wan"

@@ -150,7 +150,7 @@ def _curve(seen: Milestones, name: str) -> str:
 
 
 def _write_episodes(session: Session) -> None:
-    """Finished episodes as columns: `agents`, `returns`, `lengths`."""
+    """Finished episodes as columns, and the version of the shared weights adopted last."""
     episodes = session.rollout.episodes
     for first in range(0, len(episodes), _EPISODES_PER_EVENT):
         some = episodes[first : first + _EPISODES_PER_EVENT]
@@ -158,6 +158,8 @@ def _write_episodes(session: Session) -> None:
             "result": "episodes",
             "agents": [end.env for end in some],
             "returns": [round(float(end.episode_return), 4) for end in some],
+            "own_start": [int(not end.info.get("loaded")) for end in some],
+            "version": session.version,
             "lengths": [int(end.length) for end in some],
         }
         session.parts.events.write("result", session.counters.env_steps, data)

@@ -73,6 +73,7 @@ class Step:
 
     ``totals``: environment steps by peer, over all versions so far. ``base``: the version it was
     moved from, where that is not the one before. ``reverted``: the range it took back, and why.
+    ``kept``: the reason that its state is kept ("newest", "hour", "day", "best"); empty: it is not.
     """
 
     version: int
@@ -86,6 +87,7 @@ class Step:
     adopted: tuple[Adopted, ...] = ()
     flaw: str = ""
     reverted: str = ""
+    kept: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The step as plain values."""
@@ -117,6 +119,7 @@ def from_records(
     records: Iterable[Version],
     flaws: Mapping[int, str],
     adoptions: Mapping[int, tuple[Adopted, ...]],
+    kept: Mapping[int, str] | None = None,
 ) -> list[Step]:
     """The lineage in a run: a step per record, and one per flaw without a record, in order."""
     steps = {
@@ -135,6 +138,7 @@ def from_records(
             adopted=adoptions.get(record.version, ()),
             flaw=flaws.get(record.version, ""),
             reverted="; ".join(map(_told_revert, record.reverts)),
+            kept=(kept or {}).get(record.version, ""),
         )
         for record in records
     }
@@ -206,7 +210,7 @@ def _cells(step: Step) -> tuple[str, ...]:
     base = "" if step.base is None else f"continued from v{step.base}"
     told = (step.reverted, *map(str, step.refused), base, step.flaw)
     return (
-        f"v{step.version}",
+        f"v{step.version} {step.kept}".rstrip(),
         "-" if step.ts is None else stamp(step.ts)[5:],
         "-" if step.fleet_steps is None else f"{step.fleet_steps:,}",
         _sources(step),

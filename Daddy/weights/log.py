@@ -18,6 +18,7 @@ from typing import Any
 from Daddy.core.errors import DaddyError, ExitCode, UsageError, run_entry
 from Daddy.core.events import read_events
 from Daddy.weights.history import numbers, read_records
+from Daddy.weights.kept_versions import kept_reasons
 from Daddy.weights.laptop.pulled_folder import PREVIOUS, read_all_receipts, read_frame
 from Daddy.weights.lineage import Adopted, Step, from_receipts, from_records, lines
 from Daddy.weights.store.records import Keyframe
@@ -78,7 +79,7 @@ def _from_run(place: Whereabouts, limit: int) -> list[Step]:
     for flaw in records.flaws:
         flaws.setdefault(flaw.version, flaw.said)
     adoptions = read_adoptions(place.events) if place.events else {}
-    return from_records(records.versions, flaws, adoptions)
+    return from_records(records.versions, flaws, adoptions, kept_reasons(Store(place.shared)))
 
 
 def read_adoptions(folder: Path) -> dict[int, tuple[Adopted, ...]]:

@@ -26,6 +26,7 @@ from Daddy.core.settings import KEPT_VERSIONS
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.core.stopping import set_by
 from Daddy.weights.backup import RESTORE, MirrorCard, export, find_missing
+from Daddy.weights.evaluations import worse_said
 from Daddy.weights.history import numbers
 from Daddy.weights.store.durable import Hook, no_hook
 from Daddy.weights.whereabouts import add_settings
@@ -94,6 +95,7 @@ class Keeper:
             "copied_ts": copied,
             "trouble": trouble,
             "holes": lost if gone else find_missing(self.shared, self.keep),
+            "worse": worse_said(self.shared, self.run.events),
             "seen": gone or bool(numbers(self.shared)),
         }
 

@@ -1,7 +1,8 @@
 """What may go: contribution records once judged, blobs that no kept version needs, stray files.
 
 Records go before the blobs they name. Commit records stay for ever. Never removed: the newest
-``keep`` states, what their versions were made of, what is pending, and the base of any live peer.
+``keep`` states, what their versions were made of, what is pending, the base of any live peer, and
+the states of ``kept.json`` (``kept_versions``).
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 
 from Daddy.core.errors import WeightsError
+from Daddy.core.shared_paths import JoinedPaths
 from Daddy.weights import beats, offers
+from Daddy.weights.evaluations import best_evaluated
+from Daddy.weights.kept_versions import Kept, choose, entry, read_kept, write_kept
 from Daddy.weights.offers import Found
 from Daddy.weights.store.records import Version
 from Daddy.weights.store.store import Store
@@ -39,6 +43,8 @@ class Sweeper:
         self._keep = keep
         self._watch = watch
         self._sweeps = 0
+        self._kept: list[Kept] | None = None
+        self._best: tuple[list[str], int | None] = ([], None)
 
     def after_merge(self, record: Version, judged: Sequence[Found]) -> None:
         """Remove what ``record`` made superfluous."""
@@ -46,6 +52,7 @@ class Sweeper:
         for one in judged:
             self._drop_offer(one, refused=one.key in refused)
         self._drop_duplicates(record)
+        self._keep_history(record)
         needed = self.needed(record)
         leaving = record.version - self._keep
         for number in range(max(0, leaving - self._keep), leaving + 1):
@@ -61,11 +68,34 @@ class Sweeper:
             self.sweep_orphans(needed)
         self.sweep_incarnations()
 
+    def _keep_history(self, record: Version) -> None:
+        """Bring ``kept.json`` up to date; states that are on it no more go with the next blobs."""
+        if isinstance(self._store.paths, JoinedPaths):
+            return  # the owner's jobs keep the states
+        before = {one.version: one for one in read_kept(self._store)}
+        newest = self._store.records(record.version - self._keep + 1, record.version)
+        known = before | {one.version: entry(one) for one in newest}
+        self._kept = choose(known.values(), self._keep, self._best_evaluated())
+        with contextlib.suppress(OSError):  # a full disk: the next merge writes it
+            write_kept(self._store, self._kept)
+        states = {one.state for one in self._kept}
+        for gone in before.keys() - {one.version for one in self._kept}:
+            if before[gone].state not in states:
+                self._drop_blobs(gone, self.needed(record))
+
+    def _best_evaluated(self) -> int | None:
+        """The version that evaluations show best; they are read when there is another one."""
+        names = sorted(path.name for path in self._store.paths.evaluations.glob("*.json"))
+        if names != self._best[0]:
+            self._best = (names, best_evaluated(self._store.paths))
+        return self._best[1]
+
     def needed(self, record: Version) -> set[str]:
         """Hashes of every blob that must stay when ``record`` is the newest version."""
         keep = {offer.offer.blob for offer in self._pending(record)}
         for kept in self._store.records(record.version - self._keep + 1, record.version):
             keep |= self._sources(kept)
+        keep |= {one.state for one in self._kept or read_kept(self._store)}
         for pulse in beats.pulses(self._store):
             if not pulse.left and 0 <= record.version - pulse.version <= 64 * self._keep:
                 with contextlib.suppress(WeightsError):

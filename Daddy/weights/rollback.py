@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import warnings
 from collections.abc import Sequence
@@ -19,9 +18,7 @@ from Daddy.core.errors import ExitCode, UsageError, WeightsError, run_entry
 from Daddy.core.shared_paths import JoinedPaths
 from Daddy.weights.store.records import Version
 from Daddy.weights.store.store import Store
-from Daddy.weights.whereabouts import Whereabouts, add_place, find
-
-_VERSION = re.compile(r"v?(\d{1,8})")
+from Daddy.weights.whereabouts import Whereabouts, add_place, find, version_number
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -40,14 +37,6 @@ def make_parser() -> argparse.ArgumentParser:
         help="reason, told to contributors",
     )
     return parser
-
-
-def version_number(text: str) -> int:
-    """The number in ``v57`` or ``57``; ArgumentTypeError for anything else."""
-    found = _VERSION.fullmatch(text)
-    if found is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is no version: write v57")
-    return int(found[1])
 
 
 def main(argv: Sequence[str] | None = None) -> int:

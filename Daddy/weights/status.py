@@ -19,6 +19,7 @@ from rich.text import Text
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, run_entry
 from Daddy.core.humanize import age, amount, clock, one_line, span
+from Daddy.weights.evaluations import worse_said
 from Daddy.weights.laptop.pulled_folder import told
 from Daddy.weights.lineage import Refused
 from Daddy.weights.weights_report import Record, report_laptop, report_run
@@ -119,6 +120,8 @@ def _facts(status: Record, now: float) -> Table:
 
 def _run_rows(status: Record, now: float) -> Iterator[tuple[str, str]]:
     yield from _newest(status, now)
+    if status.get("worse"):
+        yield "warning", status["worse"]
     if status["versions_per_hour"] is not None:
         rate = f"{amount(status['versions_per_hour'])} versions an hour, "
         rate += f"{amount(status['steps_per_second'])} steps/s"
@@ -235,7 +238,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def read_report(place: Whereabouts, now: float) -> Record:
     """The record, with the exit code that it comes to; WeightsError when there is no version."""
     root = place.shared.root
-    report = report_laptop(root, now) if place.pulled else report_run(place.shared, now)
+    if place.pulled:
+        report = report_laptop(root, now)
+    else:
+        report = {**report_run(place.shared, now), "worse": worse_said(place.shared, place.events)}
     return {**report, "exit_code": int(ExitCode.WEIGHTS if report["flaws"] else ExitCode.DONE)}
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +45,14 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--run-dir", metavar="DIR", help="the run's folder, in place of the config's"
     )
+
+
+def version_number(text: str) -> int:
+    """The number in ``v57`` or ``57``; ArgumentTypeError for anything else."""
+    found = re.fullmatch(r"v?(\d{1,8})", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no version: write v57")
+    return int(found[1])
 
 
 def find(args: argparse.Namespace) -> Whereabouts:

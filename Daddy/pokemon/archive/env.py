@@ -44,7 +44,8 @@ class ArchivedEnv(PokemonRedEnv):
     """See the module. `access` names the archive; all else is `PokemonRedEnv`'s.
 
     The info of a step has ``archive`` when a state was kept or loaded, with the reason, and
-    ``jumped`` when the environment then stands elsewhere.
+    ``jumped`` when the environment then stands elsewhere; an episode's last has ``loaded``: true
+    where a state was loaded in it.
     """
 
     telemetry_names = (*TELEMETRY, "milestones", "loads", "lived")
@@ -57,7 +58,7 @@ class ArchivedEnv(PokemonRedEnv):
         self._book = ClaimStore(self._archive.folder)
         self._history = env_history.EnvHistory()
         self._log: claims.Log | None = None
-        self._loads = 0
+        self._loads = self._loads_before = 0
         self._passed = set[str]()
         """Keys that this try came to."""
 
@@ -69,6 +70,7 @@ class ArchivedEnv(PokemonRedEnv):
         observation, info = super().reset(seed=seed, options=options)
         self._log = claims.Log("", start)
         self._history = self._history.begun(self._keys(), seed)
+        self._loads_before = self._loads
         self._passed.clear()
         choice = decisions.where_to_begin(self._archive.look(), self._rules, self._dice)
         loaded, reason = self._load(choice)
@@ -87,6 +89,7 @@ class ArchivedEnv(PokemonRedEnv):
         said = self._arrive()
         if won or late:
             self._end_try(won)
+            info = {**info, "loaded": self._loads > self._loads_before}
         elif self._due():
             loaded, reason = self._move()
             if loaded:

@@ -255,7 +255,9 @@ def _hours(status: Record) -> Text:
 
 def _sharing(status: Record) -> Text:
     count = status["versions_per_hour"]
-    return Text("no version yet" if count is None else f"{count} versions in the last hour")
+    text = Text("no version yet" if count is None else f"{count} versions in the last hour")
+    worse = (status.get("mirror") or {}).get("worse")
+    return text.append(f"; {worse}", "bold yellow") if worse else text
 
 
 def _mirror(copied: Record, now: float) -> Text:

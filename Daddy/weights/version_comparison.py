@@ -1,0 +1,178 @@
+"""Pure. Tell whether the newest versions play clearly worse than the best ones.
+
+Returns by version come from learners' episodes, differences from evaluations of two versions from
+the same starts. Few episodes fall on one version, so neighbours are pooled into stretches of at
+least 50. The best of many stretches looks good by chance, and a person looks again and again:
+besides the 95 % interval, the bound at an error of 1 in 10,000, shared out among all comparisons
+and looks (Bonferroni), must lie below 0. The standard error is the larger of Welch's and the
+pooled one: where a reward is rare, few episodes without any have no spread of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from math import sqrt
+from statistics import NormalDist, fmean, pvariance, variance
+
+from Daddy.weights.store.records import is_reverted
+
+FEWEST = 50
+"""Episodes of each side."""
+
+FALSE_ALARM = 1e-4
+"""Chance of a false alarm about one version, over all comparisons and looks."""
+
+LOOKS = 16
+"""Looks at one version that tell something new: its episodes double from one to the next."""
+
+MOST_STRETCHES = 64
+"""The newest stretches that are compared."""
+
+POOLED = (1, 2, 4, 8)
+"""Neighbouring stretches that are compared as one."""
+
+_Z = 1.959964
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Neighbouring versions, newest first, and the returns of their episodes."""
+
+    versions: tuple[int, ...]
+    returns: tuple[float, ...]
+
+
+_NOTHING = Stretch((), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Worse:
+    """``version`` plays worse than ``best``: the difference of mean returns with its 95 % interval.
+
+    ``best`` is kept, so that a person can go back to it; ``episodes`` are of each side.
+    """
+
+    version: int
+    best: int
+    difference: float
+    low: float
+    high: float
+    episodes: tuple[int, int]
+
+    def __str__(self) -> str:
+        span = f"{self.difference:+.3g} [{self.low:+.3g}, {self.high:+.3g}]"
+        return (
+            f"v{self.version} plays clearly worse than v{self.best}: return {span} in "
+            f"{self.episodes[0]} and {self.episodes[1]} episodes; to go back: "
+            f"python -m Daddy.weights.rollback v{self.best}"
+        )
+
+
+def pool(
+    returns: Mapping[int, Sequence[float]], reverted: Sequence[tuple[int, int]]
+) -> list[Stretch]:
+    """Stretches of at least ``FEWEST`` episodes, newest first; versions taken back are left out."""
+    found, versions = list[Stretch](), list[int]()
+    for version in sorted(returns, reverse=True):
+        if is_reverted(version, reverted):
+            continue
+        versions.append(version)
+        if sum(len(returns[one]) for one in versions) >= FEWEST:
+            pooled = chain.from_iterable(returns[one] for one in versions)
+            found.append(Stretch(tuple(versions), tuple(pooled)))
+            versions = []
+    return found
+
+
+def worse_in_play(
+    returns: Mapping[int, Sequence[float]],
+    reverted: Sequence[tuple[int, int]],
+    kept: Collection[int],
+) -> Worse | None:
+    """The newest stretch against the best older one that holds a version to go back to."""
+    stretches = pool(returns, reverted)[:MOST_STRETCHES]
+    rounds = []
+    for count in POOLED:
+        newest, *older = _joined(stretches, count) or [_NOTHING]
+        rivals = [one for one in older if any(version in kept for version in one.versions)]
+        if rivals:
+            rounds.append((newest, rivals))
+    comparisons = sum(len(rivals) for _, rivals in rounds)
+    found = (_compare(newest, rivals, kept, comparisons) for newest, rivals in rounds)
+    return next(filter(None, found), None)
+
+
+def _joined(stretches: Sequence[Stretch], count: int) -> list[Stretch]:
+    """Each ``count`` neighbours as one; fewer at the end are left out."""
+    groups = (stretches[at : at + count] for at in range(0, len(stretches), count))
+    return [
+        Stretch(
+            tuple(chain.from_iterable(one.versions for one in group)),
+            tuple(chain.from_iterable(one.returns for one in group)),
+        )
+        for group in groups
+        if len(group) == count
+    ]
+
+
+def _compare(
+    newest: Stretch, rivals: Sequence[Stretch], kept: Collection[int], comparisons: int
+) -> Worse | None:
+    best = max(rivals, key=lambda one: fmean(one.returns))
+    difference, error = _difference(newest.returns, best.returns)
+    sizes = (len(newest.returns), len(best.returns))
+    target = next(version for version in best.versions if version in kept)
+    found = (difference, error, sum(sizes) - 2)
+    return _judge(newest.versions[0], target, found, sizes, comparisons)
+
+
+def worse_in_pairs(
+    differences: Mapping[tuple[int, int], Sequence[float]], newest: int, kept: Collection[int]
+) -> Worse | None:
+    """The newest version against older ones: return differences of pairs from the same starts.
+
+    ``differences`` maps (version, older version) to them.
+    """
+    rivals = {
+        older: values
+        for (version, older), values in differences.items()
+        if version == newest and older in kept and len(values) >= FEWEST
+    }
+    if not rivals:
+        return None
+    best = min(rivals, key=lambda older: fmean(rivals[older]))
+    values, count = rivals[best], len(rivals[best])
+    found = (fmean(values), sqrt(variance(values) / count), count - 1)
+    return _judge(newest, best, found, (count, count), len(rivals))
+
+
+def _difference(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
+    """Difference of means, and its standard error."""
+    parts = [variance(side) / len(side) for side in (ours, theirs)]
+    sizes = len(ours) + len(theirs)
+    spread = (len(ours) * pvariance(ours) + len(theirs) * pvariance(theirs)) / (sizes - 2)
+    pooled = spread * (1 / len(ours) + 1 / len(theirs))
+    return fmean(ours) - fmean(theirs), sqrt(max(sum(parts), pooled))
+
+
+def _judge(
+    version: int,
+    best: int,
+    found: tuple[float, float, int],
+    episodes: tuple[int, int],
+    comparisons: int,
+) -> Worse | None:
+    """The finding where it is beyond chance; ``found``: difference, its error, freedom."""
+    difference, error, freedom = found
+    strict = NormalDist().inv_cdf(1.0 - FALSE_ALARM / (comparisons * LOOKS))
+    if difference + _student(strict, freedom) * error >= 0.0:
+        return None
+    margin = _student(_Z, freedom) * error
+    return Worse(version, best, difference, difference - margin, difference + margin, episodes)
+
+
+def _student(z: float, freedom: int) -> float:
+    """Student's t at the level of the normal deviate ``z``, by its expansion around it."""
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
