@@ -18,7 +18,8 @@ from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.party import CUT
 from Daddy.pokemon.progress import not_started, read_progress
 from Daddy.pokemon.rom import find_rom
-from Daddy.pokemon.starts import boot, driver
+from Daddy.pokemon.starts import route_player
+from Daddy.pokemon.starts import start_state as starting
 from scripts.benches._state_report import table
 from tests.pokemon.fact_sheet import SLOT_HP, SLOT_LEVEL, SLOT_MAX_HP
 from tests.pokemon.lookalike import BANKS, NOTES, lookalike, mark
@@ -85,9 +86,9 @@ def test_all_64_banks_are_there(emulator: Emulator) -> None:
 def test_the_driver_of_the_real_game_says_where_it_got_stuck(
     known: Rom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "PRESSES", 12)
+    monkeypatch.setattr(route_player, "PRESSES", 12)
     with pytest.raises(RomError, match="start state 'pokedex' of Pokémon Red could not") as caught:
-        boot.start_state(known, cache_dir=tmp_path / "shelf")
+        starting.start_state(known, cache_dir=tmp_path / "shelf")
     assert "step 1 of" in str(caught.value)
     assert "--record-start pokedex" in caught.value.fix
     assert caught.value.exit_code == 7
@@ -99,10 +100,10 @@ def test_an_unknown_game_has_no_start_state_but_its_beginning(
     with pytest.warns(UserWarning, match="unknown game"):
         unknown = load_rom(file, allow_unknown=True)
     with pytest.raises(RomError, match="no start state 'pokedex' of unknown"):
-        boot.start_state(unknown, "pokedex", cache_dir=tmp_path / "shelf")
-    monkeypatch.setattr(boot, "_CLICK_LIMIT", 5)
+        starting.start_state(unknown, "pokedex", cache_dir=tmp_path / "shelf")
+    monkeypatch.setattr(starting, "_CLICK_LIMIT", 5)
     with pytest.raises(RomError, match="did not begin after 5 clicks"):
-        boot.start_state(unknown, cache_dir=tmp_path / "shelf")
+        starting.start_state(unknown, cache_dir=tmp_path / "shelf")
 
 
 def test_a_game_that_only_waits_has_not_started(emulator: Emulator) -> None:
