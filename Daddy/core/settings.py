@@ -199,6 +199,11 @@ class Collaboration(Section):
 
 KEPT_VERSIONS = 8
 """Versions whose weights stay beside the newest: a learner's base may lag four."""
+HISTORY_VERSIONS = 54
+"""Versions beyond those to go back to: one an hour for a day and one a day for 30 days."""
+HISTORY_MB = 256
+"""Megabytes of their states: three times what the default policy needs. A larger policy has fewer
+days to go back to instead of filling the disk."""
 KEPT_HOURS = 6
 """Hours for which one checkpoint an hour stays beyond the newest: longer than a job runs."""
 

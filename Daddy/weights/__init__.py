@@ -20,7 +20,10 @@ fate         what became of a peer's offers (no torch)
 progress     where one peer stands, and what that makes of its weights
 merger       one merge, from pending contributions to the next version
 replay       a version again from its inputs: verify, repair
-reverting    the version that goes back to an older one (no torch)
+reverting    the version that goes back to an older one, and receipts of what it takes back
+kept_versions  versions to go back to, beyond the newest (no torch)
+evaluations  evidence on how versions play: evaluations, learners' episodes (no torch)
+version_comparison  the newest version against the best one, beyond chance (pure)
 retention    what may go, and when
 resume       going on after a restart
 exchange     a job's WeightExchange
@@ -36,6 +39,7 @@ mirror       entry: keep a small copy in the home directory
 restore      entry: put back what a purge took
 log          entry: the lineage, line by line or as a picture
 status       entry: how shared weights stand
+rollback     entry: go back to an older version
 import_export  a version as a file, and such a file as the beginning of a run
 model        entry: export, import, show
 sync         entry behind ``sync_weights.sh``: pull, push, bidirectional, status, setup, login

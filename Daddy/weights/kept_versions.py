@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from Daddy.core.errors import DaddyError
 from Daddy.core.files import read_bounded
+from Daddy.core.settings import HISTORY_MB
 from Daddy.weights.store.records import Version, Written, parse
 from Daddy.weights.store.store import Store
 from Daddy.weights.store.strict_json import LIMIT
@@ -20,10 +21,6 @@ HOUR_S, DAY_S = 3_600.0, 86_400.0
 DAYS = 30
 _NEWEST = 24
 """Versions whose states are looked for beside the list: a run of earlier releases has none."""
-
-HISTORY_MB = 256
-"""Megabytes of states beyond the newest: three times what 55 of the default policy need. A larger
-policy has fewer days to go back to instead of filling the disk."""
 
 
 @dataclass(frozen=True, slots=True)

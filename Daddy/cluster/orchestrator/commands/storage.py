@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from Daddy.core.errors import FileError
-from Daddy.core.settings import KEPT_HOURS, KEPT_VERSIONS, Config
+from Daddy.core.settings import HISTORY_MB, HISTORY_VERSIONS, KEPT_HOURS, KEPT_VERSIONS, Config
 
 _OCTAL = {"\\040": " ", "\\011": "\t", "\\012": "\n", "\\134": "\\"}
 _TICKETED = frozenset({"afs", "openafs", "auristorfs", "kafs", "coda", "ncpfs"})
@@ -165,6 +165,10 @@ def forecast(config: Config, checkpoint: int | None, blob: int | None) -> tuple[
                 f"{versions} versions × (1 + {slots}) × {human(each)} "
                 f"({'measured here' if blob else 'estimated'})",
             )
+        )
+        history = min(HISTORY_VERSIONS * each, HISTORY_MB * 1_000_000)
+        items.append(
+            Item("older versions", history, f"{HISTORY_VERSIONS} of hours and days, to go back to")
         )
     grows = slots * _LOG_BYTES_A_DAY * _MONTH_DAYS
     items += [
