@@ -1,4 +1,4 @@
-"""Adapter for rsync and SFTP: carries files between a laptop and the cluster.
+"""Adapter for rsync and paramiko (SFTP): carries files between a laptop and the cluster.
 
 macOS ships openrsync or rsync 2.6.9, so the flags are those that both know. Files are immutable and
 named by their hash: compression is of no use, and the delta algorithm only resumes what a broken
@@ -11,14 +11,20 @@ A key that ``setup`` tried is used at the remote where it was tried. A key that 
 
 from __future__ import annotations
 
-import re
+import contextlib
+import socket
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
+from stat import S_ISREG
+from typing import Any
 
 from Daddy.core import process
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError
+from Daddy.core.files import write_atomic
 from Daddy.core.names import check_peer, new_token
 from Daddy.weights.laptop.ssh import Remote, Ssh, connect, explain, found_out
 from Daddy.weights.store.strict_json import LIMIT
@@ -28,8 +34,8 @@ PARTIAL = (*FLAGS, "--ignore-existing", "--partial-dir=.part")
 NOTHING_THERE = frozenset({23, 24})
 LOCAL_FOLDER = 11
 UNKNOWN_FLAG = 1
-LS_WORDS = 9
-"""Of a line of ``ls -ln``: mode, links, owner, group, bytes, three of the time, name."""
+MOST_FILES = 4096
+"""Of a folder over there that are looked at."""
 
 SMALL_S = 60.0
 SLOWEST_BYTES_PER_S = 16_000
@@ -39,6 +45,9 @@ INSTALL = (
     "install it: sudo apt install rsync (Debian, Ubuntu), brew install rsync (macOS); "
     "or go without: export SYNC_TRANSPORT=sftp"
 )
+INSTALL_SSH = "install it: sudo apt install openssh-client (Debian, Ubuntu)"
+LAST_WORDS_S = 2.0
+"""Seconds that ssh has to say why it ended."""
 
 
 def time_limit(size: int) -> float:
@@ -90,20 +99,12 @@ class Carrier(ABC):
         """End the connection, unless a person opened it."""
         self._ssh.close()
 
-    def _execute(
-        self, argv: Sequence[str], limit_s: float, install: str, stdin: str | None = None
-    ) -> process.Completed:
-        """Run a program that moves files. FileError: it is missing; NetworkError: it hangs."""
-        try:
-            return process.run(argv, limit_s, stdin=stdin)
-        except process.ProgramMissingError as error:
-            raise FileError(f"{argv[0]} is not installed on this machine", install) from error
-        except process.ProcessTimeoutError as error:
-            self._ssh.drop_dead_master()
-            raise NetworkError(
-                f"{self.login} stopped answering within {limit_s:.0f} s",
-                "see whether the line is up; what has arrived is kept",
-            ) from error
+
+def _stopped(login: str, limit_s: float) -> NetworkError:
+    return NetworkError(
+        f"{login} stopped answering within {limit_s:.0f} s",
+        "see whether the line is up; what has arrived is kept",
+    )
 
 
 class RsyncCarrier(Carrier):
@@ -132,7 +133,13 @@ class RsyncCarrier(Carrier):
 
     def _run(self, words: Sequence[str], limit_s: float, *, missing_ok: bool = False) -> bool:
         argv = ["rsync", "-e", self._ssh.command(), *words]
-        done = self._execute(argv, limit_s, INSTALL)
+        try:
+            done = process.run(argv, limit_s)
+        except process.ProgramMissingError as error:
+            raise FileError("rsync is not installed on this machine", INSTALL) from error
+        except process.ProcessTimeoutError as error:
+            self._ssh.drop_dead_master()
+            raise _stopped(self.login, limit_s) from error
         if done.returncode == 0:
             return True
         if missing_ok and _nothing_there(done):
@@ -156,79 +163,116 @@ def _failure(ssh: Ssh, done: process.Completed) -> DaddyError:
     return explain(done.stderr, ssh.remote)
 
 
+class _Pipe(socket.socket):
+    """A socket with the name that paramiko asks its channel for, to log by."""
+
+    def get_name(self) -> str:
+        return "sftp"
+
+
+def _pair() -> tuple[_Pipe, socket.socket]:
+    ours, theirs = socket.socketpair()
+    return _Pipe(fileno=ours.detach()), theirs
+
+
 class SftpCarrier(Carrier):
-    """OpenSSH's sftp in batches, where rsync is not installed; nothing is resumed."""
+    """paramiko's SFTP over OpenSSH's own connection, where rsync is not installed.
+
+    ssh brings the person's configuration, known hosts and shared connection. Nothing is resumed.
+    """
 
     name = "sftp"
 
     def fetch(self, name: str, into: Path, size: int) -> bool:
         limit = size or LIMIT
-        found = self._list(name)
-        if any(there > limit for there in found.values()):
-            raise FileError(f"{name} is larger than {limit} bytes", "it is not ours")
-        return bool(found) and self._get({name: into / Path(name).name}, time_limit(limit))
+        with self._session(time_limit(limit)) as sftp:
+            try:
+                there = sftp.stat(self._there(name)).st_size
+            except FileNotFoundError:
+                return False
+            if there > limit:
+                raise FileError(f"{name} is larger than {limit} bytes", "it is not ours")
+            self._get(sftp, name, into, there)
+        return True
 
     def fetch_small(self, folder: str, into: Path) -> None:
         wanted = {
-            f"{folder}/{name}": into / name
+            name: size
             for name, size in self._list(folder).items()
             if name.endswith(".json") and size <= LIMIT and not (into / name).exists()
         }
         if wanted:
-            self._get(wanted, time_limit(LIMIT * len(wanted)))
+            with self._session(time_limit(sum(wanted.values()))) as sftp:
+                for name, size in wanted.items():
+                    self._get(sftp, f"{folder}/{name}", into, size)
 
     def send(self, paths: Sequence[Path], folder: str) -> None:
-        there, token = self._list(folder), new_token()
-        batch = [f"-mkdir {_quoted(self._there(folder))}"]
-        for path in paths:
-            if path.name not in there:
-                whole, part = f"{folder}/{path.name}", f"{folder}/.{path.name}-{token}"
-                batch.append(f"put {_quoted(str(path))} {_quoted(self._there(part))}")
-                batch.append(f"rename {_quoted(self._there(part))} {_quoted(self._there(whole))}")
-        self._batch(batch, time_limit(sum(path.stat().st_size for path in paths)))
+        there = self._list(folder)
+        missing = [path for path in paths if path.name not in there]
+        with self._session(time_limit(sum(path.stat().st_size for path in missing))) as sftp:
+            with contextlib.suppress(OSError):  # it is there
+                sftp.mkdir(self._there(folder))
+            for path in missing:
+                part = self._there(f"{folder}/.{path.name}-{new_token()}")
+                with sftp.open(part, "wb") as file:
+                    file.set_pipelined(True)
+                    file.write(path.read_bytes())
+                sftp.rename(part, self._there(f"{folder}/{path.name}"))
 
-    def _get(self, wanted: Mapping[str, Path], limit_s: float) -> bool:
-        """Copy files here, each whole or not at all; whether all came."""
-        parts = {name: path.with_name(f".tmp-{new_token()}") for name, path in wanted.items()}
-        for path in wanted.values():
-            path.parent.mkdir(parents=True, exist_ok=True)
-        gets = (f"-get {_quoted(self._there(n))} {_quoted(str(p))}" for n, p in parts.items())
+    def _get(self, sftp: Any, name: str, into: Path, size: int) -> None:
+        """Copy a file of ``size`` bytes here, whole or not at all."""
+        with sftp.open(self._there(name), "rb") as file:
+            file.prefetch(size)
+            data = file.read(size)
+        into.mkdir(parents=True, exist_ok=True)
+        write_atomic(into / Path(name).name, data)
+
+    def _list(self, folder: str) -> dict[str, int]:
+        """Plain files of a folder there: name and bytes; {}: there is no folder."""
+        with self._session(SMALL_S) as sftp:
+            try:
+                entries = list(islice(sftp.listdir_iter(self._there(folder)), MOST_FILES))
+            except FileNotFoundError:
+                return {}
+        return {entry.filename: entry.st_size for entry in entries if S_ISREG(entry.st_mode or 0)}
+
+    @contextlib.contextmanager
+    def _session(self, limit_s: float) -> Iterator[Any]:
+        """A paramiko SFTPClient whose ssh is ended after ``limit_s`` seconds."""
+        import paramiko
+
+        ours, theirs = _pair()
+        argv = ["ssh", *self._ssh.options(), "-s", "--", self.login, "sftp"]
         try:
-            self._batch(list(gets), limit_s)
-            for name in [name for name, part in parts.items() if part.exists()]:
-                parts[name].replace(wanted[name])
+            ssh = process.converse(argv, theirs.fileno())
+        except process.ProgramMissingError as error:
+            raise FileError("ssh is not installed on this machine", INSTALL_SSH) from error
         finally:
-            for part in parts.values():
-                part.unlink(missing_ok=True)
-        return all(path.exists() for path in wanted.values())
+            theirs.close()
+        late = threading.Timer(limit_s, ssh.end, (LAST_WORDS_S,))
+        late.start()
+        try:
+            with ours, paramiko.SFTPClient(ours) as sftp:
+                yield sftp
+        except PermissionError as error:
+            raise explain(f'"{self.folder}": {error.strerror}', self._ssh.remote) from error
+        except (EOFError, OSError, paramiko.SSHException) as error:
+            ssh.wait(LAST_WORDS_S)
+            raise self._broken(ssh, limit_s, is_late=late.finished.is_set()) from error
+        finally:
+            late.cancel()
+            ssh.end(LAST_WORDS_S)
 
-    def _list(self, name: str) -> dict[str, int]:
-        """Plain files in the folder ``name``, or the file itself: name and bytes; {}: none."""
-        done = self._run([f"ls -ln {_quoted(self._there(name))}"], SMALL_S)
-        if done.returncode and "not found" not in done.stderr:
-            raise explain(done.stderr, self._ssh.remote)
-        rows = (line.split() for line in done.stdout.splitlines() if line.startswith("-"))
-        return {row[-1].rpartition("/")[2]: int(row[4]) for row in rows if len(row) == LS_WORDS}
-
-    def _batch(self, commands: Sequence[str], limit_s: float) -> None:
-        done = self._run(commands, limit_s)
-        if done.returncode:
-            raise explain(done.stderr, self._ssh.remote)
-
-    def _run(self, commands: Sequence[str], limit_s: float) -> process.Completed:
-        argv = ["sftp", "-b", "-", *self._ssh.options(), "--", self.login]
-        script = "".join(f"{command}\n" for command in commands)
-        return self._execute(argv, limit_s, "install openssh-client", script)
+    def _broken(self, ssh: process.Conversation, limit_s: float, *, is_late: bool) -> DaddyError:
+        if not is_late:
+            return explain("\n".join(ssh.said()), self._ssh.remote)
+        self._ssh.drop_dead_master()
+        return _stopped(self.login, limit_s)
 
     def _there(self, name: str) -> str:
         """A confined key begins in its folder, but sees more: its paths are relative to that."""
         path = self._ssh.remote.path(name)
         return path if self._ssh.remote.within is None else path.removeprefix("/")
-
-
-def _quoted(path: str) -> str:
-    """A path as sftp's batches take it: neither split nor expanded."""
-    return '"' + re.sub(r'([\\"*?\[\]])', r"\\\1", path) + '"'
 
 
 TRANSPORTS = ("rsync", "sftp")
