@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from Daddy.cluster.orchestrator.actions import Orders
 from Daddy.cluster.orchestrator.control_files import write_orders
+from Daddy.cluster.orchestrator.records import Orders
 from Daddy.cluster.release_build import Release, freeze
 from Daddy.core.config import load
 from Daddy.core.events import read_events

@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from Daddy.cluster.orchestrator.actions import Orders
 from Daddy.cluster.orchestrator.control_files import read_orders, write_orders
+from Daddy.cluster.orchestrator.records import Orders
 from Daddy.core.lease import LeaseView, holder_alive, read_lease
 from Daddy.core.paths import RunPaths
 from tests.cluster.conftest import Person, copied_checkout, small_config

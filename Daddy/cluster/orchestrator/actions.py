@@ -5,11 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 
-from Daddy.cluster.orchestrator.records import Mode
+from Daddy.cluster.orchestrator.records import Mode, Orders
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +90,6 @@ class Notify:
 
 
 Action = Submit | Amend | Signal | Cancel | EndTerm | Conclude | Pause | Notify
-
-
-@dataclass(frozen=True, slots=True)
-class Orders:
-    """Knowledge for a job that claims a slot: the slots that may be had, and the release to run.
-
-    Read by the launcher at the start of every job, so that what waits in the queue never has to
-    be changed for it.
-    """
-
-    slots: Mapping[int, str] = field(default_factory=dict)
-    """Slot that may be claimed → release to run there."""
-    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from Daddy.cluster.orchestrator.actions import Orders
-from Daddy.cluster.orchestrator.records import Intent, Mode
+from Daddy.cluster.orchestrator.records import Intent, Mode, Orders
 from Daddy.core.errors import FileError
 from Daddy.core.files import read_json, write_json
 from Daddy.core.paths import RunPaths

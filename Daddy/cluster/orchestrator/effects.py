@@ -17,7 +17,6 @@ from Daddy.cluster.orchestrator.actions import (
     Conclude,
     EndTerm,
     Notify,
-    Orders,
     Pause,
     Signal,
     Submit,
@@ -27,7 +26,7 @@ from Daddy.cluster.orchestrator.decisions.capacity import limit_refused
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import REFUSED, REFUSED_FOR_GOOD
 from Daddy.cluster.orchestrator.history import Entry
 from Daddy.cluster.orchestrator.ledger import LedgerFile
-from Daddy.cluster.orchestrator.records import Attempt, Ledger, Mode
+from Daddy.cluster.orchestrator.records import Attempt, Ledger, Mode, Orders
 from Daddy.cluster.orchestrator.scheduler import (
     JobRef,
     JobSpec,

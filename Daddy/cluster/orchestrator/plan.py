@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 
-from Daddy.cluster.orchestrator.actions import Action, EndTerm, Notify, Orders, Pause, Plan
+from Daddy.cluster.orchestrator.actions import Action, EndTerm, Notify, Pause, Plan
 from Daddy.cluster.orchestrator.control_parameters import HOT_FOR_S, SILENCE_S, Policy
 from Daddy.cluster.orchestrator.decisions import (
     capacity,
@@ -32,6 +32,7 @@ from Daddy.cluster.orchestrator.records import (
     Ledger,
     Mode,
     Observation,
+    Orders,
     Phase,
     Unknown,
 )

@@ -137,6 +137,19 @@ class Intent:
 
 
 @dataclass(frozen=True, slots=True)
+class Orders:
+    """Knowledge for a job that claims a slot: the slots that may be had, and the release to run.
+
+    Read by the launcher at the start of every job, so that what waits in the queue never has to
+    be changed for it.
+    """
+
+    slots: Mapping[int, str] = field(default_factory=dict)
+    """Slot that may be claimed → release to run there."""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class QueueJob:
     """One line of the queue; ``word`` and ``why`` are the scheduler's own words; wall seconds."""
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from Daddy.cluster.orchestrator.actions import Orders
-from Daddy.cluster.orchestrator.records import SlotView
+from Daddy.cluster.orchestrator.records import Orders, SlotView
 from Daddy.cluster.orchestrator.simulate.site import NOT_NEEDED, Job, Site, Stage
 from Daddy.core.seat import PATIENCE_S
 
