@@ -189,6 +189,7 @@ class Collaboration(Section):
     rule: Literal["delta", "polyak"] = Field(
         "delta", description="how contributions move the weights"
     )
+    polyak_alpha: float = Field(0.5, gt=0, le=1, description="share of a contribution under polyak")
     sync_interval_steps: int = Field(5000, ge=1, description="own steps between contributions")
     sync_seconds: float = Field(60.0, gt=0, description="age of a contribution merged alone")
     sync_share: float = Field(0.01, gt=0, le=1, description="most of a job's time for sharing")
@@ -358,7 +359,6 @@ REMOVED = (
     "archive.tries",
     "archive.look_steps",
     "archive.fresh",
-    "collaboration.polyak_alpha",
     "collaboration.max_staleness",
     "collaboration.laptop_staleness",
     "collaboration.keep_versions",

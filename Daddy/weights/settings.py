@@ -51,6 +51,7 @@ def from_config(
         run=config.run_name,
         workload=workload,
         rule=chosen.rule,
+        alpha=chosen.polyak_alpha,
         period_s=chosen.sync_seconds,
         allowed=frozenset(chosen.allowed_user_ids),
         assists=tuple(config.training.assists),

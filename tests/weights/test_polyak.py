@@ -7,7 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from Daddy.core.config import load
 from Daddy.weights import polyak
+from Daddy.weights.settings import from_config
 from tests.weights.helpers import close, make_state, nudged
 
 seeds = st.integers(0, 10_000)
@@ -89,3 +91,9 @@ def test_many_small_contributions_are_not_rounded_away_one_by_one():
     moved = polyak.move(base, [small] * 1000, [1.0] * 1000)
     assert torch.allclose(moved["w"], torch.full((4,), 10_000.1), rtol=0, atol=1e-3)
     assert not torch.equal(moved["w"], base["w"])
+
+
+def test_the_share_under_polyak_is_the_configured_one():
+    config = load(None, {"collaboration.rule": "polyak", "collaboration.polyak_alpha": 0.3})
+    settings = from_config(config, "pokemon_red")
+    assert (settings.rule, settings.alpha) == ("polyak", 0.3)
