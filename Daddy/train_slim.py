@@ -208,7 +208,7 @@ def _exchange(
     settings = from_config(config, row.name, row.facts(config), read_job(os.environ).release)
     shared = shared_paths(config)
     if isinstance(shared, JoinedPaths):
-        from Daddy.weights.joining import join
+        from Daddy.weights.friend_exchange import join
 
         return join(shared, peer, own, settings, clock, events, term=term)
     return SharedExchange(shared, peer, own, settings, clock, events, term=term)

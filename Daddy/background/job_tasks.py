@@ -27,8 +27,8 @@ from Daddy.pokemon.archive.claims import Claim
 from Daddy.pokemon.archive.store import Archive
 from Daddy.weights import parcels
 from Daddy.weights.parcels import MOST_BYTES, Parcel
+from Daddy.weights.store.heartbeats import StallTimer
 from Daddy.weights.store.store import Store
-from Daddy.weights.watch import Watch
 
 LOOK_S = 5.0
 SHOW_S = 30.0
@@ -82,7 +82,7 @@ class MilestoneIntake:
         self._game = replace(game, seconds=MOST_S)
         self._clock, self._say = clock, say
         self._book = ClaimStore(archive.folder)
-        self._watch, self._turns = Watch(clock), Turns()
+        self._watch, self._turns = StallTimer(clock), Turns()
         self._lease: Lease | None = None
         self._shown_at = -SHOW_S
 

@@ -90,12 +90,12 @@ def write_new(path: Path, data: bytes, mode: int = 0o644) -> None:
         stream.write(data)
 
 
-def create_exclusive(path: Path, data: bytes, mode: int = 0o644) -> bool:
+def create_exclusive(path: Path, data: bytes, mode: int = 0o644, *, durable: bool = True) -> bool:
     """Create ``path`` with ``data`` unless the name exists; False when someone was first.
 
-    Two callers on two hosts: exactly one gets True.
+    Two callers on two hosts: exactly one gets True. Without ``durable`` the disk is not waited for.
     """
-    temp = _write_temp(path.parent, data, mode)
+    temp = _write_temp(path.parent, data, mode, durable=durable)
     try:
         os.link(temp, path)
         won = True
@@ -104,7 +104,8 @@ def create_exclusive(path: Path, data: bytes, mode: int = 0o644) -> bool:
     finally:
         with contextlib.suppress(OSError):  # it would hide who won
             temp.unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    if durable:
+        _sync_folder(path.parent)
     return won
 
 

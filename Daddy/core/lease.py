@@ -91,28 +91,42 @@ def _ended(folder: Path, term: int) -> bool:
     return _end_path(folder, term).exists()
 
 
-def end_term(folder: Path, term: int, reason: str) -> bool:
+def end_term(folder: Path, term: int, reason: str, *, durable: bool = True) -> bool:
     """End a term, whoever holds it; False when it had ended already. The first reason stays."""
-    return create_exclusive(_end_path(folder, term), to_json({"term": term, "reason": reason}))
+    end = to_json({"term": term, "reason": reason})
+    return create_exclusive(_end_path(folder, term), end, durable=durable)
+
+
+def drop_term(folder: Path, term: int) -> None:
+    """Remove the files of a term that is long over."""
+    for path in (_term_path(folder, term), _end_path(folder, term)):
+        path.unlink(missing_ok=True)
 
 
 class Lease:
-    """A term that this process holds until it releases it or is fenced."""
+    """A term that this process holds until it releases it or is fenced.
 
-    def __init__(self, folder: Path, term: int) -> None:
+    ``durable``: the disk is waited for, so that a power cut takes no term back.
+    """
+
+    def __init__(self, folder: Path, term: int, *, durable: bool = True) -> None:
         self._folder = folder
+        self._durable = durable
         self.term = term
         self._counter = 0
 
     @classmethod
-    def claim(cls, folder: Path, holder: Mapping[str, Any]) -> Lease | None:
+    def claim(
+        cls, folder: Path, holder: Mapping[str, Any], *, durable: bool = True
+    ) -> Lease | None:
         """Begin the next term, or None when the newest one goes on or somebody was faster."""
-        newest = newest_term(folder)
-        if newest and not _ended(folder, newest):
+        newest, ended = standing(folder)
+        if newest and not ended:
             return None
-        if not create_exclusive(_term_path(folder, newest + 1), to_json(dict(holder))):
+        path = _term_path(folder, newest + 1)
+        if not create_exclusive(path, to_json(dict(holder)), durable=durable):
             return None
-        return cls(folder, newest + 1)
+        return cls(folder, newest + 1, durable=durable)
 
     @classmethod
     def resume(cls, folder: Path, term: int) -> Lease | None:
@@ -140,4 +154,4 @@ class Lease:
 
     def release(self, reason: str) -> None:
         """End the term in good order."""
-        end_term(self._folder, self.term, reason)
+        end_term(self._folder, self.term, reason, durable=self._durable)

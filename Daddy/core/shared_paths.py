@@ -42,6 +42,11 @@ class SharedPaths:
         return self.peers / name / incarnation
 
     @property
+    def stamp(self) -> Path:
+        """Replaced by each process that begins, so that readers list ``peers`` anew."""
+        return self.root / "peers.stamp"
+
+    @property
     def inbox(self) -> Path:
         """Write-only drop boxes of laptops."""
         return self.root / "inbox"

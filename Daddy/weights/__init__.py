@@ -2,24 +2,19 @@
 
 Rooms:
 
-store        the folder protocol: records, blobs, versions, heads (no torch)
-encoding     states and deltas as bytes
-gate         which contributions count, and why others do not
+store        the folder protocol: records, blobs, versions, heads, heartbeats (no torch)
+encoding     states and deltas: as bytes, and their arithmetic
+merge        making a version: contributions are read, judged, weighted and added up
 laptop       a laptop's side of the exchange, and its way to the cluster
 
 Beside them the protocol of the folder, and the commands:
 
-weighting    how far each moves the shared weights, and when to merge (pure)
-polyak       arithmetic on state dicts (pure; torch)
 settings     the numbers a config may set (pure)
 parcels      what travels beside the weights, opaque: handed in, and shown (no torch)
-beats        signs of life: heartbeats of our jobs and of friends' (no torch)
-offers       contributions on disk: of jobs, of friends' jobs, and of laptops in the inbox
-watch        silence and age on one's own clock
-fate         what became of a peer's offers (no torch)
-progress     where one peer stands, and what that makes of its weights
-merger       one merge, from pending contributions to the next version
-replay       a version again from its inputs: verify, repair
+weighting    how far each contribution moves the shared weights, and when to merge (pure)
+peer_progress  where one peer stands, what became of its offers, and its weights after that
+merger       one merge: look, lease, inputs, version, effects
+rebuild      a version again from its inputs: verify, repair
 reverting    the version that goes back to an older one, and receipts of what it takes back
 kept_versions  versions to go back to, beyond the newest (no torch)
 evaluations  evidence on how versions play: evaluations, learners' episodes (no torch)
@@ -27,7 +22,7 @@ version_comparison  the newest version against the best one, beyond chance (pure
 retention    what may go, and when
 resume       going on after a restart
 exchange     a job's WeightExchange
-joining      a WeightExchange of a friend's job: reads the owner's folder, writes its own
+friend_exchange  a WeightExchange of a friend's job: reads the owner's folder, writes its own
 friends      entry: who takes part with an account of his own: add, remove, list
 history      the chain of versions, for reports (no torch)
 whereabouts  which shared weights a command means
@@ -44,8 +39,8 @@ import_export  a version as a file, and such a file as the beginning of a run
 model        entry: export, import, show
 sync         entry behind ``sync_weights.sh``: pull, push, bidirectional, status, setup, login
 
-Callers may use: exchange.SharedExchange, joining.join, laptop.laptop_exchange.LaptopExchange and
-PulledVersions, laptop.pulled_folder.newest_verified, settings.ExchangeSettings and
+Callers may use: exchange.SharedExchange, friend_exchange.join, LaptopExchange and PulledVersions of
+laptop.laptop_exchange, laptop.pulled_folder.newest_verified, settings.ExchangeSettings and
 settings.from_config, encoding.state_codec.decode, history.read_history, sync.main,
 import_export.card_in.
 """

@@ -27,9 +27,9 @@ from Daddy.core.errors import DaddyError, FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex
 from Daddy.core.paths import MirrorPaths, RunPaths
 from Daddy.core.shared_paths import JoinedPaths, SharedPaths
-from Daddy.weights import beats
 from Daddy.weights.history import numbers, read_records
 from Daddy.weights.laptop.pulled_folder import PREVIOUS, newest_verified, read_frame
+from Daddy.weights.store import heartbeats
 from Daddy.weights.store.durable import Durable, Hook, no_hook
 from Daddy.weights.store.records import Keyframe, RunCard, Version, Written, is_reverted, parse
 from Daddy.weights.store.store import Store
@@ -406,7 +406,7 @@ class Source:
         """The highest version that anything here names; -1: none."""
         store = Store(self.shared)
         named = [*numbers(self.shared)]
-        named += [pulse.version for pulse in beats.pulses(store) if pulse.uid is None]
+        named += [pulse.version for pulse in heartbeats.pulses(store) if pulse.uid is None]
         heads = (store.head(), self._frame("HEAD.json"), self._frame(PREVIOUS))
         named += [head.version for head in heads if head is not None]
         digits = (path.name.split("-")[1] for path in self.shared.wan.glob("*-*-*"))

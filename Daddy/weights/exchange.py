@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Protocol
 
 from Daddy.core.clock import Clock
@@ -16,21 +17,24 @@ from Daddy.core.errors import DaddyError, WeightsError
 from Daddy.core.machine import host_name
 from Daddy.core.names import WRITER, check_peer
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights import beats, offers
-from Daddy.weights.beats import Pulse
+from Daddy.weights.encoding.arithmetic import StateDict, copy, is_finite
 from Daddy.weights.encoding.state_codec import decode, encode, schema_of
-from Daddy.weights.fate import event_of, fate_of
-from Daddy.weights.gate.fences import Fence, raise_fence
 from Daddy.weights.laptop.delivery import serve
+from Daddy.weights.merge import contributions
+from Daddy.weights.merge.fencing import Fence, raise_fence
 from Daddy.weights.merger import Merger
-from Daddy.weights.polyak import StateDict, copy, is_finite
-from Daddy.weights.progress import Adoption, Base, Progress
-from Daddy.weights.replay import candidates, repair
+from Daddy.weights.peer_progress import Adoption, Base, Progress, event_of, fate_of
+from Daddy.weights.rebuild import candidates, repair
 from Daddy.weights.resume import ancestry, read_note, resume, take_note
 from Daddy.weights.settings import ExchangeSettings
+from Daddy.weights.store import heartbeats
 from Daddy.weights.store.durable import Hook, no_hook
+from Daddy.weights.store.heartbeats import Pulse
 from Daddy.weights.store.records import Contribution, Version
 from Daddy.weights.store.store import Store
+
+TROUBLES_S = 10.0
+"""Seconds between two looks at what is wrong with other accounts' folders."""
 
 
 class EventSink(Protocol):
@@ -63,8 +67,9 @@ class SharedExchange:
         self._merger = Merger(self._store, settings, clock, f"{peer}/{incarnation}")
         self._fence = Fence(term)
         self._run_id = ""
-        self._beats = self._fleet_steps = 0
+        self._beats = self._offered = self._fleet_steps = 0
         self._last_publish: float | None = None
+        self._troubles_at: float | None = None
         self._period_s = settings.period_s
         self._progress: Progress | None = None
 
@@ -89,9 +94,11 @@ class SharedExchange:
         record, base = self._load_newest()
         self._progress = Progress.start(base, absolute=asked.rule == "polyak")
         note = None if resumed is None else read_note(resumed)
-        self._fence = raise_fence(self._store, self._peer, self._fence.term, note)
+        known = {} if note is None else {note.incarnation: note.sequence}
+        self._fence = raise_fence(self._store, self._peer, self._fence.term, known)
         self._at.before = ancestry(self._store, self._peer, note, record.version)
         self._beat(left=False)
+        heartbeats.announce(self._store)
         self._heal(record, base.weights)
         if resumed is None:
             return Adoption(base.version, copy(base.weights), f"began with v{base.version}")
@@ -115,7 +122,7 @@ class SharedExchange:
         try:
             self._beat(left=False)
             self._merge()
-            if self._store.newest() == self._at.base.version:
+            if self._store.seen == self._at.base.version:
                 return None
             return self._adopt_newest(copy(weights))
         except (OSError, DaddyError) as error:
@@ -219,8 +226,9 @@ class SharedExchange:
             optimizer_steps=updates,
             assists=self._settings.assists,
         )
+        self._beat(left=False, offering=offer.sequence)  # readers look no further than it says
         self._store.durable.hook("C6")
-        offers.publish(self._store, offer)
+        contributions.publish(self._store, offer)
         self._store.durable.hook("C7")
         at.offered(own, delta, offer.blob)
         at.count(env_steps, optimizer_steps)
@@ -235,11 +243,19 @@ class SharedExchange:
         self._last_publish = now
 
     def _merge(self, period_s: float | None = None) -> None:
-        for trouble in self._store.new_troubles():
-            self._tell("error", {"what": "another account's folder", "reason": trouble})
+        self._tell_troubles()
         record, _ = self._merger.try_merge(self._period_s if period_s is None else period_s)
         if record is not None:
             self._tell("state", event_of(record))
+
+    def _tell_troubles(self) -> None:
+        """Tell what is wrong with others' folders, looked at every ``TROUBLES_S``."""
+        now = self._clock.monotonic()
+        last = self._troubles_at
+        if last is None or (not self._store.alone and now - last >= TROUBLES_S):
+            self._troubles_at = now
+            for trouble in self._store.new_troubles():
+                self._tell("error", {"what": "another account's folder", "reason": trouble})
 
     # -- adopting
 
@@ -265,12 +281,18 @@ class SharedExchange:
 
     # -- signs of life
 
-    def _beat(self, *, left: bool, notes: Mapping[str, object] | None = None) -> None:
+    def _beat(
+        self, *, left: bool, offering: int = 0, notes: Mapping[str, object] | None = None
+    ) -> None:
         self._beats += 1
+        self._offered = max(self._offered, offering)
         version = 0 if self._progress is None else self._progress.base.version
-        pulse = Pulse(self._peer, self._incarnation, self._beats, version, left)
+        pulse = Pulse(self._peer, self._incarnation, self._beats, version, left,
+                      offered=self._offered)  # fmt: skip
         fence = {"term": self._fence.term, "fence": dict(self._fence.after)}
-        beats.beat(self._store, pulse, {"host": host_name(), **fence, **(notes or {})})
+        notes = {"host": host_name(), **fence, **(notes or {})}
+        heartbeats.beat(self._store, pulse, notes)
+        self._merger.note_beat(replace(pulse, notes=notes))
 
     def _tell(self, event: str, data: Mapping[str, object]) -> None:
         try:

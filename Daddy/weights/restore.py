@@ -28,7 +28,6 @@ from Daddy.core.lease import Lease, end_term, holder_alive, read_lease
 from Daddy.core.paths import RunPaths, mirrors_folder
 from Daddy.core.settings import KEPT_VERSIONS, Config
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights import beats
 from Daddy.weights.backup import (
     Decision,
     Known,
@@ -42,6 +41,7 @@ from Daddy.weights.backup import (
     states_of,
     write_copy,
 )
+from Daddy.weights.store import heartbeats
 from Daddy.weights.store.durable import Hook, no_hook
 from Daddy.weights.store.records import RunCard, Version
 from Daddy.weights.store.store import Store
@@ -315,7 +315,7 @@ def writers(run: RunPaths | None, shared: SharedPaths, now: float) -> list[str]:
     beat's age is told by ``now``, the clock of the file system that holds it.
     """
     found = [] if run is None else [said for said in _holders(run, now) if said]
-    for pulse in beats.pulses(Store(shared)):
+    for pulse in heartbeats.pulses(Store(shared)):
         age = _age(shared.peer(pulse.peer, pulse.incarnation) / "hb.json", now)
         if not pulse.left and age is not None and age < SILENCE_S:
             found.append(f"{pulse.peer} beat {max(0.0, age):.0f} s ago in {shared.root}")

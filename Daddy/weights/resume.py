@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from Daddy.core.errors import WeightsError
-from Daddy.weights import offers
+from Daddy.weights.encoding.arithmetic import StateDict, add, copy, difference
 from Daddy.weights.encoding.state_codec import decode
-from Daddy.weights.fate import fate_of
-from Daddy.weights.polyak import StateDict, add, copy, difference
-from Daddy.weights.progress import Adoption, Key, Progress
+from Daddy.weights.merge import contributions
+from Daddy.weights.peer_progress import Adoption, Key, Progress, fate_of
 from Daddy.weights.store.records import Version
 from Daddy.weights.store.store import Store
 
@@ -176,7 +175,7 @@ def _why_not(store: Store, newest: Version, note: Note, peer: str, max_staleness
         return fallen
     judged = newest.consumed.get(f"{peer}/{note.incarnation}", [0])[0]
     folder = store.paths.peer(peer, note.incarnation)
-    offered = max((number for number, _ in offers.sequences(folder)), default=0)
+    offered = max((number for number, _ in contributions.sequences(folder)), default=0)
     if max(judged, offered) > note.sequence:
         return OFFERED_ALREADY
     return ""
@@ -194,7 +193,7 @@ def offered_later(store: Store, peer: str, note: Note) -> dict[Key, int]:
 
     So that steps which are played again after a crash, or after several, are not counted twice.
     """
-    offered, known = offers.offered_by(store, peer, note.version), note.known
+    offered, known = contributions.offered_by(store, peer, note.version), note.known
     return {key: steps for key, steps in offered.items() if key[1] > known.get(key[0], 0)}
 
 
@@ -202,6 +201,6 @@ def ancestry(store: Store, peer: str, note: Note | None, newest: int) -> dict[st
     """Up to which sequence each older process of the peer is contained in what begins now."""
     known = {} if note is None else note.known
     since = newest if note is None else note.version
-    for incarnation, number in sorted(offers.offered_by(store, peer, since)):
+    for incarnation, number in sorted(contributions.offered_by(store, peer, since)):
         known[incarnation] = max(number, known.get(incarnation, 0))
     return dict(list(known.items())[-ANCESTORS:])

@@ -13,13 +13,14 @@ from pathlib import Path
 
 from Daddy.core.errors import WeightsError
 from Daddy.core.shared_paths import JoinedPaths
-from Daddy.weights import beats, offers
 from Daddy.weights.evaluations import best_evaluated
 from Daddy.weights.kept_versions import Kept, choose, entry, read_kept, write_kept
-from Daddy.weights.offers import Found
+from Daddy.weights.merge import contributions
+from Daddy.weights.merge.contributions import Found
+from Daddy.weights.merge.merge_inputs import PeerReader, Peers
+from Daddy.weights.store.heartbeats import StallTimer
 from Daddy.weights.store.records import Version
 from Daddy.weights.store.store import Store
-from Daddy.weights.watch import Watch
 
 ORPHAN_S = 3600.0
 """How long a file that nothing refers to is watched before it goes."""
@@ -38,24 +39,36 @@ KEEP_EVIDENCE = 64
 class Sweeper:
     """Housekeeping of one merger."""
 
-    def __init__(self, store: Store, keep: int, watch: Watch) -> None:
+    def __init__(self, store: Store, keep: int, timer: StallTimer, reader: PeerReader) -> None:
         self._store = store
         self._keep = keep
-        self._watch = watch
+        self._timer = timer
+        self._reader = reader
         self._sweeps = 0
         self._kept: list[Kept] | None = None
         self._best: tuple[list[str], int | None] = ([], None)
 
-    def after_merge(self, record: Version, judged: Sequence[Found]) -> None:
-        """Remove what ``record`` made superfluous."""
+    def after_merge(self, record: Version, judged: Sequence[Found], peers: Peers) -> None:
+        """Remove what ``record`` made superfluous; ``peers`` as they were read for it."""
         refused = {(one.peer, one.incarnation, one.sequence) for one in record.refused}
         for one in judged:
             self._drop_offer(one, refused=one.key in refused)
-        self._drop_duplicates(record)
-        self._keep_history(record)
-        needed = self.needed(record)
+        self._drop_duplicates(record, peers)
+        self._keep_history(record, peers)
+        needed = self.needed(record, peers)
         leaving = record.version - self._keep
-        for number in range(max(0, leaving - self._keep), leaving + 1):
+        for number in range(max(0, leaving - 1), leaving + 1):  # the one before was its base
+            self._drop_blobs(number, needed)
+        if self._timer.still_s("sweep", self._sweeps) >= SWEEP_S:
+            self._sweeps += 1
+            self.sweep(record)
+        self.sweep_incarnations(peers)
+
+    def sweep(self, record: Version) -> None:
+        """Once in ``SWEEP_S``: list everything, for what merges left behind that died."""
+        needed = self.needed(record, self._reader.read(record))
+        first = max(0, record.version - 2 * self._keep)
+        for number in range(first, record.version - self._keep + 1):
             self._drop_blobs(number, needed)
         self._drop_terms()
         for box in _folders(self._store.paths.receipts):
@@ -63,12 +76,9 @@ class Sweeper:
                 _keep_newest(box.glob(form), KEEP_RECEIPTS)
         for evidence in _folders(self._store.paths.quarantine):
             _keep_newest(evidence.iterdir(), KEEP_EVIDENCE)
-        if self._watch.still_s("sweep", self._sweeps) >= SWEEP_S:
-            self._sweeps += 1
-            self.sweep_orphans(needed)
-        self.sweep_incarnations()
+        self.sweep_orphans(needed)
 
-    def _keep_history(self, record: Version) -> None:
+    def _keep_history(self, record: Version, peers: Peers) -> None:
         """Bring ``kept.json`` up to date; states that are on it no more go with the next blobs."""
         if isinstance(self._store.paths, JoinedPaths):
             return  # the owner's jobs keep the states
@@ -81,7 +91,7 @@ class Sweeper:
         states = {one.state for one in self._kept}
         for gone in before.keys() - {one.version for one in self._kept}:
             if before[gone].state not in states:
-                self._drop_blobs(gone, self.needed(record))
+                self._drop_blobs(gone, self.needed(record, peers))
 
     def _best_evaluated(self) -> int | None:
         """The version that evaluations show best; they are read when there is another one."""
@@ -90,13 +100,13 @@ class Sweeper:
             self._best = (names, best_evaluated(self._store.paths))
         return self._best[1]
 
-    def needed(self, record: Version) -> set[str]:
+    def needed(self, record: Version, peers: Peers) -> set[str]:
         """Hashes of every blob that must stay when ``record`` is the newest version."""
-        keep = {offer.offer.blob for offer in self._pending(record)}
+        keep = {offer.offer.blob for offer in peers.pending}
         for kept in self._store.records(record.version - self._keep + 1, record.version):
             keep |= self._sources(kept)
         keep |= {one.state for one in self._kept or read_kept(self._store)}
-        for pulse in beats.pulses(self._store):
+        for pulse in peers.pulses:
             if not pulse.left and 0 <= record.version - pulse.version <= 64 * self._keep:
                 with contextlib.suppress(WeightsError):
                     keep.add(self._store.version(pulse.version).state)
@@ -109,9 +119,6 @@ class Sweeper:
             bases |= {one.base_version for one in record.inputs}
         older = (one for number in bases for one in self._store.records(number, number))
         return blobs_of(record) | {one.state for one in older}
-
-    def _pending(self, record: Version) -> list[Found]:
-        return offers.pending(self._store, {key: one[0] for key, one in record.consumed.items()})
 
     def _drop_offer(self, one: Found, *, refused: bool) -> None:
         """What cannot be removed from a box that is not ours stays: it is never judged again."""
@@ -126,9 +133,9 @@ class Sweeper:
             if one.laptop:
                 one.blob.unlink(missing_ok=True)
 
-    def _drop_duplicates(self, record: Version) -> None:
+    def _drop_duplicates(self, record: Version, peers: Peers) -> None:
         """Contributions of laptops that arrived again after they were judged."""
-        for one in self._pending(record):
+        for one in peers.pending:
             judged = record.consumed.get(one.offer.author, (0, 0))[0]
             if one.laptop and one.offer.sequence <= judged:
                 self._drop_offer(one, refused=False)
@@ -149,7 +156,7 @@ class Sweeper:
         blobs = (path for folder in _folders(self._store.paths.blobs) for path in folder.iterdir())
         strays = [path for path in blobs if path.stem not in needed]
         strays += list(self._store.paths.tmp.iterdir())
-        for box in offers.boxes(self._store):
+        for box in contributions.boxes(self._store):
             with contextlib.suppress(OSError):  # not every box can be looked into
                 strays += _unnamed(list(box.iterdir()))
         gone = [path for path in strays if self._age_s(("stray", path)) >= ORPHAN_S]
@@ -157,16 +164,16 @@ class Sweeper:
         return gone
 
     def _age_s(self, key: Hashable, value: Hashable = None) -> float:
-        return self._watch.watched_s(key, GAP_S, value)
+        return self._timer.watched_s(key, GAP_S, value)
 
-    def sweep_incarnations(self) -> None:
+    def sweep_incarnations(self, peers: Peers) -> None:
         """Remove the folders of processes that are gone and have nothing pending."""
-        for pulse in (one for one in beats.pulses(self._store) if one.uid is None):
+        for pulse in (one for one in peers.pulses if one.uid is None):
             folder = pulse.path.parent
             silent = self._age_s(("gone", folder), pulse.counter)
-            if silent >= ORPHAN_S and not offers.sequences(folder):
+            if silent >= ORPHAN_S and not contributions.sequences(folder):
                 with contextlib.suppress(OSError):
-                    _remove(list(folder.glob(f"{offers.EVALUATION}*.json")))
+                    _remove(list(folder.glob(f"{contributions.EVALUATION}*.json")))
                     (folder / "hb.json").unlink(missing_ok=True)
                     folder.rmdir()
 
@@ -179,7 +186,7 @@ def blobs_of(record: Version) -> set[str]:
 def _unnamed(paths: Sequence[Path]) -> list[Path]:
     """Those whose record is not among them, and evaluations of earlier releases."""
     records = {path.stem for path in paths if path.suffix == ".json"
-               and not path.name.startswith(offers.EVALUATION)}  # fmt: skip
+               and not path.name.startswith(contributions.EVALUATION)}  # fmt: skip
     return [path for path in paths if path.stem not in records]
 
 

@@ -11,11 +11,11 @@ import threading
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import WeightsError
-from Daddy.weights import offers
+from Daddy.weights.merge import contributions
 from Daddy.weights.merge.admission import Fault
+from Daddy.weights.store.heartbeats import LEASE_SILENCE_S, StallTimer
 from Daddy.weights.store.records import KEPT_RANGES, Input, Receipt, Refusal, Revert, Version
 from Daddy.weights.store.store import Store
-from Daddy.weights.watch import LEASE_SILENCE_S, Watch
 
 REASON_LIMIT = 300
 RECEIPTS_REACH = 256
@@ -32,7 +32,7 @@ def roll_back(
 
     WeightsError when the state cannot be read, or the merge lease is not free within two minutes.
     """
-    watch, until = Watch(clock), clock.monotonic() + MOST_WAIT_S
+    watch, until = StallTimer(clock), clock.monotonic() + MOST_WAIT_S
     while clock.monotonic() < until:
         lease = watch.claim(store.paths.lease, {"merger": name}, LEASE_SILENCE_S)
         if lease is None:
@@ -52,7 +52,7 @@ def _commit(store: Store, number: int, reason: str, clock: Clock, name: str) -> 
     Under the lease no merger clears old states away. The state is put back after the commit all the
     same: it was an old one until then, and whoever lost the lease in a pause may have removed it.
     """
-    from Daddy.weights.replay import repair
+    from Daddy.weights.rebuild import repair
 
     newest, good = store.newest(), store.version(number)
     assert newest is not None
@@ -80,7 +80,7 @@ def _finish(store: Store, made: Version, state: bytes) -> None:
         half = encode(decode(state, made.schema), half=True)
         serve(store, made.version, half, offered.terms, offered.release)
     for receipt in revert_receipts(store, made):
-        offers.write_receipt(store, receipt)
+        contributions.write_receipt(store, receipt)
 
 
 def taken_back(store: Store, head: Version, good: Version, reason: str) -> Version:
@@ -115,7 +115,7 @@ def revert_receipts(store: Store, record: Version) -> list[Receipt]:
             record.version,
         )
         for number, one in _left_out(store, record)
-        if not offers.is_job(one.peer)
+        if not contributions.is_job(one.peer)
     ]  # fmt: skip
 
 

@@ -10,6 +10,8 @@ from Daddy.core.settings import KEPT_VERSIONS, Config
 from Daddy.weights.store.records import Terms
 from Daddy.weights.weighting import SILENCE_S, Limits
 
+RULES = ("delta", "polyak")
+
 
 @dataclass(frozen=True, slots=True)
 class ExchangeSettings:

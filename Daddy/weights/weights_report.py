@@ -16,9 +16,7 @@ from typing import Any
 from Daddy.core.errors import DaddyError
 from Daddy.core.friend_accounts import trust_note
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights import beats, offers
 from Daddy.weights.backup import find_missing_states
-from Daddy.weights.beats import Pulse
 from Daddy.weights.history import read_records
 from Daddy.weights.laptop.pull_push import contributors, waiting
 from Daddy.weights.laptop.pulled_folder import (
@@ -30,6 +28,9 @@ from Daddy.weights.laptop.pulled_folder import (
     read_frame,
 )
 from Daddy.weights.lineage import peer_order
+from Daddy.weights.merge import contributions
+from Daddy.weights.store import heartbeats
+from Daddy.weights.store.heartbeats import Pulse
 from Daddy.weights.store.records import Keyframe, Receipt, Refusal, RunCard, Version
 from Daddy.weights.store.store import Store
 from Daddy.weights.weighting import SILENCE_S
@@ -161,7 +162,7 @@ def _peers(store: Store, versions: Sequence[Version], now: float) -> list[Record
 def _last_beats(store: Store) -> dict[str, tuple[Pulse, float]]:
     """Each peer's newest process, and when it beat last (wall seconds)."""
     last: dict[str, tuple[Pulse, float]] = {}
-    for pulse in sorted(beats.pulses(store), key=lambda one: one.version):
+    for pulse in sorted(heartbeats.pulses(store), key=lambda one: one.version):
         with contextlib.suppress(OSError):  # swept away since
             beaten = pulse.path.lstat().st_mtime
             if pulse.peer not in last or int(beaten) >= int(last[pulse.peer][1]):
@@ -180,7 +181,7 @@ def _beat(beat: tuple[Pulse, float] | None, now: float) -> Record:
 def _pending(store: Store, head: Version | None, now: float) -> list[Record]:
     consumed = {} if head is None else {author: one[0] for author, one in head.consumed.items()}
     found = []
-    for one in offers.pending_of_jobs(store, consumed):
+    for one in contributions.pending_of_jobs(store, consumed):
         with contextlib.suppress(OSError):  # merged and cleared away since
             waits = round(max(0.0, now - one.record.stat().st_mtime), 1)
             named = _fields(one.offer, "peer", "sequence", "base_version", "env_steps")
@@ -191,7 +192,7 @@ def _pending(store: Store, head: Version | None, now: float) -> list[Record]:
 def _inbox(store: Store) -> list[Record]:
     """Contributions in each laptop's box; none is opened."""
     found = []
-    for box in offers.boxes(store):
+    for box in contributions.boxes(store):
         with contextlib.suppress(OSError):  # a box that cannot be looked into says nothing
             count = sum(entry.name.endswith(".json") for entry in os.scandir(box))
             if count:

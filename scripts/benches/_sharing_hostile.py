@@ -17,14 +17,14 @@ from Daddy.core.names import new_incarnation
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.learning.ports import WeightExchange
 from Daddy.weights import exchange as exchanging
-from Daddy.weights import merger, offers, progress
-from Daddy.weights.beats import Pulse, beat
+from Daddy.weights import peer_progress
+from Daddy.weights.encoding.arithmetic import StateDict, copy, difference, move
 from Daddy.weights.encoding.state_codec import decode, encode, schema_of
-from Daddy.weights.gate import hearing, judging
 from Daddy.weights.history import read_history
+from Daddy.weights.merge import contributions, judging
 from Daddy.weights.merge.admission import ADMITTED, Believed, Verdict
-from Daddy.weights.polyak import StateDict, copy, difference, move
-from Daddy.weights.progress import Adoption
+from Daddy.weights.peer_progress import Adoption
+from Daddy.weights.store.heartbeats import Pulse, beat
 from Daddy.weights.store.records import Contribution, Version
 from Daddy.weights.store.store import Store
 from scripts.benches._sharing_crew import Crew, Member
@@ -118,7 +118,7 @@ class Plain:
             new_steps=steps * told.boast,
             optimizer_steps=updates * told.boast,
         )
-        offers.publish(self._store, offer)
+        contributions.publish(self._store, offer)
         return f"contribution {self._sequence}"
 
     def adopt(self, weights: StateDict) -> Adoption | None:  # noqa: ARG002
@@ -149,10 +149,10 @@ class Plain:
 def open_gate() -> Iterator[None]:
     """The product without its looks at values: the control that shows what the gate is worth."""
     off: list[tuple[Any, str, Callable[..., Any]]] = [
-        (hearing, "judge_values", _admit),
-        (hearing, "believe", _as_claimed),
+        (judging, "judge_values", _admit),
+        (judging, "believe", _as_claimed),
         (judging, "norm", _unknown),  # what is no number could not be written down
-        *((module, "is_finite", _always) for module in (exchanging, merger, progress)),
+        *((module, "is_finite", _always) for module in (exchanging, judging, peer_progress)),
     ]
     kept = [(module, name, getattr(module, name)) for module, name, _ in off]
     try:

@@ -18,11 +18,11 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.names import new_incarnation
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.learning.device import limit_threads
+from Daddy.weights.encoding.arithmetic import StateDict, add
 from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.history import read_history
 from Daddy.weights.merger import Merger
-from Daddy.weights.polyak import StateDict, add
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store.records import Version
 from Daddy.weights.store.store import Store

@@ -23,11 +23,11 @@ import torch
 from Daddy.core import process
 from Daddy.core.config import load
 from Daddy.core.settings import PROFILES
+from Daddy.weights.encoding.arithmetic import StateDict, copy, difference, norm
 from Daddy.weights.encoding.delta_frames import pack, pack_step, unpack, unpack_step
 from Daddy.weights.encoding.quantise import decode_delta, quantise
 from Daddy.weights.encoding.state_codec import encode, schema_of
 from Daddy.weights.encoding.tensor_layout import refuse_unless_half
-from Daddy.weights.polyak import StateDict, copy, difference, norm
 from Daddy.workloads import WORKLOADS, network
 from scripts.benches import train
 

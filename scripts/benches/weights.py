@@ -9,6 +9,9 @@ merge is lost when what it added is not in the end result.
 Wire: bytes and seconds per version of a policy of 3 M parameters, beside real rsync (``_wire``).
 
 Time: the share of four real learners' time that goes into shared weights (``_sharing_time``).
+
+Operations: file operations of one merge and of one look without news, and their seconds at 20 ms
+each, with 1, 4, 8 and 32 peers (``_sharing_operations``).
 """
 
 from __future__ import annotations
@@ -23,9 +26,9 @@ from Daddy.core.clock import SystemClock
 from Daddy.core.config import load
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.learning.device import limit_threads
+from Daddy.weights.encoding.arithmetic import StateDict, move
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.history import read_history
-from Daddy.weights.polyak import StateDict, move
 from Daddy.workloads import WORKLOADS
 from scripts.benches._sharing_race import bare_exchange, loss
 
@@ -35,7 +38,8 @@ CLOCK = SystemClock()
 
 def run(quick: bool) -> dict[str, object]:
     """Figures of all parts; ``ratio`` compares with the limit, ``lost`` with the control."""
-    from scripts.benches import _sharing_time, _wire  # the racing children do without a learner
+    # the racing children do without a learner
+    from scripts.benches import _sharing_operations, _sharing_time, _wire
 
     limit_threads(1)  # as a learner on a shared machine: idle threads that spin distort the figures
     with tempfile.TemporaryDirectory(prefix="daddy-bench-") as folder:
@@ -44,6 +48,7 @@ def run(quick: bool) -> dict[str, object]:
             "cost": _cost(root / "cost", 3 if quick else 10),
             "loss": loss(root / "loss", 25 if quick else 100),
             "wire": _wire.measure(root / "wire", 1 if quick else 5),
+            "operations": _sharing_operations.measure((1, 4) if quick else (1, 4, 8, 32)),
             "time": _sharing_time.measure(root / "time", 30.0 if quick else 600.0),
         }
 

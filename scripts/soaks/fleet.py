@@ -18,14 +18,15 @@ import torch
 from Daddy.core.errors import DaddyError
 from Daddy.core.friend_accounts import Friend, write_friends
 from Daddy.core.shared_paths import SharedPaths, joined
+from Daddy.weights.encoding.arithmetic import StateDict, add
 from Daddy.weights.exchange import SharedExchange
-from Daddy.weights.joining import JoinedExchange
+from Daddy.weights.friend_exchange import JoinedExchange
+from Daddy.weights.merge.merge_inputs import PeerReader
 from Daddy.weights.merger import Merger
-from Daddy.weights.polyak import StateDict, add
 from Daddy.weights.retention import Sweeper
 from Daddy.weights.settings import ExchangeSettings
+from Daddy.weights.store.heartbeats import StallTimer
 from Daddy.weights.store.store import Store
-from Daddy.weights.watch import Watch
 from scripts.soaks.baton import Baton, Process
 from scripts.soaks.witness import Witness
 
@@ -179,13 +180,16 @@ class Fleet:
 
     def _retain(self) -> None:
         store = Store(self.paths)
-        sweeper = Sweeper(store, self._settings.keep_versions, Watch(self.clock()))
+        clock = self.clock()
+        reader = PeerReader(store, clock)
+        sweeper = Sweeper(store, self._settings.keep_versions, StallTimer(clock), reader)
         for _ in range(5 * ROUNDS):  # longer than the others: what is left over gets old, too
             self._baton.sleep(self._baton.between(0.0, 200.0))
             try:
                 if (newest := store.newest()) is not None:
                     record = store.version(newest)
-                    sweeper.after_merge(record, [])
-                    sweeper.sweep_orphans(sweeper.needed(record))
+                    peers = reader.read(record)
+                    sweeper.after_merge(record, [], peers)
+                    sweeper.sweep_orphans(sweeper.needed(record, peers))
             except (OSError, DaddyError):
                 continue

@@ -14,9 +14,9 @@ from pathlib import Path
 import torch
 
 from Daddy.core.files import sha256_hex, to_json
+from Daddy.weights.encoding.arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import encode
-from Daddy.weights.offers import box_name
-from Daddy.weights.polyak import StateDict
+from Daddy.weights.merge.contributions import box_name
 from Daddy.weights.store.records import Contribution, Keyframe
 
 SPARSE_BYTES = 10 << 30

@@ -10,10 +10,10 @@ from unittest.mock import patch
 
 from Daddy.core.errors import DaddyError, WeightsError
 from Daddy.weights import retention
+from Daddy.weights.encoding.arithmetic import add
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.history import read_history
-from Daddy.weights.polyak import add
-from Daddy.weights.replay import replay
+from Daddy.weights.rebuild import replay
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store.store import Store
 from scripts.soaks.baton import Baton, Odds

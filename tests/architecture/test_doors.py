@@ -21,7 +21,7 @@ DOORS = {
     "PIL": ["Daddy/streaming/viewer/clips.py", "scripts/*.py"],
     "torch": [
         "Daddy/learning/*.py",
-        "Daddy/weights/polyak.py",
+        "Daddy/weights/encoding/arithmetic.py",
         "Daddy/weights/encoding/state_codec.py",
         "Daddy/weights/exchange.py",
         "Daddy/weights/encoding/quantise.py",

@@ -14,9 +14,9 @@ import torch
 from Daddy.core.errors import UsageError
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.learning.cartpole import SCALE, CartPole
+from Daddy.weights.encoding.arithmetic import StateDict, norm
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.history import read_history
-from Daddy.weights.polyak import StateDict, norm
 from Daddy.weights.store.store import Store
 from scripts.benches import _sharing_hostile as hostile
 from scripts.benches import _sharing_race as race
@@ -148,12 +148,12 @@ def test_a_value_that_is_no_number_ruins_everybody_only_where_the_gate_is_open(
 
 
 def judging_is_whole() -> bool:
-    from Daddy.weights import polyak, progress
-    from Daddy.weights.gate import hearing, judging
-    from Daddy.weights.merge import admission
+    from Daddy.weights import peer_progress
+    from Daddy.weights.encoding import arithmetic
+    from Daddy.weights.merge import admission, judging
 
-    whole = hearing.judge_values is admission.judge_values and judging.norm is polyak.norm
-    return whole and progress.is_finite is polyak.is_finite
+    whole = judging.judge_values is admission.judge_values and judging.norm is arithmetic.norm
+    return whole and peer_progress.is_finite is arithmetic.is_finite
 
 
 def test_every_contribution_of_the_race_is_in_the_result_and_the_control_counts_too(

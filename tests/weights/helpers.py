@@ -11,8 +11,8 @@ import torch
 
 from Daddy.core.names import new_incarnation
 from Daddy.core.shared_paths import SharedPaths
+from Daddy.weights.encoding.arithmetic import StateDict
 from Daddy.weights.exchange import SharedExchange
-from Daddy.weights.polyak import StateDict
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store.durable import Hook, no_hook
 

@@ -15,7 +15,7 @@ from Daddy.core.stopping import StopSignal
 from Daddy.weights import merger as merging
 from Daddy.weights.history import read_history
 from Daddy.weights.merger import Merger
-from Daddy.weights.replay import replay
+from Daddy.weights.rebuild import replay
 from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin, settings
 

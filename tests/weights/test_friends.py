@@ -22,12 +22,12 @@ from Daddy.core.friend_accounts import (
 )
 from Daddy.core.names import new_incarnation
 from Daddy.core.shared_paths import JoinedPaths, SharedPaths
-from Daddy.weights import friends
+from Daddy.weights import friends, merger
+from Daddy.weights.friend_exchange import join
 from Daddy.weights.history import read_history
-from Daddy.weights.joining import join
-from Daddy.weights.merger import FRIENDS_INPUTS_LIMIT
-from Daddy.weights.offers import Found, in_turn
-from Daddy.weights.replay import replay
+from Daddy.weights.merge.contributions import Found, in_turn
+from Daddy.weights.merge.merge_inputs import FRIENDS_INPUTS_LIMIT
+from Daddy.weights.rebuild import replay
 from Daddy.weights.store.records import Contribution, parse
 from Daddy.weights.store.store import Store
 from Daddy.weights.weights_report import report_run
@@ -349,22 +349,19 @@ def test_a_flood_of_offers_crowds_nobody_out(tmp_path, owner, clock):
 def test_a_file_that_changes_after_it_was_judged_is_kept_as_judged(
     tmp_path, owner, clock, monkeypatch
 ):
-    from Daddy.weights.gate.judging import Judge
-
     ours = begin(owner, "slot-0", clock)
     theirs = enter(owner, tmp_path / "anna", "slot-0", clock)
     theirs.shift(1.0)
     theirs.publish()
-    real = Judge.open_all
+    real = merger.judge_all
 
-    def judge_and_change(self, head, found):
-        judged = real(self, head, found)
-        for one in found:
+    def judge_and_change(inputs, settings):
+        for one in inputs.chosen:
             if one.uid is not None:
                 one.blob.unlink()
-        return judged
+        return real(inputs, settings)
 
-    monkeypatch.setattr(Judge, "open_all", judge_and_change)
+    monkeypatch.setattr(merger, "judge_all", judge_and_change)
     record = strip(owner, ours, clock)
     store = Store(SharedPaths(owner))
     assert {one.peer for one in record.inputs} == {"slot-0", "anna.slot-0"}

@@ -11,12 +11,12 @@ import torch
 
 from Daddy.core.files import sha256_hex
 from Daddy.core.shared_paths import SharedPaths
+from Daddy.weights.encoding.arithmetic import difference
 from Daddy.weights.encoding.quantise import decode_delta
 from Daddy.weights.encoding.state_codec import schema_of
 from Daddy.weights.laptop.laptop_exchange import read_owed
-from Daddy.weights.offers import box_name
-from Daddy.weights.polyak import difference
-from Daddy.weights.replay import replay
+from Daddy.weights.merge.contributions import box_name
+from Daddy.weights.rebuild import replay
 from Daddy.weights.store.records import Contribution, Keyframe, parse
 from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, close, nudged, shifted

@@ -13,10 +13,11 @@ from Daddy.weights import parcels
 from Daddy.weights.laptop.pull_push import pull, push
 from Daddy.weights.laptop.pull_push import waiting as contributions_waiting
 from Daddy.weights.laptop.pulled_folder import read_receipts
-from Daddy.weights.offers import pending
+from Daddy.weights.merge.contributions import pending
+from Daddy.weights.merge.merge_inputs import PeerReader
 from Daddy.weights.retention import KEEP_RECEIPTS, Sweeper
+from Daddy.weights.store.heartbeats import StallTimer
 from Daddy.weights.store.store import Store
-from Daddy.weights.watch import Watch
 from tests.weights.folder import FolderCarrier
 from tests.weights.helpers import ToldClock, begin
 
@@ -128,7 +129,8 @@ def test_answers_do_not_push_out_the_receipts_of_contributions(shared: Path) -> 
         (folder / f"claim-{OWN}-{number:06d}.json").write_bytes(b"{}")
     (folder / f"{OWN}-000001.json").write_bytes(b"{}")
     store = Store(SharedPaths(shared))
-    Sweeper(store, 8, Watch(clock)).after_merge(store.version(job.version), [])
+    sweeper = Sweeper(store, 8, StallTimer(clock), PeerReader(store, clock))
+    sweeper.sweep(store.version(job.version))
     assert (folder / f"{OWN}-000001.json").exists()
     assert len(list(folder.glob("claim-*.json"))) == KEEP_RECEIPTS
 

@@ -12,7 +12,7 @@ from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import merger as merging
 from Daddy.weights.history import read_history
 from Daddy.weights.merger import Merger
-from Daddy.weights.replay import replay
+from Daddy.weights.rebuild import replay
 from Daddy.weights.store.records import Version
 from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin, settings
@@ -29,6 +29,8 @@ def folder():
 
 class NoLease:
     """What happens when the lease fails: everybody thinks it is theirs."""
+
+    term = 0
 
     def release(self, reason: str) -> None:
         pass
@@ -86,7 +88,7 @@ def test_processes_that_merge_at_the_same_instant_commit_once(folder, monkeypatc
     monkeypatch.setattr(merging.Merger, "_claim", lambda self: NoLease())
     clock = ToldClock()
     author = begin(folder, "slot-0", clock)
-    monkeypatch.setattr(author.exchange, "_merge", lambda: None)
+    monkeypatch.setattr(author.exchange, "_merge", author.exchange._store.newest)
     for round_ in range(10):
         author.learn(round_)
         author.publish()

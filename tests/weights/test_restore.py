@@ -19,9 +19,9 @@ from Daddy.core.paths import RunPaths
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import restore
 from Daddy.weights.backup import LEAP, Candidate, Source, decide, export, find_missing, source_at
+from Daddy.weights.encoding.arithmetic import is_finite
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.history import numbers, read_records
-from Daddy.weights.polyak import is_finite
 from Daddy.weights.restore import UNTOLD, carry_out, survey, writers
 from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin, close

@@ -3,10 +3,11 @@ from __future__ import annotations
 import pytest
 
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.replay import replay
+from Daddy.weights.merge.merge_inputs import PeerReader
+from Daddy.weights.rebuild import replay
 from Daddy.weights.retention import ORPHAN_S, SWEEP_S, Sweeper, blobs_of
+from Daddy.weights.store.heartbeats import StallTimer
 from Daddy.weights.store.store import Store
-from Daddy.weights.watch import Watch
 from tests.weights.helpers import ToldClock, begin
 
 
@@ -65,12 +66,13 @@ def test_judged_records_go_and_pending_ones_stay(tmp_path, clock):
 def test_strays_go_after_an_hour_of_watching_and_not_before(tmp_path, clock):
     peer = begin(tmp_path, "slot-0", clock)
     run(peer, clock, 2)
-    store, watch = Store(SharedPaths(tmp_path)), Watch(clock)
+    store, watch = Store(SharedPaths(tmp_path)), StallTimer(clock)
     stray = store.put_blob(b"nobody refers to this", "state")
     temp = store.paths.tmp / "host-1-abandoned"
     temp.write_bytes(b"half")
-    sweeper = Sweeper(store, 8, watch)
-    needed = sweeper.needed(store.version(2))
+    reader = PeerReader(store, clock)
+    sweeper = Sweeper(store, 8, watch, reader)
+    needed = sweeper.needed(store.version(2), reader.read(store.version(2)))
     for _ in range(int(ORPHAN_S / SWEEP_S)):
         assert sweeper.sweep_orphans(needed) == []
         clock.pass_by(SWEEP_S)
@@ -95,14 +97,16 @@ def test_an_hour_in_which_nobody_could_look_makes_no_stray(tmp_path, clock):
     run(peer, clock, 1)
     store = Store(SharedPaths(tmp_path))
     stray = store.put_blob(b"a state, its commit record about to come", "state")
-    sweeper = Sweeper(store, 8, Watch(clock))
-    needed = sweeper.needed(store.version(1))
+    reader = PeerReader(store, clock)
+    sweeper = Sweeper(store, 8, StallTimer(clock), reader)
+    peers = reader.read(store.version(1))
+    needed = sweeper.needed(store.version(1), peers)
     assert sweeper.sweep_orphans(needed) == []
     clock.pass_by(5 * ORPHAN_S)
     assert sweeper.sweep_orphans(needed) == []
-    sweeper.sweep_incarnations()
+    sweeper.sweep_incarnations(peers)
     clock.pass_by(5 * ORPHAN_S)
-    sweeper.sweep_incarnations()
+    sweeper.sweep_incarnations(peers)
     assert stray in blobs(tmp_path)
     assert list(SharedPaths(tmp_path).peers.glob("slot-0/*/hb.json"))
 

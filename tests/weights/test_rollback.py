@@ -13,13 +13,13 @@ from Daddy.core.errors import ExitCode, UsageError, WeightsError
 from Daddy.core.friend_accounts import Friend, write_friends
 from Daddy.core.shared_paths import SharedPaths, joined
 from Daddy.weights import rollback
+from Daddy.weights.encoding.arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.history import read_history
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_folder import read_receipts
 from Daddy.weights.lineage import from_records, lines
-from Daddy.weights.polyak import StateDict
-from Daddy.weights.replay import replay
+from Daddy.weights.rebuild import replay
 from Daddy.weights.reverting import roll_back
 from Daddy.weights.status import draw
 from Daddy.weights.store.records import Revert, Version, parse

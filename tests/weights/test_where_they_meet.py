@@ -11,9 +11,9 @@ import pytest
 from Daddy.core.friend_accounts import Friend, read_friends, with_friend, write_friends
 from Daddy.core.names import new_incarnation
 from Daddy.core.shared_paths import JoinedPaths, SharedPaths
+from Daddy.weights.encoding.arithmetic import add
 from Daddy.weights.encoding.state_codec import decode, encode
-from Daddy.weights.joining import join
-from Daddy.weights.polyak import add
+from Daddy.weights.friend_exchange import join
 from Daddy.weights.store.records import Revert
 from Daddy.weights.store.store import Store
 from tests.weights.helpers import Peer, Told, ToldClock, begin, make_state, settings

@@ -15,10 +15,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 
 from Daddy.core.errors import WeightsError
+from Daddy.weights.encoding.arithmetic import StateDict, is_finite
 from Daddy.weights.encoding.delta_frames import pack, unpack
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.encoding.tensor_layout import BLOCK, damaged, refuse_unless_quantised
-from Daddy.weights.polyak import StateDict, is_finite
 from Daddy.weights.store.records import INT8, PLAIN
 
 LARGEST = 127

@@ -13,13 +13,13 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 
+from Daddy.weights.encoding.arithmetic import StateDict
 from Daddy.weights.encoding.tensor_layout import (
     damaged,
     refuse_other_schema,
     schema_of_bytes,
     schema_of_rows,
 )
-from Daddy.weights.polyak import StateDict
 
 
 def encode(

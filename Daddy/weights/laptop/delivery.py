@@ -9,7 +9,9 @@ Equal inputs give equal frames wherever zlib is the same; the hash of what comes
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from Daddy.core.errors import FileError, WeightsError
@@ -37,12 +39,16 @@ def serve(store: Store, number: int, data: bytes, terms: Terms = (), release: st
 
     WeightsError when the version's records cannot be read; OSError when the disk does not take it.
     """
+    here = _names(store)
     whole = _put(store, pack(data), number, sha256_hex(data))
-    parts = (*_steps(store, number, data), whole)
-    write_keyframe(store, number, data, parts, (INT8,), terms, release)
-    for kind, each in (("kf", 1), ("d", REACH)):
-        for old in sorted(store.paths.wan.glob(f"{kind}-*.wire"))[: -each * (1 + SPARE)]:
-            old.unlink(missing_ok=True)
+    parts = (*_steps(store, number, data, here), whole)
+    write_keyframe(store, number, data, parts, (INT8,), terms, release, here)
+    written = {part.file for part in parts}
+    for kind, each in (("kf-", 1), ("d-", REACH)):
+        frames = {name for name in here if name.startswith(kind) and name.endswith(".wire")}
+        frames |= {name for name in written if name.startswith(kind)}
+        for old in sorted(frames)[: -each * (1 + SPARE)]:
+            (store.paths.wan / old).unlink(missing_ok=True)
 
 
 def write_keyframe(
@@ -53,10 +59,12 @@ def write_keyframe(
     accepts: tuple[str, ...] = (),
     terms: Terms = (),
     release: str = "",
+    here: Collection[str] | None = None,
 ) -> None:
     """Offer version ``number`` to laptops as ``data``: the file first, its head last.
 
-    What the head says of ``parts`` has been written.
+    The ``parts`` that the head names have been written; ``here`` are the names below ``wan/``.
+    The disk is not waited for: a laptop checks every hash, and the next version is offered anew.
     """
     record, card, sha = store.version(number), store.card(), sha256_hex(data)
     name = f"kf-{number:08d}-{sha[:12]}.st"
@@ -79,19 +87,28 @@ def write_keyframe(
         release=release,
         reverted=record.reverted,
     )
-    store.durable.create(store.paths.wan / name, data, "keyframe", mode=0o444)
+    store.durable.replace(store.paths.wan / name, data, "keyframe", mode=0o444, sync=False)
     offered = store.keyframe()
     if offered and offered.run_id == card.run_id and offered.version > number:
         return  # whoever was faster meanwhile has served a newer one
-    store.durable.replace(store.paths.wan / "HEAD.json", frame.to_bytes(), "wan-head")
-    for old in sorted(store.paths.wan.glob("kf-*.st"))[:-KEEP_KEYFRAMES]:
-        old.unlink(missing_ok=True)
+    store.durable.replace(store.paths.wan / "HEAD.json", frame.to_bytes(), "wan-head", sync=False)
+    here = _names(store) if here is None else here
+    plain = {name, *(known for known in here if _PLAIN.fullmatch(known))}
+    for old in sorted(plain)[:-KEEP_KEYFRAMES]:
+        (store.paths.wan / old).unlink(missing_ok=True)
 
 
-def _steps(store: Store, number: int, data: bytes) -> list[Part]:
+def _names(store: Store) -> list[str]:
+    """Names of the files below ``wan/``, listed once."""
+    with contextlib.suppress(FileNotFoundError):
+        return os.listdir(store.paths.wan)  # noqa: PTH208 - names are all that is wanted
+    return []
+
+
+def _steps(store: Store, number: int, data: bytes, here: Collection[str]) -> list[Part]:
     """To ``number`` from each of the versions offered last, oldest first."""
     parts = []
-    for path in _offered_before(store, number):
+    for path in _offered_before(store, number, here):
         with contextlib.suppress(FileNotFoundError, FileError, WeightsError):  # the whole is left
             base = read_bounded(path, 2 * len(data))
             sha = sha256_hex(base)
@@ -101,15 +118,14 @@ def _steps(store: Store, number: int, data: bytes) -> list[Part]:
     return parts
 
 
-def _offered_before(store: Store, number: int) -> list[Path]:
-    found = sorted(store.paths.wan.glob("kf-*.st"))
-    names = [(path, _PLAIN.fullmatch(path.name)) for path in found]
-    return [path for path, name in names if name and int(name[1]) < number][-REACH:]
+def _offered_before(store: Store, number: int, here: Collection[str]) -> list[Path]:
+    names = [(name, _PLAIN.fullmatch(name)) for name in sorted(here)]
+    return [store.paths.wan / name for name, of in names if of and int(of[1]) < number][-REACH:]
 
 
 def _put(store: Store, frame: bytes, number: int, sha: str, base_sha: str = "") -> Part:
     """Write a frame under its name; what the head says of it."""
     kind = "d" if base_sha else "kf"
     name = f"{kind}-{number:08d}-{sha256_hex(frame)[:12]}.wire"
-    store.durable.create(store.paths.wan / name, frame, "part", mode=0o444)
+    store.durable.replace(store.paths.wan / name, frame, "part", mode=0o444, sync=False)
     return Part(name, len(frame), number, sha, base_sha)

@@ -17,10 +17,10 @@ from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.names import check_peer
+from Daddy.weights.encoding.arithmetic import StateDict, add, copy, difference, is_finite
 from Daddy.weights.encoding.delta_frames import LIMIT as STATE_LIMIT
 from Daddy.weights.encoding.quantise import decode_delta, quantise
 from Daddy.weights.encoding.state_codec import decode, encode, schema_of
-from Daddy.weights.fate import Fate
 from Daddy.weights.laptop.pulled_folder import (
     Verified,
     newest_verified,
@@ -29,9 +29,8 @@ from Daddy.weights.laptop.pulled_folder import (
     refuse_strange,
 )
 from Daddy.weights.merge.admission import Fault
-from Daddy.weights.offers import box_name
-from Daddy.weights.polyak import StateDict, add, copy, difference, is_finite
-from Daddy.weights.progress import Adoption, Base, Progress
+from Daddy.weights.merge.contributions import box_name
+from Daddy.weights.peer_progress import Adoption, Base, Fate, Progress
 from Daddy.weights.store.records import (
     INT8,
     PLAIN,

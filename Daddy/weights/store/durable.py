@@ -38,10 +38,9 @@ class Durable:
 
         ``link`` decides on the server. When its reply is lost, the link count tells the truth.
         """
-        self._make(path.parent)
         temp = self._write(data, what, mode)
         try:
-            os.link(temp, path)
+            self._in_folder(path, lambda: os.link(temp, path))
             won = True
         except OSError as error:
             won = temp.stat().st_nlink == 2  # noqa: PLR2004 - it worked, its reply was lost
@@ -61,16 +60,23 @@ class Durable:
 
         Without ``sync`` a power cut may take it along: enough for what the next call writes again.
         """
-        self._make(path.parent)
         temp = self._write(data, what, mode, sync=sync)
         try:
-            temp.replace(path)
+            self._in_folder(path, lambda: os.replace(temp, path))  # noqa: PTH105 - returns None
         except BaseException:
             temp.unlink(missing_ok=True)
             raise
         self.hook(f"C5:{what}")
         if sync:
             _sync_folder(path.parent)
+
+    def _in_folder(self, path: Path, name: Callable[[], None]) -> None:
+        """Give a file its name; its folder is made only where it is missing."""
+        try:
+            name()
+        except FileNotFoundError:
+            self._make(path.parent)
+            name()
 
     def _make(self, folder: Path) -> None:
         """The folder, with those above it that are missing."""
@@ -83,10 +89,14 @@ class Durable:
                 folder.chmod(0o755)
 
     def _write(self, data: bytes, what: str, mode: int, *, sync: bool = True) -> Path:
-        self._tmp.mkdir(parents=True, exist_ok=True)
         self.hook(f"C1:{what}")
         temp = self._tmp / f"{host_name()}-{os.getpid()}-{uuid.uuid4().hex}"
-        descriptor = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        try:
+            descriptor = os.open(temp, flags, mode)
+        except FileNotFoundError:
+            self._tmp.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(temp, flags, mode)
         try:
             with os.fdopen(descriptor, "wb") as stream:
                 if self.open_to_all:

@@ -40,7 +40,11 @@ class Store:
     def __init__(self, paths: SharedPaths, hook: Hook = no_hook) -> None:
         self.paths = paths
         self.durable = Durable(paths.tmp, hook)
-        self._seen = -1
+        self.seen = -1
+        """The highest version that was seen to exist; -1: none."""
+        self.alone = False
+        """Whether no other account takes part, as read last."""
+        self._card: RunCard | None = None
         self._records: dict[int, tuple[Version, str]] = {}
         self._told: set[str] = set()
 
@@ -48,7 +52,9 @@ class Store:
 
     def outboxes(self) -> list[Outbox]:
         """Where jobs of other accounts put what they offer; FileError when the list is damaged."""
+        self.alone = False  # also where the list is damaged
         found = outboxes(self.paths)
+        self.alone = not found
         self.durable.open_to_all |= bool(found)
         return found
 
@@ -104,21 +110,22 @@ class Store:
 
     def card(self) -> RunCard:
         """The run card; WeightsError when there is none yet."""
-        try:
-            return parse(RunCard, read_bounded(self.paths.run, LIMIT), str(self.paths.run))
-        except FileNotFoundError as error:
-            raise WeightsError(
-                f"{self.paths.root} holds no shared weights yet", "start a learner first"
-            ) from error
+        if self._card is None:
+            try:
+                data = read_bounded(self.paths.run, LIMIT)
+            except FileNotFoundError as error:
+                raise WeightsError(
+                    f"{self.paths.root} holds no shared weights yet", "start a learner first"
+                ) from error
+            self._card = parse(RunCard, data, str(self.paths.run))
+        return self._card
 
     # -- blobs
 
     def put_blob(self, data: bytes, what: str) -> str:
-        """Write ``data`` under its hash, once; return the hash."""
+        """Write ``data`` under its hash; return the hash. Equal bytes may take its place."""
         sha = sha256_hex(data)
-        path = self.paths.blob(sha)
-        if not path.exists():
-            self.durable.create(path, data, what, mode=0o444)
+        self.durable.replace(self.paths.blob(sha), data, what, mode=0o444)
         return sha
 
     def get_blob(self, sha: str) -> bytes:
@@ -173,14 +180,14 @@ class Store:
 
     def newest(self) -> int | None:
         """The highest version that exists; None before the first. Never lower than seen before."""
-        number = max(self._seen, self._hint())
-        if number < 0 or not self.paths.version(number).exists():
-            number = max(self._seen, self._listed())
+        number = max(self.seen, self._hint())
+        if number < 0 or (number > self.seen and not self.paths.version(number).exists()):
+            number = max(self.seen, self._listed())
         if number < 0:
             return None
         while self.paths.version(number + 1).exists():
             number += 1
-        self._seen = number
+        self.seen = number
         return number
 
     def _hint(self) -> int:
@@ -205,9 +212,8 @@ class Store:
         """
         found = []
         for number in range(max(0, first), last + 1):
-            if number in self._records or self.paths.version(number).exists():
-                with contextlib.suppress(WeightsError):
-                    found.append(self.version(number))
+            with contextlib.suppress(WeightsError):
+                found.append(self.version(number))
         return found
 
     def record_hash(self, number: int) -> str:
@@ -241,7 +247,9 @@ class Store:
         if len(data) > LIMIT:
             raise WeightsError(f"a commit record of {len(data)} bytes is too long", "report this")
         won = self.durable.create(self.paths.version(record.version), data, "record", mode=0o444)
-        self._seen = max(self._seen, record.version)
+        if won:
+            self._remember(record.version, (record, sha256_hex(data)))
+        self.seen = max(self.seen, record.version)
         return won
 
     # -- heads

@@ -8,11 +8,12 @@ not do: the last contribution of a predecessor that left in good order still cou
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from Daddy.weights import beats, offers
-from Daddy.weights.resume import Note
+from Daddy.weights.merge import contributions
+from Daddy.weights.store import heartbeats
+from Daddy.weights.store.heartbeats import Pulse
 from Daddy.weights.store.records import Contribution
 from Daddy.weights.store.store import Store
 
@@ -25,25 +26,24 @@ class Fence:
     after: Mapping[str, int] = field(default_factory=dict)
 
 
-def raise_fence(store: Store, peer: str, term: int, note: Note | None) -> Fence:
-    """The fence of a process that begins now; ``note`` tells what its checkpoint knows as offered.
+def raise_fence(store: Store, peer: str, term: int, known: Mapping[str, int]) -> Fence:
+    """The fence of a process that begins now; its checkpoint knows up to ``known`` as offered.
 
     A process without a term (a laptop, a learner of before) fences nobody off.
     """
-    known = {} if note is None else {note.incarnation: note.sequence}
     after: dict[str, int] = {}
-    for incarnation, theirs in read_fences(store, peer).items():
+    for incarnation, theirs in fences_of(heartbeats.pulses(store), peer).items():
         if theirs.term < term:
-            seen = offers.sequences(store.paths.peer(peer, incarnation))
+            seen = contributions.sequences(store.paths.peer(peer, incarnation))
             last = max((number for number, _ in seen), default=0)
             after[incarnation] = max(last, known.get(incarnation, 0))
     return Fence(term, after)
 
 
-def read_fences(store: Store, peer: str) -> dict[str, Fence]:
+def fences_of(pulses: Iterable[Pulse], peer: str) -> dict[str, Fence]:
     """Every process of ``peer`` with what it wrote; one that cannot be read fences nobody off."""
     found = {}
-    for pulse in beats.pulses(store):
+    for pulse in pulses:
         if pulse.peer == peer:
             with contextlib.suppress(TypeError, ValueError, OverflowError):
                 body = pulse.notes

@@ -21,16 +21,16 @@ from Daddy.core.friend_accounts import (
     remember_joined,
 )
 from Daddy.core.shared_paths import JoinedPaths
-from Daddy.weights.beats import own_incarnations
+from Daddy.weights.encoding.arithmetic import StateDict
 from Daddy.weights.exchange import EventSink, SharedExchange
-from Daddy.weights.offers import sequences
-from Daddy.weights.polyak import StateDict
+from Daddy.weights.merge.contributions import sequences
+from Daddy.weights.merge.merge_inputs import PeerReader
 from Daddy.weights.retention import Sweeper
-from Daddy.weights.settings import ExchangeSettings
+from Daddy.weights.settings import RULES, ExchangeSettings
 from Daddy.weights.store.durable import Hook, no_hook
+from Daddy.weights.store.heartbeats import StallTimer, own_incarnations
 from Daddy.weights.store.records import RunCard, Version
 from Daddy.weights.store.store import Store
-from Daddy.weights.watch import Watch
 
 
 class JoinedStore(Store):
@@ -81,6 +81,15 @@ def join(
     return JoinedExchange(paths, me, slot, incarnation, settings, clock, events, hook, term=term)
 
 
+def _known_rule(newest: Version) -> str:
+    if newest.rule not in RULES:
+        raise WeightsError(
+            f"the run merges by the rule {newest.rule!r}, which this release does not know",
+            "ask its owner for a run with the rule delta",
+        )
+    return newest.rule
+
+
 class JoinedExchange(SharedExchange):
     """The WeightExchange of a friend's job. ``me``: how the owner's list calls this account."""
 
@@ -98,12 +107,13 @@ class JoinedExchange(SharedExchange):
         term: int = 0,
     ) -> None:
         store = JoinedStore(paths, hook)
-        if (newest := store.newest()) is not None:  # how versions are made is the owner's choice
-            settings = replace(settings, rule=store.version(newest).rule)
+        if (newest := store.newest()) is not None:  # the rule is the owner's choice
+            settings = replace(settings, rule=_known_rule(store.version(newest)))
         peer = f"{me.name}.{slot}"
         place = (paths, peer, incarnation)
         super().__init__(*place, settings, clock, events, hook, term=term, store=store)
-        self._sweeper = Sweeper(store, settings.keep_versions, Watch(clock))
+        self._reader = PeerReader(store, clock)
+        self._sweeper = Sweeper(store, settings.keep_versions, StallTimer(clock), self._reader)
 
     def _write_first(self, own: StateDict, schema: str) -> None:  # noqa: ARG002
         """A friend begins nothing."""
@@ -113,9 +123,9 @@ class JoinedExchange(SharedExchange):
         )
 
     def _merge(self, period_s: float | None = None) -> None:  # noqa: ARG002
-        """Nobody but the owner's jobs merges; what is wrong with their folder is told."""
-        for trouble in self._store.new_troubles():
-            self._tell("error", {"what": "another account's folder", "reason": trouble})
+        """The owner's jobs alone merge; what is wrong with their folder is told."""
+        self._tell_troubles()
+        self._store.newest()
 
     def _heal(self, record: Version, state: StateDict) -> None:  # noqa: ARG002
         """Clear away what has been judged, of all our account's processes."""
@@ -126,4 +136,4 @@ class JoinedExchange(SharedExchange):
                 for number, path in sequences(folder):
                     if number <= judged:
                         path.unlink(missing_ok=True)
-            self._sweeper.after_merge(record, [])
+            self._sweeper.after_merge(record, [], self._reader.read(record))

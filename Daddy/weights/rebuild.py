@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 
 from Daddy.core.errors import WeightsError
 from Daddy.core.files import sha256_hex
+from Daddy.weights.encoding.arithmetic import StateDict, add, difference, move
 from Daddy.weights.encoding.quantise import decode_delta
 from Daddy.weights.encoding.state_codec import decode, encode
-from Daddy.weights.polyak import StateDict, add, difference, move
 from Daddy.weights.store.records import Version, is_reverted
 from Daddy.weights.store.store import Store
 
@@ -27,19 +27,17 @@ def replay(store: Store, record: Version) -> bytes:
     inputs = [*record.replayed, *record.inputs]
     for one in inputs:
         delta = decode_delta(store.get_blob(one.blob), one.form, record.schema)
-        pulls.append(pull(store, record.rule, delta, one.base_version, base))
+        own_base = base
+        if record.rule == "polyak":
+            own_base = decode(store.get_blob(store.version(one.base_version).state))
+        pulls.append(pull(record.rule, delta, own_base, base))
     shares, clips = [one.share for one in inputs], [one.clip for one in inputs]
     return encode(move(base, pulls, factors(record.rule, shares, clips)))
 
 
-def pull(
-    store: Store, rule: str, delta: StateDict, base_version: int, shared: StateDict
-) -> StateDict:
-    """What moves the shared weights: the delta itself or, under "polyak", own - shared."""
-    if rule != "polyak":
-        return delta
-    base = decode(store.get_blob(store.version(base_version).state))
-    return difference(add(base, delta), shared)
+def pull(rule: str, delta: StateDict, base: StateDict, shared: StateDict) -> StateDict:
+    """A delta on ``base`` as it moves the shared weights; under "polyak" own weights - shared."""
+    return difference(add(base, delta), shared) if rule == "polyak" else delta
 
 
 def factors(rule: str, shares: Sequence[float], clips: Sequence[float]) -> list[float]:

@@ -1,4 +1,4 @@
-"""Contributions on disk, before they are judged: from jobs (``peers/``) and laptops (``inbox/``).
+"""Adapter for contributions on disk, before they are judged: of jobs, friends' jobs and laptops.
 
 A job writes only below its own peer and process start; its blob lies with the others. A friend's
 jobs do the same in a folder of the friend's account, where nothing is written or moved. A laptop
@@ -20,9 +20,8 @@ from pathlib import Path
 
 from Daddy.core.errors import DaddyError, FileError, WeightsError
 from Daddy.core.files import read_bounded
-from Daddy.core.friend_accounts import Outbox
 from Daddy.core.names import FRIENDS_JOB, PEER
-from Daddy.weights.beats import folders, own_incarnations
+from Daddy.weights.store.heartbeats import Process, folders, processes
 from Daddy.weights.store.records import Contribution, Input, Receipt, Version, parse
 from Daddy.weights.store.store import BLOB_LIMIT, Store
 from Daddy.weights.store.strict_json import INCARNATION, LIMIT
@@ -94,52 +93,35 @@ def pending(store: Store, consumed: Mapping[str, int]) -> list[Found]:
     """
     found = pending_of_jobs(store, consumed)
     for box in boxes(store):
-        found += _from_box(store, box)
+        found += from_box(store, box, box_names(box))
     return sorted(found, key=lambda one: one.key)
 
 
 def pending_of_jobs(store: Store, consumed: Mapping[str, int]) -> list[Found]:
-    """Those of jobs, friends' included; moves nothing.
+    """Those of jobs, friends' included; moves nothing."""
+    return [
+        one
+        for process in processes(store)
+        for one in pending_of(store, process, consumed.get(process.author, 0))
+    ]
 
-    Sequences without a gap only: an earlier one may not be visible yet on NFS.
+
+def pending_of(
+    store: Store, process: Process, done: int, offered: int | None = None
+) -> Iterator[Found]:
+    """Contributions of one job's process after ``done``, by the numbers that come next.
+
+    Without a gap only: an earlier one may not be visible yet on NFS. ``offered``: the highest that
+    may exist.
     """
-    own = [one for folder in own_incarnations(store) for one in _from_job(store, folder, consumed)]
-    return own + [one for box in store.visible() for one in pending_of_friend(box, consumed)]
-
-
-def _from_job(store: Store, folder: Path, consumed: Mapping[str, int]) -> list[Found]:
-    done = consumed.get(f"{folder.parent.name}/{folder.name}", 0)
-    found = []
-    for number, path in sequences(folder):
-        if number <= done:
-            continue
-        if number != done + 1:
-            break
-        offer = _read_offer(path)
-        if offer is None or (offer.author, offer.sequence) != (
-            f"{folder.parent.name}/{folder.name}",
-            number,
-        ):
-            break
-        found.append(Found(offer, path, store.paths.blob(offer.blob), laptop=False))
-        done = number
-    return found
-
-
-def pending_of_friend(box: Outbox, consumed: Mapping[str, int]) -> list[Found]:
-    """Those of another account's jobs, by the numbers that come next: nothing is listed."""
-    return [one for folder in box.incarnations() for one in _from_friend(box, folder, consumed)]
-
-
-def _from_friend(box: Outbox, folder: Path, consumed: Mapping[str, int]) -> Iterator[Found]:
-    author = f"{folder.parent.name}/{folder.name}"
-    done = consumed.get(author, 0)
-    for number in range(done + 1, done + 1 + BOX_LIMIT):
-        path = folder / f"{number:06d}.json"
-        offer = _read_offer(path, box.uid)
-        if offer is None or (offer.author, offer.sequence) != (author, number):
+    most = done + BOX_LIMIT
+    for number in range(done + 1, min(most, most if offered is None else offered) + 1):
+        path = process.folder / f"{number:06d}.json"
+        offer = _read_offer(path, process.uid)
+        if offer is None or (offer.author, offer.sequence) != (process.author, number):
             return
-        yield Found(offer, path, box.paths.blob(offer.blob), laptop=box.laptop, uid=box.uid)
+        blobs = process.box.paths if process.box else store.paths
+        yield Found(offer, path, blobs.blob(offer.blob), laptop=process.laptop, uid=process.uid)
 
 
 def sequences(folder: Path) -> list[tuple[int, Path]]:
@@ -176,11 +158,19 @@ def _read_offer(path: Path, owner: int | None = None) -> Contribution | None:
         return None
 
 
-def _from_box(store: Store, box: Path) -> Iterator[Found]:
+def box_names(box: Path) -> list[str]:
+    """Names of the records in a laptop's box, the first ``BOX_LIMIT``; none where it is closed."""
     with contextlib.suppress(OSError):  # one box that cannot be looked into must not stop the rest
         every = os.listdir(box)  # noqa: PTH208 - a flood must not become paths
         names = (n for n in every if n.endswith(".json") and not n.startswith(EVALUATION))
-        for path in [box / name for name in heapq.nsmallest(BOX_LIMIT, names)]:
+        return heapq.nsmallest(BOX_LIMIT, names)
+    return []
+
+
+def from_box(store: Store, box: Path, names: Sequence[str]) -> Iterator[Found]:
+    """A laptop's contributions among the records ``names``; others are set aside."""
+    with contextlib.suppress(OSError):
+        for path in [box / name for name in names]:
             offer = _read_box_offer(box.name, path)
             if offer is None:
                 store.set_aside(path, "inbox")
@@ -225,7 +215,7 @@ def write_receipt(store: Store, receipt: Receipt) -> None:
     again = "-reverted" if receipt.fault == "reverted" else ""  # it may have had another one
     name = f"{receipt.incarnation}-{receipt.sequence:06d}{again}.json"
     path = store.paths.receipts / receipt.peer / name
-    if not path.exists():
+    if not path.exists():  # of the version before mostly: its merger wrote them
         store.durable.create(path, receipt.to_bytes(), "receipt")
 
 
