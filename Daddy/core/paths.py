@@ -12,11 +12,11 @@ from pathlib import Path
 from Daddy.core.shared_paths import SharedPaths
 
 STREAM_TOKEN = Path(".config/daddy/stream.token")
+"""The stream's token in a person's home, on the login node and on the laptop."""
 ATTACH = "attach"
 """Of a run's stream folder: the script by which a viewer's own ssh starts a relay."""
 HOME_ATTACH = f".config/daddy/{ATTACH}"
 """In the home folder: the same for the run whose relay began last."""
-"""The stream's token in a person's home, on the login node and on the laptop."""
 
 
 @dataclass(frozen=True, slots=True)

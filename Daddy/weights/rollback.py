@@ -73,7 +73,9 @@ def _own_folder(place: Whereabouts) -> Whereabouts:
 def _check(store: Store, number: int) -> Version:
     """The version to go back to; UsageError or WeightsError where there is no way back to it."""
     newest = store.newest()
-    if newest is None or number > newest:
+    if newest is None:
+        raise WeightsError(f"{store.paths.root} holds no version yet", "start a learner first")
+    if number > newest:
         raise WeightsError(
             f"{store.paths.root} has no v{number}, its newest is v{newest}",
             "python -m Daddy.weights.log lists its versions",

@@ -103,7 +103,7 @@ def _add_start(start: argparse.ArgumentParser) -> None:
 
 def _add_settings(command: argparse.ArgumentParser) -> None:
     command.add_argument("--config", type=Path, help="config file (the shipped one by default)")
-    command.add_argument("--site", help="site profile in cluster/sites, such as sandbox")
+    command.add_argument("--site", help="site profile in cluster/sites, such as testbed")
     command.add_argument("--partition", help="Slurm partition of the jobs")
     command.add_argument(
         "--ddp-world-size", type=_positive, metavar="N", help="slots: jobs that run at once"
