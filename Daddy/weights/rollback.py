@@ -25,8 +25,8 @@ def make_parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(
         prog="rollback",
-        description="Go back to an older version: a new one gets its state, and all versions "
-        "between are taken back. `python -m Daddy.weights.log` marks the versions that are kept.",
+        description="Commit a new version with the state of vN and revert all versions after vN. "
+        "`python -m Daddy.weights.log` marks the versions that are kept.",
     )
     parser.add_argument("version", type=version_number, metavar="vN", help="version to go back to")
     add_place(parser)
@@ -34,7 +34,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--reason",
         default="a person went back",
         metavar="TEXT",
-        help="reason, told to contributors",
+        help="reason shown to contributors",
     )
     return parser
 
