@@ -20,7 +20,7 @@ from Daddy.core.files import read_bounded
 from Daddy.core.names import new_token
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.kept_versions import kept_numbers
-from Daddy.weights.store.records import Written, parse
+from Daddy.weights.store.records import Written, is_reverted, parse
 from Daddy.weights.store.store import Store
 from Daddy.weights.store.strict_json import LIMIT
 from Daddy.weights.version_comparison import Worse, worse_in_pairs, worse_in_play
@@ -118,11 +118,13 @@ def find_worse(shared: SharedPaths, events: Path | None) -> Worse | None:
     newest = store.newest()
     if newest is None:
         return None
-    kept: Collection[int] = kept_numbers(store, newest) - {newest}
+    reverted = store.version(newest).reverted
+    known = kept_numbers(store, newest) - {newest}
+    kept: Collection[int] = {number for number in known if not is_reverted(number, reverted)}
     found = worse_in_pairs(read_differences(shared), newest, kept)
     if found is None and events is not None:
         returns = {v: values for v, values in read_returns(events).items() if v <= newest}
-        found = worse_in_play(returns, store.version(newest).reverted, kept)
+        found = worse_in_play(returns, reverted, kept)
     return found
 
 

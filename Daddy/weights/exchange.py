@@ -291,7 +291,7 @@ class SharedExchange:
                       offered=self._offered)  # fmt: skip
         fence = {"term": self._fence.term, "fence": dict(self._fence.after)}
         notes = {"host": host_name(), **fence, **(notes or {})}
-        heartbeats.beat(self._store, pulse, notes)
+        heartbeats.beat(self._store, pulse, notes, sync=offering > 0)
         self._merger.note_beat(replace(pulse, notes=notes))
 
     def _tell(self, event: str, data: Mapping[str, object]) -> None:

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from Daddy.core.errors import DaddyError
+from Daddy.core.errors import WeightsError
 from Daddy.core.files import read_bounded
 from Daddy.core.settings import HISTORY_MB
 from Daddy.weights.store.records import Version, Written, parse
@@ -74,9 +74,12 @@ def entry(record: Version) -> Kept:
 
 
 def read_kept(store: Store) -> list[Kept]:
-    """The list as it stands; empty where there is none that can be read."""
+    """The list as it stands; empty where there is none, or a damaged one.
+
+    FileError when it cannot be read now: nothing that it may name is superfluous then.
+    """
     path = store.paths.kept
-    with contextlib.suppress(OSError, DaddyError):
+    with contextlib.suppress(FileNotFoundError, WeightsError):
         return list(parse(KeptVersions, read_bounded(path, LIMIT), str(path)).versions)
     return []
 
@@ -84,7 +87,7 @@ def read_kept(store: Store) -> list[Kept]:
 def write_kept(store: Store, versions: Sequence[Kept]) -> None:
     """Replace the list. OSError when the disk does not take it."""
     data = KeptVersions(tuple(versions)).to_bytes()
-    store.durable.replace(store.paths.kept, data, "kept", sync=False)
+    store.durable.replace(store.paths.kept, data, "kept")
 
 
 def kept_reasons(store: Store) -> dict[int, str]:

@@ -8,6 +8,7 @@ written, C10 committed, C11 head moved, C12 laptops served and old files going.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -61,7 +62,8 @@ class Merger:
             return self._merge(head), due.reason
         finally:
             lease.release("done")
-            drop_term(self._store.paths.lease, lease.term - KEEP_TERMS)
+            with contextlib.suppress(OSError):  # an old term left behind harms nobody
+                drop_term(self._store.paths.lease, lease.term - KEEP_TERMS)
 
     def nobody_lives(self) -> bool:
         """Whether every job that merges has left or fallen silent: those of our own account."""
@@ -93,6 +95,10 @@ class Merger:
         store.durable.hook("C8")
         peers = self._reader.read(head)
         chosen = choose(peers, head, self._refused)
+        jobs = {one.offer.peer for one in chosen if not one.laptop and one.uid is None}
+        if self._reader.roster.relist(jobs):
+            peers = self._reader.read(head)
+            chosen = choose(peers, head, self._refused)
         inputs = read_inputs(store, settings, self._timer, head, peers, chosen)
         judged = judge_all(inputs, settings)
         if all(one.is_capped and not one.verdict.admitted for one in judged):

@@ -6,13 +6,15 @@ not used.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 
-from Daddy.core.errors import WeightsError
+from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import sha256_hex
 from Daddy.weights.encoding.arithmetic import StateDict, add, difference, move
 from Daddy.weights.encoding.quantise import decode_delta
 from Daddy.weights.encoding.state_codec import decode, encode
+from Daddy.weights.kept_versions import read_kept
 from Daddy.weights.store.records import Version, is_reverted
 from Daddy.weights.store.store import Store
 
@@ -56,13 +58,20 @@ def factors(rule: str, shares: Sequence[float], clips: Sequence[float]) -> list[
 
 
 def candidates(store: Store, newest: int, keep: int) -> Iterator[int]:
-    """Versions to stand on, best first: the newest and ``keep`` before it, less what was reverted.
+    """Versions to stand on, best first: the newest, ``keep`` before it, then the kept older ones.
 
-    WeightsError when the newest's record cannot be read.
+    Reverted ones are left out. WeightsError when the newest's record cannot be read.
     """
     reverted = store.version(newest).reverted
-    for number in range(newest, max(-1, newest - keep - 1), -1):
+    first = max(0, newest - keep)
+    for number in range(newest, first - 1, -1):
         if not is_reverted(number, reverted):
+            yield number
+    older: list[int] = []
+    with contextlib.suppress(FileError):
+        older = sorted((one.version for one in read_kept(store)), reverse=True)
+    for number in older:
+        if number < first and not is_reverted(number, reverted):
             yield number
 
 

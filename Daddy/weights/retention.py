@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 
-from Daddy.core.errors import WeightsError
+from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.shared_paths import JoinedPaths
 from Daddy.weights.evaluations import best_evaluated
 from Daddy.weights.kept_versions import Kept, choose, entry, read_kept, write_kept
@@ -19,7 +19,7 @@ from Daddy.weights.merge import contributions
 from Daddy.weights.merge.contributions import Found
 from Daddy.weights.merge.merge_inputs import PeerReader, Peers
 from Daddy.weights.store.heartbeats import StallTimer
-from Daddy.weights.store.records import Version
+from Daddy.weights.store.records import Version, is_reverted
 from Daddy.weights.store.store import Store
 
 ORPHAN_S = 3600.0
@@ -54,8 +54,11 @@ class Sweeper:
         for one in judged:
             self._drop_offer(one, refused=one.key in refused)
         self._drop_duplicates(record, peers)
-        self._keep_history(record, peers)
-        needed = self.needed(record, peers)
+        try:
+            self._keep_history(record, peers)
+            needed = self.needed(record, peers)
+        except FileError:
+            return  # the list cannot be read now: nothing goes that it may name
         leaving = record.version - self._keep
         for number in range(max(0, leaving - 1), leaving + 1):  # the one before was its base
             self._drop_blobs(number, needed)
@@ -70,6 +73,7 @@ class Sweeper:
         first = max(0, record.version - 2 * self._keep)
         for number in range(first, record.version - self._keep + 1):
             self._drop_blobs(number, needed)
+        self._forget_lost()
         self._drop_terms()
         for box in _folders(self._store.paths.receipts):
             for form in ("????????-??????.json", "claim-*.json"):
@@ -85,6 +89,9 @@ class Sweeper:
         before = {one.version: one for one in read_kept(self._store)}
         newest = self._store.records(record.version - self._keep + 1, record.version)
         known = before | {one.version: entry(one) for one in newest}
+        known = {
+            number: one for number, one in known.items() if not is_reverted(number, record.reverted)
+        }
         self._kept = choose(known.values(), self._keep, self._best_evaluated())
         with contextlib.suppress(OSError):  # a full disk: the next merge writes it
             write_kept(self._store, self._kept)
@@ -92,6 +99,14 @@ class Sweeper:
         for gone in before.keys() - {one.version for one in self._kept}:
             if before[gone].state not in states:
                 self._drop_blobs(gone, self.needed(record, peers))
+
+    def _forget_lost(self) -> None:
+        """Take versions off the list whose states are gone: they hold the place of others."""
+        with contextlib.suppress(OSError, FileError):
+            kept = read_kept(self._store)
+            there = [one for one in kept if self._store.paths.blob(one.state).exists()]
+            if there != kept:
+                write_kept(self._store, there)
 
     def _best_evaluated(self) -> int | None:
         """The version that evaluations show best; they are read when there is another one."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections.abc import Sequence
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import WeightsError
@@ -102,8 +103,14 @@ def taken_back(store: Store, head: Version, good: Version, reason: str) -> Versi
         replayed=(),
         reverts=(revert,),
         restored=False,
-        reverted=(*head.reverted, (revert.first, revert.last))[-KEPT_RANGES:],
+        reverted=joined(head.reverted, (revert.first, revert.last)),
     )
+
+
+def joined(ranges: Sequence[tuple[int, int]], new: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+    """Pure: the ranges with a ``new`` last one, which takes in those that lie inside it."""
+    apart = tuple(one for one in ranges if not (new[0] <= one[0] and one[1] <= new[1]))
+    return (*apart, new)[-KEPT_RANGES:]
 
 
 def revert_receipts(store: Store, record: Version) -> list[Receipt]:

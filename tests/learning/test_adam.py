@@ -34,17 +34,16 @@ def test_twenty_clipped_steps_equal_those_of_torch():
         assert torch.allclose(a, b, atol=1e-6)
 
 
-def test_epsilon_is_the_settings_and_bounds_the_step_of_a_vanishing_gradient():
-    for epsilon in (1e-8, 1e-2):
-        ours, theirs = net(), net()
-        flat = FlatAdam(ours.named_parameters(), epsilon)
-        reference = torch.optim.Adam(theirs.parameters(), lr=0.01, eps=epsilon)
-        loss(ours, scale=1e-5).backward()
-        loss(theirs, scale=1e-5).backward()
-        flat.step(0.01, 0.5)
-        reference.step()
-        for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
-            assert torch.allclose(a, b, atol=1e-7)
+def test_epsilon_bounds_the_step_of_a_vanishing_gradient():
+    ours, theirs = net(), net()
+    flat = FlatAdam(ours.named_parameters())
+    reference = torch.optim.Adam(theirs.parameters(), lr=0.01, eps=1e-5)
+    loss(ours, scale=1e-5).backward()
+    loss(theirs, scale=1e-5).backward()
+    flat.step(0.01, 0.5)
+    reference.step()
+    for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+        assert torch.allclose(a, b, atol=1e-7)
 
 
 def test_a_gradient_that_is_not_finite_changes_nothing():

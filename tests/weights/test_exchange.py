@@ -561,3 +561,17 @@ def test_who_stands_on_a_version_of_long_ago_stops_nobody_from_merging(tmp_path,
         assert peer.adopt() == round_ + 1
     store = Store(SharedPaths(tmp_path))
     assert [store.version(number).version for number in (70, *range(71))] == [70, *range(71)]
+
+
+def test_what_says_that_a_contribution_may_exist_is_on_the_disk_before_it(tmp_path, clock):
+    """Else a power cut could bring back a heartbeat under which nobody looks for it."""
+    steps = []
+    peer = begin(tmp_path, "slot-0", clock, hook=steps.append)
+    peer.shift(1.0)
+    synced = []
+    real = os.fsync
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda fd: (synced.append(len(steps)), real(fd)))
+        peer.publish()
+    said = len(steps) - 1 - steps[::-1].index("C5:beat")
+    assert any(steps[at - 1] == "C3:beat" for at in synced if at <= said)

@@ -5,8 +5,9 @@ import json
 from Daddy.core.names import new_incarnation
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.exchange import SharedExchange
+from Daddy.weights.store import heartbeats
 from Daddy.weights.store.store import Store
-from tests.weights.helpers import Told, ToldClock, make_state, nudged, settings
+from tests.weights.helpers import Told, ToldClock, begin, make_state, nudged, settings
 
 
 class Holder:
@@ -79,3 +80,21 @@ def test_a_heartbeat_that_cannot_be_understood_fences_nobody_off(tmp_path):
     beat.write_text(json.dumps({**json.loads(beat.read_text()), "fence": "nonsense"}))
     second = Holder(tmp_path, term=2)
     assert second.learns_and_publishes().startswith("contribution 1")
+
+
+def test_a_successor_that_writes_no_stamp_fences_all_the_same(tmp_path, monkeypatch):
+    """One of the release before, seen by a job that knew the folders before it came."""
+    merging = begin(tmp_path, "slot-1", ToldClock())
+    old = Holder(tmp_path, term=3)
+    for one in (merging, old):
+        one.exchange.adopt(one.weights)  # both have listed every folder
+    monkeypatch.setattr(heartbeats, "announce", lambda _: None)
+    Holder(tmp_path, term=4)
+    monkeypatch.undo()
+    old.learns_and_publishes()
+    merging.learn(1)
+    merging.publish()
+    merging.adopt()
+    store = Store(SharedPaths(tmp_path))
+    records = [store.version(number) for number in range(store.newest() + 1)]
+    assert not [one for record in records for one in record.inputs if one.peer == "slot-0"]

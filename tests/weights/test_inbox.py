@@ -13,6 +13,7 @@ from Daddy.weights.history import read_history
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_folder import read_receipts
 from Daddy.weights.merge.contributions import box_name
+from Daddy.weights.merge.merge_inputs import PeerReader
 from Daddy.weights.store.records import Contribution, parse
 from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin, close, make_state, nudged, shifted
@@ -406,3 +407,19 @@ def test_in_a_fast_run_the_same_contribution_never_counts_twice(tmp_path, clock)
             (box / name).unlink(missing_ok=True)
             (box / name).write_bytes(data)
     assert taken == 1
+
+
+def test_a_contribution_in_the_same_second_as_a_look_is_seen_soon(tmp_path, clock):
+    """Where a folder's time counts whole seconds, it does not change for the second file."""
+    cluster = Cluster(tmp_path, clock)
+    laptop, weights = cluster.laptop()
+    box = cluster.push()
+    reader = PeerReader(Store(SharedPaths(cluster.root)), clock)
+    head = reader._store.version(reader._store.newest())
+    os.utime(box, (1_700_000_000, 1_700_000_000))
+    assert [reader.read(head).pending for _ in range(3)] == [()] * 3
+    laptop.publish(nudged(weights, 3), 100, 10)
+    cluster.push()
+    os.utime(box, (1_700_000_000, 1_700_000_000))
+    clock.pass_by(2.0)
+    assert len(reader.read(head).pending) == 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from Daddy.core.errors import FileError
 from Daddy.core.events import EventWriter
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import kept_versions, log, status
 from Daddy.weights.evaluations import Evaluation, best_evaluated, write_evaluation
 from Daddy.weights.kept_versions import DAY_S, HOUR_S, Kept, choose, kept_numbers, read_kept
-from Daddy.weights.reverting import roll_back
+from Daddy.weights.rebuild import candidates
+from Daddy.weights.reverting import joined, roll_back
 from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin
 
@@ -79,6 +81,56 @@ def test_mergers_keep_an_old_version_and_one_can_go_back_to_it(tmp_path):
     assert len(list(store.paths.blobs.glob("*/*.st"))) <= len(kept) + 8
     made = roll_back(store, old, "it forgot", clock)
     assert made.state == store.version(old).state
+
+
+def test_a_list_that_cannot_be_read_for_a_moment_costs_no_state(tmp_path, monkeypatch):
+    store, clock = shared_after(tmp_path, 30, HOUR_S / 6)
+    before = {one.version for one in read_kept(store) if one.reason != "newest"}
+    real, failed = kept_versions.read_bounded, []
+
+    def stale_once(path, *rest):
+        if path == store.paths.kept and not failed:
+            failed.append(path)
+            raise FileError(f"cannot read {path}: Stale file handle", "look again")
+        return real(path, *rest)
+
+    monkeypatch.setattr(kept_versions, "read_bounded", stale_once)
+    peer = begin(tmp_path, "slot-1", clock, keep_versions=3)
+    for round_ in range(2):
+        clock.pass_by(60.0)
+        peer.learn(70 + round_)
+        peer.publish()
+        peer.adopt()
+    assert failed
+    assert before <= {one.version for one in read_kept(store)}
+    assert all(store.paths.blob(store.version(number).state).exists() for number in before)
+
+
+def test_what_was_taken_back_holds_no_place_of_the_list(tmp_path):
+    store, clock = shared_after(tmp_path, 12, HOUR_S / 6)
+    roll_back(store, 9, "it forgot", clock)
+    peer = begin(tmp_path, "slot-1", clock, keep_versions=3)
+    peer.learn(90)
+    peer.publish()
+    peer.adopt()
+    assert not {10, 11, 12} & {one.version for one in read_kept(store)}
+
+
+def test_after_a_long_rollback_with_a_damaged_state_a_kept_version_carries_on(tmp_path):
+    store, clock = shared_after(tmp_path, 30, HOUR_S / 6)
+    kept = sorted(one.version for one in read_kept(store))
+    old, target = kept[0], kept[1]
+    made = roll_back(store, target, "it forgot", clock)
+    path = store.paths.blob(made.state)
+    path.chmod(0o644)
+    path.write_bytes(b"torn")
+    assert [*candidates(store, made.version, 3)][-1] <= old
+    begin(tmp_path, "slot-1", clock, keep_versions=3)
+
+
+def test_ranges_inside_a_new_one_are_told_once():
+    assert joined(((3, 5), (9, 9)), (2, 7)) == ((9, 9), (2, 7))
+    assert joined(((3, 5),), (9, 12)) == ((3, 5), (9, 12))
 
 
 def test_what_is_too_old_goes(tmp_path):

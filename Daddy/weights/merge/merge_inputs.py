@@ -56,11 +56,11 @@ class Peers:
 
 @dataclass(slots=True)
 class _Names:
-    """Names in a folder, as long as its modification time stands still for two looks."""
+    """Names in a folder with one modification time: when that was first seen, and last listed."""
 
-    mtime_ns: int = -1
-    at_s: float = 0.0
-    looks: int = 0
+    mtime_ns: int
+    first_s: float
+    at_s: float
     names: list[str] = field(default_factory=list)
 
 
@@ -113,14 +113,15 @@ class PeerReader:
         now = self._clock.monotonic()
         known = self._boxes.get(folder)
         if known is None or known.mtime_ns != mtime_ns:
-            self._boxes[folder] = _Names(mtime_ns, now, 1, names())
-        elif known.looks < SURE_LOOKS or now - known.at_s >= RELIST_S:
-            self._boxes[folder] = _Names(mtime_ns, now, known.looks + 1, names())
+            self._boxes[folder] = _Names(mtime_ns, now, now, names())
+        elif known.at_s - known.first_s < SURE_S or now - known.at_s >= RELIST_S:
+            self._boxes[folder] = _Names(mtime_ns, known.first_s, now, names())
         return self._boxes[folder].names
 
 
-SURE_LOOKS = 2
-"""Listings of a folder with one modification time until it is believed to stand still."""
+SURE_S = 2.0
+"""Seconds between two listings of a folder with one modification time until it is believed to stand
+still: some file systems count whole seconds."""
 
 
 def choose(peers: Peers, head: Version, refused: set[Key]) -> list[Found]:

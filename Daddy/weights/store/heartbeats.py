@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,8 +84,12 @@ class Pulse:
         return f"{self.peer}/{self.incarnation}"
 
 
-def beat(store: Store, pulse: Pulse, notes: Mapping[str, object]) -> None:
-    """Prove life in the process's own folder."""
+def beat(store: Store, pulse: Pulse, notes: Mapping[str, object], *, sync: bool = False) -> None:
+    """Prove life in the process's own folder.
+
+    ``sync`` where ``offered`` grows: if a power cut brought back an older heartbeat beside the
+    contribution that follows, no merger would ever look for that one.
+    """
     body = {
         **notes,
         "counter": pulse.counter,
@@ -95,7 +99,7 @@ def beat(store: Store, pulse: Pulse, notes: Mapping[str, object]) -> None:
     if pulse.offered is not None:
         body["offered"] = pulse.offered
     folder = store.paths.peer(pulse.peer, pulse.incarnation)
-    store.durable.replace(folder / "hb.json", to_json(body), "beat", sync=False)
+    store.durable.replace(folder / "hb.json", to_json(body), "beat", sync=sync)
 
 
 def announce(store: Store) -> None:
@@ -245,6 +249,24 @@ class Roster:
             if known is not None and known.left and known.offered is not None:
                 self._left[process.folder] = known
         return known
+
+    def relist(self, peers: Collection[str]) -> bool:
+        """List these peers of our own account again; True if a process was not known.
+
+        A successor of the release before writes no stamp: until the next listing its heartbeat, and
+        with it the term that fences its predecessor, would be unknown.
+        """
+        known = self._listed.get(self._store.paths.root)
+        if known is None:
+            return False
+        there = {
+            folder
+            for peer in peers
+            for folder in folders(self._store.paths.peers / peer, INCARNATION)
+        }
+        if unknown := there - set(known.folders):
+            known.folders[:] = sorted({*known.folders, *unknown})
+        return bool(unknown)
 
     def _folders(self, paths: SharedPaths, box: Outbox | None) -> list[Path]:
         stamp, now = _stamp(paths, box), self._clock.monotonic()

@@ -21,7 +21,7 @@ Record = TypeVar("Record", bound="Written")
 Terms = tuple[tuple[str, str], ...]
 """Settings and their values as JSON (``Daddy.core.terms``); older records have none."""
 
-KEPT_RANGES = 8
+KEPT_RANGES = 64
 """Rollbacks whose ranges a commit record still names; a base in an older range is too stale."""
 
 PLAIN, INT8 = "", "int8"
