@@ -91,7 +91,9 @@ def take_over(session: Session, adoption: Adoption, own: StateDict | None = None
     session.take_weights(adoption.weights)
     session.version = adoption.version
     session.fleet_steps = session.parts.exchange.fleet_steps()
-    told = settle(session, own) if own is not None and session.rollout.played else {}
+    told: dict[str, object] = {}
+    if own is not None and session.rollout.played and not adoption.refused:
+        told = settle(session, own)
     write_state(session, "adopted", version=adoption.version, reason=adoption.reason, **told)
 
 

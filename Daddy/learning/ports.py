@@ -32,7 +32,10 @@ if TYPE_CHECKING:
 
 
 class Adoption(Protocol):
-    """A version taken over: its number, the weights to go on with, and why."""
+    """A version taken over: its number, the weights to go on with, and why.
+
+    ``refused``: own progress was dropped, so no critic is fitted to what was played with it.
+    """
 
     @property
     def version(self) -> int: ...
@@ -40,6 +43,8 @@ class Adoption(Protocol):
     def weights(self) -> StateDict: ...
     @property
     def reason(self) -> str: ...
+    @property
+    def refused(self) -> bool: ...
 
 
 class WeightExchange(Protocol):
@@ -258,6 +263,7 @@ class OwnWeights:
     version: int
     weights: StateDict
     reason: str
+    refused: bool = False
 
 
 class NoExchange:

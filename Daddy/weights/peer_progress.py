@@ -77,11 +77,15 @@ def event_of(record: Version) -> dict[str, object]:
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """A version taken over: its number, the weights to go on with, and why."""
+    """A version taken over: its number, the weights to go on with, and why.
+
+    ``refused``: own progress is dropped, and nothing that was learnt with it may come back.
+    """
 
     version: int
     weights: StateDict
     reason: str
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +157,9 @@ class Progress:
         self.anchor = base.weights if self.absolute else add(base.weights, *kept.values())
         if bad:
             self.drop_all()
-            return Adoption(base.version, copy(base.weights), f"took v{base.version}: {bad[0]}")
+            return Adoption(
+                base.version, copy(base.weights), f"took v{base.version}: {bad[0]}", refused=True
+            )
         if not is_finite(since):
             return Adoption(base.version, copy(self.anchor), f"took v{base.version}: own weights "
                             "are not finite")  # fmt: skip

@@ -20,14 +20,14 @@ class Jumps(NoExchange):
     """Offers, at every look, weights that are `by` away in the actor."""
 
     def __init__(self, by):
-        self.by, self.version, self.offered = by, 0, None
+        self.by, self.version, self.offered, self.refused = by, 0, None, False
 
     def adopt(self, weights):
         self.version += 1
         moved = {name: value.clone() for name, value in weights.items()}
         moved["actor.weight"][0] += self.by
         self.offered = moved
-        return OwnWeights(self.version, moved, "newer")
+        return OwnWeights(self.version, moved, "newer", self.refused)
 
 
 def played(path, by, **options):
@@ -64,6 +64,15 @@ def test_a_newer_version_is_taken_whole_and_the_jump_is_told(tmp_path, memory):
         logits, *_ = session.parts.policy(batch.observations, batch.state, batch.starts)
     measured = ppo.divergence(before, torch.log_softmax(logits, -1))
     assert measured == pytest.approx(session.metrics["adoption_kl"], rel=1e-3)
+
+
+def test_after_a_refusal_the_version_is_taken_as_it_is(tmp_path):
+    """A critic fitted to what was played with refused weights would be the next contribution."""
+    session = played(tmp_path, 3.0)
+    session.parts.exchange.refused = True
+    adopt_newer(session)
+    offered = session.parts.exchange.offered
+    assert all(torch.equal(one, offered[name]) for name, one in session.weights().items())
 
 
 def test_an_actor_takes_a_version_as_it_is(tmp_path):
