@@ -31,7 +31,7 @@ START_AGAIN_S = 60.0
 _LAST_WORDS_S = 2.0
 MOST_FPS = 60.0
 FEATURED_FPS = 8.0
-"""Most pictures a second of a featured agent; a slow line gets fewer (`wire.flow`)."""
+"""Most pictures a second of a featured agent; a slow line gets fewer (`login.flow_control`)."""
 
 
 class FrameSender:

@@ -29,12 +29,12 @@ from tests.patience import until
 from tests.real.conftest import Cluster, door
 
 PATIENCE = {
-    "policy.py": [
+    "control_parameters.py": [
         ("absence_gap_s: float = 30.0", "absence_gap_s: float = 3.0"),
         ("recancel_s: float = 60.0", "recancel_s: float = 3.0"),
-        ("silence_s: float = 300.0", "silence_s: float = 5.0"),
+        ("SILENCE_S = 300.0", "SILENCE_S = 5.0"),
+        ("_SLURM_QUIET_PASS_S = 150.0", "_SLURM_QUIET_PASS_S = 1.0"),
     ],
-    "rules.py": [("_SLURM_QUIET_PASS_S = 150.0", "_SLURM_QUIET_PASS_S = 1.0")],
 }
 SHIM = """#!/bin/sh
 # $HERE/how: what is to go wrong with the next submission
