@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from Daddy.cluster.orchestrator.actions import (
+    Action,
     Amend,
     Cancel,
     Conclude,
     EndTerm,
     Orders,
     Pause,
+    Signal,
     Submit,
 )
 from Daddy.cluster.orchestrator.control_files import Intent, read_intent, read_orders, write_intent
@@ -34,7 +36,7 @@ from Daddy.cluster.orchestrator.scheduler import (
     Unanswered,
 )
 from Daddy.core.clock import SystemClock
-from Daddy.core.errors import ControllerAliveError, SchedulerError
+from Daddy.core.errors import ControllerAliveError, FileError, SchedulerError
 from Daddy.core.events import EventWriter, read_events
 from Daddy.core.lease import Lease, end_term, read_lease
 from Daddy.core.paths import RunPaths
@@ -155,6 +157,28 @@ def test_a_cancel_that_failed_is_not_written_down_as_done(tmp_path: Path) -> Non
     assert hands.kinds() == ["dismissed"]
     told = [event for event in read_events(hands.run.events) if event["event"] == "error"]
     assert "scancel failed" in told[0]["data"]["text"]
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        Signal("0" * 12, 5, "it may leave"),
+        Cancel("0" * 12, 5, "surplus"),
+        Amend("0" * 12, 5, "a failure", hold=True),
+        Amend("0" * 12, 5, "a failure", exclude=("n1",)),
+    ],
+)
+def test_a_ledger_that_cannot_be_written_ends_the_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: Action
+) -> None:
+    hands = Hands(tmp_path)
+
+    def full(_: object) -> None:
+        raise FileError("the disk is full", "make room")
+
+    monkeypatch.setattr(hands.ledger, "append", full)
+    with pytest.raises(FileError):
+        hands.effects.apply([action])
 
 
 class Mute(Site):

@@ -102,33 +102,41 @@ class Effects:
             write_orders(self.run, orders)
 
     def _touch(self, action: Signal | Cancel | Amend) -> None:
-        """Do something to a job: an error is told and tried again at the next pass.
+        """Do something to a job: the scheduler's error is told and tried again at the next pass.
 
         A cancel and a hold are on disk first, for a command without an answer may have been carried
-        out: nobody else cancelled that job, and a job that may be held is let go again.
+        out: nobody else cancelled that job, and a job that may be held is let go again. A ledger
+        that cannot be written ends the pass.
         """
         facts: dict[str, object] = {"job_id": action.job_id, "reason": action.reason}
-        job = JobRef(action.job_id, action.token)
+        if isinstance(action, Cancel):
+            self.note("dismissed", action.token, **facts)
+        elif isinstance(action, Amend) and action.hold:
+            self.note("amended", action.token, hold=True, **facts)
         try:
-            if isinstance(action, Signal):
-                self.scheduler.signal(job)
-                self.note("signalled", action.token, **facts)
-            elif isinstance(action, Cancel):
-                self.note("dismissed", action.token, **facts)
-                self.scheduler.cancel(job)
-                self.note("cancelled", action.token, **facts)
-            else:
-                self._amend(job, action, facts)
+            self._ask(action)
         except DaddyError as error:
             self.tell("error", text=f"job {action.job_id}: {error.message}")
+            return
+        self._note_done(action, facts)
 
-    def _amend(self, job: JobRef, action: Amend, facts: Mapping[str, object]) -> None:
+    def _ask(self, action: Signal | Cancel | Amend) -> None:
+        job = JobRef(action.job_id, action.token)
+        if isinstance(action, Signal):
+            self.scheduler.signal(job)
+        elif isinstance(action, Cancel):
+            self.scheduler.cancel(job)
+        else:
+            self.scheduler.amend(job, action)
+
+    def _note_done(self, action: Signal | Cancel | Amend, facts: Mapping[str, object]) -> None:
+        if not isinstance(action, Amend):
+            kind = "signalled" if isinstance(action, Signal) else "cancelled"
+            self.note(kind, action.token, **facts)
+            return
         wishes = {"hold": action.hold, "exclude": action.exclude, "limit_s": action.limit_s}
         changes = {name: value for name, value in wishes.items() if value is not None}
-        if action.hold:
-            self.note("amended", action.token, hold=True, **facts)
-        self.scheduler.amend(job, action)
-        if changes != {"hold": True}:
+        if changes != {"hold": True}:  # that is on disk already
             self.note("amended", action.token, **facts, **changes)
 
     def _pause(self, reason: str) -> None:
