@@ -68,6 +68,11 @@ def test_a_line_of_another_version_or_another_kind_is_passed_over(tmp_path: Path
     assert [one.token for one in LedgerFile(path, term=3).view.attempts] == ["aa"]
 
 
+def test_an_amendment_that_excludes_null_excludes_no_node() -> None:
+    entries = [*FACTS[:3], Entry("amended", 4.0, "aa", {"exclude": None})]
+    assert replay(entries).attempts[0].requests.excluded == ()
+
+
 def test_every_line_names_the_term_that_wrote_it(tmp_path: Path) -> None:
     written(tmp_path / "ledger.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]

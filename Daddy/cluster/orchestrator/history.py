@@ -113,7 +113,7 @@ def _amended(attempt: Attempt, entry: Entry) -> Attempt:
     return _asked(
         attempt,
         held=bool(data.get("hold", before.held)),
-        excluded=tuple(data.get("exclude", before.excluded)),
+        excluded=tuple(data.get("exclude", before.excluded) or ()),
         limit_s=data.get("limit_s", before.limit_s),
     )
 
