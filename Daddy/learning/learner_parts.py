@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from Daddy.learning.policy import ActorCritic
 
 _LEARNERS_PER_MACHINE = 4
-"""Torch's fair share of the cores: locally four learners share a machine, and in a job of its own
-a learner's emulators need most of them."""
+"""Torch's fair share of the cores: locally four learners or more share a machine, and in a job of
+its own a learner's emulators need most of them."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def assemble(
     training = config.training
     device = resolve_device(training.device)
     keep_freed_memory()
-    limit_threads(usable_cores() // _LEARNERS_PER_MACHINE)
+    limit_threads(usable_cores() // max(_LEARNERS_PER_MACHINE, _neighbours(config)))
     vector = environments()
     around.boot.mark("environments")
     torch.manual_seed(seed_for(training.seed, "first weights"))
@@ -122,6 +122,11 @@ def assemble(
         board=TensorBoard(folder, around.clock) if training.tensorboard else NoBoard(),
         assists=tuple(training.assists),
     )
+
+
+def _neighbours(config: Config) -> int:
+    """Learners on this machine; a job of Slurm's sees only cores of its own."""
+    return 1 if config.controller.executor == "slurm" else config.slurm.max_running
 
 
 def pace_of(config: Config) -> Pace:
