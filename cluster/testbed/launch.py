@@ -15,6 +15,8 @@ from . import accounting, machines, netlink, packages, probe, processes, supervi
 from .decide import RUN_SSHD, Wishes, decide
 from .furnish import furnish, make_folders, network_of, slurm_plan
 from .layout import (
+    STATE_FILE,
+    STATE_FILE_BEFORE,
     Layout,
     State,
     boot_id,
@@ -28,7 +30,7 @@ from .say import ClusterError, say, wait_until
 from .slurm_texts import NODES
 
 _VOLATILE_FOLDERS = ("run", "state", "spool")
-_VOLATILE_FILES = ("testbed.json", "env.sh", "ssh_config")
+_VOLATILE_FILES = (STATE_FILE, STATE_FILE_BEFORE, "env.sh", "ssh_config")
 STOP_S = 20.0
 
 

@@ -15,6 +15,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 FORMAT = 1
+STATE_FILE = "testbed.json"
+STATE_FILE_BEFORE = "sandbox.json"
+"""Of a test cluster that the release before started, for one release."""
 LONGEST_ROOT = 60
 """A step's socket adds 38 characters at most; 70 is where jobs silently fail to start."""
 _PLAIN = re.compile(r"[A-Za-z0-9/._-]+")
@@ -51,7 +54,7 @@ class Layout:
     @property
     def state_file(self) -> Path:
         """What ``up`` knows."""
-        return self.base / "testbed.json"
+        return self.base / STATE_FILE
 
     @property
     def daemons_file(self) -> Path:
@@ -139,13 +142,14 @@ def drop_root(base: Path, root: str) -> None:
 
 def save_state(base: Path, state: State) -> None:
     """Write the state whole or not at all."""
-    write_text(base / "testbed.json", json.dumps(asdict(state), indent=2) + "\n")
+    write_text(base / STATE_FILE, json.dumps(asdict(state), indent=2) + "\n")
 
 
 def load_state(base: Path) -> State | None:
     """The remembered state; None without one, or with one of another format or boot."""
+    ours = base / STATE_FILE
     try:
-        found = json.loads((base / "testbed.json").read_text())
+        found = json.loads((ours if ours.exists() else base / STATE_FILE_BEFORE).read_text())
     except (OSError, ValueError):
         return None
     if not isinstance(found, dict) or found.get("format") != FORMAT:

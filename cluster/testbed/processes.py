@@ -17,6 +17,8 @@ from pathlib import Path
 
 MARK = "DADDY_TESTBED_NODE"
 """In the environment of daemons and login sessions only, never in a shell that sourced env.sh."""
+_MARK_BEFORE = "DADDY_SANDBOX_NODE"
+"""The same of a test cluster that the release before started, for one release."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def _belongs(pid: int, root: Path, slurm_conf: str) -> bool:
         environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return False
-    if f"{MARK}={root}".encode() in environment:
+    if any(f"{mark}={root}".encode() in environment for mark in (MARK, _MARK_BEFORE)):
         return True
     in_job = any(entry.startswith(b"SLURM_JOB_ID=") for entry in environment)
     return in_job and f"SLURM_CONF={slurm_conf}".encode() in environment

@@ -458,6 +458,29 @@ def test_what_belongs_to_another_boot_is_never_ended(tmp_path: Path) -> None:
         bystander.wait()
 
 
+def test_down_ends_a_test_cluster_that_the_release_before_started(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", "import time; time.sleep(60)"]
+    supervisor = subprocess.Popen(argv)
+    outlived = subprocess.Popen(argv, env={**os.environ, "DADDY_SANDBOX_NODE": str(tmp_path)})
+    try:
+        stat = Path(f"/proc/{supervisor.pid}/stat").read_text()
+        state = layout.State(
+            root=str(tmp_path), mode="loopback", reason="", network=0,
+            slurm=False, host="127.0.0.1", port=1, ports=[], user="nobody", friend="",
+            remote_port=9998, max_jobs=4, path="", slurm_version="", boot=layout.boot_id(),
+            supervisor_pid=supervisor.pid,
+            supervisor_start=int(stat[stat.rindex(")") + 2 :].split()[19]),
+        )  # fmt: skip
+        layout.save_state(tmp_path, state)
+        (tmp_path / "testbed.json").rename(tmp_path / "sandbox.json")
+        assert door("down", "--dir", str(tmp_path)).returncode == 0
+        assert supervisor.wait(10) == outlived.wait(10) == -signal.SIGTERM
+        assert not (tmp_path / "sandbox.json").exists()
+    finally:
+        supervisor.kill()
+        outlived.kill()
+
+
 def test_no_password_hash_of_the_host_is_copied() -> None:
     users = login_texts.passwd("root:x:0:0::/root:/bin/bash\n", "friend", "/h", 20001)
     assert [line.split(":")[0] for line in users.splitlines()] == ["root", "sshd", "friend"]
