@@ -283,6 +283,7 @@ class Controller(Section):
     failover: bool = Field(
         True, description="running jobs make the controller's passes while it is gone"
     )
+    relay: bool = Field(True, description="run the stream's relay beside the controller")
     notify: str = Field(
         "", description="command that gets a message on its standard input; empty: none"
     )
@@ -364,7 +365,6 @@ REMOVED = (
     "collaboration.keep_versions",
     "controller.extra",
     "controller.overlap",
-    "controller.relay",
     "controller.spares",
 )
 """Keys and sections of the release before that are gone. A person's file gets one warning; in a

@@ -5,7 +5,30 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from Daddy.cluster.orchestrator.wiring import notify
+import pytest
+
+from Daddy.cluster.orchestrator.wiring import assemble, notify
+from Daddy.cluster.release_build import Release
+from Daddy.core.clock import SystemClock
+from Daddy.core.config import effective_json, load_effective
+from Daddy.core.lease import Lease
+from Daddy.core.paths import RunPaths
+from tests.cluster.conftest import config_of
+
+
+@pytest.mark.parametrize("relay", [True, False])
+def test_a_relay_runs_beside_the_controller_unless_the_frozen_configuration_says_no(
+    tmp_path: Path, relay: bool
+) -> None:
+    settings = {"relay": relay, "executor": "local"}
+    frozen = tmp_path / "frozen.json"
+    frozen.write_bytes(effective_json(config_of(tmp_path, controller=settings)))
+    lease = Lease.claim(RunPaths(tmp_path / "run").controller_lease, {"pid": 1})
+    assert lease is not None
+    release = Release("r", tmp_path / "r")
+    config = load_effective(frozen)
+    controller = assemble(config, release, lease, SystemClock(), companions=True)
+    assert ("relay" in controller.companions.alive()) == relay
 
 
 def command(tmp_path: Path, code: str) -> str:

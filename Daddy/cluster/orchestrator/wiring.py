@@ -108,7 +108,7 @@ def notify(command: str, kind: str, text: str, timeout_s: float = _NOTIFY_TIMEOU
 def _programs(config: Config, release: Release) -> dict[str, list[str]]:
     """The relay, which holds the login node's end of the tunnel, and the mirror of the weights."""
     training, programs = config.training, {}
-    if training.stream:
+    if config.controller.relay and training.stream:
         relay = ["Daddy.streaming.relay", "--run-dir", config.run_dir]
         relay += ["--port", str(training.stream_port), "--top-k", str(training.stream_top_k)]
         programs["relay"] = relay
