@@ -45,11 +45,15 @@ def load(
     overrides: Mapping[str, object] | None = None,
     environ: Mapping[str, str] | None = None,
     site: str | None = None,
+    *,
+    begins: bool = False,
 ) -> Config:
     """The effective configuration.
 
     ``overrides`` are flags by dotted key (``training.device``); None values count as not given.
-    ``site`` names a profile in ``cluster/sites``. Raises ConfigError with all that is wrong.
+    ``site`` names a profile in ``cluster/sites``. ``begins``: a run is to begin by it, so a value
+    that is gone is refused; for a run that is there it is passed over with a warning. Raises
+    ConfigError with all that is wrong.
     """
     environ = environ or {}
     file = path or DEFAULT_CONFIG
@@ -63,7 +67,7 @@ def load(
     layers.append(("flags", given))
     merged: Settings = {}
     for _, layer in layers:
-        said = _translate(_flatten(layer))
+        said = _translate(_flatten(layer), begins=begins)
         meant = recipe(said.get("training.profile"))
         merged.update({**{f"training.{name}": value for name, value in meant.items()}, **said})
     source = " + ".join(source for source, layer in layers if layer)
@@ -151,17 +155,20 @@ def _unflatten(flat: Mapping[str, Any]) -> Settings:
     return nested
 
 
-def _translate(flat: Settings) -> Settings:
+def _translate(flat: Settings, *, begins: bool) -> Settings:
     """Rename the keys of public configurations; drop those without meaning, with one warning.
 
-    ConfigError for a value that is gone.
+    ConfigError for a value that is gone, where a run is to begin.
     """
-    for key, value in flat.items():
-        if remedy := _remedy(key, value):
-            raise ConfigError(f"{key} {value!r} is gone", remedy)
-    dropped = [key for key in flat if key.startswith(WITHOUT_MEANING) or _is_removed(key)]
+    gone = {key: value for key, value in flat.items() if _remedy(key, value)}
+    for key, value in gone.items():
+        if begins:
+            raise ConfigError(f"{key} {value!r} is gone", _remedy(key, value))
+    useless = [key for key in flat if key.startswith(WITHOUT_MEANING) or _is_removed(key)]
+    dropped = [*gone, *useless]
     if dropped:
-        print(f"warning: these settings do nothing here: {', '.join(dropped)}", file=sys.stderr)
+        told = [*(f"{key} {value!r}" for key, value in gone.items()), *useless]
+        print(f"warning: these settings do nothing here: {', '.join(told)}", file=sys.stderr)
     kept = {key: value for key, value in flat.items() if key not in dropped}
     renamed = {RENAMED[key]: value for key, value in kept.items() if key in RENAMED}
     return {**renamed, **{key: value for key, value in kept.items() if key not in RENAMED}}

@@ -371,8 +371,10 @@ REMOVED = (
 release's own frozen configuration they are passed over in silence."""
 
 REMOVED_VALUES: dict[tuple[str, str], str] = {
-    ("collaboration.rule", "elastic"): "write delta and give the run a run_dir of its own; weights "
-    "of the old run begin it: python -m Daddy.weights.model export, then import",
+    ("collaboration.rule", "elastic"): "end the old run (`run_controller stop` still works with "
+    "this file as it is), then write delta and give the run a run_dir of its own; weights of the "
+    "old run begin it: python -m Daddy.weights.model export, then import",
 }
-"""Values of the release before that are gone, each with its remedy. A person's file is refused; in
-a release's own frozen configuration the default stands in their place."""
+"""Values of the release before that are gone, each with its remedy. `start` refuses a person's
+file; elsewhere the default stands in their place, with a warning unless a release's frozen
+configuration is read."""

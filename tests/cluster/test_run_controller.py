@@ -77,6 +77,22 @@ def test_a_killed_learner_is_replaced_in_its_slot(person: Person) -> None:
     assert reasons == ["crashed"]
 
 
+def test_a_run_whose_rule_is_gone_is_looked_at_and_stopped_and_not_started(person: Person) -> None:
+    assert person.says("start").returncode == 0
+    changed = small_config(person.run.root) | {"collaboration": {"rule": "elastic"}}
+    person.config.write_text(json.dumps(changed))
+    until(lambda: person.training == 2)
+    again = person.says("start")
+    assert again.returncode == 3, again.stderr
+    assert "run_controller stop" in again.stderr
+    for argv in (["plan"], ["logs"], ["ensure"]):
+        assert person.says(*argv).returncode == 0, argv
+    stopped = person.says("stop")
+    assert stopped.returncode == 0, stopped.stderr
+    assert "stopped: no job is left" in stopped.stdout
+    assert person.sees()["said"] == "the run is stopped, as asked"
+
+
 def test_a_second_start_is_told_who_controls_the_run(person: Person) -> None:
     person.says("start")
     again = person.says("start")

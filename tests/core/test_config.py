@@ -136,9 +136,20 @@ def test_a_key_that_is_gone_is_passed_over_with_one_warning(tmp_path, capsys):
     assert "collaboration.elastic_alpha" in said
 
 
-def test_a_rule_that_is_gone_is_refused_with_the_remedy(tmp_path):
+def test_a_rule_that_is_gone_is_passed_over_with_a_warning_for_a_run_that_is_there(
+    tmp_path, capsys
+):
+    old = {"collaboration": {"rule": "elastic", "elastic_alpha": 0.9}}
+    found = config.load(write(tmp_path / "c.json", old))
+    said = capsys.readouterr().err
+    assert found.collaboration.rule == "delta"
+    assert (said.count("warning"), "collaboration.rule 'elastic'" in said) == (1, True)
+
+
+def test_a_run_does_not_begin_by_a_rule_that_is_gone(tmp_path):
     file = write(tmp_path / "c.json", {"collaboration": {"rule": "elastic"}})
     with pytest.raises(ConfigError, match=r"collaboration\.rule 'elastic' is gone") as caught:
-        config.load(file)
+        config.load(file, begins=True)
     assert "model export" in caught.value.fix
+    assert "run_controller stop" in caught.value.fix
     assert caught.value.exit_code == ExitCode.CONFIGURATION

@@ -24,9 +24,12 @@ class Request:
     site: str | None
     overrides: Mapping[str, object]
 
-    def load(self) -> Config:
-        """The effective configuration; ConfigError with all that is wrong."""
-        return load(self.config, self.overrides, os.environ, self.site)
+    def load(self, *, begins: bool = False) -> Config:
+        """The effective configuration; ConfigError with all that is wrong.
+
+        ``begins``: a run is to begin by it.
+        """
+        return load(self.config, self.overrides, os.environ, self.site, begins=begins)
 
 
 def known_intent(run: RunPaths) -> tuple[Intent | None, str]:

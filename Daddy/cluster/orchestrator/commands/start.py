@@ -95,7 +95,7 @@ def _fleet(intent: Intent) -> str:
 
 def _resolve(request: Request, found: Findings, *, foreground: bool, daemon: bool) -> Wish:
     """Executor and game; what is wrong with them is a finding, so that all can be told at once."""
-    config = request.load()
+    config = request.load(begins=True)
     executor, game = str(config.controller.executor), str(config.training.workload)
     with found.catching():
         executor = choose_executor(config, os.environ)
