@@ -249,7 +249,13 @@ class SftpCarrier(Carrier):
             raise FileError("ssh is not installed on this machine", INSTALL_SSH) from error
         finally:
             theirs.close()
-        late = threading.Timer(limit_s, ssh.end, (LAST_WORDS_S,))
+        too_late = threading.Event()
+
+        def give_up() -> None:
+            too_late.set()
+            ssh.end(LAST_WORDS_S)
+
+        late = threading.Timer(limit_s, give_up)
         late.start()
         try:
             with ours, paramiko.SFTPClient(ours) as sftp:
@@ -258,7 +264,8 @@ class SftpCarrier(Carrier):
             raise explain(f'"{self.folder}": {error.strerror}', self._ssh.remote) from error
         except (EOFError, OSError, paramiko.SSHException) as error:
             ssh.wait(LAST_WORDS_S)
-            raise self._broken(ssh, limit_s, is_late=late.finished.is_set()) from error
+            ssh.end(LAST_WORDS_S)  # all that it said has been read then
+            raise self._broken(ssh, limit_s, is_late=too_late.is_set()) from error
         finally:
             late.cancel()
             ssh.end(LAST_WORDS_S)
