@@ -1,25 +1,20 @@
 """Everything under ``shared_weights/``: how jobs share one policy and how it reaches laptops.
 
-Rooms:
+Rooms, each importing only those below it:
 
-store        the folder protocol: records, blobs, versions, heads, heartbeats (no torch)
-encoding     states and deltas: as bytes, and their arithmetic
-merge        making a version: contributions are read, judged, weighted and added up
 laptop       a laptop's side of the exchange, and its way to the cluster
+merge        making a version: contributions are read, judged, weighted and added up
+store        the folder protocol: records, blobs, versions, heads, heartbeats, frames for laptops
+encoding     states and deltas: as bytes, and their arithmetic
 
 Beside them the protocol of the folder, and the commands:
 
 settings     the numbers a config may set (pure)
 parcels      what travels beside the weights, opaque: handed in, and shown (no torch)
-weighting    how far each contribution moves the shared weights, and when to merge (pure)
 peer_progress  where one peer stands, what became of its offers, and its weights after that
-merger       one merge: look, lease, inputs, version, effects
-rebuild      a version again from its inputs: verify, repair
-reverting    the version that goes back to an older one, and receipts of what it takes back
-kept_versions  versions to go back to, beyond the newest (no torch)
+reverting    the version that goes back to an older one
 evaluations  evidence on how versions play: evaluations, learners' episodes (no torch)
 version_comparison  the newest version against the best one, beyond chance (pure)
-retention    what may go, and when
 resume       going on after a restart
 exchange     a job's WeightExchange
 friend_exchange  a WeightExchange of a friend's job: reads the owner's folder, writes its own

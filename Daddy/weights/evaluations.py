@@ -19,7 +19,7 @@ from Daddy.core.events import read_newest_events
 from Daddy.core.files import read_bounded
 from Daddy.core.names import new_token
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.kept_versions import kept_numbers
+from Daddy.weights.store.kept_versions import kept_numbers
 from Daddy.weights.store.records import Written, is_reverted, parse
 from Daddy.weights.store.store import Store
 from Daddy.weights.store.strict_json import LIMIT

@@ -19,17 +19,17 @@ from Daddy.core.names import WRITER, check_peer
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.encoding.arithmetic import StateDict, copy, is_finite
 from Daddy.weights.encoding.state_codec import decode, encode, schema_of
-from Daddy.weights.laptop.delivery import serve
 from Daddy.weights.merge import contributions
 from Daddy.weights.merge.fencing import Fence, raise_fence
-from Daddy.weights.merger import Merger
+from Daddy.weights.merge.merger import Merger
 from Daddy.weights.peer_progress import Adoption, Base, Progress, event_of, fate_of
-from Daddy.weights.rebuild import candidates, repair
 from Daddy.weights.resume import ancestry, read_note, resume, take_note
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store import heartbeats
+from Daddy.weights.store.delivery import serve
 from Daddy.weights.store.durable import Hook, no_hook
 from Daddy.weights.store.heartbeats import Pulse
+from Daddy.weights.store.rebuild import candidates, repair
 from Daddy.weights.store.records import Contribution, Version
 from Daddy.weights.store.store import Store
 

@@ -25,7 +25,7 @@ from Daddy.weights.encoding.arithmetic import StateDict
 from Daddy.weights.exchange import EventSink, SharedExchange
 from Daddy.weights.merge.contributions import sequences
 from Daddy.weights.merge.merge_inputs import PeerReader
-from Daddy.weights.retention import Sweeper
+from Daddy.weights.merge.retention import Sweeper
 from Daddy.weights.settings import RULES, ExchangeSettings
 from Daddy.weights.store.durable import Hook, no_hook
 from Daddy.weights.store.heartbeats import StallTimer, own_incarnations

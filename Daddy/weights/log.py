@@ -18,9 +18,9 @@ from typing import Any
 from Daddy.core.errors import DaddyError, ExitCode, UsageError, run_entry
 from Daddy.core.events import read_events
 from Daddy.weights.history import numbers, read_records
-from Daddy.weights.kept_versions import kept_reasons
 from Daddy.weights.laptop.pulled_folder import PREVIOUS, read_all_receipts, read_frame
 from Daddy.weights.lineage import Adopted, Step, from_receipts, from_records, lines
+from Daddy.weights.store.kept_versions import kept_reasons
 from Daddy.weights.store.records import Keyframe
 from Daddy.weights.store.store import Store
 from Daddy.weights.whereabouts import Whereabouts, add_place, find, nothing_in

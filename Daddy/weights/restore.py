@@ -41,11 +41,11 @@ from Daddy.weights.backup import (
     states_of,
     write_copy,
 )
+from Daddy.weights.settings import SILENCE_S
 from Daddy.weights.store import heartbeats
 from Daddy.weights.store.durable import Hook, no_hook
 from Daddy.weights.store.records import RunCard, Version
 from Daddy.weights.store.store import Store
-from Daddy.weights.weighting import SILENCE_S
 from Daddy.weights.whereabouts import add_settings
 
 UNTOLD = "untold"

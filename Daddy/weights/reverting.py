@@ -13,14 +13,9 @@ from collections.abc import Sequence
 from Daddy.core.clock import Clock
 from Daddy.core.errors import WeightsError
 from Daddy.weights.merge import contributions
-from Daddy.weights.merge.admission import Fault
 from Daddy.weights.store.heartbeats import LEASE_SILENCE_S, StallTimer
-from Daddy.weights.store.records import KEPT_RANGES, Input, Receipt, Refusal, Revert, Version
+from Daddy.weights.store.records import KEPT_RANGES, Revert, Version
 from Daddy.weights.store.store import Store
-
-REASON_LIMIT = 300
-RECEIPTS_REACH = 256
-"""Versions of a range whose contributions get a receipt: older ones are no laptop's concern."""
 
 MOST_WAIT_S = 120.0
 _LOOK_S = 0.05
@@ -53,7 +48,7 @@ def _commit(store: Store, number: int, reason: str, clock: Clock, name: str) -> 
     Under the lease no merger clears old states away. The state is put back after the commit all the
     same: it was an old one until then, and whoever lost the lease in a pause may have removed it.
     """
-    from Daddy.weights.rebuild import repair
+    from Daddy.weights.store.rebuild import repair
 
     newest, good = store.newest(), store.version(number)
     assert newest is not None
@@ -76,11 +71,11 @@ def _finish(store: Store, made: Version, state: bytes) -> None:
     offered = store.keyframe()
     if offered is not None:
         from Daddy.weights.encoding.state_codec import decode, encode
-        from Daddy.weights.laptop.delivery import serve
+        from Daddy.weights.store.delivery import serve
 
         half = encode(decode(state, made.schema), half=True)
         serve(store, made.version, half, offered.terms, offered.release)
-    for receipt in revert_receipts(store, made):
+    for receipt in contributions.revert_receipts(store, made):
         contributions.write_receipt(store, receipt)
 
 
@@ -90,7 +85,7 @@ def taken_back(store: Store, head: Version, good: Version, reason: str) -> Versi
     The caller fills in ``merger`` and ``ts`` and has checked that the state verifies.
     """
     revert = Revert(good.version + 1, head.version, head.version, good.version,
-                    reason[:REASON_LIMIT])  # fmt: skip
+                    reason[:contributions.REASON_LIMIT])  # fmt: skip
     return dataclasses.replace(
         head,
         version=head.version + 1,
@@ -111,28 +106,3 @@ def joined(ranges: Sequence[tuple[int, int]], new: tuple[int, int]) -> tuple[tup
     """Pure: the ranges with a ``new`` last one, which takes in those that lie inside it."""
     apart = tuple(one for one in ranges if not (new[0] <= one[0] and one[1] <= new[1]))
     return (*apart, new)[-KEPT_RANGES:]
-
-
-def revert_receipts(store: Store, record: Version) -> list[Receipt]:
-    """The receipts of laptops' contributions that ``record`` took back, with its reason."""
-    return [
-        Receipt.refuse(
-            Refusal(one.peer, one.incarnation, one.sequence, Fault.REVERTED.value,
-                    f"v{number} was taken back: {record.reverts[0].reason}"[:REASON_LIMIT]),
-            record.version,
-        )
-        for number, one in _left_out(store, record)
-        if not contributions.is_job(one.peer)
-    ]  # fmt: skip
-
-
-def _left_out(store: Store, record: Version) -> list[tuple[int, Input]]:
-    """The contributions that ``record`` took back, each with the version it was in."""
-    again = {(one.peer, one.incarnation, one.sequence) for one in record.replayed}
-    return [
-        (kept.version, one)
-        for revert in record.reverts
-        for kept in store.records(max(revert.first, revert.last - RECEIPTS_REACH), revert.last)
-        for one in kept.inputs
-        if (one.peer, one.incarnation, one.sequence) not in again
-    ]

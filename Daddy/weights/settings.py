@@ -8,9 +8,23 @@ from dataclasses import dataclass, field
 from Daddy.core import terms
 from Daddy.core.settings import KEPT_VERSIONS, Config
 from Daddy.weights.store.records import Terms
-from Daddy.weights.weighting import SILENCE_S, Limits
 
 RULES = ("delta", "polyak")
+
+SILENCE_S = 180.0
+"""Seconds that a heartbeat may stand still before nobody waits for its process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on shares of a version: a laptop's trust, one laptop's share, all laptops', all
+    friends' accounts together.
+    """
+
+    trust: float = 0.25
+    one: float = 0.10
+    together: float = 0.20
+    friends: float = 0.50
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,11 +29,11 @@ from Daddy.weights.laptop.pulled_folder import (
 )
 from Daddy.weights.lineage import peer_order
 from Daddy.weights.merge import contributions
+from Daddy.weights.settings import SILENCE_S
 from Daddy.weights.store import heartbeats
 from Daddy.weights.store.heartbeats import Pulse
 from Daddy.weights.store.records import Keyframe, Receipt, Refusal, RunCard, Version
 from Daddy.weights.store.store import Store
-from Daddy.weights.weighting import SILENCE_S
 from Daddy.weights.whereabouts import nothing_in
 
 RECENT = 32

@@ -22,8 +22,8 @@ from Daddy.weights.encoding.arithmetic import StateDict, add
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.friend_exchange import JoinedExchange
 from Daddy.weights.merge.merge_inputs import PeerReader
-from Daddy.weights.merger import Merger
-from Daddy.weights.retention import Sweeper
+from Daddy.weights.merge.merger import Merger
+from Daddy.weights.merge.retention import Sweeper
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store.heartbeats import StallTimer
 from Daddy.weights.store.store import Store

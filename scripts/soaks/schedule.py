@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from unittest.mock import patch
 
 from Daddy.core.errors import DaddyError, WeightsError
-from Daddy.weights import retention
 from Daddy.weights.encoding.arithmetic import add
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.history import read_history
-from Daddy.weights.rebuild import replay
+from Daddy.weights.merge import retention
 from Daddy.weights.settings import ExchangeSettings
+from Daddy.weights.store.rebuild import replay
 from Daddy.weights.store.store import Store
 from scripts.soaks.baton import Baton, Odds
 from scripts.soaks.fleet import Fleet, Silent, small

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from Daddy.core.errors import WeightsError
 from Daddy.core.files import sha256_hex
-from Daddy.weights.retention import blobs_of
+from Daddy.weights.merge.retention import blobs_of
 from Daddy.weights.store.records import Contribution, Head, Input, Keyframe, Refusal, Version, parse
 from scripts.soaks.lagging import Inode
 

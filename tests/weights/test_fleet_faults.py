@@ -12,10 +12,10 @@ import pytest
 
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.core.stopping import StopSignal
-from Daddy.weights import merger as merging
 from Daddy.weights.history import read_history
-from Daddy.weights.merger import Merger
-from Daddy.weights.rebuild import replay
+from Daddy.weights.merge import merger as merging
+from Daddy.weights.merge.merger import Merger
+from Daddy.weights.store.rebuild import replay
 from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin, settings
 

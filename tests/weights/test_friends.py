@@ -22,12 +22,13 @@ from Daddy.core.friend_accounts import (
 )
 from Daddy.core.names import new_incarnation
 from Daddy.core.shared_paths import JoinedPaths, SharedPaths
-from Daddy.weights import friends, merger
+from Daddy.weights import friends
 from Daddy.weights.friend_exchange import join
 from Daddy.weights.history import read_history
+from Daddy.weights.merge import merger
 from Daddy.weights.merge.contributions import Found, in_turn
 from Daddy.weights.merge.merge_inputs import FRIENDS_INPUTS_LIMIT
-from Daddy.weights.rebuild import replay
+from Daddy.weights.store.rebuild import replay
 from Daddy.weights.store.records import Contribution, parse
 from Daddy.weights.store.store import Store
 from Daddy.weights.weights_report import report_run

@@ -5,11 +5,12 @@ from __future__ import annotations
 from Daddy.core.errors import FileError
 from Daddy.core.events import EventWriter
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights import kept_versions, log, status
+from Daddy.weights import log, status
 from Daddy.weights.evaluations import Evaluation, best_evaluated, write_evaluation
-from Daddy.weights.kept_versions import DAY_S, HOUR_S, Kept, choose, kept_numbers, read_kept
-from Daddy.weights.rebuild import candidates
 from Daddy.weights.reverting import joined, roll_back
+from Daddy.weights.store import kept_versions
+from Daddy.weights.store.kept_versions import DAY_S, HOUR_S, Kept, choose, kept_numbers, read_kept
+from Daddy.weights.store.rebuild import candidates
 from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin
 

@@ -16,7 +16,7 @@ from Daddy.weights.encoding.quantise import decode_delta
 from Daddy.weights.encoding.state_codec import schema_of
 from Daddy.weights.laptop.laptop_exchange import read_owed
 from Daddy.weights.merge.contributions import box_name
-from Daddy.weights.rebuild import replay
+from Daddy.weights.store.rebuild import replay
 from Daddy.weights.store.records import Contribution, Keyframe, parse
 from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, close, nudged, shifted

@@ -15,7 +15,7 @@ from Daddy.weights.laptop.pull_push import waiting as contributions_waiting
 from Daddy.weights.laptop.pulled_folder import read_receipts
 from Daddy.weights.merge.contributions import pending
 from Daddy.weights.merge.merge_inputs import PeerReader
-from Daddy.weights.retention import KEEP_RECEIPTS, Sweeper
+from Daddy.weights.merge.retention import KEEP_RECEIPTS, Sweeper
 from Daddy.weights.store.heartbeats import StallTimer
 from Daddy.weights.store.store import Store
 from tests.weights.folder import FolderCarrier

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights import merger as merging
 from Daddy.weights.history import read_history
-from Daddy.weights.merger import Merger
-from Daddy.weights.rebuild import replay
+from Daddy.weights.merge import merger as merging
+from Daddy.weights.merge.merger import Merger
+from Daddy.weights.store.rebuild import replay
 from Daddy.weights.store.records import Version
 from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin, settings

@@ -4,9 +4,9 @@ import pytest
 
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.merge.merge_inputs import PeerReader
-from Daddy.weights.rebuild import replay
-from Daddy.weights.retention import ORPHAN_S, SWEEP_S, Sweeper, blobs_of
+from Daddy.weights.merge.retention import ORPHAN_S, SWEEP_S, Sweeper, blobs_of
 from Daddy.weights.store.heartbeats import StallTimer
+from Daddy.weights.store.rebuild import replay
 from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin
 

@@ -19,9 +19,9 @@ from Daddy.weights.history import read_history
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_folder import read_receipts
 from Daddy.weights.lineage import from_records, lines
-from Daddy.weights.rebuild import replay
 from Daddy.weights.reverting import roll_back
 from Daddy.weights.status import draw
+from Daddy.weights.store.rebuild import replay
 from Daddy.weights.store.records import Revert, Version, parse
 from Daddy.weights.store.store import Store
 from Daddy.weights.weights_report import report_run

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from Daddy.weights import merger
 from Daddy.weights.friend_exchange import JoinedExchange
-from Daddy.weights.merger import Merger
-from Daddy.weights.retention import Sweeper
+from Daddy.weights.merge import merger
+from Daddy.weights.merge.merger import Merger
+from Daddy.weights.merge.retention import Sweeper
 from Daddy.weights.store.durable import Durable
 from Daddy.weights.store.store import Store
 from scripts.soaks.schedule import run_schedule

@@ -16,8 +16,8 @@ from Daddy.core.paths import RunPaths
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import status
 from Daddy.weights import weights_report as report_module
+from Daddy.weights.settings import SILENCE_S
 from Daddy.weights.status import MOST_PEERS, draw, size
-from Daddy.weights.weighting import SILENCE_S
 from Daddy.weights.weights_report import disk, report_run, size_of
 from tests.weights.helpers import ToldClock
 from tests.weights.lineage_run import LineageRun, everything_below

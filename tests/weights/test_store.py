@@ -7,7 +7,7 @@ import pytest
 
 from Daddy.core.errors import WeightsError
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.laptop.delivery import write_keyframe
+from Daddy.weights.store.delivery import write_keyframe
 from Daddy.weights.store.durable import Durable
 from Daddy.weights.store.records import Version
 from Daddy.weights.store.store import Store

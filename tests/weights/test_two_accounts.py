@@ -24,7 +24,7 @@ import pytest
 from Daddy.core.errors import ExitCode
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.history import read_history
-from Daddy.weights.rebuild import replay
+from Daddy.weights.store.rebuild import replay
 from Daddy.weights.store.store import Store
 
 PATIENCE_S = 150.0

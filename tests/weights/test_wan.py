@@ -14,9 +14,9 @@ from Daddy.core.errors import NetworkError, WeightsError
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.encoding.delta_frames import pack_step
 from Daddy.weights.encoding.state_codec import decode, encode
-from Daddy.weights.laptop.delivery import KEEP_KEYFRAMES, REACH, SPARE, serve
 from Daddy.weights.laptop.pull_push import BEGUN, cheapest, pull
 from Daddy.weights.laptop.pulled_folder import newest_verified
+from Daddy.weights.store.delivery import KEEP_KEYFRAMES, REACH, SPARE, serve
 from Daddy.weights.store.records import Keyframe, Part, parse
 from Daddy.weights.store.store import Store
 from tests.weights.folder import FolderCarrier

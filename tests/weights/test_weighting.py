@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from Daddy.weights.weighting import (
+from Daddy.weights.merge.weighting import (
     Limits,
     Offer,
     complete_set,

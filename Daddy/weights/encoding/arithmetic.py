@@ -38,11 +38,6 @@ def _largest(name: str, base: torch.Tensor, deltas: Sequence[StateDict]) -> torc
     return moved
 
 
-def polyak(shared: StateDict, own: StateDict, share: float) -> StateDict:
-    """(1 - share) x shared + share x own: what :func:`move` gives for a fresh writer."""
-    return move(shared, [difference(own, shared)], [share])
-
-
 def difference(after: StateDict, before: StateDict) -> StateDict:
     """After - before, tensor by tensor (counters too)."""
     return {name: one - before[name] for name, one in after.items()}

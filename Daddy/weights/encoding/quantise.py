@@ -18,8 +18,13 @@ from Daddy.core.errors import WeightsError
 from Daddy.weights.encoding.arithmetic import StateDict, is_finite
 from Daddy.weights.encoding.delta_frames import pack, unpack
 from Daddy.weights.encoding.state_codec import decode
-from Daddy.weights.encoding.tensor_layout import BLOCK, damaged, refuse_unless_quantised
-from Daddy.weights.store.records import INT8, PLAIN
+from Daddy.weights.encoding.tensor_layout import (
+    BLOCK,
+    INT8,
+    PLAIN,
+    damaged,
+    refuse_unless_quantised,
+)
 
 LARGEST = 127
 SMALLEST_UNIT = -100

@@ -22,6 +22,9 @@ HEADER_LIMIT = 1 << 18
 BLOCK = 1024
 """Numbers that share a scale in a quantised delta."""
 
+PLAIN, INT8 = "", "int8"
+"""Forms of a delta's file: safetensors, or a frame of int8 with scales."""
+
 FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 _INTEGERS = {"I64": ("int64", 8), "I32": ("int32", 4), "I16": ("int16", 2), "I8": ("int8", 1),
              "U8": ("uint8", 1), "BOOL": ("bool", 1)}  # fmt: skip

@@ -1,6 +1,5 @@
 """A laptop's exchange with the run, and its way to the cluster.
 
-delivery         versions as laptops are offered them, on the run's side (no torch)
 pulled_folder    versions, receipts and totals in a pulled folder (no torch)
 laptop_exchange  WeightExchange of a laptop: play only, or contribute too
 pull_push        one pull, one push (no torch)

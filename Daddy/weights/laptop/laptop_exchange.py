@@ -21,6 +21,7 @@ from Daddy.weights.encoding.arithmetic import StateDict, add, copy, difference, 
 from Daddy.weights.encoding.delta_frames import LIMIT as STATE_LIMIT
 from Daddy.weights.encoding.quantise import decode_delta, quantise
 from Daddy.weights.encoding.state_codec import decode, encode, schema_of
+from Daddy.weights.encoding.tensor_layout import INT8, PLAIN
 from Daddy.weights.laptop.pulled_folder import (
     Verified,
     newest_verified,
@@ -32,8 +33,6 @@ from Daddy.weights.merge.admission import Fault
 from Daddy.weights.merge.contributions import box_name
 from Daddy.weights.peer_progress import Adoption, Base, Fate, Progress
 from Daddy.weights.store.records import (
-    INT8,
-    PLAIN,
     Contribution,
     Receipt,
     Written,

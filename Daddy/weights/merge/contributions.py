@@ -22,13 +22,17 @@ from Daddy.core.errors import DaddyError, FileError, WeightsError
 from Daddy.core.files import read_bounded
 from Daddy.core.names import FRIENDS_JOB, PEER
 from Daddy.weights.store.heartbeats import Process, folders, processes
-from Daddy.weights.store.records import Contribution, Input, Receipt, Version, parse
+from Daddy.weights.store.records import Contribution, Input, Receipt, Refusal, Version, parse
 from Daddy.weights.store.store import BLOB_LIMIT, Store
 from Daddy.weights.store.strict_json import INCARNATION, LIMIT
 
 SLOT = re.compile(r"slot-\d+")
 BOX_LIMIT = 64
 """Records read from one laptop's box at a time; the rest waits for the next look."""
+
+REASON_LIMIT = 300
+RECEIPTS_REACH = 256
+"""Versions of a range taken back whose contributions get a receipt: laptops forget older ones."""
 
 EVALUATION = "eval-"
 """Prefix of files in which peers of earlier releases tell of versions they compared: not read."""
@@ -229,6 +233,31 @@ def receipts(record: Version) -> list[Receipt]:
     ]
     refused = [Receipt.refuse(one, record.version) for one in record.refused]
     return [one for one in taken + refused if not is_job(one.peer)]
+
+
+def revert_receipts(store: Store, record: Version) -> list[Receipt]:
+    """The receipts of laptops' contributions that ``record`` took back, with its reason."""
+    return [
+        Receipt.refuse(
+            Refusal(one.peer, one.incarnation, one.sequence, "reverted",
+                    f"v{number} was taken back: {record.reverts[0].reason}"[:REASON_LIMIT]),
+            record.version,
+        )
+        for number, one in _left_out(store, record)
+        if not is_job(one.peer)
+    ]  # fmt: skip
+
+
+def _left_out(store: Store, record: Version) -> list[tuple[int, Input]]:
+    """The contributions that ``record`` took back, each with the version it was in."""
+    again = {(one.peer, one.incarnation, one.sequence) for one in record.replayed}
+    return [
+        (kept.version, one)
+        for revert in record.reverts
+        for kept in store.records(max(revert.first, revert.last - RECEIPTS_REACH), revert.last)
+        for one in kept.inputs
+        if (one.peer, one.incarnation, one.sequence) not in again
+    ]
 
 
 def in_turn(found: Sequence[Found]) -> list[Found]:

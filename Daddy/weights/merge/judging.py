@@ -18,6 +18,7 @@ from Daddy.core.files import sha256_hex
 from Daddy.weights.encoding.arithmetic import StateDict, is_finite, move, norm
 from Daddy.weights.encoding.quantise import decode_delta
 from Daddy.weights.encoding.state_codec import decode
+from Daddy.weights.encoding.tensor_layout import INT8, PLAIN
 from Daddy.weights.merge.admission import (
     ADMITTED,
     Believed,
@@ -35,9 +36,9 @@ from Daddy.weights.merge.admission import (
 )
 from Daddy.weights.merge.contributions import Found, counts_as_job
 from Daddy.weights.merge.fencing import fences_of, judge_term
-from Daddy.weights.rebuild import factors, pull
-from Daddy.weights.store.records import INT8, PLAIN, Input, Refusal, Version
-from Daddy.weights.weighting import Offer, Shares, complete_set, own_lag, share_out
+from Daddy.weights.merge.weighting import Offer, Shares, complete_set, own_lag, share_out
+from Daddy.weights.store.rebuild import factors, pull
+from Daddy.weights.store.records import Input, Refusal, Version
 
 if TYPE_CHECKING:
     from Daddy.weights.settings import ExchangeSettings

@@ -24,9 +24,9 @@ from Daddy.weights.merge.contributions import (
     read_blob,
 )
 from Daddy.weights.merge.judging import File, MergeInputs, forgotten_after, judge_record_of
-from Daddy.weights.rebuild import candidates, repair
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store.heartbeats import RELIST_S, Pulse, Roster, StallTimer, folders
+from Daddy.weights.store.rebuild import candidates, repair
 from Daddy.weights.store.records import Version
 from Daddy.weights.store.store import Store
 

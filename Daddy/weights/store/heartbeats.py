@@ -30,7 +30,6 @@ RELIST_S = 120.0
 """Seconds after which folders are listed again although nothing says that they changed: more than
 lie between two looks on a slow network file system, where a look may be due every 20 s."""
 
-
 LEASE_SILENCE_S = 20.0
 """A merge takes seconds; a merger silent for longer counts as gone (safety does not need it)."""
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from Daddy.core.errors import WeightsError
+from Daddy.weights.encoding.tensor_layout import PLAIN
 from Daddy.weights.store.strict_json import FORMAT, build, read_object
 
 Record = TypeVar("Record", bound="Written")
@@ -23,9 +24,6 @@ Terms = tuple[tuple[str, str], ...]
 
 KEPT_RANGES = 64
 """Rollbacks whose ranges a commit record still names; a base in an older range is too stale."""
-
-PLAIN, INT8 = "", "int8"
-"""Forms of a delta's file: safetensors, as all were once, or a frame of int8 with scales."""
 
 
 @dataclass(frozen=True, slots=True)

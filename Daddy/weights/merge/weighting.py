@@ -11,14 +11,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from Daddy.weights.settings import Limits
+
 STALENESS_DISCOUNT = 0.25
 """One version of lag costs a fifth of the weight, 1 / (1 + 0.25 s); stronger ones did not help."""
 
 RHYTHM_S = 60.0
 """A laptop pulls, learns and pushes about once a minute, however fast versions come."""
-
-SILENCE_S = 180.0
-"""Seconds a heartbeat may stand still before nobody waits for its process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +32,6 @@ class Offer:
     staleness: int
     laptop: bool
     friend: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds on shares of a version: a laptop's trust, one laptop's share, all laptops', all
-    friends' accounts together.
-    """
-
-    trust: float = 0.25
-    one: float = 0.10
-    together: float = 0.20
-    friends: float = 0.50
 
 
 @dataclass(frozen=True, slots=True)

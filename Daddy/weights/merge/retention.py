@@ -14,11 +14,11 @@ from pathlib import Path
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.shared_paths import JoinedPaths
 from Daddy.weights.evaluations import best_evaluated
-from Daddy.weights.kept_versions import Kept, choose, entry, read_kept, write_kept
 from Daddy.weights.merge import contributions
 from Daddy.weights.merge.contributions import Found
 from Daddy.weights.merge.merge_inputs import PeerReader, Peers
 from Daddy.weights.store.heartbeats import StallTimer
+from Daddy.weights.store.kept_versions import Kept, choose, entry, read_kept, write_kept
 from Daddy.weights.store.records import Version, is_reverted
 from Daddy.weights.store.store import Store
 

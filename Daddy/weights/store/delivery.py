@@ -17,7 +17,8 @@ from pathlib import Path
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex
 from Daddy.weights.encoding.delta_frames import pack, pack_step
-from Daddy.weights.store.records import INT8, Keyframe, Part, Terms
+from Daddy.weights.encoding.tensor_layout import INT8
+from Daddy.weights.store.records import Keyframe, Part, Terms
 from Daddy.weights.store.store import Store
 
 REACH = 4

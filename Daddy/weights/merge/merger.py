@@ -16,17 +16,16 @@ from Daddy.core.clock import Clock
 from Daddy.core.lease import Lease, drop_term
 from Daddy.weights.encoding.arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import encode
-from Daddy.weights.laptop.delivery import serve
-from Daddy.weights.merge.contributions import Found, receipts, write_receipt
+from Daddy.weights.merge.contributions import Found, receipts, revert_receipts, write_receipt
 from Daddy.weights.merge.judging import Judged, judge_all, make_record, make_version
 from Daddy.weights.merge.merge_inputs import Key, PeerReader, Peers, choose, read_inputs
-from Daddy.weights.retention import KEEP_TERMS, Sweeper
-from Daddy.weights.reverting import revert_receipts
+from Daddy.weights.merge.retention import KEEP_TERMS, Sweeper
+from Daddy.weights.merge.weighting import Due, is_due
 from Daddy.weights.settings import ExchangeSettings
+from Daddy.weights.store.delivery import serve
 from Daddy.weights.store.heartbeats import LEASE_SILENCE_S, Pulse, StallTimer
 from Daddy.weights.store.records import Version
 from Daddy.weights.store.store import Store
-from Daddy.weights.weighting import Due, is_due
 
 
 class Merger:

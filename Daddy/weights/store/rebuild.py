@@ -14,7 +14,7 @@ from Daddy.core.files import sha256_hex
 from Daddy.weights.encoding.arithmetic import StateDict, add, difference, move
 from Daddy.weights.encoding.quantise import decode_delta
 from Daddy.weights.encoding.state_codec import decode, encode
-from Daddy.weights.kept_versions import read_kept
+from Daddy.weights.store.kept_versions import read_kept
 from Daddy.weights.store.records import Version, is_reverted
 from Daddy.weights.store.store import Store
 
