@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from Daddy.cluster.orchestrator.actions import Cancel, Signal, Submit
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.decisions.circuit_breaker import holds
+from Daddy.cluster.orchestrator.decisions.circuit_breaker import judge
 from Daddy.cluster.orchestrator.records import Desired, Mode, Outcome, Site
 from tests.cluster.world import Job, World
 
@@ -127,7 +127,7 @@ class Fleet(RuleBasedStateMachine):
         ends = {one.outcome for one in ledger.attempts if one.outcome is not None}
         refused = any(one.reason.startswith("refused") for one in ledger.attempts)
         if ends <= {Outcome.DRAINED} and not refused:
-            assert holds(ledger, self.policy, self.world.now) == ()
+            assert judge(ledger, self.policy, self.world.now)[0] == ()
 
     def teardown(self) -> None:
         """In calm weather every history ends at the same place: full slots, or none at all."""

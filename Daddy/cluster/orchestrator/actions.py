@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
+from typing import TYPE_CHECKING
 
 from Daddy.cluster.orchestrator.records import Mode, Orders
+
+if TYPE_CHECKING:
+    from Daddy.cluster.orchestrator.decisions.circuit_breaker import Hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,3 +108,8 @@ class Plan:
     """None: whatever was ordered still holds."""
     due_at: float = inf
     """When the decision would change even if nothing new were seen; a simulator may skip to it."""
+    holds: tuple[Hold, ...] = ()
+    rollout: str = ""
+    """The release that is tried or given up, in words; empty where all slots run the wanted one."""
+    avoided: tuple[str, ...] = ()
+    """Nodes that are left out."""

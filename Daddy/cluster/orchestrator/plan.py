@@ -12,6 +12,7 @@ news that no file tells.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from math import inf
 
 from Daddy.cluster.orchestrator.actions import Action, EndTerm, Notify, Pause, Plan
@@ -34,6 +35,7 @@ from Daddy.cluster.orchestrator.records import (
     Observation,
     Orders,
     Phase,
+    Snapshot,
     Unknown,
 )
 
@@ -44,12 +46,15 @@ def plan(
     desired: Desired, ledger: Ledger, snapshot: Observation, policy: Policy, now: float
 ) -> Plan:
     """Actions for this moment; ``ledger`` already knows the ``snapshot`` (``reconcile``)."""
+    seen = Snapshot(snapshot.begun_ts, ()) if isinstance(snapshot, Unknown) else snapshot
+    inputs = gather(desired, ledger, seen, policy, now)
+    avoided = node_exclusion.excluded(ledger, now)
+    told = partial(Plan, holds=inputs.holds, rollout=inputs.rollout.reason, avoided=avoided)
     if isinstance(snapshot, Unknown):
         reason = f"the queue cannot be read ({snapshot.why}): nothing is changed"
-        return Plan((), (reason,), now + (_slow(policy) if snapshot.slow_down else policy.pass_s))
-    inputs = gather(desired, ledger, snapshot, policy, now)
+        return told((), (reason,), now + (_slow(policy) if snapshot.slow_down else policy.pass_s))
     if desired.mode is Mode.RUN:
-        wishes, reasons = _run(inputs)
+        wishes, reasons = _run(inputs, avoided)
         orders = _orders(inputs)
     elif desired.mode is Mode.PAUSED:
         wishes, reasons = [], ["paused: nothing is submitted until you say start"]
@@ -62,7 +67,7 @@ def plan(
     due, wake = _due_at(inputs), now + _pause_s(inputs, busy=bool(actions))
     if snapshot.slow_down:
         wake = max(wake, now + _slow(policy))
-    return Plan(actions, tuple(reasons), min(wake, due), orders, due)
+    return told(actions, tuple(reasons), min(wake, due), orders, due)
 
 
 def _slow(policy: Policy) -> float:
@@ -70,14 +75,13 @@ def _slow(policy: Policy) -> float:
     return max(policy.quiet_pass_s, policy.pass_s)
 
 
-def _run(inputs: PlanInput) -> tuple[list[Action], list[str]]:
+def _run(inputs: PlanInput, avoided: tuple[str, ...]) -> tuple[list[Action], list[str]]:
     """Keep the slots filled, unless the run is to pause."""
     ledger, policy, now = inputs.ledger, inputs.policy, inputs.now
     why = submit_blocks.pause_reason(ledger, inputs.snapshot, policy)
     if why is not None:
         return [Pause(why)], [f"paused: {why}"]
     guests = draining.guests(inputs.snapshot)
-    avoided = node_exclusion.excluded(ledger, now)
     wishes, story = queueing.fill_up(inputs, avoided)
     actions = [
         *draining.end_silent(inputs),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from Daddy.cluster.orchestrator.commands.health import judge
+from Daddy.cluster.orchestrator.commands.health import judge, slot_state
 
 SLOT = {
     "slot": 0,
+    "job_id": 17,
     "training": True,
     "leaving": False,
     "word": "RUNNING",
@@ -40,7 +41,9 @@ WELL: dict[str, Any] = {
 
 
 def told(**changes: Any) -> tuple[str, str]:
-    verdict = judge({**WELL, **changes})
+    status = {**WELL, **changes}
+    status["slots"] = [{**slot, "state": slot_state(slot)} for slot in status["slots"]]
+    verdict = judge(status)
     return verdict.word, verdict.sentence
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.decisions.circuit_breaker import REFUSED, REFUSED_FOR_GOOD, holds
+from Daddy.cluster.orchestrator.decisions.circuit_breaker import REFUSED, REFUSED_FOR_GOOD, judge
 from Daddy.cluster.orchestrator.records import Attempt, Ledger, Outcome, Phase
 
 POLICY = Policy(delays_s=(0, 60, 300, 900), breaker_failures=99)
@@ -18,7 +18,7 @@ def ended(number: int, ts: float, outcome: Outcome = Outcome.CRASHED, **facts) -
 
 
 def hold_after(*attempts: Attempt, started: float = 0.0):
-    found = holds(Ledger(attempts=attempts, started_ts=started), POLICY, NOW)
+    found, _ = judge(Ledger(attempts=attempts, started_ts=started), POLICY, NOW)
     return found[0] if found else None
 
 
@@ -93,7 +93,7 @@ def test_slots_that_trained_well_and_hand_over_at_once_do_not_open_the_breaker()
         (Outcome.HUNG, NOW - 1, True),
     ):
         attempts = (*failing, ended(9, NOW - 1, outcome, left_ts=left, **trained))
-        found = holds(Ledger(attempts=attempts), policy, NOW)
+        found, _ = judge(Ledger(attempts=attempts), policy, NOW)
         assert any(one.slot == 1 for one in found)
         assert any(one.open for one in found) is opens, "who leaves in order wrote a checkpoint"
 

@@ -40,10 +40,11 @@ def known_intent(run: RunPaths) -> tuple[Intent | None, str]:
         return None, error.message
 
 
-def frozen(run: RunPaths, intent: Intent, fallback: Config) -> tuple[Release, Config]:
+def frozen(run: RunPaths, intent: Intent | None, fallback: Config) -> tuple[Release, Config]:
     """The release that the intent names with its own configuration, where it still exists."""
-    release = Release(intent.release, run.releases / intent.release)
-    if intent.release and release.config.exists():
+    ident = intent.release if intent is not None else ""
+    release = Release(ident, run.releases / ident)
+    if ident and release.config.exists():
         return release, load_effective(release.config)
     return release, fallback
 

@@ -6,23 +6,14 @@ understood. Narrow terminals get the successors in a line of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from Daddy.cluster.orchestrator.commands.health import (
-    SILENT_S,
-    Record,
-    boots,
-    is_suspended,
-    leaves,
-    successors,
-    waits_for,
-)
+from Daddy.cluster.orchestrator.commands.health import SILENT_S, Record, successors, waits_for
 from Daddy.core.humanize import age, amount, clock, one_line, span
 
 WIDE = 104
@@ -32,6 +23,16 @@ _MARKS = {
     "degraded": ("◐", "bold yellow"),
     "down": ("○", "bold red"),
     "unknown": ("?", "bold magenta"),
+}
+_STYLES = {
+    "empty": "bold red",
+    "ends": "yellow",
+    "silent": "bold red",
+    "leaves": "yellow",
+    "left": "dim",
+    "suspended": "magenta",
+    "boots": "cyan",
+    "trains": "green",
 }
 _OUTCOMES = {"crashed": "red", "hung": "red", "not launched": "red", "refused": "red"}
 _SOON_S = 300.0
@@ -43,96 +44,79 @@ _BAR = 24
 
 def draw(run_name: str, status: Record, now: float, width: int = 160) -> RenderableType:
     """The whole screen, ``width`` columns wide; ``now`` in wall seconds."""
-    parts: list[RenderableType] = [_verdict(run_name, status, now, width)]
-    parts += [_indented(Text(line, "yellow")) for line in _troubles(status)]
-    if status["slots"]:
-        parts += [Text(), _indented(_slots(status, now, wide=width >= WIDE))]
-    if status["others"]["jobs"]:
-        parts += [Text(), _indented(_others(status["others"]["jobs"]))]
-    parts += [Text(), _indented(_facts(status, now, wide=width >= WIDE))]
-    if status["last"]:
-        parts += [Text(), _indented(_last(status["last"], now))]
-    return Group(*parts)
-
-
-def _indented(what: RenderableType) -> Padding:
-    return Padding(what, (0, 0, 0, 2), expand=False)
-
-
-def _verdict(run_name: str, status: Record, now: float, width: int) -> Text:
+    wide = width >= WIDE
     mark, style = _MARKS[status["verdict"]]
-    text = Text.assemble((f"{mark} {run_name}", style), f": {status['said']}")
+    first = Text.assemble((f"{mark} {run_name}", style), f": {status['said']}")
     time = f"   {clock(now, now)}"
-    return text.append(time, "dim") if len(text) + len(time) <= width else text
+    first.append(time if len(first) + len(time) <= width else "", "dim")
+    parts: list[RenderableType] = [Text(trouble, "yellow") for trouble in _troubles(status)]
+    if status["slots"]:
+        parts += [Text(), _slots(status, now, wide=wide)]
+    if status["others"]["jobs"]:
+        parts += [Text(), _others(status["others"]["jobs"])]
+    parts += [Text(), _table(["", ""], _facts(status, now, wide=wide))]
+    if status["last"]:
+        parts += [Text(), _table([""] * 4, _last(status["last"], now))]
+    return Group(first, Padding(Group(*parts), (0, 0, 0, 2)))
 
 
 def _troubles(status: Record) -> Iterator[str]:
     """Troubles beyond the verdict, each once."""
-    said = status["said"]
-    told = [one["reason"] for one in status["breaker"]]
-    told += [status["rollout"]] if status["rollout"] else []
+    told = [hold["reason"] for hold in status["breaker"]] + [status["rollout"]]
     told += [
         f"slot {slot['slot']} has given no sign of life for {age(slot['beat_s'])}"
         for slot in status["slots"]
-        if (slot["beat_s"] or 0.0) > SILENT_S
+        if slot["state"] == "silent"
     ]
-    told += [one_line(one) for one in status["others"]["troubles"]]
+    told += map(one_line, status["others"]["troubles"])
     if status["excluded"]:
         told.append(f"left out for a day: {', '.join(status['excluded'])}")
     if status["verdict"] == "degraded":
-        told += [one for one in status["reasons"] if "slots train" not in one]
-    yield from (one for one in dict.fromkeys(told) if one not in said)
+        told += [reason for reason in status["reasons"] if "slots train" not in reason]
+    yield from (trouble for trouble in dict.fromkeys(told) if trouble not in status["said"])
 
 
-def _table(*titles: str) -> Table:
-    """A table with a column for each title; those marked with > stand right."""
+def _table(titles: Sequence[str], rows: Iterable[Sequence[Text | str]]) -> Table:
+    """A table with a column for each title; those marked with > stand right; the last may wrap."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.show_header = any(titles)
     for title in titles:
-        side: Literal["left", "right"] = "right" if title.startswith(">") else "left"
-        table.add_column(title.lstrip(">"), justify=side, no_wrap=title != "then", overflow="fold")
+        table.add_column(
+            title.lstrip(">"),
+            justify="right" if title.startswith(">") else "left",
+            no_wrap=title is not titles[-1],
+            overflow="fold",
+        )
+    for row in rows:
+        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
     return table
 
 
 def _slots(status: Record, now: float, *, wide: bool) -> Table:
-    columns = [">slot", "state", ">job", "node", ">steps/s", ">leaves in", "checkpoint", ">beat"]
-    table = _table(*columns, *["then"] * wide)
-    followed = successors(status)
-    for slot in status["slots"]:
-        cells = _slot(slot, now, wanted=status["mode"] == "run")
-        if wide:
-            cells.append(_then(slot, followed.get(slot["slot"]), status, now))
-        table.add_row(*cells)
-    return table
+    titles = [">slot", "state", ">job", "node", ">steps/s", ">leaves in", "checkpoint", ">beat"]
+    rows = [_slot(slot, now, wanted=status["mode"] == "run") for slot in status["slots"]]
+    if wide:
+        followed = successors(status)
+        titles.append("then")
+        for slot, row in zip(status["slots"], rows, strict=True):
+            row.append(_then(slot, followed.get(slot["slot"]), status, now))
+    return _table(titles, rows)
 
 
-def _slot(slot: Record, now: float, *, wanted: bool) -> list[Text]:
-    word, style = _state(slot)
-    style = "dim" if word == "empty" and not wanted else style
+def _slot(slot: Record, now: float, *, wanted: bool) -> list[Text | str]:
     rate = slot["beat"].get("steps_per_second") if slot["training"] else None
-    leaves, beat = slot["leaves_ts"], slot["beat_s"]
+    leaves, beat, state = slot["leaves_ts"], slot["beat_s"], slot["state"]
     soon = leaves is not None and leaves - now < _SOON_S
     return [
-        Text(str(slot["slot"])),
-        Text(word, style),
-        Text(str(slot["job_id"] or "")),
-        Text(str(slot["node"] or "")),
-        Text(amount(rate) if isinstance(rate, int | float) else ""),
+        str(slot["slot"]),
+        Text(state, "dim" if state == "empty" and not wanted else _STYLES[state]),
+        str(slot["job_id"] or ""),
+        str(slot["node"] or ""),
+        amount(rate) if isinstance(rate, int | float) else "",
         Text(span(leaves - now) if leaves is not None else "", "yellow" if soon else ""),
         _checkpoint(slot),
         Text("" if beat is None else age(beat), "bold red" if (beat or 0) > SILENT_S else "dim"),
     ]
-
-
-def _state(slot: Record) -> tuple[str, str]:
-    if not slot["training"]:
-        return ("empty", "bold red") if slot["job_id"] is None else ("ends", "yellow")
-    if (slot["beat_s"] or 0.0) > SILENT_S:
-        return "silent", "bold red"
-    if leaves(slot):
-        return "leaves", "yellow"
-    if is_suspended(slot):
-        return "suspended", "magenta"
-    return ("boots", "cyan") if boots(slot) else ("trains", "green")
 
 
 def _checkpoint(slot: Record) -> Text:
@@ -146,78 +130,77 @@ def _checkpoint(slot: Record) -> Text:
 
 def _then(slot: Record, successor: Record | None, status: Record, now: float) -> Text:
     """The successor and why it waits; or which release runs, where that is not the wanted one."""
-    text = Text()
-    if _differs(slot, status):
-        text.append(f"runs {slot['release']}; ", "magenta")
+    text = Text(f"runs {slot['release']}; " if _differs(slot, status) else "", "magenta")
     if successor is not None:
-        return text.append(_told_successor(successor, status, now))
+        return Text.assemble(text, _told_successor(successor, status, now))
     return text.append("nobody waits" if status["mode"] == "run" else "", "dim")
+
+
+def _differs(slot: Record, status: Record) -> bool:
+    """True where a slot runs another release than the one that is wanted."""
+    return bool(slot["release"] and status["release"] and slot["release"] != status["release"])
+
+
+def _told_successor(job: Record, status: Record, now: float) -> Text:
+    """A waiting job: its number, what it waits for, and when it is expected to start."""
+    full, capped = all(slot["training"] for slot in status["slots"]), job["waits"] == "cap"
+    text = Text(str(job["job_id"] or "one without a number yet"))
+    # where a slot is empty the verdict says at length what a capped job waits for
+    waits = f"waits ({job['why']})" if capped and not full else waits_for(job)
+    text.append(f" {waits}", "green" if capped and full else "dim")
+    return text.append(f", expected {clock(job['expected_ts'], now)}" if job["expected_ts"] else "")
 
 
 def _others(jobs: Sequence[Record]) -> Table:
     """Other accounts' jobs, as far as their heartbeats and the newest version tell."""
-    table = _table("account", "job", "state", "on", ">steps", ">beat")
-    for one in jobs:
-        style = {"trains": "green", "silent": "bold red", "left": "dim"}[one["state"]]
-        behind = f" (-{one['behind']})" if one["behind"] else ""
-        table.add_row(
-            Text(one["account"]),
-            Text(one["peer"]),
-            Text(one["state"], style),
-            Text(f"v{one['version']}{behind}"),
-            Text(f"{one['steps']:,}"),
-            Text(age(one["beat_s"]), "dim"),
+    rows = (
+        (
+            job["account"],
+            job["peer"],
+            Text(job["state"], _STYLES[job["state"]]),
+            f"v{job['version']}" + (f" (-{job['behind']})" if job["behind"] else ""),
+            f"{job['steps']:,}",
+            Text(age(job["beat_s"]), "dim"),
         )
-    return table
+        for job in jobs
+    )
+    return _table(["account", "job", "state", "on", ">steps", ">beat"], rows)
 
 
-def _last(ends: Sequence[Record], now: float) -> Table:
-    table = Table.grid(padding=(0, 2))
-    for _ in range(4):
-        table.add_column(overflow="fold")
-    for place, one in enumerate(reversed(ends)):
-        slot = f"slot {one['slot']}" if one["slot"] is not None else "no slot"
-        when = clock(one["ts"], now) if one["ts"] else "?"
-        job = f"job {one['job_id']}" if one["job_id"] is not None else "no job"
-        why = one["reason"] if one["reason"] != one["outcome"] else ""
-        said = f"{one['outcome']}: {why[:_REASON]}" if why else one["outcome"]
-        table.add_row(
+def _last(ends: Sequence[Record], now: float) -> Iterator[list[Text]]:
+    for place, end in enumerate(reversed(ends)):
+        slot = f"slot {end['slot']}" if end["slot"] is not None else "no slot"
+        job = f"job {end['job_id']}" if end["job_id"] is not None else "no job"
+        why = f": {end['reason'][:_REASON]}" if end["reason"] not in ("", end["outcome"]) else ""
+        yield [
             Text("last    " if place == 0 else "", "dim"),
-            Text(when, "dim"),
-            f"{slot}, {job}",
-            Text(said, _OUTCOMES.get(one["outcome"], "dim")),
-        )
-    return table
+            Text(clock(end["ts"], now) if end["ts"] else "?", "dim"),
+            Text(f"{slot}, {job}"),
+            Text(f"{end['outcome']}{why}", _OUTCOMES.get(end["outcome"], "dim")),
+        ]
 
 
-def _facts(status: Record, now: float, *, wide: bool) -> Table:
-    """Two columns: what it is called, what it is."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, text in _rows(status, now, wide=wide):
-        table.add_row(name, text)
-    return table
+def _facts(status: Record, now: float, *, wide: bool) -> Iterator[tuple[Text, Text]]:
+    """Rows of two columns: what it is called, what it is."""
+    for name, text in _named(status, now, wide=wide):
+        yield Text(name, "dim"), text
 
 
-def _rows(status: Record, now: float, *, wide: bool) -> Iterator[tuple[str, Text]]:
+def _named(status: Record, now: float, *, wide: bool) -> Iterator[tuple[str, Text]]:
     if not wide and status["waiting"]:
-        yield (
-            "in line",
-            Text(", ").join(_told_successor(one, status, now) for one in status["waiting"]),
-        )
+        waiting = [_told_successor(job, status, now) for job in status["waiting"]]
+        yield "in line", Text(", ").join(waiting)
     if not wide and (other := [slot for slot in status["slots"] if _differs(slot, status)]):
         runs = ", ".join(f"slot {slot['slot']} runs {slot['release']}" for slot in other)
         yield "releases", Text(runs, "magenta")
-    if status["next_handover"] is not None:
-        leave = status["next_handover"]
+    if leave := status["next_handover"]:
         yield "next", Text(f"slot {leave['slot']} hands over in {span(leave['ts'] - now)}")
     yield "steps", _steps(status["steps"], status["done_ts"], now)
     yield "GPU time", _hours(status)
     yield "sharing", _sharing(status)
-    if status.get("mirror"):
+    if status["mirror"]:
         yield "mirror", _mirror(status["mirror"], now)
-    if status.get("watch"):
+    if status["watch"]:
         yield "watch", Text(status["watch"])
     yield "queue", _queue(status, now)
     yield "control", _control(status)
@@ -241,10 +224,11 @@ def _steps(steps: Record, done_ts: float | None, now: float) -> Text:
 
 def _hours(status: Record) -> Text:
     hours = status["hours"]
-    share = hours["used"] / hours["available"] if hours["available"] else 0.0
-    text = Text(f"{share:.1%} used in the last {age(hours['window_s'])}: ")
-    digits = 1 if hours["available"] >= 10 else 3  # noqa: PLR2004 - a run of an hour has some too
-    text.append(f"{hours['used']:.{digits}f} of {hours['available']:.{digits}f} {hours['unit']}")
+    used, available = hours["used"], hours["available"]
+    digits = 1 if available >= 10 else 3  # noqa: PLR2004 - a run of an hour has some too
+    text = Text(f"{used / available if available else 0.0:.1%} used in the last ")
+    text.append(f"{age(hours['window_s'])}: {used:.{digits}f} of {available:.{digits}f} ")
+    text.append(hours["unit"])
     boots = [slot["boot_s"] for slot in status["slots"] if isinstance(slot["boot_s"], int | float)]
     if boots:
         text.append(f"; jobs boot in {sum(boots) / len(boots):.1f} s")
@@ -254,10 +238,9 @@ def _hours(status: Record) -> Text:
 
 
 def _sharing(status: Record) -> Text:
-    count = status["versions_per_hour"]
+    count, worse = status["versions_per_hour"], (status["mirror"] or {}).get("worse")
     text = Text("no version yet" if count is None else f"{count} versions in the last hour")
-    worse = (status.get("mirror") or {}).get("worse")
-    return text.append(f"; {worse}", "bold yellow") if worse else text
+    return text.append(f"; {worse}" if worse else "", "bold yellow")
 
 
 def _mirror(copied: Record, now: float) -> Text:
@@ -269,7 +252,7 @@ def _mirror(copied: Record, now: float) -> Text:
     else:
         since = age(max(0.0, now - float(copied["copied_ts"])))
         text = Text(f"v{copied['version']}, copied {since} ago to {copied['folder']}")
-    return text.append(f"; {copied['holes']}", "yellow") if copied.get("holes") else text
+    return text.append(f"; {copied['holes']}" if copied.get("holes") else "", "yellow")
 
 
 def _queue(status: Record, now: float) -> Text:
@@ -287,12 +270,11 @@ def _queue(status: Record, now: float) -> Text:
 
 
 def _control(status: Record) -> Text:
-    who = status["controller"]
-    if who["alive"] is not False:
-        sure = "" if who["alive"] else " (another host)"
-        text = Text(
-            f"pid {who.get('pid', '?')} on {who.get('host', '?')}{sure}, term {who['term']}"
-        )
+    held = status["controller"]
+    if held["alive"] is not False:
+        sure = "" if held["alive"] else " (another host)"
+        named = f"pid {held.get('pid', '?')} on {held.get('host', '?')}{sure}"
+        text = Text(f"{named}, term {held['term']}")
     elif status["daemon"]:
         text = Text("no controller is alive", "yellow" if status["mode"] == "run" else "")
     else:
@@ -301,25 +283,7 @@ def _control(status: Record) -> Text:
         text.append(f", looked {age(status['passed_s'])} ago")
     if status["calls_today"] is not None:
         text.append(f"; {amount(status['calls_today'])} scheduler calls today")
-    if failover := status.get("failover"):
-        how = "" if failover["on"] else f" ({failover['how']})"
-        text.append(f"; failover {'on' if failover['on'] else 'off'}{how}")
+    if failover := status["failover"]:
+        how = "on" if failover["on"] else f"off ({failover['how']})"
+        text.append(f"; failover {how}")
     return text
-
-
-def _told_successor(job: Record, status: Record, now: float) -> Text:
-    """A waiting job: its number, what it waits for, and when it is expected to start."""
-    full = all(slot["training"] for slot in status["slots"])
-    text = Text(str(job["job_id"] or "one without a number yet"))
-    ready = full and job["waits"] == "cap"
-    short = full or job["waits"] != "cap"  # the verdict says it at length
-    waits = waits_for(job) if short else f"waits ({job['why']})"
-    text.append(f" {waits}", "green" if ready else "dim")
-    if job["expected_ts"] is not None:
-        text.append(f", expected {clock(job['expected_ts'], now)}")
-    return text
-
-
-def _differs(slot: Record, status: Record) -> bool:
-    """True where a slot runs another release than the one that is wanted."""
-    return bool(slot["release"] and status["release"] and slot["release"] != status["release"])

@@ -12,13 +12,14 @@ import json
 import os
 import sys
 import threading
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timezone
-from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from Daddy.cluster.orchestrator.commands.health import SILENT_S, judge
+from Daddy.cluster.orchestrator.commands.health import SILENT_S, judge, slot_state
 from Daddy.cluster.orchestrator.commands.request import Request, frozen, known_intent
 from Daddy.cluster.orchestrator.control_files import read_probe
 from Daddy.cluster.orchestrator.control_parameters import make_policy
@@ -67,14 +68,17 @@ Summarise = Callable[[Intent | None, Ledger], dict[str, Any]]
 def status(request: Request, *, as_json: bool, watch: bool) -> int:
     """Print the screen or the record; once its exit code, or until Ctrl-C."""
     config, clock = request.load(), SystemClock()
-    reader = _Reader(config, run_paths(config), clock)
+    looks = _Reader(config, run_paths(config), clock).looks()
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     if not watch:
-        told = reader.read()
-        _print(config, told, clock, as_json=as_json)
+        told = next(looks)
+        _print(config.run_name, told, clock.now(), as_json=as_json)
         return int(told["exit_code"])
     with contextlib.suppress(KeyboardInterrupt):
-        _watch(config, reader, clock, as_json=as_json)
+        if sys.stdout.isatty() and not as_json:
+            _stay(config.run_name, looks, clock)
+        for told in looks:
+            _print(config.run_name, told, clock.now(), as_json=as_json)
     return ExitCode.DONE
 
 
@@ -86,31 +90,29 @@ class _Reader:
         self._queue: Scheduler | None = None
         self._seen: tuple[float, Observation] | None = None
 
-    def read(self) -> dict[str, Any]:
-        intent, _ = known_intent(self._run)
-        config = frozen(self._run, intent, self._config)[1] if intent else self._config
-        return read_status(self._run, config, partial(self._summarise, config), self._clock)
+    def looks(self) -> Iterator[dict[str, Any]]:
+        """The record every few seconds; a living controller's summary spares the queue a look."""
+        fallback, never = self._config, threading.Event()
+        while True:
+            self._config = frozen(self._run, known_intent(self._run)[0], fallback)[1]
+            yield read_status(self._run, self._config, self._summarise, self._clock)
+            self._clock.wait(never, _WATCH_S)
 
-    def _summarise(self, config: Config, intent: Intent | None, ledger: Ledger) -> dict[str, Any]:
+    def _summarise(self, intent: Intent | None, ledger: Ledger) -> dict[str, Any]:
+        """By the queue as it is, or as it was less than half a minute ago."""
         from Daddy.cluster.orchestrator.commands.plan import summary_of
-
-        executor = intent.executor if intent is not None else "local"
-        seen, policy = self._look(executor, config), make_policy(config, executor)
-        return summary_of(self._run, seen, policy, self._clock, intent, ledger)
-
-    def _look(self, executor: str, config: Config) -> Observation:
-        """The queue as it is, or as it was less than half a minute ago."""
         from Daddy.cluster.orchestrator.executors import make_scheduler
 
+        config, run, clock, now = self._config, self._run, self._clock, self._clock.monotonic()
+        executor = intent.executor if intent is not None else "local"
         if self._queue is None:
-            self._queue = make_scheduler(executor, config, self._run, self._clock, _PATIENCE_S)
-        now = self._clock.monotonic()
+            self._queue = make_scheduler(executor, config, run, clock, _PATIENCE_S)
         if self._seen is None or now - self._seen[0] >= _ASK_AGAIN_S:
             self._seen = (now, self._queue.snapshot())
-        return self._seen[1]
+        return summary_of(run, self._seen[1], make_policy(config, executor), clock, intent, ledger)
 
 
-def _print(config: Config, told: dict[str, Any], clock: Clock, *, as_json: bool) -> None:
+def _print(run_name: str, told: dict[str, Any], now: float, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(told), flush=True)
         return
@@ -119,22 +121,15 @@ def _print(config: Config, told: dict[str, Any], clock: Clock, *, as_json: bool)
     from Daddy.cluster.orchestrator.commands.screen import draw
 
     console = Console(highlight=False)
-    if console.is_terminal:
-        console.print(draw(config.run_name, told, clock.now(), console.width))
-        return
-    console = Console(highlight=False, width=_WIDE)
+    if not console.is_terminal:
+        console.width = _WIDE
     with console.capture() as text:
-        console.print(draw(config.run_name, told, clock.now()))
+        console.print(draw(run_name, told, now, console.width))
     print("\n".join(line.rstrip() for line in text.get().splitlines()), flush=True)
 
 
-def _watch(config: Config, reader: _Reader, clock: Clock, *, as_json: bool) -> None:
-    """Until Ctrl-C; a living controller's summary costs no look at the queue."""
-    never = threading.Event()
-    if as_json or not sys.stdout.isatty():
-        while True:
-            _print(config, reader.read(), clock, as_json=as_json)
-            clock.wait(never, _WATCH_S)
+def _stay(run_name: str, looks: Iterator[dict[str, Any]], clock: Clock) -> None:
+    """A screen that is drawn anew in its place."""
     from rich.console import Console
     from rich.live import Live
 
@@ -142,10 +137,8 @@ def _watch(config: Config, reader: _Reader, clock: Clock, *, as_json: bool) -> N
 
     console = Console(highlight=False)
     with Live(console=console, screen=True, auto_refresh=False) as live:
-        while True:
-            told = reader.read()
-            live.update(draw(config.run_name, told, clock.now(), console.width), refresh=True)
-            clock.wait(never, _WATCH_S)
+        for told in looks:
+            live.update(draw(run_name, told, clock.now(), console.width), refresh=True)
 
 
 def read_status(
@@ -173,12 +166,8 @@ def read_status(
     }
     told |= _fleet(run, config, told, now)
     verdict = judge(told)
-    return {
-        **told,
-        "verdict": verdict.word,
-        "exit_code": int(verdict.code),
-        "said": verdict.sentence,
-    }
+    said = {"verdict": verdict.word, "exit_code": int(verdict.code), "said": verdict.sentence}
+    return {**told, **said}
 
 
 def last_summary(run: RunPaths) -> dict[str, Any]:
@@ -218,7 +207,7 @@ def _measured(run: RunPaths, config: Config, slot: Mapping[str, Any], now: float
     beating = slot["training"] and bool(beat)
     beat_s = _age(paths.lease / "beat.json", now) if beating else None
     name = f"t{int(slot['checkpoint_term']):06d}-s{int(slot['checkpoint_step']):012d}.json"
-    return {
+    measured = {
         **slot,
         "beat": beat,
         "beat_s": beat_s,
@@ -226,6 +215,7 @@ def _measured(run: RunPaths, config: Config, slot: Mapping[str, Any], now: float
         "boot_s": beat.get("boot_s"),
         "leaves_ts": _leaves(config, slot, beat, now - (beat_s or 0.0)) if beating else None,
     }
+    return {**measured, "state": slot_state(measured)}
 
 
 def _leaves(
@@ -236,13 +226,11 @@ def _leaves(
     if isinstance(said, int | float):
         return beat_ts + float(said)
     started, ends = slot["started_ts"], slot["ends_ts"]
-    stamps = []
-    if started is not None:
-        stamps.append(started + config.training.max_runtime_seconds)
-    if ends is not None:
-        limit = ends - started if started is not None else 0.0
-        stamps.append(ends - drain_margin(limit))
-    return min(stamps, default=None)
+    by_runtime = inf if started is None else started + config.training.max_runtime_seconds
+    limit = 0.0 if started is None or ends is None else ends - started
+    by_limit = inf if ends is None else ends - drain_margin(limit)
+    leaves = min(by_runtime, by_limit)
+    return leaves if leaves < inf else None
 
 
 def _fleet(run: RunPaths, config: Config, told: Mapping[str, Any], now: float) -> dict[str, Any]:
@@ -252,8 +240,8 @@ def _fleet(run: RunPaths, config: Config, told: Mapping[str, Any], now: float) -
     done, total = int(head.get("fleet_steps", 0)), config.training.total_steps
     rates = (slot["beat"].get("steps_per_second") for slot in slots if slot["training"])
     rate = sum(float(one) for one in rates if isinstance(one, int | float))
-    leaves = [(one["leaves_ts"], one["slot"]) for one in slots if one["leaves_ts"] is not None]
-    next_ts, next_slot = min(leaves, default=(0.0, None))
+    leaving = [slot for slot in slots if slot["leaves_ts"] is not None]
+    first = min(leaving, key=lambda slot: slot["leaves_ts"], default=None)
     return {
         "hours": _hours(config, told),
         "steps": {"done": done, "total": total, "per_second": round(rate, 1)},
@@ -263,7 +251,7 @@ def _fleet(run: RunPaths, config: Config, told: Mapping[str, Any], now: float) -
         "mirror": _read(run.mirrored) or None,
         "watch": _watch_line(run) if told["controller"]["alive"] is not False else None,
         "calls_today": _calls_today(run, now),
-        "next_handover": {"slot": next_slot, "ts": round(next_ts, 3)} if leaves else None,
+        "next_handover": first and {"slot": first["slot"], "ts": round(first["leaves_ts"], 3)},
         "done_ts": round(now + max(0, total - done) / rate, 3) if total > 0 and rate > 0 else None,
     }
 
@@ -289,15 +277,12 @@ def _versions_per_hour(shared: SharedPaths, newest: object, now: float) -> int |
     """
     if not isinstance(newest, int) or newest < 1:
         return None
-    low, high = 0, newest + 1  # the first version that is not older than an hour lies between
-    while high - low > 1:
-        middle = (low + high) // 2
-        seconds = _age(shared.version(middle), now)
-        if seconds is None or seconds > _HOUR_S:
-            low = middle
-        else:
-            high = middle
-    return newest + 1 - high
+
+    def is_new(number: int) -> bool:
+        seconds = _age(shared.version(number), now)
+        return seconds is not None and seconds <= _HOUR_S
+
+    return newest - bisect_left(range(1, newest + 1), x=True, key=is_new)
 
 
 def _age(path: Path, now: float) -> float | None:
@@ -316,11 +301,7 @@ def _calls_today(run: RunPaths, now: float) -> int | None:
     if not run.calls.is_dir():
         return None
     day = datetime.fromtimestamp(now, tz=timezone.utc).strftime("%Y-%m-%d")
-    total = 0
-    for path in run.calls.glob(f"*-{day}.log"):
-        with contextlib.suppress(OSError):
-            total += path.read_bytes().count(b"\n")
-    return total
+    return sum(path.read_bytes().count(b"\n") for path in run.calls.glob(f"*-{day}.log"))
 
 
 def _failover(run: RunPaths, config: Config) -> dict[str, Any] | None:
@@ -345,49 +326,40 @@ def friends_jobs(shared: SharedPaths, head: Mapping[str, Any], now: float) -> di
     """Jobs of other accounts in this run: ``jobs`` by name and ``troubles`` in words.
 
     Their queue is not ours to ask: a job lives while its heartbeat's file is young by this
-    machine's clock. ``head`` is the hint at the newest version.
+    machine's clock. Steps and lag are by ``head``, the hint at the newest version.
     """
     try:
         boxes = outboxes(shared)
     except FileError as error:
         return {"jobs": [], "troubles": [str(error)]}
-    beats = [beat for box in boxes for beat in _beats(box, now)]
+    found = [job for box in boxes for job in _jobs(box, head, now)]
     newest: dict[str, dict[str, Any]] = {}
-    for beat in sorted(beats, key=lambda beat: beat["beat_s"]):
-        newest.setdefault(beat["peer"], beat)  # of a job's processes the one that beat last
-    jobs = [_with_progress(beat, head) for beat in [*newest.values()][:MOST_JOBS]]
+    for job in sorted(found, key=lambda job: job["beat_s"]):
+        newest.setdefault(job["peer"], job)  # of a job's processes the one that beat last
+    jobs = [*newest.values()][:MOST_JOBS]
     return {
-        "jobs": sorted(jobs, key=lambda one: (one["account"], len(one["peer"]), one["peer"])),
+        "jobs": sorted(jobs, key=lambda job: (job["account"], len(job["peer"]), job["peer"])),
         "troubles": [f"{box.name}: {why}" for box in boxes if (why := box.trouble())],
     }
 
 
-def _beats(box: Outbox, now: float) -> Iterator[dict[str, Any]]:
+def _jobs(box: Outbox, head: Mapping[str, Any], now: float) -> Iterator[dict[str, Any]]:
     """Every readable heartbeat of an account; one that is none is passed over."""
+    steps, newest = head.get("contributors"), head.get("version")
     for folder in box.incarnations():
-        path = folder / "hb.json"
+        path, peer = folder / "hb.json", folder.parent.name
         with contextlib.suppress(OSError, FileError, LookupError, TypeError, ValueError,
                                  OverflowError):  # fmt: skip
             body = parse_json(box.read(path, JSON_LIMIT), str(path))
-            age = max(0.0, now - os.lstat(path).st_mtime)
+            beat_s = max(0.0, now - os.lstat(path).st_mtime)
+            version = min(int(body["version"]), _MOST_VERSION)
             yield {
-                "peer": folder.parent.name,
+                "peer": peer,
                 "account": box.name,
-                "version": min(int(body["version"]), _MOST_VERSION),
+                "version": version,
                 "left": bool(body["left"]),
-                "beat_s": round(age, 1),
+                "beat_s": round(beat_s, 1),
+                "state": "left" if body["left"] else "silent" if beat_s > SILENT_S else "trains",
+                "behind": max(0, newest - version) if isinstance(newest, int) else 0,
+                "steps": int(steps.get(peer, 0)) if isinstance(steps, dict) else 0,
             }
-
-
-def _with_progress(job: Mapping[str, Any], head: Mapping[str, Any]) -> dict[str, Any]:
-    """With the job's steps and its lag, both by the newest version."""
-    steps, newest = head.get("contributors"), head.get("version")
-    known = steps.get(job["peer"], 0) if isinstance(steps, dict) else 0
-    behind = max(0, newest - job["version"]) if isinstance(newest, int) else 0
-    silent = "silent" if job["beat_s"] > SILENT_S else "trains"
-    return {
-        **job,
-        "state": "left" if job["left"] else silent,
-        "behind": behind,
-        "steps": int(known),
-    }

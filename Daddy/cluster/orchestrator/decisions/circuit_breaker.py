@@ -67,13 +67,6 @@ def failures(attempts: Iterable[Attempt], since: float) -> list[Attempt]:
     return sorted(failed, key=_ended)
 
 
-def holds(
-    ledger: Ledger, policy: Policy, now: float, given_up: Collection[str] = ()
-) -> tuple[Hold, ...]:
-    """The holds of :func:`judge`."""
-    return judge(ledger, policy, now, given_up)[0]
-
-
 def judge(
     ledger: Ledger, policy: Policy, now: float, given_up: Collection[str] = ()
 ) -> tuple[tuple[Hold, ...], int | None]:
