@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -29,7 +30,7 @@ from Daddy.streaming.protocol.handshake import Token, ensure_token, home_token, 
 from Daddy.streaming.protocol.messages import MAX_FPS, MAX_PINS, MAX_TOP_K, Wish, to_pins
 from Daddy.streaming.viewer.connect import add_arguments, carrying, find_target
 from Daddy.streaming.viewer.connect_plan import Course, Way, first_course
-from Daddy.streaming.viewer.headless import Form, Patience, Recorder, print_scenes
+from Daddy.streaming.viewer.headless import Printer, Recorder, check_patience
 from Daddy.streaming.viewer.keys import View
 from Daddy.streaming.viewer.receiver import Receiver
 from Daddy.streaming.viewer.view_model import Scene, Waiting
@@ -132,7 +133,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     token = args.token or home_token(Path.home())
     ensure_token(token, host_name())
     load_tokens([token])
-    wish, once = Wish(args.top_k, args.fps, to_pins(args.pin)), list[Token]()
+    once = list[Token]()
+    wish = Wish(args.top_k, args.fps, to_pins(args.pin))
     receiver = Receiver(args.port, lambda: (*once, *load_tokens([token])), wish, clock)
     waiting = _waiting(receiver.port, args.login, os.environ, Path.home())
     with carrying(course, receiver, once, clock, hopeless):
@@ -161,72 +163,64 @@ def _show(
     hopeless: threading.Event,
 ) -> None:
     """In a window, or in lines, which end when it is hopeless; a window stays and says so."""
+    size, began = (args.width, args.height), clock.monotonic()
     recorder = Recorder(args.record_events, clock)
-    browser = args.web is not None
-    plain = args.headless or args.json
-    patience = Patience(args.wait, clock.monotonic())
-    window = None if plain or browser else _open_window(args, waiting, clock)
-
-    def record(scene: Scene) -> None:
-        recorder.write(scene)
-        patience.check(clock.monotonic(), receiver.served, receiver.refused)
-
-    if window is not None:
-        window.run(
-            receiver.scene,
-            lambda top_k, pins: receiver.subscribe(Wish(top_k, args.fps, to_pins(pins))),
-            record,
-            stop,
-        )
-        return
-    keeper = _screenshot_keeper(args, waiting) if args.screenshot else None
+    lines = args.headless or args.json
+    window = None if lines or args.web is not None else _open_window(args, waiting, clock)
 
     def each_second(scene: Scene) -> None:
-        record(scene)
-        if keeper:
-            keeper(scene)
-        if hopeless.is_set():
-            stop.set()
+        recorder.write(scene)
+        waited_s = clock.monotonic() - began
+        check_patience(args.wait, waited_s, receiver.served, receiver.refused)
+        if args.screenshot and any(panel.pixels for panel in scene.panels):
+            from Daddy.streaming.viewer.window import save_picture
 
-    with _page(args, receiver, waiting, clock) if browser else contextlib.nullcontext():
-        form = Form.JSON if args.json else Form.WORDS if args.headless or not browser else Form.NONE
-        print_scenes(receiver, args.top_k, waiting, each_second, clock, stop, form)
+            save_picture(args.screenshot, scene, size, waiting)
+
+    def subscribe(top_k: int, pins: Sequence[str]) -> None:
+        receiver.subscribe(Wish(top_k, args.fps, to_pins(pins)))
+
+    if window is not None:
+        window.run(receiver.scene, subscribe, each_second, stop)
+        return
+    printer = Printer(waiting, clock, json=args.json) if lines or args.web is None else None
+    paged = args.web is not None
+    with _page(args, receiver, waiting, clock, subscribe) if paged else contextlib.nullcontext():
+        while not stop.is_set():
+            scene = receiver.scene(args.top_k)
+            each_second(scene)
+            if printer:
+                printer.print(scene)
+            if hopeless.is_set() or clock.wait(stop, 1.0):
+                return
 
 
 def _page(
-    args: argparse.Namespace, receiver: Receiver, waiting: Waiting, clock: Clock
-) -> AbstractContextManager[None]:
-    """The page for browsers, as long as it is held open."""
-    from Daddy.streaming.web.server import Show, served
+    args: argparse.Namespace,
+    receiver: Receiver,
+    waiting: Waiting,
+    clock: Clock,
+    subscribe: Callable[[int, Sequence[str]], None],
+) -> AbstractContextManager[object]:
+    """The page for browsers until it is closed; its link goes to the terminal, not to the lines."""
+    from Daddy.streaming.web.server import Show, WebServer
 
-    def wish(top_k: int) -> None:
-        receiver.subscribe(Wish(top_k, args.fps, to_pins(args.pin)))
-
-    return served(args.web, Show(receiver.scene, wish, waiting, args.top_k), clock)
+    show = Show(receiver.scene, lambda top_k: subscribe(top_k, args.pin), waiting, args.top_k)
+    say = functools.partial(print, file=sys.stderr, flush=True)
+    return contextlib.closing(WebServer(args.web, show, clock, say))
 
 
 def _open_window(args: argparse.Namespace, waiting: Waiting, clock: Clock) -> Window | None:
     """The window, or None with a hint when pygame or a display is missing."""
     try:
-        from Daddy.streaming.viewer.window import open_window
+        from Daddy.streaming.viewer.window import Window
 
         view = View(args.top_k, pins=tuple(args.pin))
-        return open_window((args.width, args.height), view, waiting, clock, args.screenshot)
+        return Window((args.width, args.height), view, waiting, clock)
     except (ImportError, DaddyError) as error:
         why = error.message if isinstance(error, DaddyError) else error
         print(f"no window: {why}; lines instead; --web shows a page", file=sys.stderr)
     return None
-
-
-def _screenshot_keeper(args: argparse.Namespace, waiting: Waiting) -> Callable[[Scene], None]:
-    """Paints the window into a file although none is open, whenever there is play to see."""
-    from Daddy.streaming.viewer.window import save_picture
-
-    def keep(scene: Scene) -> None:
-        if any(panel.pixels for panel in scene.panels):
-            save_picture(args.screenshot, scene, (args.width, args.height), waiting)
-
-    return keep
 
 
 def cli() -> None:

@@ -189,7 +189,7 @@ def test_the_scene_and_its_pictures_arrive_as_they_were_sent(run, token, receive
         assert until(lambda: browser.hear() and "4 agents" in browser.facts["fleet"], 20)
     assert set(seen) <= PICTURES
     first, second = browser.facts["panels"]
-    assert (first["name"], second["name"]) == ("slot-1/0", "slot-1/1")
+    assert (first["agent"], second["agent"]) == ("slot-1/0", "slot-1/1")
     assert (first["badges"], first["map"], first["job"]) == (6, "Fern Hollow", "17")
     assert browser.facts["run"] == "slim_run"
 

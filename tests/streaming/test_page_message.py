@@ -46,7 +46,7 @@ def test_a_newcomer_gets_everything() -> None:
     assert pictures == [picture(1), picture(2)]
     assert head["new"] == [tag(one) for one in pictures]
     told = head["facts"]["panels"][0]
-    assert (told["score"], told["badges"], told["flags"]) == (7, 2, 5)
+    assert (told["score"], told["badges"], told["story_flags"]) == (7, 2, 5)
     assert head["facts"]["notes"] == ["new", "old"]
 
 
@@ -94,7 +94,7 @@ def test_two_panels_with_the_same_picture_send_it_once_and_none_is_told_as_none(
 def test_whoever_names_things_writes_no_markup() -> None:
     message, _ = pack(scene(panel(name="</script><b>&")), 2, WAITING, Had())
     assert b"<b>" not in message
-    assert read(message)[0]["facts"]["panels"][0]["name"] == "</script><b>&"
+    assert read(message)[0]["facts"]["panels"][0]["agent"] == "</script><b>&"
 
 
 def test_a_token_in_trouble_brings_the_line_that_copies_one() -> None:

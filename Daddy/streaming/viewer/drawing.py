@@ -356,9 +356,10 @@ THEMES = (
 makes alike (Okabe and Ito, 2008)."""
 
 
-def mix(colour: Colour, towards: Colour) -> Colour:
-    """A third of ``colour``, the rest ``towards``."""
-    red, green, blue = ((one + 2 * other) // 3 for one, other in zip(colour, towards, strict=True))
+def mix(colour: Colour, towards: Colour, part: float = 1 / 3) -> Colour:
+    """Mix ``part`` of ``colour`` (a third) with the rest of ``towards``."""
+    pairs = zip(colour, towards, strict=True)
+    red, green, blue = (int(other + part * (one - other)) for one, other in pairs)
     return red, green, blue
 
 

@@ -6,10 +6,8 @@ Every string was bounded and cleaned where it came from the wire: a JSON line ha
 from __future__ import annotations
 
 import sys
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
 from Daddy.core.clock import Clock
@@ -17,9 +15,8 @@ from Daddy.core.errors import ExitCode, NetworkError
 from Daddy.core.events import EventWriter
 from Daddy.core.machine import host_name
 from Daddy.core.names import to_peer
-from Daddy.streaming.protocol.framing import copy_line, to_json
-from Daddy.streaming.viewer.receiver import Receiver
-from Daddy.streaming.viewer.view_model import Panel, Scene, Waiting, remarks
+from Daddy.streaming.protocol.framing import to_json
+from Daddy.streaming.viewer.view_model import Panel, Scene, Waiting, line_to_copy, waiting_steps
 
 LINE_BYTES = 2048
 
@@ -38,67 +35,36 @@ class RefusedError(NetworkError):
 
 def agent_line(panel: Panel, frames: int, now: float) -> str:
     """One agent at ``now`` (wall time, seconds); ``frames`` came since the line before."""
-    row = panel.row
-    return to_json(
-        {
-            "what": "agent",
-            "time": round(now, 3),
-            "agent": panel.name,
-            "place": row.place,
-            "host": panel.peer.host,
-            "job": panel.peer.job,
-            "score": row.score,
-            "badges": row.badges,
-            "story_flags": row.story_flags,
-            "level": row.level,
-            "map": panel.map_name,
-            "return": round(row.episode_return, 3),
-            "episode": row.episode,
-            "step": row.step,
-            "from": "pictures",
-            "frames": frames,
-            "bytes_per_frame": round(panel.bytes_per_frame),
-            "age_s": round(panel.age_s, 3),
-            "silent_s": round(panel.silent_s, 3),
-            "stale": panel.stale,
-        }
-    ).decode()
+    stream = {
+        "from": "pictures",
+        "frames": frames,
+        "bytes_per_frame": round(panel.bytes_per_frame),
+        "age_s": round(panel.age_s, 3),
+        "silent_s": round(panel.silent_s, 3),
+    }
+    return to_json({"what": "agent", "time": round(now, 3), **panel.facts(), **stream}).decode()
 
 
 def waiting_line(waiting: Waiting, scene: Scene, now: float) -> str:
     """The state while no agent is shown: nobody is connected, or nothing plays."""
-    return to_json(
-        {
-            "what": "waiting",
-            "time": round(now, 3),
-            "port": waiting.port,
-            "connected": scene.connected,
-            "trouble": scene.trouble[:200],
-        }
-    ).decode()
+    state = {"port": waiting.port, "connected": scene.connected, "trouble": scene.trouble[:200]}
+    return to_json({"what": "waiting", "time": round(now, 3), **state}).decode()
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """The time that a script waits for the first relay (None: for ever). Seconds, monotonic."""
-
-    wait_s: float | None
-    began: float
-
-    def check(self, now: float, served: int, refused: str) -> None:
-        """Raise when the time is over and no relay has proved itself: refused, or none came."""
-        if self.wait_s is None or served or now - self.began < self.wait_s:
-            return
-        if refused:
-            raise RefusedError(
-                f"no relay was let in within {self.wait_s:g} s: {refused}",
-                "copy the token (the viewer shows the line), or update the older of the two",
-            )
-        raise NoRelayError(
-            f"no relay came within {self.wait_s:g} s",
-            "is the ssh line running, and did it say that forwarding failed? does the run live "
-            "(run_controller status), with training.stream on, on the login node that ssh reached?",
+def check_patience(wait_s: float | None, waited_s: float, served: int, refused: str) -> None:
+    """Raise when a script has waited ``wait_s`` and no relay has proved itself."""
+    if wait_s is None or served or waited_s < wait_s:
+        return
+    if refused:
+        raise RefusedError(
+            f"no relay was let in within {wait_s:g} s: {refused}",
+            "copy the token (the viewer shows the line), or update the older of the two",
         )
+    raise NoRelayError(
+        f"no relay came within {wait_s:g} s",
+        "is the ssh line running, and did it say that forwarding failed? does the run live "
+        "(run_controller status), with training.stream on, on the login node that ssh reached?",
+    )
 
 
 @dataclass
@@ -132,12 +98,6 @@ class Recorder:
         self._events.write("metric", max((one.steps for one in scene.statuses), default=0), data)
 
 
-class Form(Enum):
-    """The form of the lines."""
-
-    NONE, WORDS, JSON = range(3)
-
-
 def line(panel: Panel, frames: int) -> str:
     """One agent as one line of text."""
     row = panel.row
@@ -151,59 +111,44 @@ def line(panel: Panel, frames: int) -> str:
 
 
 def waiting_lines(waiting: Waiting, scene: Scene) -> list[str]:
-    """Words for a person without a picture, with the lines to copy."""
-    trouble = scene.trouble
-    if scene.carrier:  # it opens the tunnel itself, and says how that goes
-        return [f"last trouble: {trouble}"] * bool(trouble)
-    lines = [f"waiting for the tunnel on 127.0.0.1:{waiting.port}; in another terminal:"]
-    lines += [f"  {waiting.ssh_line}"]
-    if "token" in trouble:
-        lines += [f"a relay was refused: {trouble}", "  once, on this machine:"]
-        lines += [f"  {copy_line(waiting.login)}"]
-    elif trouble:
-        lines += [f"last trouble: {trouble}"]
-    return lines + list(remarks(scene, waiting))
+    """Words for a person without a picture, with the line to copy."""
+    if scene.carrier:  # connect prints its own words
+        return [f"last trouble: {scene.trouble}"] * bool(scene.trouble)
+    steps = waiting_steps(scene, waiting)
+    caption, copy = line_to_copy(scene, waiting)
+    remarks = [what for state, what in steps if state in {"alarm", ""}]
+    heading = f"waiting for the tunnel on 127.0.0.1:{waiting.port}"
+    return [*([] if scene.connected else [heading]), *remarks, caption, f"  {copy}"]
 
 
-def print_scenes(
-    receiver: Receiver,
-    top_k: int,
-    waiting: Waiting,
-    each_second: Callable[[Scene], None],
-    clock: Clock,
-    stop: threading.Event,
-    form: Form,
-) -> None:
-    """Print until ``stop``: a line per agent and second, and the state when that changes."""
-    before, told = dict[str, int](), list[str]()
-    while True:
-        scene = receiver.scene(top_k)
-        each_second(scene)
-        if form is not Form.NONE:
-            told = _tell_waiting(waiting, scene, told, form, clock.now())
-            for panel in scene.panels:
-                frames = scene.frames.get(panel.name, 0) - before.get(panel.name, 0)
-                in_words = form is Form.WORDS
-                print(line(panel, frames) if in_words else agent_line(panel, frames, clock.now()))
-            sys.stdout.flush()
-        before = dict(scene.frames)
-        if clock.wait(stop, 1.0):
-            return
+class Printer:
+    """Prints a line per agent, and the state when that changes."""
 
+    def __init__(self, waiting: Waiting, clock: Clock, *, json: bool) -> None:
+        self._waiting = waiting
+        self._clock = clock
+        self._json = json
+        self._frames: Mapping[str, int] = {}
+        self._told: list[str] = []
 
-def _tell_waiting(
-    waiting: Waiting, scene: Scene, told: list[str], form: Form, now: float
-) -> list[str]:
-    """Print news of the state while nobody is shown; returns what is known now."""
-    if scene.panels:
-        return told
-    if form is Form.JSON:
-        state = [scene.trouble, str(scene.connected)]
-        if state != told:
-            print(waiting_line(waiting, scene, now))
-        return state
-    lines = waiting_lines(waiting, scene)
-    for one in lines:
-        if one not in told:
+    def print(self, scene: Scene) -> None:
+        """Print what is new since the last call."""
+        now = self._clock.now()
+        if not scene.panels:
+            self._print_state(scene, now)
+        for panel in scene.panels:
+            frames = scene.frames.get(panel.name, 0) - self._frames.get(panel.name, 0)
+            print(agent_line(panel, frames, now) if self._json else line(panel, frames))
+        self._frames = dict(scene.frames)
+        sys.stdout.flush()
+
+    def _print_state(self, scene: Scene, now: float) -> None:
+        if self._json:
+            state = [scene.trouble, str(scene.connected)]
+            lines = [] if state == self._told else [waiting_line(self._waiting, scene, now)]
+        else:
+            state = waiting_lines(self._waiting, scene)
+            lines = [one for one in state if one not in self._told]
+        self._told = state
+        for one in lines:
             print(one)
-    return lines

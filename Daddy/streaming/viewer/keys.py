@@ -79,9 +79,8 @@ Shown = Sequence[str]
 """Names of the agents in the panels, by place."""
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A line of the table: names of keys, how help writes them, and what they do."""
+class Key(NamedTuple):
+    """A line of the table: names of keys, their label in the help, and their effect."""
 
     names: tuple[str, ...]
     label: str
@@ -92,9 +91,7 @@ class Key:
 def press(view: View, key: str, shown: Shown) -> Pressed:
     """``key`` as pygame names it, ``shown`` the agents on screen. Keys of no meaning do nothing."""
     found = next((one for one in TABLE if key in one.names), None)
-    if found is None:
-        return Pressed(replace(view, leaving=False))
-    done = found.do(view, shown, key)
+    done = found.do(view, shown, key) if found else Pressed(view)
     return done if key == "escape" else done._replace(view=replace(done.view, leaving=False))
 
 
@@ -142,11 +139,12 @@ def _back(view: View, _: Shown, __: str) -> Pressed:
     return Pressed(replace(view, leaving=True), "Esc again closes the window; training goes on")
 
 
-def _sheet(sheet: Sheet) -> Callable[[View, Shown, str], Pressed]:
-    def turn(view: View, _: Shown, __: str) -> Pressed:
-        return Pressed(replace(view, sheet=Sheet.NONE if view.sheet is sheet else sheet))
+_SHEETS = {"s": Sheet.SCORE, "f": Sheet.FIGURES, "h": Sheet.HELP, "?": Sheet.HELP}
 
-    return turn
+
+def _sheet(view: View, _: Shown, key: str) -> Pressed:
+    sheet = _SHEETS[key]
+    return Pressed(replace(view, sheet=Sheet.NONE if view.sheet is sheet else sheet))
 
 
 def _agents(view: View, _: Shown, key: str) -> Pressed:
@@ -202,8 +200,11 @@ def _record(view: View, shown: Shown, _: str) -> Pressed:
     return Pressed(view, f"recording {name}; R ends it", Act.RECORD)
 
 
-def _only(act: Act) -> Callable[[View, Shown, str], Pressed]:
-    return lambda view, _, __: Pressed(view, act=act)
+_ACTS = {"b": Act.CLIP, "f12": Act.SHOT, "c": Act.COPY, "q": Act.LEAVE}
+
+
+def _reach_out(view: View, _: Shown, key: str) -> Pressed:
+    return Pressed(view, act=_ACTS[key])
 
 
 TABLE = (
@@ -214,17 +215,17 @@ TABLE = (
     Key(("p",), "P", "pin: this agent stays, or not", _pin),
     Key(("t",), "T", "tour of all agents, or not", _tour),
     Key(("space",), "Space", "pause this window, or go on", _pause),
-    Key(("s",), "S", "what the score is made of", _sheet(Sheet.SCORE)),
-    Key(("f",), "F", "figures of the stream", _sheet(Sheet.FIGURES)),
+    Key(("s",), "S", "what the score is made of", _sheet),
+    Key(("f",), "F", "figures of the stream", _sheet),
     Key(("m",), "M", "maps: with heat, without, none", _look),
     Key(("o",), "O", "fewer words, or all", _look),
     Key(("v",), "V", "next palette", _look),
-    Key(("b",), "B", "keep the last 30 s as a GIF", _only(Act.CLIP)),
+    Key(("b",), "B", "keep the last 30 s as a GIF", _reach_out),
     Key(("r",), "R", "record a film, and end it", _record),
-    Key(("f12",), "F12", "keep a picture of the window", _only(Act.SHOT)),
-    Key(("c",), "C", "copy the ssh line", _only(Act.COPY)),
-    Key(("h", "?"), "H ?", "these keys", _sheet(Sheet.HELP)),
-    Key(("q",), "Q", "close; training goes on", _only(Act.LEAVE)),
+    Key(("f12",), "F12", "keep a picture of the window", _reach_out),
+    Key(("c",), "C", "copy the ssh line", _reach_out),
+    Key(("h", "?"), "H ?", "these keys", _sheet),
+    Key(("q",), "Q", "close; training goes on", _reach_out),
 )
 
-HINT = "H  keys    1-8 Enter  focus    P  pin    +/-  agents    Q  quit"
+HINT = "H  keys    C  copy the ssh line    +/-  agents    Q  quit"

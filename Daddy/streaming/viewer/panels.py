@@ -34,6 +34,9 @@ from Daddy.streaming.viewer.view_model import Panel, Scene, short
 _CURVE = 2 * LINE
 _ROOMY = 120
 """Letter pixels that a picture must be wide for the words below to keep to its edges."""
+_PAD = 4
+
+Word = tuple[str, Colour]
 
 
 def draw_panel(
@@ -50,10 +53,12 @@ def draw_panel(
     yield from _screen(panel, place.picture, text, theme)
     if mark:
         yield from _mark(mark, place.picture, text, theme)
-    if place.style is Style.BESIDE:
-        yield from _beside(panel, place.words, text, theme)
-    else:
-        yield from _below(panel, place, text, theme)
+    words = place.words
+    roomy = place.picture.width >= _ROOMY * text
+    if place.style is not Style.BESIDE and roomy:
+        left, right = max(words.x, place.picture.x), min(words.right, place.picture.right)
+        words = Rect(left, words.y, right - left, words.height)
+    yield from _words(panel, place, words, text, theme)
 
 
 def _screen(panel: Panel, rect: Rect, text: int, theme: Theme) -> Iterator[Draw]:
@@ -79,67 +84,62 @@ def _mark(mark: str, rect: Rect, text: int, theme: Theme) -> Iterator[Draw]:
     yield Text(x, y, fitted, theme.accent, text)
 
 
-def _below(panel: Panel, place: PanelLayout, text: int, theme: Theme) -> Iterator[Draw]:
-    row, words, pad = panel.row, place.words, 4 * text
-    if place.picture.width >= _ROOMY * text:
-        left, right = max(words.x, place.picture.x), min(words.right, place.picture.right)
-        words = Rect(left, words.y, right - left, words.height)
-    narrow = place.style is Style.COMPACT or words.width < _ROOMY * text
-    yield from _title(panel, words, words.y + pad, text, theme)
+def _words(
+    panel: Panel, place: PanelLayout, words: Rect, text: int, theme: Theme
+) -> Iterator[Draw]:
+    """Name and score, badges, facts, and the curve of the return where there is room for it."""
+    beside, pad = place.style is Style.BESIDE, _PAD * text
+    yield from _title(panel, words, words.y + (0 if beside else pad), text, theme, job=not beside)
     if place.style is Style.BARE:
         return
-    y = place.picture.bottom + pad
-    yield from _badges(row.badges, words, y, text, theme)
-    level = (f"L{row.level}" if row.level else "", theme.ink)
-    yield from between(words, y, text, ("", theme.ink), level)
-    y += (LINE + 1) * text
-    gained = f"{row.episode_return:.1f}" if narrow else f"return {row.episode_return:.1f}"
-    yield from between(words, y, text, (panel.map_name, theme.ink), (gained, theme.ink))
-    if place.style is not Style.COMPACT:
-        y += LINE * text
-        steps = (f"{short(row.step)} steps", theme.soft)
-        yield from between(words, y, text, (panel.peer.host, theme.soft), steps)
-        y += LINE * text
-        room = Rect(words.x, y, words.width, place.frame.bottom - pad - y)
-        yield from _curve(panel.returns, room, text, theme)
-
-
-def _beside(panel: Panel, words: Rect, text: int, theme: Theme) -> Iterator[Draw]:
-    row, y = panel.row, words.y
-    score = (f"score {row.score}", theme.accent)
-    yield from between(words, y, text, (panel.name, theme.ink), score)
-    y += (LINE + 4) * text
-    yield from _badges(row.badges, words, y, text, theme)
-    y += (LINE + 4) * text
-    yield Text(words.x, y, fit(panel.map_name, words.width, text), theme.ink, text)
-    y += (LINE + 4) * text
-    facts = {
-        "level": str(row.level),
-        "story flags": str(row.story_flags),
-        "return": f"{row.episode_return:.1f}",
-        "steps": short(row.step),
-    }
-    for what, value in facts.items():
-        yield from between(words, y, text, (what, theme.soft), (value, theme.ink))
-        y += LINE * text
-    job = f"job {panel.peer.job}" if panel.peer.job else ""
-    yield from between(words, y, text, (panel.peer.host, theme.soft), (job, theme.faint))
+    y = words.y + (LINE + 4) * text if beside else place.picture.bottom + pad
+    yield from _badges(panel.row.badges, words, y, text, theme)
+    for step, left, right in _facts(panel, place.style, theme, narrow=words.width < _ROOMY * text):
+        y += step * text
+        yield from between(words, y, text, left, right)
     y += LINE * text
-    top = max(y, words.bottom - 2 * _CURVE * text)
-    yield from _curve(
-        panel.returns, Rect(words.x, top, words.width, words.bottom - top), text, theme
-    )
+    bottom = words.bottom if beside else place.frame.bottom - pad
+    top = max(y, bottom - 2 * _CURVE * text) if beside else y
+    if place.style is not Style.COMPACT:
+        room = Rect(words.x, top, words.width, bottom - top)
+        area = mix(theme.faint, theme.panel)
+        yield from _curves([(panel.returns, theme.soft, area)], room, text)
 
 
-def _title(panel: Panel, words: Rect, y: int, text: int, theme: Theme) -> Iterator[Draw]:
-    """The agent, its job if there is room, and its score."""
-    score = (f"score {panel.row.score}", theme.accent)
-    yield from between(words, y, text, (panel.name, theme.ink), score)
-    job = f"job {panel.peer.job}"
+def _facts(
+    panel: Panel, style: Style, theme: Theme, *, narrow: bool
+) -> Iterator[tuple[int, Word, Word]]:
+    """Lines below the title: letter pixels from the line before, left word, right word."""
+    row, ink, soft = panel.row, theme.ink, theme.soft
+    gained, steps = f"{row.episode_return:.1f}", short(row.step)
+    if style is not Style.BESIDE:
+        named = gained if narrow or style is Style.COMPACT else f"return {gained}"
+        yield 0, ("", ink), (f"L{row.level}" if row.level else "", ink)
+        yield LINE + 1, (panel.map_name, ink), (named, ink)
+        if style is Style.BELOW:
+            yield LINE, (panel.peer.host, soft), (f"{steps} steps", soft)
+        return
+    yield LINE + 4, (panel.map_name, ink), ("", ink)
+    facts = {"level": str(row.level), "story flags": str(row.story_flags), "return": gained}
+    step = LINE + 4
+    for name, value in {**facts, "steps": steps}.items():
+        yield step, (name, soft), (value, ink)
+        step = LINE
+    job = f"job {panel.peer.job}" if panel.peer.job else ""
+    yield LINE, (panel.peer.host, soft), (job, theme.faint)
+
+
+def _title(
+    panel: Panel, words: Rect, y: int, text: int, theme: Theme, *, job: bool
+) -> Iterator[Draw]:
+    """The agent, its job if that is wanted and there is room, and its score."""
+    score = f"score {panel.row.score}"
+    yield from between(words, y, text, (panel.name, theme.ink), (score, theme.accent))
+    named = f"job {panel.peer.job}"
     x = words.x + measure(panel.name, text) + 5 * text
-    room = words.right - measure(score[0], text) - 5 * text - x
-    if panel.peer.job and measure(job, text) <= room:
-        yield Text(x, y, job, theme.faint, text)
+    room = words.right - measure(score, text) - 5 * text - x
+    if job and panel.peer.job and measure(named, text) <= room:
+        yield Text(x, y, named, theme.faint, text)
 
 
 def _badges(count: int, rect: Rect, y: int, text: int, theme: Theme) -> Iterator[Draw]:
@@ -151,14 +151,24 @@ def _badges(count: int, rect: Rect, y: int, text: int, theme: Theme) -> Iterator
         yield Text(x, y, icon if won else "·", theme.accent if won else theme.soft, text)
 
 
-def _curve(values: Sequence[float], rect: Rect, text: int, theme: Theme) -> Iterator[Draw]:
-    """The return over the last two minutes, its own least and greatest at the edges."""
-    if rect.height < HEIGHT * text or len(values) < 2:  # noqa: PLR2004 - a line needs two points
+Series = tuple[Sequence[float], Colour, Colour]
+"""Values, colour of the line, and colour of the area below it."""
+
+
+def _curves(series: Sequence[Series], rect: Rect, text: int) -> Iterator[Draw]:
+    """Lines through the values of each series, on one scale; nothing where there is no room."""
+    numbers = [number for values, _, _ in series for number in values]
+    if rect.height < HEIGHT * text or len(numbers) < 2 * len(series):
         return
-    low, span = min(values), (max(values) - min(values)) or 1.0
-    points = _points(values, rect, rect.height - 2 * text, rect.bottom - text, low, span)
-    area = mix(theme.faint, theme.panel)
-    yield Curve(points, theme.soft, area, rect.bottom, max(1, text // 2))
+    low, span = min(numbers), (max(numbers) - min(numbers)) or 1.0
+    tall, bottom = rect.height - 2 * text, rect.bottom - text
+    for values, colour, area in series:
+        across = rect.width / (len(values) - 1)
+        points = tuple(
+            (round(rect.x + index * across), round(bottom - (value - low) / span * tall))
+            for index, value in enumerate(values)
+        )
+        yield Curve(points, colour, area, rect.bottom, max(1, text // 2))
 
 
 _GAP = 8
@@ -169,45 +179,40 @@ Line = tuple[str, ...]
 
 def draw_sheet(sheet: Sheet, scene: Scene, room: Rect, text: int, theme: Theme) -> Iterator[Draw]:
     """The sheet in the middle of ``room``, in the largest letters in which it is whole."""
-    if sheet is Sheet.NONE:
-        return
     makers = {Sheet.HELP: _help, Sheet.SCORE: _score_lines, Sheet.FIGURES: _figures}
-    title, lines, last = makers[sheet](scene)
-    while text > 1 and not _fits([(title,), (last,), *lines], room, text):
+    title, rows, last = makers[sheet](scene)
+    lines, step = [(title,), *rows, (last,)], LINE
+    while text > 1 and not _fits(lines, room, text):
         text -= 1
-    if _fits([(title,), (last,), *lines], room, text):
-        lines, step = [(title,), *lines, (last,)], LINE
-    else:
-        step = HEIGHT + DEPTH
-    yield from _table(lines, step, room, text, theme)
+    if not _fits(lines, room, text):
+        lines, step = rows, HEIGHT + DEPTH
+    yield from _table(lines, step * text, room, text, theme)
 
 
 def _help(_: Scene) -> tuple[str, list[Line], str]:
-    lines: list[Line] = [(one.label, one.what) for one in TABLE]
-    return "keys", lines, "Watching never slows training."
+    rows: list[Line] = [(one.label, one.what) for one in TABLE]
+    return "keys", rows, "Watching never slows training."
 
 
 def _score_lines(scene: Scene) -> tuple[str, list[Line], str]:
-    lines: list[Line] = [("agent", "badges", "flags", "score", "return")]
+    rows: list[Line] = [("agent", "badges", "flags", "score", "return")]
     for panel in scene.panels:
         row = panel.row
-        gained = f"{row.episode_return:.1f}"
-        flags = f"+ {row.story_flags}"
-        lines.append((panel.name, str(row.badges), flags, f"= {row.score}", gained))
-    return "badges + story flags", lines, "Ties: the return, then the newest report."
+        score = (str(row.badges), f"+ {row.story_flags}", f"= {row.score}")
+        rows.append((panel.name, *score, f"{row.episode_return:.1f}"))
+    return "badges + story flags", rows, "Ties: the return, then the newest report."
 
 
 def _figures(scene: Scene) -> tuple[str, list[Line], str]:
-    lines: list[Line] = [("agent", "a second", "bytes each", "kbit/s", "old")]
-    lines += [_figures_of(panel) for panel in scene.panels]
-    total = sum(panel.per_second * panel.bytes_per_frame for panel in scene.panels) / 125
-    return "pictures", lines, f"{total:.1f} kbit/s, {sum(scene.frames.values()):,} pictures so far"
-
-
-def _figures_of(panel: Panel) -> Line:
-    each, rate = panel.bytes_per_frame, panel.per_second
-    kilobits = f"{each * rate / 125:.1f}"
-    return panel.name, f"{rate:.1f}", f"{each:.0f}", kilobits, f"{panel.age_s:.2f} s"
+    rows: list[Line] = [("agent", "a second", "bytes each", "kbit/s", "old")]
+    total = 0.0
+    for panel in scene.panels:
+        size, rate = panel.bytes_per_frame, panel.per_second
+        kilobits = size * rate / 125
+        total += kilobits
+        figures = (f"{rate:.1f}", f"{size:.0f}", f"{kilobits:.1f}", f"{panel.age_s:.2f} s")
+        rows.append((panel.name, *figures))
+    return "pictures", rows, f"{total:.1f} kbit/s, {sum(scene.frames.values()):,} pictures so far"
 
 
 def _widths(lines: Sequence[Line], text: int) -> list[int]:
@@ -219,43 +224,29 @@ def _widths(lines: Sequence[Line], text: int) -> list[int]:
 def _fits(lines: Sequence[Line], room: Rect, text: int) -> bool:
     widths = _widths(lines, text)
     wide = sum(widths) + _GAP * text * (len(widths) + 1)
-    return wide <= room.width and _tall(len(lines), text) <= room.height
-
-
-def _tall(count: int, text: int) -> int:
-    return (count * LINE + 2 * _GAP) * text
+    return wide <= room.width and (len(lines) * LINE + 2 * _GAP) * text <= room.height
 
 
 def _table(lines: Sequence[Line], step: int, room: Rect, text: int, theme: Theme) -> Iterator[Draw]:
+    """A framed table with ``step`` pixels a line; lines of one word go across all columns."""
     pad, widths = _GAP * text, _widths(lines, text)
-    lines = lines[: max(0, (room.height - 2 * pad) // (step * text))]
+    lines = lines[: max(0, (room.height - 2 * pad) // step)]
     alone = max((measure(line[0], text) for line in lines if len(line) == 1), default=0)
     wide = min(room.width, max(sum(widths) + pad * (len(widths) - 1), alone) + 2 * pad)
-    tall = len(lines) * step * text + 2 * pad
+    tall = len(lines) * step + 2 * pad
     rect = Rect(room.x + (room.width - wide) // 2, room.y + (room.height - tall) // 2, wide, tall)
     yield Box(rect, theme.back, theme.accent)
     for index, line in enumerate(lines):
-        place = Rect(rect.x + pad, rect.y + pad + index * step * text, wide - 2 * pad, 0)
-        if len(line) == 1:
-            colour = theme.accent if index == 0 else theme.soft
-            yield Text(place.x, place.y, fit(line[0], place.width, text), colour, text)
-        else:
-            yield from _row_of(line, widths, place, text, theme)
-
-
-def _row_of(
-    line: Line, widths: Sequence[int], place: Rect, text: int, theme: Theme
-) -> Iterator[Draw]:
-    x = place.x
-    for index, (word, wide) in enumerate(zip(line, widths, strict=True)):
-        colour: Colour = theme.ink if index == 0 else theme.soft
-        yield Text(x, place.y, fit(word, place.right - x, text), colour, text)
-        x += wide + _GAP * text
+        x, y = rect.x + pad, rect.y + pad + index * step
+        title = theme.accent if index == 0 else theme.soft
+        colours = (title,) if len(line) == 1 else (theme.ink, *[theme.soft] * len(line))
+        for word, colour, across in zip(line, colours, (*widths, 0), strict=False):
+            yield Text(x, y, fit(word, rect.right - pad - x, text), colour, text)
+            x += across + pad
 
 
 MIN_LINES = 5
 """Lines of text that a band needs in height."""
-_PAD = 4
 _LEAST_CELLS = 6
 """A map is drawn as if at least so many cells wide and high were known of it."""
 _MOST_CELL = 16
@@ -271,38 +262,33 @@ def draw_band(
 
     The last drawings are kept: a large map takes longer than all the rest of the window.
     """
-    return tuple(_band(world, room, text, theme, heat=heat, news=news))
-
-
-def _band(
-    world: World, room: Rect, text: int, theme: Theme, *, heat: bool, news: Sequence[str]
-) -> Iterator[Draw]:
     pad = _PAD * text
     left = Rect(room.x, room.y, room.width * 3 // 5 - pad, room.height)
     right = Rect(left.right + pad, room.y, room.right - left.right - pad, room.height)
-    yield from _maps(world.places, left, text, theme, heat=heat)
-    yield Box(right, theme.panel, theme.faint)
     inner = Rect(right.x + pad, right.y + pad, right.width - 2 * pad, right.height - 2 * pad)
     lines = min(len(news), max(0, inner.height // (LINE * text) - 3), 4)
     tall = inner.height - lines * LINE * text
-    yield from _course(world.course, Rect(inner.x, inner.y, inner.width, tall), text, theme)
-    for index, what in enumerate(news[:lines]):
-        y = inner.y + tall + index * LINE * text + 2 * text
-        yield Text(inner.x, y, fit(what, inner.width, text), theme.soft, text)
+    course = Rect(inner.x, inner.y, inner.width, tall)
+    below = [
+        Text(inner.x, inner.y + tall + (index * LINE + 2) * text, line, theme.soft, text)
+        for index, line in enumerate(fit(what, inner.width, text) for what in news[:lines])
+    ]
+    frame = Box(right, theme.panel, theme.faint)
+    maps = _maps(world.places, left, text, theme, heat=heat)
+    return (*maps, frame, *_course(world.course, course, text, theme), *below)
 
 
 def _maps(
     places: Sequence[Place], room: Rect, text: int, theme: Theme, *, heat: bool
 ) -> Iterator[Draw]:
     count = max(1, min(len(places), room.width // max(1, room.height * 3 // 5), 4))
-    wide = room.width // count
+    wide, pad = room.width // count, _PAD * text
     for index, place in enumerate(places[:count]):
-        pad = _PAD * text if index < count - 1 else 0
-        rect = Rect(room.x + index * wide, room.y, wide - pad, room.height)
+        gap = pad if index < count - 1 else 0
+        rect = Rect(room.x + index * wide, room.y, wide - gap, room.height)
         yield from _draw_map(place, rect, text, theme, heat=heat)
     if not places:
         yield Box(room, theme.panel, theme.faint)
-        pad = _PAD * text
         word = fit("nobody says where it is", room.width - 2 * pad, text)
         yield Text(room.x + pad, room.y + pad, word, theme.soft, text)
 
@@ -310,21 +296,18 @@ def _maps(
 def _draw_map(place: Place, rect: Rect, text: int, theme: Theme, *, heat: bool) -> Iterator[Draw]:
     yield Box(rect, theme.panel, theme.faint)
     pad = _PAD * text
-    top = rect.y + pad
-    inner = Rect(rect.x + pad, top, rect.width - 2 * pad, 0)
+    inner = Rect(rect.x + pad, rect.y + pad, rect.width - 2 * pad, rect.height - 2 * pad)
     agents = str(len(place.dots)) if measure(place.name, text) < inner.width else ""
-    yield from between(inner, top, text, (place.name, theme.ink), (agents, theme.soft))
-    top += LINE * text
-    ground = Rect(inner.x, top, inner.width, rect.bottom - pad - top)
-    grid = _Grid(place, ground)
+    yield from between(inner, inner.y, text, (place.name, theme.ink), (agents, theme.soft))
+    top = inner.y + LINE * text
+    grid = _Grid(place, Rect(inner.x, top, inner.width, inner.bottom - top))
     for cell, share in place.heat if heat else ():
-        yield _square(grid, cell, _warm(share, theme))
-    for trail in place.trails:
-        for cell in trail:
-            yield _square(grid, cell, theme.soft, larger=-(grid.size // 3))
+        warm = mix(theme.faint, theme.panel, 0.35 + 0.65 * share)
+        yield Box(grid.rect(cell), warm, warm)
+    for cell in (cell for trail in place.trails for cell in trail):
+        yield Box(grid.rect(cell, -(grid.size // 3)), theme.soft, theme.soft)
     for dot in reversed(place.dots):
-        larger = max(0, 2 * text - grid.size // 3)
-        rect = _square(grid, (dot.x, dot.y), theme.ink, larger).rect
+        rect = grid.rect((dot.x, dot.y), max(0, 2 * text - grid.size // 3))
         yield Box(rect, theme.accent if dot.place else theme.ink, theme.panel)
 
 
@@ -340,18 +323,17 @@ class _Grid:
         self._scale = min(_MOST_CELL, ground.width / across, max(1, ground.height) / down)
         self._x = ground.x + (ground.width - across * self._scale) / 2
         self._y = ground.y + (ground.height - down * self._scale) / 2
+        self.size = max(1, int(self._scale))
+        """Window pixels of a cell."""
 
-    @property
-    def size(self) -> int:
-        """Window pixels of a cell, at least one."""
-        return max(1, int(self._scale))
-
-    def rect(self, cell: Cell) -> Rect:
-        """The cell in window pixels, at least one."""
+    def rect(self, cell: Cell, larger: int = 0) -> Rect:
+        """The cell in window pixels, at least one, ``larger`` by so many at each side."""
         x = self._x + (cell[0] - self._least_x) * self._scale
         y = self._y + (cell[1] - self._least_y) * self._scale
         wide = max(1, int(x + self._scale) - int(x))
-        return Rect(int(x), int(y), wide, max(1, int(y + self._scale) - int(y)))
+        tall = max(1, int(y + self._scale) - int(y))
+        sides = max(1, wide + 2 * larger), max(1, tall + 2 * larger)
+        return Rect(int(x) - larger, int(y) - larger, *sides)
 
 
 def _extent(known: Sequence[int]) -> tuple[int, int]:
@@ -361,48 +343,16 @@ def _extent(known: Sequence[int]) -> tuple[int, int]:
     return min(known) - (shown - length) // 2, shown
 
 
-def _square(grid: _Grid, cell: Cell, colour: Colour, larger: int = 0) -> Box:
-    rect = grid.rect(cell)
-    wide, tall = max(1, rect.width + 2 * larger), max(1, rect.height + 2 * larger)
-    return Box(Rect(rect.x - larger, rect.y - larger, wide, tall), colour, colour)
-
-
-def _warm(share: float, theme: Theme) -> Colour:
-    """From the panel's colour to the faint one by how often a cell was seen."""
-    part = 0.35 + 0.65 * share
-    pairs = zip(theme.panel, theme.faint, strict=True)
-    red, green, blue = (round(cold + part * (warm - cold)) for cold, warm in pairs)
-    return red, green, blue
-
-
 def _course(
     course: Sequence[tuple[float, float]], rect: Rect, text: int, theme: Theme
 ) -> Iterator[Draw]:
-    """Best and mean return since we watch, on one scale."""
+    """Best and mean return since we watch."""
     if not course:
         return
-    best, mean = course[-1]
-    left, right = (f"best return {best:.1f}", theme.ink), (f"mean {mean:.1f}", theme.accent)
-    yield from between(rect, rect.y, text, left, right)
-    top = rect.y + LINE * text
-    low = min(min(pair) for pair in course)
-    span = (max(max(pair) for pair in course) - low) or 1.0
-    tall = rect.bottom - 2 * text - top
-    if tall < HEIGHT * text or len(course) < 2:  # noqa: PLR2004 - a line needs two points
-        return
-    for which, colour in ((0, theme.soft), (1, theme.accent)):
-        values = [pair[which] for pair in course]
-        points = _points(values, rect, tall, top + tall, low, span)
-        area = mix(theme.faint if which == 0 else colour, theme.panel)
-        yield Curve(points, colour, area, top + tall, max(1, text // 2))
-
-
-def _points(
-    values: Sequence[float], rect: Rect, tall: int, bottom: int, low: float, span: float
-) -> tuple[tuple[int, int], ...]:
-    """A line through ``values`` from the left of ``rect`` to its right, ``tall`` at most."""
-    across = rect.width / (len(values) - 1)
-    return tuple(
-        (round(rect.x + index * across), round(bottom - (value - low) / span * tall))
-        for index, value in enumerate(values)
-    )
+    best, mean = zip(*course, strict=True)
+    left, right = f"best return {best[-1]:.1f}", f"mean {mean[-1]:.1f}"
+    yield from between(rect, rect.y, text, (left, theme.ink), (right, theme.accent))
+    room = Rect(rect.x, rect.y + LINE * text, rect.width, rect.height - LINE * text)
+    series = [(best, theme.soft, mix(theme.faint, theme.panel))]
+    series += [(mean, theme.accent, mix(theme.accent, theme.panel))]
+    yield from _curves(series, room, text)

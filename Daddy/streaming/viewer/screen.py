@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
+from operator import attrgetter
 from typing import NamedTuple
 
 from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
@@ -33,7 +35,6 @@ from Daddy.streaming.viewer.view_model import (
     fleet_line,
     headline,
     line_to_copy,
-    remarks,
     run_names,
     waiting_steps,
 )
@@ -44,7 +45,7 @@ def draw(
 ) -> list[Draw]:
     """Everything in a window of ``size`` pixels, back to front; ``toast`` is a passing word."""
     theme, scene = THEMES[view.theme], seen(scene, view)
-    layout = arrange_view(scene, size, view)
+    layout = _place_panels(scene, size, view)
     things: list[Draw] = [Box(Rect(0, 0, *size), theme.back, theme.back)]
     things += _header(scene, layout, theme, view, toast)
     if view.sheet is not Sheet.NONE:
@@ -60,8 +61,7 @@ def draw(
     return things + list(_below(scene, layout, theme, view))
 
 
-def arrange_view(scene: Scene, size: tuple[int, int], view: View) -> Layout:
-    """The places of the panels on screen."""
+def _place_panels(scene: Scene, size: tuple[int, int], view: View) -> Layout:
     return arrange(*size, len(scene.panels), bare=view.bare, band=_has_band(scene, view))
 
 
@@ -70,14 +70,18 @@ def _has_band(scene: Scene, view: View) -> bool:
 
 
 def _below(scene: Scene, layout: Layout, theme: Theme, view: View) -> Iterator[Draw]:
-    """Maps, course and news where there is room for them, else the news alone."""
+    """Maps, course and news where there is room for them, else the news alone, newest first."""
     text, rect = layout.text, layout.footer
-    if not _has_band(scene, view) or rect.height < MIN_LINES * LINE * text:
-        yield from _news(scene, layout, theme)
+    if _has_band(scene, view) and rect.height >= MIN_LINES * LINE * text:
+        news = (*_next(scene, rect.width // 3, text), *reversed(scene.notes))
+        heat = view.band is Band.HEAT
+        yield from draw_band(scene.world, rect, text, theme, heat=heat, news=news)
         return
-    news = (*_next(scene, rect.width // 3, text), *reversed(scene.notes))
-    heat = view.band is Band.HEAT
-    yield from draw_band(scene.world, rect, text, theme, heat=heat, news=news)
+    x, width = rect.x + PAD * text, rect.width - 2 * PAD * text
+    lines = [(line, theme.soft) for line in _next(scene, width, text)]
+    lines += [(line, theme.faint) for line in reversed(scene.notes)]
+    for index, (line, colour) in enumerate(lines[: rect.height // (LINE * text)]):
+        yield Text(x, rect.y + index * LINE * text, fit(line, width, text), colour, text)
 
 
 def seen(scene: Scene, view: View) -> Scene:
@@ -91,7 +95,7 @@ def seen(scene: Scene, view: View) -> Scene:
 def panel_at(scene: Scene, size: tuple[int, int], view: View, x: int, y: int) -> str:
     """The agent whose panel is at a point of the window, if any."""
     panels = seen(scene, view).panels
-    layout = arrange_view(replace(scene, panels=panels), size, view)
+    layout = _place_panels(replace(scene, panels=panels), size, view)
     for panel, place in zip(panels, layout.panels, strict=False):
         frame = place.frame
         if frame.x <= x < frame.right and frame.y <= y < frame.bottom:
@@ -111,38 +115,24 @@ def _mark(panel: Panel, view: View, shown: Sequence[str]) -> str:
 
 def _header(scene: Scene, layout: Layout, theme: Theme, view: View, toast: str) -> Iterator[Draw]:
     text, rect = layout.text, layout.header
-    pad = 4 * text
-    inner = Rect(rect.x + 2 * pad, rect.y, rect.width - 4 * pad, rect.height)
+    inner = Rect(rect.x + 8 * text, rect.y, rect.width - 16 * text, rect.height)
     top = rect.y + 6 * text
     state, mood = ("paused  ·  Space goes on", "calls") if view.paused else headline(scene)
-    mooded = (state, {"calls": theme.accent, "alarm": theme.alarm}.get(mood, theme.soft))
-    yield from between(inner, top, text, (run_names(scene), theme.ink), mooded)
-    said = toast or _missing(scene, view) or _crowded(scene, layout) or fleet_line(scene)
-    facts = fit(said, inner.width, text)
-    colour = theme.accent if toast else theme.soft
-    yield Text(inner.x, top + (LINE + 1) * text, facts, colour, text)
+    colour = {"calls": theme.accent, "alarm": theme.alarm}.get(mood, theme.soft)
+    yield from between(inner, top, text, (run_names(scene), theme.ink), (state, colour))
+    said = fit(toast or _second_line(scene, layout, view), inner.width, text)
+    yield Text(inner.x, top + (LINE + 1) * text, said, theme.accent if toast else theme.soft, text)
 
 
-def _missing(scene: Scene, view: View) -> str:
-    """A word on pinned agents that do not play, once agents are known at all."""
+def _second_line(scene: Scene, layout: Layout, view: View) -> str:
+    """A word on pinned agents that do not play or on panels without room, else on the fleet."""
     gone = [name for name in view.pins if scene.agents and name not in scene.agents]
-    return f"{', '.join(gone)} is pinned and silent: back as soon as it plays" if gone else ""
-
-
-def _crowded(scene: Scene, layout: Layout) -> str:
+    if gone:
+        return f"{', '.join(gone)} is pinned and silent: back as soon as it plays"
     shown, there = len(layout.panels), len(scene.panels)
-    return f"room for {shown} of {there}: a larger window shows more" if shown < there else ""
-
-
-def _news(scene: Scene, layout: Layout, theme: Theme) -> Iterator[Draw]:
-    """The next agents and the last events, newest first, as far as there is room."""
-    text, rect = layout.text, layout.footer
-    inner = Rect(rect.x + 4 * text, rect.y, rect.width - 8 * text, rect.height)
-    lines = [(one, theme.soft) for one in _next(scene, inner.width, text)]
-    lines += [(one, theme.faint) for one in reversed(scene.notes)]
-    for index, (what, colour) in enumerate(lines[: max(0, rect.height // (LINE * text))]):
-        y = rect.y + index * LINE * text
-        yield Text(inner.x, y, fit(what, inner.width, text), colour, text)
+    if shown < there:
+        return f"room for {shown} of {there}: a larger window shows more"
+    return fleet_line(scene)
 
 
 def _next(scene: Scene, width: int, text: int) -> list[str]:
@@ -162,13 +152,14 @@ def _waiting(
     text = layout.text
     margin = max(12 * text, size[0] // 12)
     room = Rect(margin, layout.header.bottom, size[0] - 2 * margin, size[1])
-    big = 2 if remarks(scene, waiting) else 5
+    steps = waiting_steps(scene, waiting)
+    big = 2 if any(not state for state, _ in steps) else 5
     y = max(layout.header.bottom, size[1] // 5 if big > 2 else size[1] // 12)  # noqa: PLR2004
     yield Text(room.x, y, "Daddy", theme.ink, big * text)
     y += big * (HEIGHT + 4) * text
     marks = {"done": "✓", "now": ">", "later": "·", "alarm": "!"}
     colours = {"now": theme.accent, "later": theme.faint, "alarm": theme.alarm}
-    for state, what in waiting_steps(scene, waiting):
+    for state, what in steps:
         colour = colours.get(state, theme.soft)
         yield Text(room.x, y, marks.get(state, ""), colour, text)
         for line in _wrap(what, room.width - 12 * text, text):
@@ -219,6 +210,7 @@ class Layout:
 
 
 class _Grid(NamedTuple):
+    merit: tuple[float, ...]
     scale: int
     style: Style
     columns: int
@@ -248,27 +240,25 @@ def arrange(
     ``band``: without curves of their own, which leaves more room below.
     Fewer panels, if so many whole pictures do not fit.
     """
-    styles = (Style.BARE,) if bare else tuple(Style)
-    if band:
-        styles = tuple(style for style in styles if style is not Style.BELOW)
-    wanted = max(1, count)
-    grid = next(
-        (best for n in range(wanted, 0, -1) if (best := _best_grid(width, height, n, styles))), None
+    styles = [Style.BARE] if bare else [one for one in Style if not (band and one is Style.BELOW)]
+    best = (
+        max(_grids(width, height, number, styles), key=attrgetter("merit"), default=None)
+        for number in range(max(1, count), 0, -1)
     )
-    grid = grid or _Grid(1, Style.BARE, 1, 1, 1, 0, _room(width, height, 1, 0))
+    smallest = _Grid((), 1, Style.BARE, 1, 1, 1, 0, _room(width, height, 1, 0))
+    grid = next((one for one in best if one), smallest)
     room, text = grid.room, grid.text
-    tall = _height(grid)
-    wide = room.width // grid.columns
-    places = min(count, grid.columns * grid.rows)
-    cells = (divmod(index, grid.columns) for index in range(places))
+    needed = grid.scale * SCREEN_HEIGHT + grid.style.value[1] * text
+    wide, tall = room.width // grid.columns, min(room.height // grid.rows, needed)
     panels = tuple(
         _panel(Rect(room.x + column * wide, room.y + row * tall, wide, tall), grid)
-        for row, column in cells
+        for row in range(grid.rows)
+        for column in range(grid.columns)
     )
     pad, bottom = PAD * text, room.y + grid.rows * tall
-    header = Rect(0, 0, width, room.y)
     low = max(0, height - bottom - pad - pad // 2)
-    return Layout(text, header, panels, Rect(pad, bottom + pad // 2, width - 2 * pad, low))
+    footer = Rect(pad, bottom + pad // 2, width - 2 * pad, low)
+    return Layout(text, Rect(0, 0, width, room.y), panels[:count], footer)
 
 
 def _room(width: int, height: int, text: int, gap: int) -> Rect:
@@ -277,54 +267,24 @@ def _room(width: int, height: int, text: int, gap: int) -> Rect:
     return Rect(side, top, width - 2 * side, height - top - side)
 
 
-def _best_grid(width: int, height: int, count: int, styles: tuple[Style, ...]) -> _Grid | None:
-    """Largest pictures; among equals larger letters, fuller words, wider gaps, fewer rows."""
-    full = text_scale(width, height)
-    grids = (
-        grid
-        for text in range(full, 0, -1)
-        for gap in (PAD, 0)
-        for grid in _grids(_room(width, height, text, gap), count, text, gap, styles)
-    )
-    return max(
-        grids,
-        key=lambda one: (
-            one.scale * _weight(one, full),
-            one.style is not Style.BARE,
-            one.text,
-            -list(Style).index(one.style),
-            one.gap,
-            -one.rows,
-        ),
-        default=None,
-    )
+def _grids(width: int, height: int, count: int, styles: Sequence[Style]) -> Iterator[_Grid]:
+    """Grids of ``count`` panels in which whole pictures fit.
 
-
-def _weight(grid: _Grid, full: int) -> float:
-    whole = grid.text == full and grid.style is not Style.BARE
-    return 1.0 if whole else _SMALLER_LETTERS
-
-
-def _grids(
-    room: Rect, count: int, text: int, gap: int, styles: tuple[Style, ...]
-) -> Iterator[_Grid]:
-    for columns in range(1, count + 1):
-        rows = -(-count // columns)
-        for style in styles:
-            wide, tall = style.value
-            beside = style is Style.BESIDE
-            sides = wide + gap if gap or beside else 0
-            across = (room.width // columns - sides * text) // SCREEN_WIDTH
-            down = (room.height // rows - tall * text) // SCREEN_HEIGHT
-            scale = min(across, down)
-            high_enough = scale * SCREEN_HEIGHT >= _BESIDE_HEIGHT * text
-            if scale >= 1 and (not beside or high_enough):
-                yield _Grid(scale, style, columns, rows, text, gap, room)
-
-
-def _height(grid: _Grid) -> int:
-    needed = grid.scale * SCREEN_HEIGHT + grid.style.value[1] * grid.text
-    return min(grid.room.height // grid.rows, needed)
+    Merit: largest pictures; among equals larger letters, fuller words, wider gaps, fewer rows.
+    """
+    full, order = text_scale(width, height), list(Style)
+    choices = product(range(full, 0, -1), (PAD, 0), range(1, count + 1), styles)
+    for text, gap, columns, style in choices:
+        room, rows = _room(width, height, text, gap), -(-count // columns)
+        wide, tall = style.value
+        beside, worded = style is Style.BESIDE, style is not Style.BARE
+        sides = wide + gap if gap or beside else 0
+        across = (room.width // columns - sides * text) // SCREEN_WIDTH
+        scale = min(across, (room.height // rows - tall * text) // SCREEN_HEIGHT)
+        if scale >= 1 and (not beside or scale * SCREEN_HEIGHT >= _BESIDE_HEIGHT * text):
+            size = scale * (1.0 if text == full and worded else _SMALLER_LETTERS)
+            merit = (size, worded, text, -order.index(style), gap, -rows)
+            yield _Grid(merit, scale, style, columns, rows, text, gap, room)
 
 
 def _panel(cell: Rect, grid: _Grid) -> PanelLayout:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from Daddy.core.vocabulary import TUNNEL_PORT
 from Daddy.streaming.protocol.frame_codec import FrameDecoder
@@ -59,6 +59,25 @@ class Panel:
     @property
     def stale(self) -> bool:
         return self.silent_s > STALE_S
+
+    def facts(self) -> dict[str, Any]:
+        """The panel without its picture, as the page and JSON lines have it."""
+        row = self.row
+        return {
+            "agent": self.name,
+            "place": row.place,
+            "host": self.peer.host,
+            "job": self.peer.job,
+            "score": row.score,
+            "badges": row.badges,
+            "story_flags": row.story_flags,
+            "level": row.level,
+            "map": self.map_name,
+            "return": round(row.episode_return, 3),
+            "episode": row.episode,
+            "step": row.step,
+            "stale": self.stale,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +167,10 @@ def short(number: float) -> str:
 
 
 def waiting_steps(scene: Scene, waiting: Waiting) -> list[tuple[str, str]]:
-    """Steps to the first picture: each done, now, later, an alarm, or empty for a remark."""
+    """Steps to the first picture: each done, now, later, an alarm, or empty for a remark.
+
+    Remarks are words of ``connect``, or the usual causes when no relay has come for long.
+    """
     seen = scene.connected or bool(scene.trouble)
     steps = [
         ("done", f"listening on 127.0.0.1:{waiting.port}"),
@@ -156,18 +178,12 @@ def waiting_steps(scene: Scene, waiting: Waiting) -> list[tuple[str, str]]:
         ("done" if scene.connected else "now" if seen else "later", "the relay proves the token"),
         ("now" if scene.connected else "later", "a learner plays"),
     ]
-    if scene.trouble and not scene.connected:
-        steps.append(("alarm", scene.trouble))
-    return steps + [("", line) for line in remarks(scene, waiting)]
-
-
-def remarks(scene: Scene, waiting: Waiting) -> tuple[str, ...]:
-    """Words of ``connect``, or the usual causes when no relay has come for long."""
-    if scene.connected or scene.carrier:
-        return () if scene.connected else scene.carrier
-    if scene.trouble or scene.alone_s <= KNOCK_S:
-        return ()
-    return usual_causes(waiting.login, TUNNEL_PORT)
+    if scene.connected:
+        return steps
+    causes = usual_causes(waiting.login, TUNNEL_PORT) if scene.alone_s > KNOCK_S else ()
+    remarks = scene.carrier or (() if scene.trouble else causes)
+    alarms = [("alarm", scene.trouble)] if scene.trouble else []
+    return [*steps, *alarms, *(("", line) for line in remarks)]
 
 
 def line_to_copy(scene: Scene, waiting: Waiting) -> tuple[str, str]:
@@ -176,8 +192,8 @@ def line_to_copy(scene: Scene, waiting: Waiting) -> tuple[str, str]:
         return "Nothing plays yet. On the login node:", "run_controller status"
     if "token" in scene.trouble:
         return "Once, on this computer (the token stays private):", copy_line(waiting.login)
-    caption = "Or by hand, in another" if scene.carrier else "In another"
-    return f"{caption} terminal (C copies it):", waiting.ssh_line
+    caption = "Or by hand, in another terminal:" if scene.carrier else "In another terminal:"
+    return caption, waiting.ssh_line
 
 
 MAX_STREAMS = 32

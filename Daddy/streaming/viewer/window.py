@@ -211,39 +211,27 @@ class Watcher:
 FPS = 30
 _WAITING_S = 0.1
 """Between two looks while there is nobody to see: a hundredth of a core is enough to wait with."""
-_SHOT_EVERY_S = 5.0
 
 
-def save_picture(
-    path: Path, scene: Scene, size: tuple[int, int], waiting: Waiting, view: View | None = None
-) -> None:
+def save_picture(path: Path, scene: Scene, size: tuple[int, int], waiting: Waiting) -> None:
     """Paint ``scene`` into a PNG file; needs no display. Replaces the file whole."""
     surface = pygame.Surface(size)
-    view = view or View(max(1, len(scene.panels)))
-    paint(surface, draw(scene, size, view, waiting))
+    paint(surface, draw(scene, size, View(max(1, len(scene.panels))), waiting))
     save(surface, path)
 
 
 class Window:
     """The viewer's window; :meth:`run` returns when it is closed."""
 
-    def __init__(
-        self,
-        size: tuple[int, int],
-        view: View,
-        waiting: Waiting,
-        clock: Clock,
-        screenshot: Path | None = None,
-    ) -> None:
-        """Open the window; ``pygame.error`` where there is no display."""
-        self._surface = _on_display("Daddy: the best agents, live", size, pygame.RESIZABLE)
+    def __init__(self, size: tuple[int, int], view: View, waiting: Waiting, clock: Clock) -> None:
+        """Open the window; NetworkError where there is no display."""
+        title = "Daddy: the best agents, live"
+        self._surface = _on_display(title, size, pygame.RESIZABLE, "use --headless")
         self._painter = Painter()
         self._watcher = Watcher(view, waiting, clock)
         self._leave = False
         self._waiting = waiting
         self._clock = clock
-        self._screenshot = screenshot
-        self._shot_at = 0.0
 
     def run(
         self,
@@ -266,11 +254,8 @@ class Window:
                 if self._clock.monotonic() >= next_second:
                     next_second = self._clock.monotonic() + 1.0
                     each_second(scene)
-                    self._keep_screenshot(scene)
         finally:
             self._watcher.close()
-            if self._screenshot and self._shot_at:
-                save(self._surface, self._screenshot)
             pygame.display.quit()
 
     def _show(self, scene: Scene) -> None:
@@ -278,13 +263,6 @@ class Window:
         things = self._watcher.drawings(self._surface.get_size())
         if places := self._painter.update(self._surface, things):
             pygame.display.update(places)
-
-    def _keep_screenshot(self, scene: Scene) -> None:
-        now = self._clock.monotonic()
-        playing = any(panel.pixels for panel in scene.panels)
-        if self._screenshot and playing and now - self._shot_at >= _SHOT_EVERY_S:
-            self._shot_at = now
-            save(self._surface, self._screenshot)
 
     def _listen(self) -> None:
         for event in pygame.event.get():
@@ -317,17 +295,20 @@ class Window:
         self._watcher.say("copied, and printed to the terminal")
 
 
-def _on_display(caption: str, size: tuple[int, int], flags: int = 0) -> Any:
-    """The surface of a window; ``pygame.error`` where there is no display.
+def _on_display(caption: str, size: tuple[int, int], flags: int, otherwise: str) -> Any:
+    """The surface of a window; NetworkError with the remedy ``otherwise`` without a display.
 
     X11 takes pixels as they are. SDL would go through OpenGL, and without a GPU a program then
     paints every picture once more: half of what watching costs.
     """
-    pygame.display.init()
-    pygame.display.set_caption(caption)
-    if pygame.display.get_driver() == "x11":
-        os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
-    return pygame.display.set_mode(size, flags)
+    try:
+        pygame.display.init()
+        pygame.display.set_caption(caption)
+        if pygame.display.get_driver() == "x11":
+            os.environ.setdefault("SDL_FRAMEBUFFER_ACCELERATION", "0")
+        return pygame.display.set_mode(size, flags)
+    except pygame.error as error:
+        raise NetworkError(f"no display ({error})", otherwise) from error
 
 
 def _key_name(event: Any) -> str:
@@ -337,26 +318,13 @@ def _key_name(event: Any) -> str:
     return written if written in {"+", "-", "?"} else named
 
 
-def open_window(
-    size: tuple[int, int], view: View, waiting: Waiting, clock: Clock, screenshot: Path | None
-) -> Window:
-    """A window, or DaddyError where there is no display to open it on."""
-    try:
-        return Window(size, view, waiting, clock, screenshot)
-    except pygame.error as error:
-        raise NetworkError(f"no display ({error})", "use --headless") from error
-
-
 class Handheld:
     """A window with nothing in it but the game, and the keys of the person before it."""
 
     def __init__(self, caption: str, scale: int = 4) -> None:
         """Open it; NetworkError where there is no display."""
         size = (SCREEN_WIDTH * scale, SCREEN_HEIGHT * scale)
-        try:
-            self._surface = _on_display(caption, size)
-        except pygame.error as error:
-            raise NetworkError(f"no display ({error})", "play into a file: --gif FILE") from error
+        self._surface = _on_display(caption, size, 0, "play into a file: --gif FILE")
         self.caption, self._rect = caption, Rect(0, 0, *size)
         self.held: set[str] = set()
         """Names of the keys that are down, as pygame has them: left, return, z."""

@@ -83,7 +83,7 @@ function draw() {
   document.body.classList.toggle("lost", Boolean(lost));
   if (!facts) return;
   drawHeader();
-  if (!facts.panels.some((one) => one.name === alone)) alone = "";
+  if (!facts.panels.some((one) => one.agent === alone)) alone = "";
   const waits = facts.panels.length === 0;
   $("waiting").hidden = !waits;
   if (waits) drawWaiting();
@@ -115,7 +115,7 @@ function drawWaiting() {
 
 function drawPanels() {
   const shown = facts.panels.map((one, index) => [one, live[index] || ["", 0, 0]])
-    .filter(([one]) => !alone || one.name === alone);
+    .filter(([one]) => !alone || one.agent === alone);
   while (panels.length > shown.length) panels.pop().element.remove();
   while (panels.length < shown.length) panels.push(newPanel());
   document.body.classList.toggle("alone", Boolean(alone));
@@ -145,12 +145,12 @@ function badge(rows, number) {
 
 function drawPanel(panel, one, [tag, age, silent]) {
   const { part } = panel;
-  panel.name = one.name;
+  panel.name = one.agent;
   panel.element.classList.toggle("stale", one.stale);
-  put(part("name"), one.name);
+  put(part("name"), one.agent);
   put(part("job"), one.job ? `job ${one.job}` : "");
   put(part("score"), `score ${one.score}`);
-  put(part("why"), `${count(one.badges, "badge")} + ${count(one.flags, "flag")}`);
+  put(part("why"), `${count(one.badges, "badge")} + ${count(one.story_flags, "flag")}`);
   put(part("map"), one.map);
   put(part("level"), one.level ? `L${one.level}` : "");
   put(part("host"), one.host);

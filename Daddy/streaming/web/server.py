@@ -20,32 +20,30 @@ was lost costs nothing.
 from __future__ import annotations
 
 import hashlib
+import hmac
 import io
 import json
-import os
 import secrets
 import socket
-import socketserver
 import struct
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from Daddy.core.clock import Clock
 from Daddy.streaming.protocol.messages import MAX_TOP_K
-from Daddy.streaming.viewer.drawing import BADGES, THEMES, Theme, glyph
-from Daddy.streaming.viewer.history import Place, World
+from Daddy.streaming.viewer.drawing import BADGES, THEMES, glyph
+from Daddy.streaming.viewer.history import World
 from Daddy.streaming.viewer.receiver import listen
 from Daddy.streaming.viewer.view_model import (
-    Panel,
     Scene,
     Waiting,
     fleet_line,
@@ -54,7 +52,6 @@ from Daddy.streaming.viewer.view_model import (
     run_names,
     waiting_steps,
 )
-from Daddy.streaming.web.page_auth import Doorkeeper
 
 LENGTH = struct.Struct("<I")
 TAG_BYTES = 8
@@ -79,19 +76,23 @@ def pack(scene: Scene, top_k: int, waiting: Waiting, had: Had) -> tuple[bytes, b
     """The message for a browser that has ``had``, and whether it holds anything but ages."""
     facts, world = to_json(_facts(scene, top_k, waiting)), _world(scene.world)
     tags = {"facts": tag(facts), "world": tag(world)}
-    pictures = {tag(one.pixels): one.pixels for one in scene.panels if one.pixels}
-    new = [name for name in pictures if name not in had.pictures]
+    shown = [tag(one.pixels) if one.pixels else "" for one in scene.panels]
+    pictures = {name: one.pixels for name, one in zip(shown, scene.panels, strict=True)}
+    new = {name: pixels for name, pixels in pictures.items() if pixels and name not in had.pictures}
     head: dict[str, Any] = {
         "tags": tags,
-        "live": [_live(panel) for panel in scene.panels],
-        "new": new,
+        "live": [
+            (name, round(one.age_s, 2), round(one.silent_s, 1))
+            for name, one in zip(shown, scene.panels, strict=True)
+        ],
+        "new": list(new),
     }
     if tags["facts"] != had.facts:
         head["facts"] = json.loads(facts)
     if tags["world"] != had.world:
         head["world"] = json.loads(world)
     body = to_json(head)
-    message = LENGTH.pack(len(body)) + body + b"".join(pictures[name] for name in new)
+    message = LENGTH.pack(len(body)) + body + b"".join(new.values())
     return message, bool(new) or "facts" in head or "world" in head
 
 
@@ -103,14 +104,18 @@ def to_json(value: object) -> bytes:
 
 def style() -> bytes:
     """The page's look as JSON: the window's palettes and the shapes of its badges."""
-    themes = [_theme(one) for one in THEMES]
+    themes = [
+        {
+            "name": one.name,
+            "shades": one.shades,
+            **{
+                name: f"#{bytes(getattr(one, name)).hex()}"
+                for name in ("back", "panel", "accent", "alarm")
+            },
+        }
+        for one in THEMES
+    ]
     return to_json({"themes": themes, "badges": [glyph(icon) for icon in BADGES]})
-
-
-def _theme(theme: Theme) -> dict[str, Any]:
-    names = ("back", "panel", "accent", "alarm")
-    colours = {name: "#" + bytes(getattr(theme, name)).hex() for name in names}
-    return {"name": theme.name, "shades": theme.shades, **colours}
 
 
 def _facts(scene: Scene, top_k: int, waiting: Waiting) -> dict[str, Any]:
@@ -122,48 +127,79 @@ def _facts(scene: Scene, top_k: int, waiting: Waiting) -> dict[str, Any]:
         "fleet": fleet_line(scene),
         "steps": waiting_steps(scene, waiting),
         "copy": line_to_copy(scene, waiting),
-        "panels": [_panel(one) for one in scene.panels],
+        "panels": [
+            {**one.facts(), "returns": [round(value, 1) for value in one.returns]}
+            for one in scene.panels
+        ],
         "next_up": scene.next_up,
         "notes": scene.notes[::-1],
-    }
-
-
-def _panel(panel: Panel) -> dict[str, Any]:
-    row = panel.row
-    return {
-        "name": panel.name,
-        "host": panel.peer.host,
-        "job": panel.peer.job,
-        "map": panel.map_name,
-        "score": row.score,
-        "badges": row.badges,
-        "flags": row.story_flags,
-        "level": row.level,
-        "return": round(row.episode_return, 1),
-        "step": row.step,
-        "stale": panel.stale,
-        "returns": [round(value, 1) for value in panel.returns],
     }
 
 
 @lru_cache(maxsize=4)
 def _world(world: World) -> bytes:
     """The maps and the run's course. A page asks sixty times between two of them."""
-    return to_json({"places": [_place(one) for one in world.places[:MAPS]], "course": world.course})
+    places = [
+        {
+            "name": place.name,
+            "dots": [(dot.x, dot.y, dot.place) for dot in place.dots],
+            "trails": place.trails,
+            "heat": [(*cell, round(share, 2)) for cell, share in place.heat],
+        }
+        for place in world.places[:MAPS]
+    ]
+    return to_json({"places": places, "course": world.course})
 
 
-def _place(place: Place) -> dict[str, Any]:
-    return {
-        "name": place.name,
-        "dots": [(dot.x, dot.y, dot.place) for dot in place.dots],
-        "trails": place.trails,
-        "heat": [(*cell, round(share, 2)) for cell, share in place.heat],
-    }
+Headers = Mapping[str, Sequence[str]]
+"""All values of each header, by its name in small letters."""
 
 
-def _live(panel: Panel) -> tuple[str, float, float]:
-    picture = tag(panel.pixels) if panel.pixels else ""
-    return picture, round(panel.age_s, 2), round(panel.silent_s, 1)
+class Doorkeeper:
+    """Admits one browser with the link, asked by the page on ``port`` itself.
+
+    Every program of every user of this computer can reach a loopback port, and so can any page that
+    the browser has open, also under a name that its owner points to 127.0.0.1. Hence a key that
+    works once and becomes a cookie, and names that must be ours.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._names = (f"127.0.0.1:{port}", f"localhost:{port}")
+        self._cookie_name = f"daddy-{port}"
+        self._key, self._cookie = secrets.token_urlsafe(), secrets.token_urlsafe()
+
+    @property
+    def link(self) -> str:
+        """The address that opens the page in one more browser, once."""
+        return f"http://{self._names[0]}/?key={self._key}"
+
+    def objection(self, headers: Headers) -> str:
+        """Reason to refuse a request that is not from our own page; empty when it may be."""
+        hosts = headers.get("host", ())
+        if len(hosts) != 1 or hosts[0].lower() not in self._names:
+            return f"This page is only at http://{self._names[0]}/ and under no other name."
+        origins = headers.get("origin", ())
+        if any(one.lower() != f"http://{hosts[0].lower()}" for one in origins):
+            return "Another page may not ask for this one."
+        return ""
+
+    def knows(self, headers: Headers) -> bool:
+        crumbs = [crumb for one in headers.get("cookie", ()) for crumb in one.split(";")]
+        pairs = [crumb.strip().partition("=") for crumb in crumbs]
+        mine = [value for name, _, value in pairs if name == self._cookie_name]
+        return any(_same(value, self._cookie) for value in mine)
+
+    def exchange(self, key: str) -> str:
+        """The cookie to set for the key of the link, which is used up; empty for any other key."""
+        if not _same(key, self._key):
+            return ""
+        self._key = secrets.token_urlsafe()
+        return f"{self._cookie_name}={self._cookie}; HttpOnly; SameSite=Strict; Path=/"
+
+
+def _same(one: str, other: str) -> bool:
+    """Equal, in a time that does not tell how far they are."""
+    return hmac.compare_digest(one.encode(errors="replace"), other.encode())
 
 
 HEAD_LIMIT = 8192
@@ -199,20 +235,18 @@ class Visit(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
+    server: _Listener
+    _patience, _cookie = 0.0, ""
 
-    def __init__(
-        self, request: Any, address: Any, server: socketserver.BaseServer, site: Site
-    ) -> None:
-        self._site = site
-        self._patience, self._cookie = HEAD_S, ""
-        super().__init__(request, address, server)
+    def setup(self) -> None:
+        super().setup()
+        self._site, self._patience = self.server.site, HEAD_S
 
     def handle_one_request(self) -> None:
         """Read a whole head within its time and size, then let the library take it apart."""
-        connection: socket.socket = self.connection
-        head = read_head(connection, self._site.clock, self._patience)
+        head = read_head(self.connection, self._site.clock, self._patience)
         self._patience = IDLE_S
-        connection.settimeout(SEND_S)
+        self.connection.settimeout(SEND_S)
         self.rfile = io.BufferedReader(io.BytesIO(head))
         self.close_connection = True
         super().handle_one_request()
@@ -298,7 +332,7 @@ class Visit(BaseHTTPRequestHandler):
         """Nothing: a request may hold the key."""
 
 
-def _with_body(headers: Mapping[str, list[str]]) -> str:
+def _with_body(headers: Headers) -> str:
     """A request with a body is none of our page's."""
     lengths = headers.get("content-length", [])
     if "transfer-encoding" in headers or any(one.strip() != "0" for one in lengths):
@@ -375,10 +409,9 @@ class Site:
 
     def news(self, had: Had) -> bytes:
         """The news for a page that has ``had``, once there is any; empty at the end."""
-        until = self.clock.monotonic() + HOLD_S
+        until, show = self.clock.monotonic() + HOLD_S, self.show
         while True:
-            scene = self.show.scene(self.show.top_k)
-            message, new = pack(scene, self.show.top_k, self.show.waiting, had)
+            message, new = pack(show.scene(show.top_k), show.top_k, show.waiting, had)
             if new or self.clock.monotonic() >= until:
                 return message
             if self.clock.wait(self.stop, _LOOK_S):
@@ -390,35 +423,22 @@ class Site:
             self.show.wish(top_k)
 
 
-class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
+class _Listener(ThreadingHTTPServer):
     """One loopback address; a thread for each connection, which lives as long as it is open."""
 
-    daemon_threads = True
-    block_on_close = False
-    # Elsewhere this would let two programs have one port.
-    allow_reuse_address = os.name == "posix"
-    request_queue_size = MAX_CONNECTIONS
-
     def __init__(self, listener: socket.socket, site: Site) -> None:
-        super().__init__(
-            listener.getsockname()[:2], socketserver.BaseRequestHandler, bind_and_activate=False
-        )
+        super().__init__(listener.getsockname()[:2], Visit, bind_and_activate=False)
         self.socket.close()
         self.socket = listener
         self.site = site
         # serve_forever looks for its end this often.
-        self.thread = threading.Thread(target=self.serve_forever, args=(0.1,), daemon=True)
-        self.thread.start()
+        threading.Thread(target=self.serve_forever, args=(0.1,), daemon=True).start()
 
     def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002 - the library's
-        try:
+        with suppress(OSError):
             request.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
-        except OSError:
-            return False
-        return self.site.admit(request)
-
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        Visit(request, client_address, self, self.site)
+            return self.site.admit(request)
+        return False
 
     def shutdown_request(self, request: Any) -> None:
         with self.site.lock:
@@ -432,7 +452,10 @@ class _Listener(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
 
 class WebServer:
-    """Listens from construction until :meth:`close`; NetworkError when the port is taken."""
+    """Listens from construction until :meth:`close`; NetworkError when the port is taken.
+
+    Its link goes to ``say`` alone: on a command line every user of this computer could read it.
+    """
 
     def __init__(
         self,
@@ -440,12 +463,11 @@ class WebServer:
         show: Show,
         clock: Clock,
         say: Callable[[str], None],
-        secret: Callable[[], str] = secrets.token_urlsafe,
     ) -> None:
-        """``say`` is told where the page is whenever there is a new link to it."""
+        """``say`` is told the page's address whenever there is a new link to it."""
         listeners = listen(port, MAX_CONNECTIONS, f"--web {port - 1}")
         self.port = int(listeners[0].getsockname()[1])
-        self._site = Site(show, clock, Doorkeeper(self.port, secret), say)
+        self._site = Site(show, clock, Doorkeeper(self.port), say)
         self._listeners = [_Listener(one, self._site) for one in listeners]
         say(f"open in a browser: {self._site.keeper.link}")
 
@@ -459,15 +481,3 @@ class WebServer:
         for visitor in visitors:
             with suppress(OSError):
                 visitor.shutdown(socket.SHUT_RDWR)
-
-
-@contextmanager
-def served(port: int, show: Show, clock: Clock) -> Iterator[None]:
-    """The page, as long as this lasts. Its link goes to the terminal (not among the lines that a
-    script reads) and nowhere else: on a command line every user of this computer could read it.
-    """
-    page = WebServer(port, show, clock, lambda text: print(text, file=sys.stderr, flush=True))
-    try:
-        yield
-    finally:
-        page.close()
