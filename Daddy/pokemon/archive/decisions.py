@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Any, TypeVar
+from typing import NamedTuple, TypeVar
 
 from Daddy.pokemon.archive import archive_keys as keys
-from Daddy.pokemon.archive.file_names import UNTOLD, Catalogue, Entry
+from Daddy.pokemon.archive.env_history import EnvHistory
+from Daddy.pokemon.archive.file_names import Catalogue, Entry
 
 Dice = Callable[[], float]
 T = TypeVar("T")
@@ -31,7 +32,7 @@ class Rules:
     per_key: int = 8
     """States kept of one key."""
     patience: int = 20_000
-    """Steps from a state without a new key after which the try was dry; see `EnvHistory`."""
+    """Steps from a state without a new key after which the try was dry; see `EnvHistory.idle`."""
     tries: int = 3
     """Dry tries, on balance, after which a state is demoted."""
     fresh: float = 0.25
@@ -49,32 +50,18 @@ class Rules:
     """Steps of an environment between two looks at the folder."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """A state to load, or None to go on, with the reason."""
 
     entry: Entry | None
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The decision to keep a moment or not, with the reason."""
 
     keep: bool
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """An environment's milestones, the most it has followed the fleet to, and its present try."""
-
-    rank: int
-    followed: int
-    tried: str = ""
-    """Hash of the state that the try began from; "" without one."""
-    since: int = 0
-    """Steps since then; eight in a fight count as one."""
 
 
 def _debt(entry: Entry, seen: Catalogue, rules: Rules) -> int:
@@ -87,42 +74,38 @@ def is_demoted(entry: Entry, seen: Catalogue, rules: Rules) -> bool:
     return _debt(entry, seen, rules) >= rules.tries
 
 
-def is_over(standing: Standing, rules: Rules) -> bool:
+def is_over(history: EnvHistory, rules: Rules) -> bool:
     """Return True if the present try has lasted its time without anything new."""
-    return standing.since >= rules.patience
+    return history.idle >= rules.patience
 
 
 # -- loading
 
 
-def what_to_load(standing: Standing, seen: Catalogue, rules: Rules, dice: Dice) -> Choice:
+def what_to_load(history: EnvHistory, seen: Catalogue, rules: Rules, dice: Dice) -> Choice:
     """Choose the state to go on from at the next step."""
     if not rules.follow:
         return Choice(None, "states are loaded at the start of episodes only")
-    if is_over(standing, rules):
-        return _move_away(standing, seen, rules, dice)
+    if is_over(history, rules):
+        return _move_away(history, seen, rules, dice)
     states = [entry for entry in seen.entries if not is_demoted(entry, seen, rules)]
     if not states:
         return Choice(None, "no state is worth following")
     most = states[-1].rank
-    if most <= standing.followed:
+    if most <= history.followed:
         return Choice(None, f"already followed the fleet to {most} milestones")
-    if most <= standing.rank:
-        return Choice(None, f"holds {standing.rank} milestones itself, the fleet {most}")
-    best = _strongest([entry for entry in states if entry.rank == most], rules)
-    reason = f"the fleet first holds {most} milestones, here {standing.rank}"
-    return Choice(_any(best, dice), reason)
+    if most <= history.rank:
+        return Choice(None, f"holds {history.rank} milestones itself, the fleet {most}")
+    furthest = [entry for entry in states if entry.rank == most]
+    hp = max(entry.hp for entry in furthest)
+    strongest = [entry for entry in furthest if rules.stronger * entry.hp >= hp]
+    reason = f"the fleet first holds {most} milestones, here {history.rank}"
+    return Choice(_any(strongest, dice), reason)
 
 
-def _strongest(entries: Sequence[Entry], rules: Rules) -> list[Entry]:
-    """States with the most HP, and those within the factor `stronger` of it."""
-    most = max((entry.hp for entry in entries), default=0)
-    return [entry for entry in entries if rules.stronger * max(0, entry.hp) >= most]
-
-
-def _move_away(standing: Standing, seen: Catalogue, rules: Rules, dice: Dice) -> Choice:
+def _move_away(history: EnvHistory, seen: Catalogue, rules: Rules, dice: Dice) -> Choice:
     """Choose any state, perhaps the same once more."""
-    reason = f"{standing.since} steps from {standing.tried[:8] or 'its last'} brought nothing new"
+    reason = f"{history.idle} steps from {history.tried[:8] or 'its last'} brought nothing new"
     if not seen.entries:
         return Choice(None, f"{reason}, and there is no state")
     entry = _onward(seen, rules, dice)
@@ -135,21 +118,13 @@ def _onward(seen: Catalogue, rules: Rules, dice: Dice) -> Entry:
     No state is excluded: a frontier that is merely hard goes on being tried, and a dead one is
     drawn seldom after many dry tries. Recently reached places and rarely visited ones weigh more.
     """
-    ranks = [_places(group) for group in _grouped(seen.entries, lambda entry: -entry.rank)]
+    ranks = [places for _, places in sorted(seen.by_rank.items(), reverse=True)]
     weights = [rules.stray**depth * _freshness(places, seen) for depth, places in enumerate(ranks)]
     places = _drawn(ranks, weights, dice)
     weights = [_freshness([states], seen) * _novelty(states, seen) for states in places]
     group = _drawn(places, weights, dice)
     weights = [1 / (1 + _tired(entry, seen) + _outdone(entry, group)) for entry in group]
     return _drawn(group, weights, dice)
-
-
-def _grouped(entries: Iterable[Entry], by: Callable[[Entry], Any]) -> list[list[Entry]]:
-    return [list(group) for _, group in groupby(sorted(entries, key=by), by)]
-
-
-def _places(entries: Iterable[Entry]) -> list[list[Entry]]:
-    return _grouped(entries, lambda entry: entry.key)
 
 
 def _freshness(places: Sequence[Sequence[Entry]], seen: Catalogue) -> float:
@@ -164,9 +139,9 @@ def _freshness(places: Sequence[Sequence[Entry]], seen: Catalogue) -> float:
 
 def _novelty(states: Sequence[Entry], seen: Catalogue) -> float:
     """Weight of a place: the smaller, the more visits, and the more milestones since it was new."""
-    last = states[-1]  # states of older releases, which tell no place, come first
-    known_for = max(0, last.rank - seen.first.get(last.place, last.rank))
-    return 1 / ((1 + known_for) * (1 + seen.visits.get(last.key, 0)))
+    state = states[0]
+    known_for = max(0, state.rank - seen.first.get(state.place, state.rank))
+    return 1 / ((1 + known_for) * (1 + seen.visits.get(state.key, 0)))
 
 
 def _tired(entry: Entry, seen: Catalogue) -> int:
@@ -198,15 +173,12 @@ def where_to_begin(seen: Catalogue, rules: Rules, dice: Dice) -> Choice:
     if not seen.entries:
         return Choice(None, "there is no state yet")
     if rules.starts:
-        weights = [1 / math.sqrt(1 + _tries(entry, seen)) for entry in seen.entries]
+        tries = Counter(seen.dry) + Counter(seen.gains)
+        weights = [1 / math.sqrt(1 + tries[entry.sha256]) for entry in seen.entries]
         entry = _drawn(seen.entries, weights, dice)
     else:
         entry = _onward(seen, rules, dice)
     return Choice(entry, f"drawn among {len(seen.entries)} states: {entry.rank} milestones")
-
-
-def _tries(entry: Entry, seen: Catalogue) -> int:
-    return seen.dry.get(entry.sha256, 0) + seen.gains.get(entry.sha256, 0)
 
 
 # -- keeping
@@ -222,7 +194,7 @@ def is_new(held: frozenset[str], before: frozenset[str], seen: Catalogue, rules:
 def _has_room(rank: int, seen: Catalogue, rules: Rules) -> bool:
     """Return True if one more place with as many milestones would stay."""
     places = seen.by_rank.get(rank, ())
-    good = sum(any(_leads_on(entry, seen, rules) for entry in states) for states in places)
+    good = sum(not all(is_demoted(entry, seen, rules) for entry in states) for states in places)
     return good < _room(rank, seen, rules)
 
 
@@ -230,11 +202,6 @@ def _room(rank: int, seen: Catalogue, rules: Rules) -> int:
     """Number of places with as many milestones that are kept; higher ranks come first."""
     ahead = sum(min(len(places), rules.places) for at, places in seen.by_rank.items() if at > rank)
     return max(0, min(rules.places, rules.most_keys - ahead))
-
-
-def _leads_on(entry: Entry, seen: Catalogue, rules: Rules) -> bool:
-    """Return True if a state holds its place: not demoted, and named by a release with places."""
-    return entry.hp != UNTOLD and not is_demoted(entry, seen, rules)
 
 
 def worth_keeping(held: frozenset[str], seen: Catalogue, rules: Rules) -> Verdict:
@@ -277,11 +244,10 @@ def surplus(seen: Catalogue, rules: Rules) -> tuple[Entry, ...]:
     return tuple(lost)
 
 
-def _merit(states: Sequence[Entry], seen: Catalogue, rules: Rules) -> tuple[bool, int, int, str]:
-    """Sort key of places: those of an older release first, then by demotion and age."""
+def _merit(states: Sequence[Entry], seen: Catalogue, rules: Rules) -> tuple[int, int, str]:
+    """Sort key of places: by demotion, then by age."""
     demotion = min(_demotion(entry, seen, rules) for entry in states)
-    told = any(entry.hp != UNTOLD for entry in states)
-    return told, -demotion, min(entry.age for entry in states), states[0].key
+    return -demotion, min(entry.age for entry in states), states[0].key
 
 
 def _demotion(entry: Entry, seen: Catalogue, rules: Rules) -> int:

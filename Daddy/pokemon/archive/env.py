@@ -69,7 +69,9 @@ class ArchivedEnv(PokemonRedEnv):
         start = {"seed": seed} if seed is not None else dict(self.np_random.bit_generator.state)
         observation, info = super().reset(seed=seed, options=options)
         self._log = claims.Log("", start)
-        self._history = self._history.begun(self._keys(), seed)
+        self._history.parent = ""
+        self._history.seed = self._history.seed if seed is None else seed
+        self._history.reach(self._keys(), "")
         self._loads_before = self._loads
         self._passed.clear()
         choice = decisions.where_to_begin(self._archive.look(), self._rules, self._dice)
@@ -85,7 +87,7 @@ class ArchivedEnv(PokemonRedEnv):
     def finish(self) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """As `PokemonRedEnv.finish`; then what is new is kept, and perhaps a state is loaded."""
         observation, reward, won, late, info = super().finish()
-        self._history = self._history.stepped(self.progress.battle > 0)
+        self._history.step(self.progress.battle > 0)
         said = self._arrive()
         if won or late:
             self._end_try(won)
@@ -102,22 +104,23 @@ class ArchivedEnv(PokemonRedEnv):
         """Keep the moment if it holds something new; the decision, or "" where nothing is new."""
         if self.progress.wins:  # a won game attracts no environment
             return ""
-        before, now = self._history.held, self._keys()
+        history, now = self._history, self._keys()
+        before = history.held
         held = keys.moment(before, now)
         if held == before:
             return self._recover() if keys.milestones(now) != now else ""
         seen = self._archive.look()
         self._pass(keys.ident(held))
         if not decisions.is_new(held, before, seen, self._rules):
-            self._history = self._history.went_to(held)
+            history.held, history.hp = held, 0
             return ""
         kept, reason = self._keep(held, decisions.worth_keeping(held, seen, self._rules))
         if keys.rank(held) > keys.rank(before):
             self._mark("gain")
         elif not kept:  # the disk refused: the place counts as not reached
-            self._history = self._history.went_to(held)
+            history.held, history.hp = held, 0
             return reason
-        self._history = self._history.arrived(held, kept)
+        history.reach(held, kept)
         self._passed = {keys.ident(held)}
         return reason
 
@@ -132,8 +135,7 @@ class ArchivedEnv(PokemonRedEnv):
         hp = self.progress.hp
         if hp <= self._history.hp:
             return ""
-        self._history = self._history.stronger(hp)
-        held = self._history.held
+        self._history.hp, held = hp, self._history.held
         verdict = decisions.worth_keeping_again(held, hp, self._archive.look(), self._rules)
         return self._keep(held, verdict)[1] if verdict.keep else ""
 
@@ -176,16 +178,17 @@ class ArchivedEnv(PokemonRedEnv):
 
     def _due(self) -> bool:
         """Return True if this step looks at the archive."""
-        over = decisions.is_over(self._history.standing, self._rules)
+        over = decisions.is_over(self._history, self._rules)
         return over or (self._history.lived - 1) % self._rules.look_every == 0
 
     def _move(self) -> tuple[Observation | None, str]:
-        if decisions.is_over(self._history.standing, self._rules):
+        over = decisions.is_over(self._history, self._rules)
+        if over:
             self._mark("dry")
-        seen, standing = self._archive.look(), self._history.standing
-        loaded, reason = self._load(decisions.what_to_load(standing, seen, self._rules, self._dice))
-        if loaded is None and decisions.is_over(standing, self._rules):
-            self._history = self._history.waited()
+        seen, rules = self._archive.look(), self._rules
+        loaded, reason = self._load(decisions.what_to_load(self._history, seen, rules, self._dice))
+        if loaded is None and over:
+            self._history.wait()
         return loaded, reason
 
     def _load(self, choice: Choice) -> tuple[Observation | None, str]:
@@ -207,8 +210,10 @@ class ArchivedEnv(PokemonRedEnv):
                 self._log = log
             else:
                 self._loads += 1
-                held = keys.moment(frozenset(provenance.held), self._keys())
-                self._history = self._history.loaded(held, entry.sha256)
+                self._history.reach(
+                    keys.moment(frozenset(provenance.held), self._keys()), entry.sha256
+                )
+                self._history.followed = max(self._history.followed, self._history.rank)
                 self._log = claims.Log(provenance.claim) if provenance.claim else None
                 self._passed.clear()
                 self._pass(entry.key)
@@ -223,9 +228,9 @@ class ArchivedEnv(PokemonRedEnv):
         """End the try with its episode; a try that had hardly begun says nothing of the state."""
         if won:
             self._mark("gain")
-        elif 2 * self._history.standing.since >= min(self.episode_steps, self._rules.patience):
+        elif 2 * self._history.idle >= min(self.episode_steps, self._rules.patience):
             self._mark("dry")
-        self._history = self._history.arrived(self._history.held, "")
+        self._history.reach(self._history.held, "")
 
     def _mark(self, kind: Mark) -> None:
         if self._history.tried:
@@ -255,7 +260,7 @@ class ArchivedEnv(PokemonRedEnv):
     def telemetry(self) -> tuple[float, ...]:
         """State of the episode: one number for each of `telemetry_names`."""
         now = self._history
-        return (*super().telemetry(), keys.rank(now.held), self._loads, now.lived)
+        return (*super().telemetry(), now.rank, self._loads, now.lived)
 
     def _keys(self) -> frozenset[str]:
         return story.keys(self.progress, self.rom.real, self._rules.square)

@@ -1,30 +1,25 @@
-"""Pure. Records one environment's way from state to state, as it survives a restart.
-
-It holds the milestones held for good and the place, the last state and the steps since then, and
-the number of milestones to which the fleet has been followed.
-"""
+"""Pure. Records one environment's way from state to state, as it survives a restart."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from Daddy.pokemon.archive import archive_keys as keys
-from Daddy.pokemon.archive.decisions import Standing
 
 _FIGHT_STEPS = 8
-"""Steps in a fight that count as one without anything new."""
+"""Steps in a fight that count as one without anything new, so that it can end."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EnvHistory:
-    """The present point of one environment.
+    """The present point of one environment; a try is the time since it last reached a new key.
 
-    `parent` is the state this game descends from, "" for the start of the game; `tried` is the
-    same while nothing new was reached since, `since` the steps since then, `fought` those of them
-    in a fight; `lived` counts all. `hp` is the most that the party had since it came to this place,
-    or was loaded.
+    `held`: its milestones for good, and its place. `followed`: the most milestones to which it has
+    followed the fleet. `parent`: the state (hash) that its game descends from, `tried` the one that
+    the try began from, "" for none. `since` counts the steps of the try, `fought` those of them in
+    a fight, `lived` all steps ever. `hp`: the most that the party had since the last place or load.
     """
 
     held: frozenset[str] = frozenset()
@@ -38,44 +33,30 @@ class EnvHistory:
     hp: int = 0
 
     @property
-    def standing(self) -> Standing:
-        """The facts of a decision. Eight steps in a fight count as one, so that it can end."""
-        since = self.since - self.fought + self.fought // _FIGHT_STEPS
-        return Standing(keys.rank(self.held), self.followed, self.tried, since)
+    def rank(self) -> int:
+        """Number of milestones held."""
+        return keys.rank(self.held)
 
-    def begun(self, held: frozenset[str], seed: int | None) -> EnvHistory:
-        """At the start of the game; without a seed the random sequence goes on."""
-        seed = self.seed if seed is None else seed
-        anew = replace(self, held=held, parent="", tried="", seed=seed, hp=0)
-        return anew.waited()
+    @property
+    def idle(self) -> int:
+        """Steps of the try; eight in a fight count as one."""
+        return self.since - self.fought + self.fought // _FIGHT_STEPS
 
-    def stepped(self, fights: bool) -> EnvHistory:
-        """One step later."""
-        fought = self.fought + fights
-        return replace(self, since=self.since + 1, fought=fought, lived=self.lived + 1)
+    def step(self, fights: bool) -> None:
+        """Count one step."""
+        self.since += 1
+        self.fought += fights
+        self.lived += 1
 
-    def arrived(self, held: frozenset[str], kept: str) -> EnvHistory:
-        """At a new key; `kept` is the hash of the state that was kept of it, or ""."""
-        anew = replace(self, held=held, parent=kept or self.parent, tried=kept, hp=0)
-        return anew.waited()
+    def reach(self, held: frozenset[str], state: str) -> None:
+        """Begin a try at a key; `state`: the hash of the state kept or loaded there, or ""."""
+        self.held, self.tried, self.hp = held, state, 0
+        self.parent = state or self.parent
+        self.wait()
 
-    def went_to(self, held: frozenset[str]) -> EnvHistory:
-        """At a place that has been reached before with as many milestones."""
-        return replace(self, held=held, hp=0)
-
-    def stronger(self, hp: int) -> EnvHistory:
-        """With a party of so many HP."""
-        return replace(self, hp=hp)
-
-    def loaded(self, held: frozenset[str], sha256: str) -> EnvHistory:
-        """In the game of another state."""
-        followed = max(self.followed, keys.rank(held))
-        there = replace(self, held=held, followed=followed, parent=sha256, hp=0)
-        return replace(there, tried=sha256).waited()
-
-    def waited(self) -> EnvHistory:
-        """Restart the count of steps without anything new."""
-        return replace(self, since=0, fought=0)
+    def wait(self) -> None:
+        """Begin to count the steps of the try anew."""
+        self.since = self.fought = 0
 
     def to_facts(self) -> dict[str, Any]:
         """JSON that `from_facts` reads; HP are read anew."""

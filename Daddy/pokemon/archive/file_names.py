@@ -1,11 +1,10 @@
 """Pure. Encodes facts in the names of an archive's files; a listing of them is the catalogue.
 
 A state is ``r007-<key>-p1a2b3c-h0031-<age>-<sha256>.state``: seven milestones, the key's name, the
-place's, the HP of the whole party (older releases tell neither), the steps its environment had
-lived, the hash of all its bytes. A mark is an empty file beside it: ``<sha256>.dry-03`` the third
-time it led nowhere, ``<sha256>.gain-01`` the first time it led on. ``1a2b3c.first-007``, empty too
-and never removed: a state of this place was first kept with seven milestones. Other names are
-ignored.
+place's, the HP of the whole party, the steps its environment had lived, the hash of all its bytes.
+A mark is an empty file beside it: ``<sha256>.dry-03`` the third time it led nowhere,
+``<sha256>.gain-01`` the first time it led on. ``1a2b3c.first-007``, empty too and never removed: a
+state of this place was first kept with seven milestones. Other names are ignored.
 """
 
 from __future__ import annotations
@@ -21,10 +20,8 @@ from typing import Final, Literal
 Mark = Literal["dry", "gain"]
 MOST_MARKS: Final = 64
 """Marks of a kind that a state gets at most: a folder's size is bounded."""
-UNTOLD: Final = -1
-"""HP of a state with a name that tells neither them nor the place."""
 _STATE = re.compile(
-    r"r(\d{3})-([0-9a-f]{16})-(?:p([0-9a-f]{6})-h(\d{4})-)?(\d{12})-([0-9a-f]{64})\.state"
+    r"r(\d{3})-([0-9a-f]{16})-p([0-9a-f]{6})-h(\d{4})-(\d{12})-([0-9a-f]{64})\.state"
 )
 _MARK = re.compile(r"([0-9a-f]{64})\.(dry|gain)-(\d\d)")
 _FIRST = re.compile(r"([0-9a-f]{6})\.first-(\d{3})")
@@ -48,8 +45,8 @@ class Entry:
     @property
     def name(self) -> str:
         """The name of its file."""
-        told = f"p{self.place}-h{self.hp:04d}-" if self.hp != UNTOLD else ""
-        return f"r{self.rank:03d}-{self.key}-{told}{self.age:012d}-{self.sha256}.state"
+        strength = f"p{self.place}-h{self.hp:04d}"
+        return f"r{self.rank:03d}-{self.key}-{strength}-{self.age:012d}-{self.sha256}.state"
 
 
 @dataclass(frozen=True)
@@ -101,8 +98,7 @@ def read_name(name: str) -> Entry | None:
     if found is None:
         return None
     rank, key, place, hp, age, sha256 = found.groups()
-    told = ("", UNTOLD) if hp is None else (place, int(hp))
-    return Entry(int(rank), key, *told, int(age), sha256)
+    return Entry(int(rank), key, place, int(hp), int(age), sha256)
 
 
 def mark_name(sha256: str, mark: Mark, number: int) -> str:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Final
+
+from pydantic import ConfigDict, TypeAdapter
 
 from Daddy.core.assists import strange
 from Daddy.core.errors import FileError
 from Daddy.pokemon.archive import archive_keys as keys
-from Daddy.pokemon.archive.file_names import UNTOLD, Entry
+from Daddy.pokemon.archive.file_names import Entry
 
 MAGIC: Final = b"DADDYARC"
 FORMAT: Final = 1
@@ -34,8 +35,10 @@ class Provenance:
     its environment had lived. `origin`: "played", or the claim that was played again. `slot` is
     None for a learner started by hand. `hp`: of the whole party, added up. `assists`: those in use
     then, and so its parents' too. `claim`: the one that leads here (`claims.ident`), "" without
-    one: of an older release, or reached from such a state.
+    one: reached from a state without one.
     """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     held: tuple[str, ...]
     parent: str
@@ -55,15 +58,13 @@ class Provenance:
         """Number of required milestones."""
         return keys.rank(self.held)
 
-    @property
-    def key(self) -> str:
-        """The name of its milestones and place."""
-        return keys.ident(self.held)
+    def entry(self, sha256: str) -> Entry:
+        """The entry of its state."""
+        place = keys.place(self.held)
+        return Entry(self.rank, keys.ident(self.held), place, self.hp, self.step, sha256)
 
-    def entry(self, sha256: str, *, told: bool = True) -> Entry:
-        """The entry of its state; `told`: its name says the place and the HP."""
-        place, hp = (keys.place(self.held), self.hp) if told else ("", UNTOLD)
-        return Entry(self.rank, self.key, place, hp, self.step, sha256)
+
+_PROVENANCE = TypeAdapter(Provenance)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,37 +89,15 @@ def from_bytes(data: bytes, kin: Kin, name: str) -> tuple[Provenance, bytes]:
         header, state = data[_LENGTHS.size :][:length], data[_LENGTHS.size + length :]
         if magic != MAGIC or len(header) != length or not state:
             raise ValueError(f"{len(data)} bytes that begin with {data[:8]!r}")
-        provenance = _provenance(json.loads(header))
+        facts = json.loads(header)
+        if facts.pop("format") != FORMAT:
+            raise ValueError(f"another format than {FORMAT}")
+        provenance = _PROVENANCE.validate_python(facts)
     except (ValueError, KeyError, TypeError, AttributeError, struct.error) as error:
         raise FileError(f"{name} is damaged: {error}", _REFUSED) from error
     if foreign := _difference(provenance, kin):
         raise FileError(f"{name} is not for this run: {foreign}", _REFUSED)
     return provenance, state
-
-
-def _provenance(facts: Mapping[str, Any]) -> Provenance:
-    fields = dict(facts)
-    if fields.pop("format") != FORMAT:
-        raise ValueError(f"format {facts['format']}, here it is {FORMAT}")
-    for name in ("held", "assists"):
-        fields[name] = tuple(_words(fields[name]))
-    for name in ("parent", "origin", "release", "rom_sha1", "pyboy"):
-        if not isinstance(fields[name], str):
-            raise TypeError(f"{name} is {fields[name]!r}")
-    for name in ("slot", "step", "seed"):
-        if not isinstance(fields[name], int | None):
-            raise TypeError(f"{name} is {fields[name]!r}")
-    if not isinstance(fields.get("claim", ""), str):
-        raise TypeError(f"claim is {fields['claim']!r}")
-    if not isinstance(fields.get("hp", 0), int):
-        raise TypeError(f"hp is {fields['hp']!r}")
-    return Provenance(**fields)
-
-
-def _words(value: object) -> Iterable[str]:
-    if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
-        raise TypeError(f"{value!r} is no list of words")
-    return value
 
 
 def _difference(provenance: Provenance, kin: Kin) -> str:

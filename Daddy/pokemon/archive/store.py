@@ -21,7 +21,7 @@ from Daddy.core.errors import FileError
 from Daddy.core.files import create_exclusive, read_bounded, sha256_hex, write_new
 from Daddy.pokemon.archive import file_names, state_format
 from Daddy.pokemon.archive.decisions import Rules, surplus
-from Daddy.pokemon.archive.file_names import MOST_MARKS, UNTOLD, Catalogue, Entry, Mark
+from Daddy.pokemon.archive.file_names import MOST_MARKS, Catalogue, Entry, Mark
 from Daddy.pokemon.archive.state_format import STATE_LIMIT, Kin, Provenance
 
 _CLOSE_LOOK = 128
@@ -124,7 +124,7 @@ class Archive:
         if sha256_hex(data) != entry.sha256:
             raise FileError(f"{path} is damaged: its bytes have another hash", "remove it")
         provenance, state = state_format.from_bytes(data, self._kin, str(path))
-        if provenance.entry(entry.sha256, told=entry.hp != UNTOLD) != entry:
+        if provenance.entry(entry.sha256) != entry:
             raise FileError(f"{path} holds another moment than its name says", "remove it")
         return provenance, state
 

@@ -11,7 +11,6 @@ import pytest
 from Daddy.pokemon.archive import archive_keys as keys
 from Daddy.pokemon.archive.decisions import (
     Rules,
-    Standing,
     instead,
     is_demoted,
     is_new,
@@ -21,7 +20,8 @@ from Daddy.pokemon.archive.decisions import (
     worth_keeping,
     worth_keeping_again,
 )
-from Daddy.pokemon.archive.file_names import UNTOLD, Catalogue, Entry
+from Daddy.pokemon.archive.env_history import EnvHistory
+from Daddy.pokemon.archive.file_names import Catalogue, Entry
 
 RULES = Rules(per_key=3, patience=100, tries=2, stray=0.5)
 _AGES = count(1)
@@ -34,8 +34,11 @@ def held(rank: int, *more: str) -> frozenset[str]:
 def entry(rank: int, *more: str, hp: int = 20) -> Entry:
     age = next(_AGES)
     now = held(rank, *more)
-    place = keys.place(now) if hp != UNTOLD else ""
-    return Entry(rank, keys.ident(now), place, hp, age, f"{age:064x}")
+    return Entry(rank, keys.ident(now), keys.place(now), hp, age, f"{age:064x}")
+
+
+def standing(rank: int, followed: int, tried: str = "", since: int = 0) -> EnvHistory:
+    return EnvHistory(held=held(rank), followed=followed, tried=tried, since=since)
 
 
 def never() -> float:
@@ -44,41 +47,41 @@ def never() -> float:
 
 def test_a_larger_set_of_the_fleet_calls_an_environment_and_says_so() -> None:
     seen = Catalogue((entry(2), entry(5)))
-    choice = what_to_load(Standing(rank=2, followed=2), seen, RULES, random.Random(0).random)
+    choice = what_to_load(standing(rank=2, followed=2), seen, RULES, random.Random(0).random)
     assert choice.entry == seen.entries[1]
     assert choice.reason == "the fleet first holds 5 milestones, here 2"
 
 
 @pytest.mark.parametrize(
-    ("standing", "reason"),
+    ("history", "reason"),
     [
-        (Standing(rank=1, followed=5), "already followed the fleet to 5 milestones"),
-        (Standing(rank=5, followed=0), "holds 5 milestones itself, the fleet 5"),
-        (Standing(rank=5, followed=5, tried="x", since=99), "already followed"),
+        (standing(rank=1, followed=5), "already followed the fleet to 5 milestones"),
+        (standing(rank=5, followed=0), "holds 5 milestones itself, the fleet 5"),
+        (standing(rank=5, followed=5, tried="x", since=99), "already followed"),
     ],
 )
-def test_who_followed_or_is_as_far_goes_on(standing: Standing, reason: str) -> None:
-    choice = what_to_load(standing, Catalogue((entry(5),)), RULES, never)
+def test_who_followed_or_is_as_far_goes_on(history: EnvHistory, reason: str) -> None:
+    choice = what_to_load(history, Catalogue((entry(5),)), RULES, never)
     assert choice.entry is None
     assert reason in choice.reason
 
 
 def test_a_first_entry_to_a_map_calls_nobody() -> None:
     seen = Catalogue((entry(2), entry(2, "at_cave")))
-    assert what_to_load(Standing(2, 2), seen, RULES, never).entry is None
+    assert what_to_load(standing(2, 2), seen, RULES, never).entry is None
 
 
 def test_every_state_of_the_largest_set_has_its_turn() -> None:
     seen = Catalogue((entry(1), entry(4), entry(4), entry(4)))
     dice = random.Random(1).random
-    loaded = {what_to_load(Standing(0, 0), seen, RULES, dice).entry for _ in range(60)}
+    loaded = {what_to_load(standing(0, 0), seen, RULES, dice).entry for _ in range(60)}
     assert loaded == set(seen.entries[1:])
 
 
 def test_of_the_largest_set_the_strongest_party_calls() -> None:
     seen = Catalogue((entry(4, hp=9), entry(4, "at_cave", hp=12), entry(4, hp=8)))
     dice = random.Random(1).random
-    loaded = {what_to_load(Standing(0, 0), seen, RULES, dice).entry for _ in range(20)}
+    loaded = {what_to_load(standing(0, 0), seen, RULES, dice).entry for _ in range(20)}
     assert loaded == {seen.entries[1]}
 
 
@@ -104,7 +107,7 @@ def test_a_state_that_leads_nowhere_twice_calls_nobody_any_more() -> None:
     good, dead = entry(3), entry(6)
     seen = Catalogue((good, dead), dry={dead.sha256: 2})
     assert [is_demoted(state, seen, RULES) for state in (good, dead)] == [False, True]
-    assert what_to_load(Standing(0, 0), seen, RULES, random.Random(0).random).entry == good
+    assert what_to_load(standing(0, 0), seen, RULES, random.Random(0).random).entry == good
 
 
 def test_what_led_on_may_lead_nowhere_more_often() -> None:
@@ -117,15 +120,15 @@ def test_what_led_on_may_lead_nowhere_more_often() -> None:
 
 def test_without_a_state_worth_following_the_game_goes_on() -> None:
     dead = entry(6)
-    choice = what_to_load(Standing(0, 0), Catalogue((dead,), dry={dead.sha256: 9}), RULES, never)
+    choice = what_to_load(standing(0, 0), Catalogue((dead,), dry={dead.sha256: 9}), RULES, never)
     assert (choice.entry, choice.reason) == (None, "no state is worth following")
 
 
 def moves_from(tried: Entry, seen: Catalogue, rules: Rules = RULES) -> list[Entry | None]:
     """Where 400 environments go that found nothing new."""
-    standing = Standing(tried.rank, tried.rank, tried.sha256, since=100)
+    history = standing(tried.rank, tried.rank, tried.sha256, since=100)
     dice = random.Random(2).random
-    return [what_to_load(standing, seen, rules, dice).entry for _ in range(400)]
+    return [what_to_load(history, seen, rules, dice).entry for _ in range(400)]
 
 
 def test_a_dry_try_goes_on_from_as_many_milestones_or_fewer_the_same_state_perhaps() -> None:
@@ -186,23 +189,14 @@ def test_a_pocket_that_nobody_walks_to_draws_hardly_more_than_any_other_place(
     visits = dict.fromkeys((one.key for one in others), 1_000)
     dry = dict.fromkeys((one.sha256 for one in (pocket, *others)), 64)
     seen = Catalogue(tuple(sorted([pocket, *others])), dry=dry, visits=visits)
-    standing, dice = Standing(6, 6, pocket.sha256, since=100), random.Random(2)
+    history, dice = standing(6, 6, pocket.sha256, since=100), random.Random(2)
     sent = []
     for _ in range(4_000):
-        sent.append(what_to_load(standing, seen, RULES, dice.random).entry)
+        sent.append(what_to_load(history, seen, RULES, dice.random).entry)
         passed = [] if sent[-1] == pocket else dice.sample(others, 5)
         for one in [*passed, sent[-1]] if counts else passed:
             visits[one.key] = visits.get(one.key, 0) + 1
     assert least <= sent[2_000:].count(pocket) / 2_000 <= most
-
-
-def test_of_a_place_that_no_name_tells_nothing_is_known() -> None:
-    before, now = entry(6, "at_cave", hp=UNTOLD), entry(6, "at_cave")
-    home = entry(6, "at_home")
-    seen = Catalogue(tuple(sorted([before, now, home])), first={now.place: 6, home.place: 5})
-    assert before.place == ""
-    moves = moves_from(home, seen)
-    assert moves.count(home) == pytest.approx(400 / 3, abs=40), "1/2 to 1"
 
 
 def test_a_milestone_more_is_new_and_so_is_a_place_where_nobody_was_with_as_many() -> None:
@@ -257,13 +251,6 @@ def test_a_place_whose_states_lead_nowhere_takes_another_of_any_strength() -> No
     assert worth_keeping_again(held(4, "at_a"), 5, seen, RULES).keep
 
 
-def test_states_of_an_older_release_hold_no_place() -> None:
-    rules = replace(RULES, places=1)
-    old, new = entry(4, "at_a", hp=UNTOLD), entry(4, "at_b")
-    assert is_new(held(4, "at_b"), held(4), Catalogue((old,)), rules)
-    assert surplus(Catalogue(tuple(sorted((old, new)))), rules) == (old,)
-
-
 def test_a_dry_try_moves_on_to_a_stronger_party_more_often() -> None:
     tried, weak, strong = (entry(6, hp=hp) for hp in (15, 17, 19))
     moves = moves_from(tried, Catalogue((tried, weak, strong)))
@@ -275,14 +262,14 @@ def test_who_goes_its_own_way_and_finds_nothing_moves_on_too() -> None:
     """It came to a set of which enough states are kept: nothing of its own is tried."""
     only = entry(6)
     seen = Catalogue((only,))
-    assert what_to_load(Standing(6, 6, "", since=99), seen, RULES, never).entry is None
-    choice = what_to_load(Standing(6, 6, "", since=100), seen, RULES, random.Random(0).random)
+    assert what_to_load(standing(6, 6, "", since=99), seen, RULES, never).entry is None
+    choice = what_to_load(standing(6, 6, "", since=100), seen, RULES, random.Random(0).random)
     assert choice.entry == only
     assert "its last brought nothing new" in choice.reason
 
 
 def test_a_dry_try_without_a_state_goes_on() -> None:
-    choice = what_to_load(Standing(6, 6, "a", since=100), Catalogue(()), RULES, never)
+    choice = what_to_load(standing(6, 6, "a", since=100), Catalogue(()), RULES, never)
     assert choice.entry is None
     assert "there is no state" in choice.reason
 
@@ -295,13 +282,13 @@ def test_a_poisoned_frontier_is_left_behind_and_a_hard_one_is_not() -> None:
     dead = replace(seen, dry={one.sha256: 40 for one in top}, gains={lower.sha256: 3})
     assert moves_from(top[0], hard).count(lower) == pytest.approx(400 * 0.6, abs=40)
     assert moves_from(top[0], dead).count(lower) > 330
-    assert {what_to_load(Standing(0, 0), dead, RULES, random.Random(0).random).entry} == {lower}
+    assert {what_to_load(standing(0, 0), dead, RULES, random.Random(0).random).entry} == {lower}
 
 
 def test_who_follows_nobody_loads_at_the_start_of_episodes_only() -> None:
     rules = replace(RULES, follow=False, starts=True, fresh=0.0)
     seen = Catalogue((entry(5),))
-    assert what_to_load(Standing(0, 0), seen, rules, never).entry is None
+    assert what_to_load(standing(0, 0), seen, rules, never).entry is None
     assert where_to_begin(seen, rules, random.Random(0).random).entry == seen.entries[0]
     assert where_to_begin(seen, replace(rules, starts=False), never).entry is None
 

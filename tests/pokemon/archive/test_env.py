@@ -162,10 +162,10 @@ def test_steps_in_a_fight_hardly_count_against_a_try_nor_against_an_episodes_end
     meet_somebody(env)
     since, tried = env._history.since, env._history.tried
     env._history = replace(env._history, since=since + 200, fought=200)
-    before = env._history.standing.since
+    before = env._history.idle
     idle(env, 8)
     assert env.progress.battle
-    assert env._history.standing.since == before + 1
+    assert env._history.idle == before + 1
     env._end_try(won=False)
     assert tried
     assert env._archive.look().dry == {}, "200 steps of a fight are no 200 steps"

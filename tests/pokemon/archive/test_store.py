@@ -14,7 +14,7 @@ import pytest
 from Daddy.core.errors import FileError
 from Daddy.core.files import sha256_hex
 from Daddy.pokemon.archive.decisions import Rules
-from Daddy.pokemon.archive.file_names import UNTOLD, first_name
+from Daddy.pokemon.archive.file_names import first_name
 from Daddy.pokemon.archive.state_format import Kin, to_bytes
 from Daddy.pokemon.archive.store import Archive, family
 from tests.pokemon.archive.states import KIN, provenance
@@ -114,16 +114,6 @@ def test_who_comes_by_is_counted_where_states_are_kept_and_nowhere_else(archive:
     archive.put(provenance("got_stone"), b"another")
     assert archive.look().visits == {entry.key: 3}, "a new listing forgets none"
     assert again(archive).look().visits == {}, "every process counts its own"
-
-
-def test_a_state_whose_name_is_of_before_is_loaded(archive: Archive) -> None:
-    facts = provenance("met_elder", "at_cave", step=12)
-    entry = archive.put(facts, b"a state")
-    before = entry.name.replace(f"-p{entry.place}-h0000", "")
-    (archive.folder / entry.name).rename(archive.folder / before)
-    (known,) = again(archive).look().entries
-    assert (known.place, known.hp, known.name) == ("", UNTOLD, before)
-    assert again(archive).get(known) == (facts, b"a state")
 
 
 def test_every_mark_counts_once_whoever_sets_it(archive: Archive) -> None:
