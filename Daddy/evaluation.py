@@ -8,35 +8,36 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from Daddy.core.assists import strange
+from Daddy.core.clock import SystemClock
 from Daddy.core.config import load, shared_paths
-from Daddy.core.errors import DaddyError, ExitCode, WeightsError
-from Daddy.core.files import read_json, write_new
+from Daddy.core.errors import DaddyError, WeightsError
 from Daddy.core.intervals import Interval, of_mean, of_share
-from Daddy.core.process import run
+from Daddy.core.machine import die_with_parent
 from Daddy.core.settings import Config
+from Daddy.learning.preloading import prepare
 from Daddy.pokemon import story
-from Daddy.stage import GAME, Actor, Found, episode
+from Daddy.stage import Actor, Found, cast, episode, open_game, refuse_other_workload
 from Daddy.weights.evaluations import PAIRS_LIMIT, Evaluation, write_evaluation
 from Daddy.weights.store.records import Version
 from Daddy.weights.store.store import Store
-from Daddy.weights.whereabouts import Whereabouts, find_at
+from Daddy.weights.whereabouts import find_at
 
 if TYPE_CHECKING:
     from Daddy.pokemon.env import PokemonRedEnv
 
 FORMAT = 1
-_LONGEST_S = 7 * 86_400.0
-_RESULT_LIMIT = 1 << 28
 _BAR = 24
 
 
@@ -75,50 +76,55 @@ def play_one(game: PokemonRedEnv, actor: Actor, seed: int) -> Played:
     return played
 
 
-def judge(
-    game: PokemonRedEnv,
-    actor: Actor,
-    seeds: Sequence[int],
-    tell: Callable[[Played, int, int], None],
-) -> list[Played]:
-    """One episode of each seed; `tell` hears of each, how many are done, and of how many."""
-    done: list[Played] = []
+def judge(game: PokemonRedEnv, actor: Actor, seeds: Sequence[int]) -> list[Played]:
+    """One episode of each seed; each is told on stderr."""
+    done, names = list[Played](), len(story.names(game.rom.real))
     for seed in seeds:
-        done.append(play_one(game, actor, seed))
-        tell(done[-1], len(done), len(seeds))
+        played = play_one(game, actor, seed)
+        done.append(played)
+        reached = f"{len(played.reached)} of {names} milestones in {played.steps} steps"
+        line = f"seed {seed}: return {played.episode_return:.2f}, {reached}"
+        print(f"  {len(done):3d}/{len(seeds)}  {line}", file=sys.stderr, flush=True)
     return done
 
 
-def judge_in_children(
-    typed: Sequence[str], seeds: Sequence[int], jobs: int, weights: bytes | None
+def judge_all(
+    config: Config, game: PokemonRedEnv, found: Found | None, seeds: Sequence[int], jobs: int
 ) -> list[Played]:
-    """The same, the seeds shared out among `jobs` processes that play by the flags `typed`.
+    """The same, with these weights (None: random buttons), on `jobs` processes.
 
-    All of them play these very `weights`: a run that is being trained moves on meanwhile.
-    DaddyError with a child's own exit code when one fails; it has said why.
+    All of them play the very same weights: a run that is being trained moves on meanwhile.
     """
-    with tempfile.TemporaryDirectory(prefix="daddy-evaluate-") as scratch:
-        frozen = Path(scratch) / "weights.st"
-        if weights is not None:
-            write_new(frozen, weights)
-            typed = [*typed, "--weights", str(frozen)]
-        shares = [seeds[job * len(seeds) // jobs : (job + 1) * len(seeds) // jobs]
-                  for job in range(jobs)]  # fmt: skip
-        results = [Path(scratch) / f"{job}.json" for job in range(jobs)]
-        with ThreadPoolExecutor(jobs) as pool:
-            list(pool.map(partial(_child, typed), shares, results))
-        rows = [row for path in results for row in read_json(path, _RESULT_LIMIT)["episodes"]]
-    return [Played(**row) for row in rows]
+    actor, jobs = cast(game, found), min(jobs, len(seeds))
+    if jobs == 1:
+        return judge(game, actor, seeds)
+    shares = [seeds[job * len(seeds) // jobs : (job + 1) * len(seeds) // jobs]
+              for job in range(jobs)]  # fmt: skip
+    share = partial(_judge_share, os.getpid(), config, found and _frozen(found))
+    try:
+        with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+            return [played for done in pool.map(share, shares) for played in done]
+    except BrokenProcessPool as error:
+        raise DaddyError("a process that judged was killed", "ask for fewer --jobs") from error
 
 
-def _child(typed: Sequence[str], seeds: Sequence[int], result: Path) -> None:
-    share = ["--seed", str(seeds[0]), "--episodes", str(len(seeds)), "--jobs", "1"]
-    argv = [sys.executable, "-m", "Daddy.play", "evaluate", *typed, *share, "--json", str(result)]
-    done = run(argv, _LONGEST_S, show_progress=True, die_with_us=sys.platform == "linux")
-    if done.returncode:
-        failed = DaddyError(f"a process that judged ended with code {done.returncode}", "see above")
-        failed.exit_code = ExitCode(done.returncode) if done.returncode > 0 else ExitCode.BUG
-        raise failed
+def _frozen(found: Found) -> tuple[str, bytes]:
+    from Daddy.weights.encoding.state_codec import encode
+
+    return found.label, encode(dict(found.weights))
+
+
+def _judge_share(
+    parent: int, config: Config, frozen: tuple[str, bytes] | None, seeds: Sequence[int]
+) -> list[Played]:
+    """A child's part."""
+    die_with_parent(parent)
+    prepare()
+    from Daddy.weights.encoding.state_codec import decode
+
+    found = Found(frozen[0], decode(frozen[1])) if frozen else None
+    with closing(open_game(config)) as game:
+        return judge(game, cast(game, found), seeds)
 
 
 def report(label: str, game: PokemonRedEnv, done: Sequence[Played]) -> dict[str, Any]:
@@ -198,60 +204,56 @@ def _percent(one: Mapping[str, Any]) -> str:
 # -- two versions of a run
 
 
-@dataclass(frozen=True)
-class Side:
-    """One of the two versions that are compared."""
+def compare(
+    config: Config, where: Path | None, numbers: Sequence[int], seeds: Sequence[int], jobs: int
+) -> dict[str, Any]:
+    """Judge two versions from the same seeds; the comparison as JSON, and noted for status.
 
-    record: Version
-    found: Found
-
-
-def open_versions(
-    where: Path | None, numbers: Sequence[int], assists: Sequence[str]
-) -> tuple[Store, list[Side]]:
-    """The run's store and the two versions, as they were named. WeightsError when one is not kept.
-
-    ``where`` names a run or a shared folder; None: the configuration's.
+    ``where`` names a run or a shared folder; None: the configuration's. WeightsError when one of
+    the versions is not kept.
     """
-    place = find_at(where.expanduser().absolute()) if where else _configured()
+    store = _open_store(where)
+    versions = [store.version(number) for number in numbers]
+    found = [_weights_of(store, version, config.training.assists) for version in versions]
+    with closing(open_game(config)) as game:
+        played = [judge_all(config, game, weights, seeds, jobs) for weights in found]
+        result = comparison(numbers, game, played)
+    _note(store, versions, config, result)
+    return result
+
+
+def _open_store(where: Path | None) -> Store:
+    root = where.expanduser().absolute() if where else shared_paths(load(None, {}, os.environ)).root
+    place = find_at(root)
     if place.pulled:
         raise WeightsError(
             f"{place.shared.root} is a copy that was pulled", "compare versions on the cluster"
         )
     store = Store(place.shared)
-    if (workload := store.card().workload) != GAME:
-        raise WeightsError(
-            f"{place.shared.root} holds weights of {workload!r}", f"only {GAME} can be played"
-        )
-    return store, [_side(store, number, assists) for number in numbers]
+    refuse_other_workload(store.card().workload, place.shared.root)
+    return store
 
 
-def _configured() -> Whereabouts:
-    config = load(None, {}, os.environ)
-    return find_at(shared_paths(config).root)
-
-
-def _side(store: Store, number: int, assists: Sequence[str]) -> Side:
+def _weights_of(store: Store, version: Version, assists: Sequence[str]) -> Found:
     from Daddy.weights.encoding.state_codec import decode
 
-    record = store.version(number)
-    if foreign := strange(record.assists, assists):
+    if foreign := strange(version.assists, assists):
         raise WeightsError(
-            f"v{number} was learnt with the assists {foreign}", "name them: --assists"
+            f"v{version.version} was learnt with the assists {foreign}", "name them: --assists"
         )
-    weights = decode(store.get_blob(record.state), record.schema)
-    return Side(record, Found(f"v{number}", weights))
+    weights = decode(store.get_blob(version.state), version.schema)
+    return Found(f"v{version.version}", weights)
 
 
 def comparison(
-    pair: Sequence[Side], game: PokemonRedEnv, played: Sequence[Sequence[Played]]
+    numbers: Sequence[int], game: PokemonRedEnv, played: Sequence[Sequence[Played]]
 ) -> dict[str, Any]:
     """Mean returns and their difference, first version less second, as JSON; 95 % intervals."""
     returns = [[one.episode_return for one in side] for side in played]
     differences = [ours - theirs for ours, theirs in zip(*returns, strict=True)]
     return {
         "v": FORMAT,
-        "versions": [one.record.version for one in pair],
+        "versions": list(numbers),
         "game": game.rom.name,
         "assists": list(game.assists),
         "episode_steps": game.episode_steps,
@@ -274,22 +276,21 @@ def comparison_table(result: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def note_comparison(
-    store: Store, pair: Sequence[Side], config: Config, result: Mapping[str, Any], now: float
+def _note(
+    store: Store, versions: Sequence[Version], config: Config, result: Mapping[str, Any]
 ) -> None:
     """Keep the pairs where retention and status look for them; a folder of others is left alone."""
-    order = sorted(range(2), key=lambda place: -pair[place].record.version)
-    newer, older = (pair[place].record for place in order)
-    returns = [result["returns"][place] for place in order]
-    training = config.training
-    conditions = f"{result['game']} from {training.start}, {result['episode_steps']} steps"
+    sides = sorted(zip(versions, result["returns"], strict=True), key=lambda side: -side[0].version)
+    (newer, ours), (older, theirs) = sides
+    conditions = f"{result['game']} from {config.training.start}, {result['episode_steps']} steps"
     conditions += f", assists {', '.join(result['assists']) or 'none'}"
-    rows = [(int(seed), round(ours, 6), round(theirs, 6))
-            for seed, ours, theirs in zip(result["seeds"], *returns, strict=True)]  # fmt: skip
+    rows = [(int(seed), round(mine, 6), round(other, 6))
+            for seed, mine, other in zip(result["seeds"], ours, theirs, strict=True)]  # fmt: skip
+    states = (newer.version, newer.state, older.version, older.state)
+    now = SystemClock().now()
     try:
         for first in range(0, len(rows), PAIRS_LIMIT):
-            some = tuple(rows[first : first + PAIRS_LIMIT])
-            states = (newer.version, newer.state, older.version, older.state)
-            write_evaluation(store, Evaluation(newer.run_id, *states, conditions, some, now))
+            pairs = tuple(rows[first : first + PAIRS_LIMIT])
+            write_evaluation(store, Evaluation(newer.run_id, *states, conditions, pairs, now))
     except OSError as error:
         print(f"warning: not kept for status: {error}", file=sys.stderr)

@@ -6,12 +6,12 @@ before training, and a moment that fails them is not kept.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Final
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import RomError
 from Daddy.core.settings import Config
+from Daddy.stage import Pacer
 
 if TYPE_CHECKING:
     from Daddy.core.rom import Rom
@@ -54,7 +54,7 @@ def record(name: str, config: Config, clock: Clock) -> int:
         emulator.load_state(start_state(rom, *given))
     window, kept = Handheld(f"{rom.name}: F5 keeps this moment as {name!r}"), 0
     print(f"{rom.name}: {HELP}", flush=True)
-    pause, due, never = _FRAMES / FRAMES_PER_SECOND, clock.monotonic(), threading.Event()
+    pacer = Pacer(clock)
     try:
         while not window.closed:
             struck = window.show(emulator.picture())
@@ -62,8 +62,7 @@ def record(name: str, config: Config, clock: Clock) -> int:
             emulator.hold({KEYS[key] for key in window.held if key in KEYS}, _FRAMES)
             if _KEEP in struck:
                 kept += keep(emulator, rom, shelf, shelf_name)
-            due = max(due + pause, clock.monotonic())
-            clock.wait(never, due - clock.monotonic())
+            pacer.wait(_FRAMES / FRAMES_PER_SECOND)
     finally:
         window.close()
         emulator.close()

@@ -10,11 +10,10 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from Daddy.core.clock import Clock
 from Daddy.core.config import load, load_effective
@@ -24,17 +23,16 @@ from Daddy.core.paths import RunPaths
 from Daddy.core.rom import CARTRIDGE_SHA1, ENVIRONMENT_VARIABLE, Rom, load_rom
 from Daddy.core.settings import Config
 from Daddy.pokemon.emulator import FILM_FRAMES, FRAMES_PER_SECOND, FRAMES_PER_STEP
+from Daddy.pokemon.inputs import tape
+from Daddy.pokemon.inputs.tape import Tape
 from Daddy.pokemon.recordings.verifying_player import (
     ReadAhead,
     Report,
     VerifyingPlayer,
     check_game,
-    check_start,
     time_text,
 )
-
-if TYPE_CHECKING:
-    from Daddy.pokemon.inputs.tape import Tape
+from Daddy.stage import Pacer, add_game_flags
 
 HELP: Final = (
     "space pauses; [ slower, ] faster; left and right: 10 s back and ahead; N and P: the next "
@@ -45,24 +43,21 @@ _LEAP = round(10 * FRAMES_PER_SECOND)
 _BEFORE = round(3 * FRAMES_PER_SECOND)
 """Frames before a milestone at which to begin to look."""
 _STILL_S = 1 / 30
-_LEAVE = frozenset({"q", "escape"})
 _SECONDS_OF_FILM = 30.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
 """A start state's, which is no path: a stranger's recording opens no file here."""
 
 
-@dataclass(frozen=True)
-class Opened:
-    """A recording, the game to play it in, and the state it begins at ("" bytes: power-on)."""
+class Opened(NamedTuple):
+    """The game to play in, the recording, and the state it begins at ("" bytes: power-on)."""
 
-    tape: Tape
     rom: Rom
+    tape: Tape
     start: bytes
 
 
 def open_recording(path: Path, args: argparse.Namespace) -> Opened:
     """The recording and its game. FileError for what is none, RomError for another game."""
-    from Daddy.pokemon.inputs import tape
     from Daddy.pokemon.rom import cartridge_path, find_rom
     from Daddy.pokemon.starts.start_state import start_state
 
@@ -71,15 +66,14 @@ def open_recording(path: Path, args: argparse.Namespace) -> Opened:
     rom = load_rom(cartridge_path() if ours else find_rom(args.rom), args.allow_unknown_rom)
     check_game(found, rom)
     if found.from_power_on:
-        return Opened(found, rom, b"")
+        return Opened(rom, found, b"")
     if not args.start and not _NAME.fullmatch(found.start_name):
         raise RomError(
             "the recording begins at a state that it has no name for",
             "ask who recorded it for one that begins at power-on, or name the state: --start FILE",
         )
     start = start_state(rom, args.start or found.start_name, None, args.states_dir or "")
-    check_start(found, start)
-    return Opened(found, rom, start)
+    return Opened(rom, found, start)
 
 
 # -- verify
@@ -91,18 +85,8 @@ def make_verify_parser() -> argparse.ArgumentParser:
         prog="play verify", description="Play a recording again, and say what it proves."
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="the recording")
-    add_game(parser)
+    add_game_flags(parser)
     return parser
-
-
-def add_game(parser: argparse.ArgumentParser) -> None:
-    """Flags that say which game a recording is played in."""
-    flag = parser.add_argument
-    flag("--rom", help="your PokemonRed.gb (default: DADDY_ROM, else the cartridge)")
-    flag("--cartridge", action="store_true", help="play in the free cartridge")
-    flag("--allow-unknown-rom", action="store_true", help="play a ROM whose SHA-1 is not known")
-    flag("--start", metavar="NAME|FILE", help="the state of a recording that needs one")
-    flag("--states-dir", metavar="DIR", help="folder of save states, meant by their names")
 
 
 def verify(argv: Sequence[str]) -> int:
@@ -110,12 +94,9 @@ def verify(argv: Sequence[str]) -> int:
     args = make_verify_parser().parse_args(argv)
     opened = open_recording(args.file, args)
     print(f"{opened.tape.title or args.file.name}, in {opened.rom.name}", flush=True)
-    ahead = ReadAhead(opened.rom, opened.tape, opened.start)
-    try:
+    with closing(ReadAhead(*opened)) as ahead:
         _verify_all(ahead)
-    finally:
-        ahead.close()
-    print("\n".join(verdict(ahead.report, opened.tape)), flush=True)
+        print("\n".join(verdict(ahead.report, opened.tape)), flush=True)
     return 0
 
 
@@ -222,61 +203,51 @@ def show(args: argparse.Namespace, clock: Clock) -> int:
 
         check(path)
     opened = open_recording(args.recording, args)
-    if path is not None:
-        return _on_film(args, opened, path)
-    return _in_window(args, opened, clock)
-
-
-def _in_window(args: argparse.Namespace, opened: Opened, clock: Clock) -> int:
-    from Daddy.pokemon.inputs.tape import beginning
-    from Daddy.streaming.viewer.window import Handheld
-
-    first = beginning(opened.tape) if args.first is None else args.first * FRAMES_PER_STEP
-    title = f"Daddy: {opened.tape.title or args.recording.name}"
-    window = Handheld(title)
-    print(f"{title}, in {opened.rom.name}\n{HELP}", flush=True)
-    ahead = ReadAhead(opened.rom, opened.tape, opened.start)
-    player = VerifyingPlayer(opened.rom, opened.tape, opened.start)
-    try:
-        ahead.start()
-        shown = RecordingWindow(ahead, player, window, clock, args.speed)
-        shown.run(first, args.seconds or float("inf"))
-    finally:
-        window.close()
-        ahead.close()
-        player.close()
-    if ahead.failure is not None:
-        raise ahead.failure
+    with closing(ReadAhead(*opened)) as ahead, closing(VerifyingPlayer(*opened)) as player:
+        if path is None:
+            _in_window(args, opened, ahead, player, clock)
+        else:
+            _on_film(args, ahead, player, path)
     return 0
 
 
-def _on_film(args: argparse.Namespace, opened: Opened, path: Path) -> int:
+def _in_window(
+    args: argparse.Namespace, opened: Opened, ahead: ReadAhead, player: VerifyingPlayer,
+    clock: Clock,
+) -> None:  # fmt: skip
+    from Daddy.streaming.viewer.window import Handheld
+
+    begins = tape.beginning(opened.tape)
+    first = begins if args.first is None else args.first * FRAMES_PER_STEP
+    title = f"Daddy: {opened.tape.title or args.recording.name}"
+    with closing(Handheld(title)) as window:
+        print(f"{title}, in {opened.rom.name}\n{HELP}", flush=True)
+        ahead.start()
+        shown = RecordingWindow(ahead, player, window, clock, args.speed)
+        shown.run(first, args.seconds or float("inf"))
+    if ahead.failure is not None:
+        raise ahead.failure
+
+
+def _on_film(
+    args: argparse.Namespace, ahead: ReadAhead, player: VerifyingPlayer, path: Path
+) -> None:
     """Verified first, then filmed: an MP4 has all frames, a GIF every fourth."""
     from Daddy.streaming.viewer.clips import save_film
 
     every = 1 if path.suffix.lower() == ".mp4" else FILM_FRAMES
     wanted = round((args.seconds or _SECONDS_OF_FILM) * FRAMES_PER_SECOND)
-    ahead = ReadAhead(opened.rom, opened.tape, opened.start)
-    player = VerifyingPlayer(opened.rom, opened.tape, opened.start)
+    _verify_all(ahead)
+    last = ahead.report.frames - wanted
+    goal = max(0, last if args.first is None else args.first * FRAMES_PER_STEP)
+    ahead.send(player, goal)
+    first = player.play_to(goal)
     pictures: list[bytes] = []
-    try:
-        _verify_all(ahead)
-        last = ahead.report.frames - wanted
-        first = max(0, last if args.first is None else args.first * FRAMES_PER_STEP)
-        ahead.send(player, first)
-        while not player.over and player.frames < first:
-            player.step()
-        first = player.frames
-        player.watch(lambda: pictures.append(player.picture()), every)
-        while not player.over and player.frames < first + wanted:
-            player.step()
-    finally:
-        ahead.close()
-        player.close()
+    player.watch(lambda: pictures.append(player.picture()), every)
+    player.play_to(first + wanted)
     save_film(path, pictures, FRAMES_PER_SECOND / every * args.speed)
     length = len(pictures) * every / FRAMES_PER_SECOND
     print(f"wrote {path}: {length:.1f} s of the game from {time_text(first)}, verified", flush=True)
-    return 0
 
 
 class Window(Protocol):
@@ -299,12 +270,11 @@ class RecordingWindow:
         clock: Clock,
         pace: float = 1.0,
     ) -> None:
-        self._ahead, self._player, self._window, self._clock = ahead, player, window, clock
+        self._ahead, self._player, self._window = ahead, player, window
         self._title, self.pace, self.paused = window.caption, pace, False
         self._goal: int | None = None
         self._seen = 0
-        self._due = clock.monotonic()
-        self._never = threading.Event()
+        self._pacer = Pacer(clock)
 
     def run(self, first: int, seconds: float) -> None:
         """Show from a frame on until the window is closed, or for so many seconds of the game.
@@ -322,19 +292,19 @@ class RecordingWindow:
                 self._player.step()
 
     def _is_early(self, goal: int) -> bool:
-        """Whether the ahead has not been there, and still may come there."""
+        """True while reading ahead has not come to a frame, and still may."""
         ended = self._ahead.over or self._ahead.failure is not None
         return goal > self._ahead.report.frames and not ended
 
     def _go(self, goal: int) -> None:
-        """To the operation that ends at a frame or just after it, unseen."""
+        """Go to the operation that ends at a frame or just after it, unseen."""
         self._player.watch(None, 1)
         goal = max(0, min(goal, self._ahead.report.frames))
         if not self._player.frames <= goal < self._player.frames + _LEAP:
             self._ahead.send(self._player, goal)
-        while self._player.frames < goal:
-            self._player.step()
-        self._goal, self._due = None, self._clock.monotonic()
+        self._player.play_to(goal)
+        self._goal = None
+        self._pacer.restart()
         self._player.watch(self._frame, 1)
 
     def _frame(self) -> None:
@@ -346,53 +316,49 @@ class RecordingWindow:
             self._draw("")
         while self.paused and self._goal is None and not self._window.closed:
             self._stay()
-        pause = 1 / FRAMES_PER_SECOND / self.pace
-        self._due = max(self._due + pause, self._clock.monotonic())
-        self._clock.wait(self._never, self._due - self._clock.monotonic())
+        self._pacer.wait(1 / FRAMES_PER_SECOND / self.pace)
 
     def _stay(self) -> None:
-        """The picture that stands, while nothing can or shall be played."""
+        """Draw the picture that stands, while nothing can or shall be played."""
         if self.paused:
-            why = "paused"
+            reason = "paused"
         elif self._ahead.failure is not None:
-            why = "not verified from here on"
+            reason = "not verified from here on"
         else:
-            why = "the end" if self._ahead.over and self._goal is None else "verifying"
-        self._draw(why)
-        self._clock.wait(self._never, _STILL_S)
+            reason = "the end" if self._ahead.over and self._goal is None else "verifying"
+        self._draw(reason)
+        self._pacer.wait(_STILL_S)
 
-    def _draw(self, why: str) -> None:
-        last = [
-            name for name, at in self._ahead.report.reached.items() if at <= self._player.frames
-        ]
+    def _draw(self, reason: str) -> None:
+        here = self._player.frames
+        last = [name for name, at in self._ahead.report.reached.items() if at <= here]
         pace = "" if self.pace == 1 else f"{self.pace:g} x"
-        said = (self._title, time_text(self._player.frames), *last[-1:], pace, why)
+        said = (self._title, time_text(here), *last[-1:], pace, reason)
         self._window.caption = "  ·  ".join(filter(None, said))
         for key in self._window.show(self._player.picture()):
-            self._strike(key)
+            self._press(key)
 
-    def _strike(self, key: str) -> None:
-        """Do what a key means."""
+    def _press(self, key: str) -> None:
+        """Do the key's action."""
         here = self._player.frames
-        if key in _LEAVE:
+        looks = [max(0, at - _BEFORE) for at in self._ahead.report.reached.values()]
+        goals = {
+            "left": max(0, here - _LEAP),
+            "right": here + _LEAP,
+            "home": 0,
+            "n": min((at for at in looks if at > here), default=None),
+            "p": max((at for at in looks if at < here - _BEFORE), default=None),
+        }
+        if key in goals:
+            self._goal = goals[key]
+        elif key in ("q", "escape"):
             self._window.closed = True
         elif key == "space":
             self.paused = not self.paused
         elif key == "[":
-            self.pace = max((one for one in _PACES if one < self.pace), default=self.pace)
+            self.pace = max((pace for pace in _PACES if pace < self.pace), default=self.pace)
         elif key == "]":
-            self.pace = min((one for one in _PACES if one > self.pace), default=self.pace)
-        elif key in ("left", "right", "home"):
-            self._goal = {"left": max(0, here - _LEAP), "right": here + _LEAP, "home": 0}[key]
-        elif key in ("n", "p"):
-            self._goal = self._milestone(here, ahead=key == "n")
-
-    def _milestone(self, here: int, *, ahead: bool) -> int | None:
-        """Shortly before the next milestone, or the one before; None where there is none."""
-        places = [max(0, at - _BEFORE) for at in self._ahead.report.reached.values()]
-        if ahead:
-            return min((at for at in places if at > here), default=None)
-        return max((at for at in places if at < here - _BEFORE), default=None)
+            self.pace = min((pace for pace in _PACES if pace > self.pace), default=self.pace)
 
 
 VERBS: Final[dict[str, Callable[[Sequence[str]], int]]] = {"verify": verify, "export": export}

@@ -6,11 +6,13 @@ checkpoint, or one file of weights; reads only, and renames nothing in somebody'
 
 from __future__ import annotations
 
+import argparse
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import read_bounded
 from Daddy.core.settings import Config
@@ -36,9 +38,8 @@ class Actor(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Found:
-    """Weights of a network, and what to call them."""
+class Found(NamedTuple):
+    """Weights of a network, and a name for them."""
 
     label: str
     weights: Mapping[str, Any]
@@ -71,10 +72,7 @@ def _newest_version(shared: Path, assists: Sequence[str]) -> Found:
     found = newest_verified(shared)
     if found is None:
         raise WeightsError(f"{shared} holds no version yet", "pull again")
-    if found.frame.workload != GAME:
-        raise WeightsError(
-            f"{shared} holds weights of {found.frame.workload!r}", f"only {GAME} can be played"
-        )
+    refuse_other_workload(found.frame.workload, shared)
     refuse_strange(found.frame, assists)
     return Found(f"version {found.version} of {found.frame.run}", decode(found.data))
 
@@ -95,39 +93,36 @@ def _checkpoint(manifest: Path, assists: Sequence[str]) -> Found:
     from Daddy.learning.checkpoint import load, refuse_strange, with_prefix
 
     checkpoint = load(manifest)
-    if checkpoint.facts.get("workload") != GAME:
-        raise FileError(f"{manifest} is of {checkpoint.facts.get('workload')!r}, not of {GAME}")
+    refuse_other_workload(checkpoint.facts.get("workload"), manifest)
     refuse_strange(checkpoint.facts, assists, str(manifest))
-    return Found(
-        f"checkpoint at step {checkpoint.step:,}", with_prefix(checkpoint.tensors, "policy.")
-    )
+    label = f"checkpoint at step {checkpoint.step:,}"
+    return Found(label, with_prefix(checkpoint.tensors, "policy."))
 
 
 def _single(path: Path, assists: Sequence[str]) -> Found:
     from Daddy.weights.encoding.state_codec import decode
     from Daddy.weights.encoding.tensor_layout import metadata_of
     from Daddy.weights.import_export import card_in, refuse_strange_card
+    from Daddy.weights.laptop.pulled_folder import read_frame, refuse_strange
 
     if path.is_dir():
         raise FileError("neither versions nor checkpoints were found")
     data = read_bounded(path, _BLOB_LIMIT)
     card = card_in(metadata_of(data), str(path))
-    if card is None:
-        _refuse_strange_folder(path, assists)
-        return Found(path.name, decode(data))
-    if card.workload != GAME:
-        raise WeightsError(f"{path} is of {card.workload!r}", f"only {GAME} can be played")
-    refuse_strange_card(card, assists, str(path))
-    return Found(card.name, decode(data, card.schema))
-
-
-def _refuse_strange_folder(path: Path, assists: Sequence[str]) -> None:
-    """A file without a card in a shared or pulled folder is what the folder says it is."""
-    from Daddy.weights.laptop.pulled_folder import read_frame, refuse_strange
-
-    for folder in path.absolute().parents[:3]:
+    if card is not None:
+        refuse_other_workload(card.workload, path)
+        refuse_strange_card(card, assists, str(path))
+        return Found(card.name, decode(data, card.schema))
+    for folder in path.absolute().parents[:3]:  # what a shared or pulled folder says of its files
         if (frame := read_frame(folder / _HEAD)) is not None:
             refuse_strange(frame, assists)
+    return Found(path.name, decode(data))
+
+
+def refuse_other_workload(workload: object, where: Path) -> None:
+    """WeightsError for weights of another workload than the game."""
+    if workload != GAME:
+        raise WeightsError(f"{where} holds weights of {workload!r}", f"only {GAME} can be played")
 
 
 def open_game(config: Config) -> PokemonRedEnv:
@@ -154,22 +149,12 @@ def cast(game: PokemonRedEnv, found: Found | None) -> Actor:
     return agent_of(policy, found.weights, found.label)
 
 
-def freeze(actor: Actor) -> bytes | None:
-    """An agent's weights as one file, for others to play; None for one who has none."""
-    from Daddy.learning.player import Agent
-    from Daddy.weights.encoding.state_codec import encode
-
-    return encode(actor.weights()) if isinstance(actor, Agent) else None
-
-
-@dataclass(frozen=True)
-class Moment:
-    """After an action: its number in the episode, its reward, and whether it was the last."""
+class Moment(NamedTuple):
+    """The number of an action in the episode, its reward, and True if it won the game."""
 
     step: int
     reward: float
     won: bool
-    over: bool
 
 
 def episode(game: PokemonRedEnv, actor: Actor, seed: int) -> Iterator[Moment]:
@@ -177,20 +162,46 @@ def episode(game: PokemonRedEnv, actor: Actor, seed: int) -> Iterator[Moment]:
     observation, _ = game.reset(seed=seed)
     actor.begin(seed)
     step, over = 0, False
-    yield Moment(step, 0.0, won=False, over=over)
+    yield Moment(step, 0.0, won=False)
     while not over:
         observation, reward, won, late, _ = game.step(actor.act(observation))
         step, over = step + 1, won or late
-        yield Moment(step, float(reward), won, over)
+        yield Moment(step, float(reward), won)
 
 
-def perform(
-    game: PokemonRedEnv, actor: Actor, seed: int, go_on: Callable[[], bool]
-) -> Iterator[Moment]:
-    """Episode after episode, each from the next seed, while `go_on()`."""
+def perform(game: PokemonRedEnv, actor: Actor, seed: int, go_on: Callable[[], bool]) -> None:
+    """Play episode after episode, each from the next seed, while `go_on()`."""
     while go_on():
-        for moment in episode(game, actor, seed):
-            yield moment
+        for _ in episode(game, actor, seed):
             if not go_on():
                 return
         seed += 1
+
+
+class Pacer:
+    """Keeps what is shown at its pace."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock, self._never = clock, threading.Event()
+        self.restart()
+
+    def restart(self) -> None:
+        """Count from now on."""
+        self._due = self._clock.monotonic()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until so many seconds after the last wait; a delay is not made up for."""
+        self._due = max(self._due + seconds, self._clock.monotonic())
+        self._clock.wait(self._never, self._due - self._clock.monotonic())
+
+
+def add_game_flags(parser: argparse.ArgumentParser) -> None:
+    """Flags that say which game is played, and from where."""
+    flag = parser.add_argument
+    flag("--rom", help="your PokemonRed.gb (default: DADDY_ROM, else the cartridge)")
+    flag("--cartridge", action="store_true", help="play the free cartridge")
+    flag("--allow-unknown-rom", action="store_true", help="play a ROM whose SHA-1 is not known")
+    flag("--start", metavar="NAME|FILE", help="start state: bedroom, pokedex, one recorded, a file")
+    flag(
+        "--states-dir", metavar="DIR", help="folder of a peer's PyBoy states, meant by their names"
+    )

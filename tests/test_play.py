@@ -18,7 +18,7 @@ from PIL import Image
 from Daddy import play, recording, stage
 from Daddy.core.clock import SystemClock
 from Daddy.core.config import load
-from Daddy.core.errors import DaddyError, RomError, UsageError, WeightsError, run_entry
+from Daddy.core.errors import RomError, UsageError, WeightsError, run_entry
 from Daddy.core.paths import RunPaths
 from Daddy.core.rom import load_rom
 from Daddy.core.shared_paths import SharedPaths
@@ -214,12 +214,14 @@ def test_versions_that_cannot_be_compared_are_refused(trained: RunPaths, tmp_pat
         play.main(["evaluate", *GAME])
 
 
-def test_a_child_that_cannot_judge_ends_the_whole_with_its_code() -> None:
-    from Daddy.evaluation import judge_in_children
+def test_a_child_that_cannot_judge_ends_the_whole_with_its_error(tmp_path: Path) -> None:
+    from Daddy.evaluation import judge_all
 
-    with pytest.raises(DaddyError, match="ended with code 7") as failed:
-        judge_in_children(["--random", "--rom", "/nowhere.gb"], [1, 2], 2, None)
-    assert failed.value.exit_code == 7
+    gone = load(None, {"training.rom": str(tmp_path / "none.gb")})
+    game = PokemonRedEnv()
+    with pytest.raises(RomError, match=r"none\.gb"):
+        judge_all(gone, game, None, range(1, 3), 2)
+    game.close()
 
 
 def test_evaluate_counts_the_step_at_which_a_milestone_was_first_held(
@@ -256,7 +258,7 @@ def test_the_same_seeds_are_judged_the_same() -> None:
     results = []
     for _ in range(2):
         game = PokemonRedEnv(episode_steps=50)
-        results.append(judge(game, Mashing(7), [1, 2], lambda *_: None))
+        results.append(judge(game, Mashing(7), [1, 2]))
         game.close()
     assert results[0] == results[1]
 

@@ -41,10 +41,6 @@ class Agent:
         self._starts = torch.ones(1, dtype=torch.bool)
         self._generator = torch.Generator().manual_seed(seed_for(seed, "playing"))
 
-    def weights(self) -> dict[str, torch.Tensor]:
-        """The policy's tensors."""
-        return dict(self._policy.state_dict())
-
     @torch.inference_mode()
     def act(self, observation: Mapping[str, NDArray[Any]]) -> int:
         """The next action for an observation of the single environment."""

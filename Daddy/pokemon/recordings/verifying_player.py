@@ -111,6 +111,12 @@ class VerifyingPlayer:
         """True once all was played, and no digest differed."""
         return self._failure is None and self._now.at >= len(self._recording.operations)
 
+    def play_to(self, frames: int) -> int:
+        """Play until so many frames are over, or all is played; returns the frames played."""
+        while not self.over and self.frames < frames:
+            self.step()
+        return self.frames
+
     def step(self) -> Operation:
         """Do the next operation, and compare the digest that is due after it; RomError."""
         if self._failure is not None:
