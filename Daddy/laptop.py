@@ -87,7 +87,8 @@ class Limits:
 class Visit:
     """One session of a laptop with a run.
 
-    ``push``: hand in the contributions. ``stream_port`` None: nothing is shown.
+    ``push``: hand in the contributions. ``groups`` of environments, 0: choose. ``stream_port``
+    None: nothing is shown.
     """
 
     config: Config
@@ -100,6 +101,7 @@ class Visit:
     contribute: bool
     push: bool
     niceness: int
+    groups: int
     stream_port: int | None
 
 
@@ -204,18 +206,18 @@ def step_back(niceness: int) -> None:
     machine.lower_priority(niceness)
 
 
-def make_environments(config: Config, count: int) -> VectorEnv:
+def make_environments(config: Config, count: int, groups: int = 0) -> VectorEnv:
     """`count` environments on the cores that are ours; the caller closes them."""
     from Daddy.learning.vector import make_vector
 
     training = config.training
     make_env = WORKLOADS[training.workload].make_env(config)
-    how = (training.vector_backend, cores_for_us(), training.vector_groups)
+    how = (training.vector_backend, cores_for_us(), groups)
     return make_vector(make_env, count, *how)
 
 
 @contextmanager
-def open_player(config: Config, count: int) -> Iterator[Callable[[], int]]:
+def open_player(config: Config, groups: int, count: int) -> Iterator[Callable[[], int]]:
     """A fresh network that plays `count` environments; each call is one short horizon."""
     from Daddy.learning import device
     from Daddy.learning.player import Player
@@ -223,7 +225,7 @@ def open_player(config: Config, count: int) -> Iterator[Callable[[], int]]:
 
     where = device.resolve(config.training.device)
     training = config.training.model_copy(update={"num_envs": count, "horizon": HORIZON})
-    with closing(make_environments(config, count)) as vector:
+    with closing(make_environments(config, count, groups)) as vector:
         workload = WORKLOADS[training.workload]
         policy = workload.make_policy(vector.observation_space, vector.action_space)
         settings = resolve(training, where.type)
@@ -243,7 +245,7 @@ def measure(
     _say(f"  {facts.memory_bytes / GIB:.1f} GiB of memory, 4 of them left to you")
     _say("  environments    steps/s   memory")
     resident = partial(machine.resident_bytes, os.getpid())
-    player = partial(open_player, config)
+    player = partial(open_player, config, 0)
     counts = recommend.counts_to_try(facts)
     rows = benchmark.sweep(counts, player, resident, clock, seconds, _tell)
     advice = recommend.recommend_measured(facts, rows)
@@ -269,7 +271,7 @@ def _ways(config: Config) -> list[Way]:
     """Other ways to run environments side by side than the usual one; none where one is set."""
     from Daddy.learning.vector import puffer_installed
 
-    if config.training.vector_backend != "auto" or config.training.vector_groups:
+    if config.training.vector_backend != "auto":
         return []
     backends = ["pufferlib", "threads"] if puffer_installed() else ["threads"]
     return [Way(backend, groups) for backend in backends for groups in (1, 2, 4)]
@@ -284,17 +286,17 @@ def _try(
     seconds: float,
 ) -> Measurement:
     """A row for one of the ways, told as it is found."""
-    opener = partial(open_player, in_the_way(config, *way))
+    opener = partial(open_player, with_backend(config, way.backend), way.groups)
     found = benchmark.measure(envs, opener, resident, clock, seconds)
     row = replace(found, backend=way.backend, groups=way.groups)
     _tell(row)
     return row
 
 
-def in_the_way(config: Config, backend: str, groups: int) -> Config:
+def with_backend(config: Config, backend: str) -> Config:
     """The configuration with environments run side by side like this."""
-    changed = {"vector_backend": backend, "vector_groups": groups}
-    training = type(config.training).model_validate({**config.training.model_dump(), **changed})
+    changed = {**config.training.model_dump(), "vector_backend": backend}
+    training = type(config.training).model_validate(changed)
     return config.model_copy(update={"training": training})
 
 

@@ -47,11 +47,10 @@ def record(name: str, config: Config, clock: Clock) -> int:
     training = config.training
     shelf_name = check_name(name)
     rom = load_rom(find_rom(training.rom or cartridge_path()), training.allow_unknown_rom)
-    shelf = shelf_of(rom.sha1, training.cache_dir)
+    shelf = shelf_of(rom.sha1)
     emulator = Emulator(rom.data)
     if training.start:
-        given = (training.start, None, training.states_dir, training.cache_dir)
-        emulator.load_state(start_state(rom, *given))
+        emulator.load_state(start_state(rom, training.start))
     window, kept = Handheld(f"{rom.name}: F5 keeps this moment as {name!r}"), 0
     print(f"{rom.name}: {HELP}", flush=True)
     pacer = Pacer(clock)

@@ -72,7 +72,7 @@ def open_recording(path: Path, args: argparse.Namespace) -> Opened:
             "the recording begins at a state that it has no name for",
             "ask who recorded it for one that begins at power-on, or name the state: --start FILE",
         )
-    start = start_state(rom, args.start or found.start_name, None, args.states_dir or "")
+    start = start_state(rom, args.start or found.start_name)
     return Opened(rom, found, start)
 
 

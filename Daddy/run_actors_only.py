@@ -104,7 +104,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     config = config.model_copy(update={"run_dir": str(args.run_dir.expanduser().resolve())})
     _refuse_other_assists(config, found, contribute=args.contribute)
     _compare(config, terms, found, contribute=args.contribute)
-    config = _with_count(*as_measured(args, config, user_id, clock))
+    config, count, groups = as_measured(args, config, user_id, clock)
+    config = _with_count(config, count)
     limits = Limits(args.max_steps, args.max_seconds, clock, signals)
     visit = Visit(
         config=config,
@@ -117,6 +118,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         contribute=args.contribute,
         push=args.contribute and not args.no_push,
         niceness=args.nice,
+        groups=groups,
         stream_port=args.stream_port if args.stream else None,
     )
     return _goodbye(play_visit(visit))
@@ -188,34 +190,35 @@ def _how_to_pull(shared: Path) -> str:
 
 def as_measured(
     args: argparse.Namespace, config: Config, user_id: str, clock: Clock
-) -> tuple[Config, int]:
-    """Environments to play, said with the reason: as typed, as measured, or as the table has it.
+) -> tuple[Config, int, int]:
+    """Return the environments to play and their groups (0: choose), and print the reason.
 
-    With a measured profile they are also run side by side as was found best.
+    As typed, as measured, or as the table has it. With a measured profile the environments are
+    also run side by side as was found best.
     """
     folder = laptop.profile_folder(args)
     if args.autotune:
         measured = laptop.measure(config, user_id, laptop.QUICK_SECONDS_PER_COUNT, clock, args.nice)
         print(f"measured; stored in {save_profile(folder, measured)}")
     if args.num_envs != AUTO:
-        return config, int(args.num_envs)
+        return config, int(args.num_envs), 0
     facts = laptop.machine_facts()
     known = load_profile(folder, user_id)
     advice = recommend(facts)
     if known is not None and known.fits(facts) and known.workload == config.training.workload:
         print(f"{known.envs} environments: {known.reasons[-1]} (measured profile of {user_id})")
         print(f"  (the guide's table, without a measurement: {advice.envs})", flush=True)
-        if config.training.vector_backend == "auto" and not config.training.vector_groups:
-            config = laptop.in_the_way(config, known.backend, known.groups)
-        return config, known.envs
+        if config.training.vector_backend != "auto":
+            return config, known.envs, 0
+        return laptop.with_backend(config, known.backend), known.envs, known.groups
     print(f"{advice.envs} environments: {'; '.join(advice.reasons)}")
     print(f"  (not measured; python -m Daddy.autotune --user-id {user_id} measures it)", flush=True)
-    return config, advice.envs
+    return config, advice.envs, 0
 
 
 def _with_count(config: Config, count: int) -> Config:
     """The configuration of a laptop: its own number of environments, and no end of its own."""
-    changed = {"num_envs": count, "tensorboard": False, **ENDLESS}
+    changed = {"num_envs": count, **ENDLESS}
     training = type(config.training).model_validate({**config.training.model_dump(), **changed})
     return config.model_copy(update={"training": training})
 
@@ -319,7 +322,7 @@ def _loop(visit: Visit, commentary: Commentary) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="daddy-") as scratch:
         around = _surroundings(visit, commentary, Path(scratch))
         count = visit.config.training.num_envs
-        environments = partial(laptop.make_environments, visit.config, count)
+        environments = partial(laptop.make_environments, visit.config, count, visit.groups)
         workload = WORKLOADS[visit.config.training.workload]
         parts = assemble(visit.config, workload, around, environments)
         try:
@@ -335,7 +338,7 @@ def _surroundings(visit: Visit, commentary: Commentary, scratch: Path) -> Surrou
     return Surroundings(
         peer=visit.user_id,
         checkpoints=scratch,
-        tensorboard=visit.run.tensorboard,
+        tensorboard=None,
         place=visit.limits,
         exchange=Announced(_exchange(visit), commentary, visit.limits),
         frames=commentary,

@@ -202,6 +202,3 @@ def add_game_flags(parser: argparse.ArgumentParser) -> None:
     flag("--cartridge", action="store_true", help="play the free cartridge")
     flag("--allow-unknown-rom", action="store_true", help="play a ROM whose SHA-1 is not known")
     flag("--start", metavar="NAME|FILE", help="start state: bedroom, pokedex, one recorded, a file")
-    flag(
-        "--states-dir", metavar="DIR", help="folder of a peer's PyBoy states, meant by their names"
-    )

@@ -166,9 +166,8 @@ def _environments(attempt: Attempt, events: Told) -> VectorAhead:
     from Daddy.learning.vector import is_forking, make_vector
 
     training, row = attempt.config.training, WORKLOADS[attempt.config.training.workload]
-    count, groups = training.num_envs, training.vector_groups
-    backend = _backend(attempt, events)
-    make = partial(make_vector, row.make_env(attempt.config), count, backend, groups=groups)
+    count, backend = training.num_envs, _backend(attempt, events)
+    make = partial(make_vector, row.make_env(attempt.config), count, backend)
     return VectorAhead(make, beside=not is_forking(backend, count))
 
 
@@ -183,9 +182,7 @@ def _backend(attempt: Attempt, events: Told) -> Backend:
     idle = config.archive.model_copy(update={"mode": "off"})  # what a trial reaches is not kept
     make_env = WORKLOADS[training.workload].make_env(config.model_copy(update={"archive": idle}))
     record = attempt.run.backend
-    chosen = chosen_backend(
-        make_env, training.num_envs, training.vector_groups, record, attempt.clock
-    )
+    chosen = chosen_backend(make_env, training.num_envs, record, attempt.clock)
     facts = Facts(usable_cores(), memory_bytes()[0], training.device == "cuda")
     table = recommend(facts).envs
     events.write("state", 0, {"state": "backend", "backend": chosen.backend, **chosen.rates})

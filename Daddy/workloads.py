@@ -57,8 +57,6 @@ def _game(config: Config) -> EnvFactory:
         training.rom or cartridge_path(),
         allow_unknown_rom=training.allow_unknown_rom,
         init_state=training.start,
-        states_dir=training.states_dir,
-        cache_dir=training.cache_dir,
         episode_steps=training.episode_steps,
         weights=config.reward,
         assists=tuple(training.assists),
@@ -70,8 +68,7 @@ def _check_game(config: Config) -> None:
     from Daddy.pokemon.rom import check_start
 
     training = config.training
-    given = (training.start, training.states_dir, training.cache_dir)
-    check_start(training.rom, training.allow_unknown_rom, *given)
+    check_start(training.rom, training.allow_unknown_rom, training.start)
 
 
 def _facts_of_game(config: Config) -> Mapping[str, str]:
@@ -101,13 +98,8 @@ def archive_rules(config: Config) -> Rules:
     """The numbers that an archive's decisions follow, as configured."""
     from Daddy.pokemon.archive.decisions import Rules
 
-    chosen = config.archive
-    return Rules(
-        follow=chosen.mode in ("swarm", "both"),
-        starts=chosen.mode in ("starts", "both"),
-        square=chosen.square,
-        patience=chosen.patience,
-    )
+    mode = config.archive.mode
+    return Rules(follow=mode in ("swarm", "both"), starts=mode in ("starts", "both"))
 
 
 def _cartpole(config: Config) -> EnvFactory:

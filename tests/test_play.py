@@ -307,16 +307,19 @@ def test_weights_of_another_network_are_refused_by_name(tmp_path: Path) -> None:
     game.close()
 
 
-def test_a_moment_is_kept_by_hand_and_found_under_its_name(tmp_path: Path) -> None:
+def test_a_moment_is_kept_by_hand_and_found_under_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     rom = load_rom(find_rom(None, environ={}))
-    shelf, emulator = shelf_of(rom.sha1, tmp_path), Emulator(rom.data)
+    shelf, emulator = shelf_of(rom.sha1), Emulator(rom.data)
     assert not recording.keep(emulator, rom, shelf, "early"), "the title is no start"
     emulator.load_state(beginning(rom))
     emulator.hold({"down"}, 20)
     assert recording.keep(emulator, rom, shelf, "spot")
     emulator.close()
     assert shelf.names(BY_HAND) == ["spot"]
-    assert start_state(rom, "spot", cache_dir=tmp_path) == shelf.get("spot", BY_HAND)
+    assert start_state(rom, "spot") == shelf.get("spot", BY_HAND)
 
 
 def test_the_window_takes_keys_and_f5_keeps_the_moment(
@@ -340,7 +343,8 @@ def test_the_window_takes_keys_and_f5_keeps_the_moment(
         return really(window, pixels)
 
     monkeypatch.setattr(window.Handheld, "show", show)
-    config = load(None, {"training.cache_dir": str(tmp_path)})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    config = load()
     assert recording.record("spot", config, Hasty()) == 0
     assert "kept" in capsys.readouterr().out
     assert not pygame.display.get_init()
@@ -353,6 +357,7 @@ def test_leaving_without_having_kept_anything_is_told(
 
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     monkeypatch.setattr(window.Handheld, "show", lambda *_: ["q"])
-    config = load(None, {"training.cache_dir": str(tmp_path)})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    config = load()
     with pytest.raises(RomError, match="nothing was kept as 'spot'"):
         recording.record("spot", config, Hasty())

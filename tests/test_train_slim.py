@@ -41,7 +41,6 @@ class Desk:
             "num_envs": 4,
             "total_steps": 0,
             "vector_backend": "serial",
-            "tensorboard": False,
             "checkpoint_interval": 256,
         }
         training.update(changes)
@@ -50,7 +49,7 @@ class Desk:
                 {
                     "run_dir": str(self.run.root),
                     "training": training,
-                    "checkpointing": {"min_seconds": 0.0},
+                    "slurm": {"time_limit": "0:00:01"},
                     "collaboration": {"enabled": False},
                 }
             )
@@ -317,7 +316,6 @@ def test_a_mistyped_key_names_the_nearest_valid_one(desk):
 
 
 def test_tensorboard_gets_a_folder_per_slot(desk):
-    desk.configure(tensorboard=True)
     assert desk.learn("--total-steps", "512").returncode == 0
     (path,) = (desk.run.tensorboard / "slot-0").iterdir()
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader

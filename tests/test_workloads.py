@@ -79,8 +79,7 @@ def test_its_policy_fits_its_environment_and_its_reports_every_agent(workload):
 
 
 def test_the_settings_of_the_archive_reach_its_rules():
-    meant = Config.model_validate({"archive": {"mode": "both", "patience": 5, "square": 9}})
+    meant = Config.model_validate({"archive": {"mode": "both"}})
     rules = WORKLOADS["pokemon_red"].make_env(meant).keywords["access"].rules
-    assert (rules.patience, rules.square) == (5, 9)
     assert rules.follow
     assert rules.starts

@@ -82,8 +82,6 @@ def open_archive(config: Config) -> tuple[Archive, Game]:
     options = {
         "allow_unknown_rom": training.allow_unknown_rom,
         "init_state": training.start,
-        "states_dir": training.states_dir,
-        "cache_dir": training.cache_dir,
         "assists": list(training.assists),
     }
     return shared(run_paths(config).archive, kin, archive_rules(config)), Game(rom, options)

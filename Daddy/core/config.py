@@ -210,16 +210,14 @@ def _nearest(key: str) -> str:
 
 def _absolute(config: Config, folder: Path) -> Config:
     """Jobs run elsewhere: what is relative to the config file becomes absolute."""
-    training = config.training
-    given = {name: str(getattr(training, name) or "") for name in ("rom", *_FOLDERS)}
-    if training.start.endswith(".state") or "/" in training.start:
-        given["start"] = training.start
-    found = {name: str(_resolved(path, folder)) for name, path in given.items() if path}
-    return config.model_copy(update={"training": training.model_copy(update=found)})
+    rom, start = config.training.rom, config.training.start
+    found = {}
+    if rom:
+        found["rom"] = _resolved(rom, folder)
+    if start.endswith(".state") or "/" in start:
+        found["start"] = _resolved(start, folder)
+    return config.model_copy(update={"training": config.training.model_copy(update=found)})
 
 
-def _resolved(path: str, folder: Path) -> Path:
-    return (folder / Path(path).expanduser()).resolve()
-
-
-_FOLDERS = ("states_dir", "cache_dir")
+def _resolved(path: str, folder: Path) -> str:
+    return str((folder / Path(path).expanduser()).resolve())

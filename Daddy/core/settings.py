@@ -64,12 +64,6 @@ class Game(Section):
         description="start state: `bedroom`, `pokedex`, one recorded, or a PyBoy state's path; "
         "empty: `pokedex` of the real game, the beginning of any other",
     )
-    states_dir: str = Field(
-        "", description="folder of PyBoy save states, such as a peer's, that `start` may name"
-    )
-    cache_dir: str = Field(
-        "", description="folder of start states made or recorded here; empty: ~/.cache/daddy"
-    )
     assists: list[str] = Field(
         default_factory=list,
         description="scripted helps: `none`, `peers` or a list of names (docs/assists.md)",
@@ -102,18 +96,11 @@ class Training(Streaming, Game, Ppo):
     vector_backend: Literal["auto", "pufferlib", "threads", "serial"] = Field(
         "auto", description="how environments run side by side"
     )
-    vector_groups: int = Field(
-        0,
-        ge=0,
-        description="at most so many groups of equal size they play in: while one is judged, "
-        "others play; 0: choose",
-    )
     seed: int = Field(
         7, ge=0, description="seed of the run; every job and environment derives its own"
     )
     checkpoint_interval: int = Field(10_000, ge=1, description="own steps between checkpoints")
     max_runtime_seconds: int = Field(13_500, ge=1, description="a job leaves by itself after this")
-    tensorboard: bool = Field(True, description="write TensorBoard files")
 
     @model_validator(mode="before")
     @classmethod
@@ -179,6 +166,13 @@ class Slurm(Section):
         default_factory=list, description="names of further variables that jobs take over"
     )
 
+    def at_most(self, seconds: float) -> float:
+        """``seconds``, or a twentieth of a job's wall time where that is less.
+
+        Times between checkpoints and between contributions: short jobs keep and share work too.
+        """
+        return min(seconds, parse_duration(self.time_limit) / 20)
+
 
 class Collaboration(Section):
     """How weights are shared."""
@@ -189,10 +183,7 @@ class Collaboration(Section):
     rule: Literal["delta", "polyak"] = Field(
         "delta", description="how contributions move the weights"
     )
-    polyak_alpha: float = Field(0.5, gt=0, le=1, description="share of a contribution under polyak")
     sync_interval_steps: int = Field(5000, ge=1, description="own steps between contributions")
-    sync_seconds: float = Field(60.0, gt=0, description="age of a contribution merged alone")
-    sync_share: float = Field(0.01, gt=0, le=1, description="most of a job's time for sharing")
     allowed_user_ids: list[str] = Field(
         default_factory=list, description="laptops that may contribute; empty: all in the inbox"
     )
@@ -205,15 +196,10 @@ HISTORY_VERSIONS = 54
 HISTORY_MB = 256
 """Megabytes of their states: three times what the default policy needs. A larger policy has fewer
 days to go back to instead of filling the disk."""
+KEPT_CHECKPOINTS = 6
+"""Newest checkpoints kept per slot: a damaged one, or a step back by hand, finds older ones."""
 KEPT_HOURS = 6
 """Hours for which one checkpoint an hour stays beyond the newest: longer than a job runs."""
-
-
-class Checkpointing(Section):
-    """How often private state goes to disk."""
-
-    min_seconds: float = Field(60.0, ge=0, description="shortest time between due checkpoints")
-    max_keep: int = Field(6, ge=2, description="newest checkpoints kept per slot")
 
 
 class Archive(Section):
@@ -223,15 +209,6 @@ class Archive(Section):
         "off",
         description="swarm: when the run first holds more milestones, every environment goes on "
         "from there, and most episodes begin near there; starts: episodes begin from states",
-    )
-    square: int = Field(
-        16, ge=0, le=255, description="cells a side of a map's squares, the places; 0: whole maps"
-    )
-    patience: int = Field(
-        20_000,
-        ge=1,
-        description="steps from a state without anything new that make a try dry; of steps in a "
-        "fight eight count as one",
     )
 
 
@@ -276,7 +253,6 @@ class Controller(Section):
 
     executor: Literal["auto", "slurm", "local"] = Field("auto", description="where jobs run")
     poll_seconds: float = Field(30.0, gt=0, description="time between looks at the queue")
-    prequeue: Literal["auto", "never"] = Field("auto", description="queue successors ahead")
     budget_gpu_hours: float = Field(
         0.0, ge=0, description="GPU-hours of jobs after which the run pauses; 0: no limit"
     )
@@ -287,7 +263,6 @@ class Controller(Section):
     notify: str = Field(
         "", description="command that gets a message on its standard input; empty: none"
     )
-    drain_seconds: float = Field(120.0, gt=0, description="time jobs get to leave at stop")
 
 
 class Mirror(Section):
@@ -296,9 +271,6 @@ class Mirror(Section):
     minutes: float = Field(10.0, ge=0, description="time between two looks; 0: no copy")
     folder: str = Field(
         "", description="folder of the copies of all runs; empty: ~/.local/share/daddy/mirrors"
-    )
-    megabytes: int = Field(
-        256, ge=1, description="most a run's copy takes; the archive's share is what weights leave"
     )
 
 
@@ -312,7 +284,6 @@ class Config(Section):
     training: Training = Field(default_factory=Training)
     slurm: Slurm = Field(default_factory=Slurm)
     collaboration: Collaboration = Field(default_factory=Collaboration)
-    checkpointing: Checkpointing = Field(default_factory=Checkpointing)
     archive: Archive = Field(default_factory=Archive)
     reward: Reward = Field(default_factory=Reward)
     controller: Controller = Field(default_factory=Controller)
@@ -329,11 +300,8 @@ RENAMED: dict[str, str] = {
     "streaming.enabled": "training.stream",
     "streaming.top_k": "training.stream_top_k",
     "streaming.tunnel_port": "training.stream_port",
-    "checkpointing.max_checkpoints": "checkpointing.max_keep",
-    "training.max_checkpoints": "checkpointing.max_keep",
     "slurm.time": "slurm.time_limit",
     "env.init_state": "training.start",
-    "env.state_dir": "training.states_dir",
 }
 """Keys of public configurations → ours. Where both stand, ours wins."""
 
@@ -344,6 +312,7 @@ WITHOUT_MEANING = (
     "training.gru_size", "training.lstm_size", "training.ssm_size", "streaming.interval_steps",
     "training.structured_hidden", "training.stream_interval", "training.stream_candidates_path",
     "collaboration.fingerprint_required", "checkpointing.interval_minutes", "puffer_speedups",
+    "checkpointing.max_checkpoints", "training.max_checkpoints", "env.state_dir",
 )  # fmt: skip
 """Keys of public configurations that are accepted with a warning and do nothing here."""
 
@@ -355,7 +324,6 @@ REMOVED = (
     "training.mixed_precision",
     "training.stream_fps",
     "training.torch_threads",
-    "checkpointing.keep_hours",
     "archive.per_key",
     "archive.tries",
     "archive.look_steps",
@@ -366,6 +334,19 @@ REMOVED = (
     "controller.extra",
     "controller.overlap",
     "controller.spares",
+    "training.cache_dir",
+    "training.states_dir",
+    "training.tensorboard",
+    "training.vector_groups",
+    "collaboration.polyak_alpha",
+    "collaboration.sync_seconds",
+    "collaboration.sync_share",
+    "checkpointing",
+    "archive.patience",
+    "archive.square",
+    "controller.drain_seconds",
+    "controller.prequeue",
+    "mirror.megabytes",
 )
 """Keys and sections of the release before that are gone. A person's file gets one warning; in a
 release's own frozen configuration they are passed over in silence."""

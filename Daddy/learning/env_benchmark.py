@@ -1,8 +1,8 @@
 """How fast environments are here: random keys, no network. What chooses a learner's backend.
 
 All backends give the same trajectories, so that which one is faster may be found out anew on any
-machine, and changes nothing of what is learnt. How many groups there are does change the last bits
-of what the network computes: that is a setting.
+machine, and changes nothing of what is learnt. The number of groups does change the last bits of
+what the network computes: it follows from the number of environments.
 """
 
 from __future__ import annotations
@@ -78,17 +78,14 @@ def choose(rates: Mapping[str, float]) -> Backend:
     return cast("Backend", best if rates[best] > WORTH_IT * rates[usual] else usual)
 
 
-def chosen_backend(
-    env_fn: EnvFactory, num_envs: int, groups: int, record: Path, clock: Clock
-) -> Choice:
+def chosen_backend(env_fn: EnvFactory, num_envs: int, record: Path, clock: Clock) -> Choice:
     """The backend for environments of this run, measured once for each shape of machine.
 
     `record` is where the run keeps what was found: advice, measured anew where it cannot be read
     and not missed where it cannot be written. Starts processes: to be asked before there are
     threads.
     """
-    cores = usable_cores()
-    groups = groups or groups_for(num_envs)
+    cores, groups = usable_cores(), groups_for(num_envs)
     backends = _candidates()
     shape = {"v": FORMAT, "cores": cores, "num_envs": num_envs, "groups": groups}
     rates = _known(record, shape, backends)

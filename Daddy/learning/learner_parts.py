@@ -17,7 +17,7 @@ import torch
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.job import Boot
 from Daddy.core.machine import usable_cores
-from Daddy.core.settings import Config
+from Daddy.core.settings import KEPT_CHECKPOINTS, Config
 from Daddy.learning.device import keep_freed_memory, limit_threads
 from Daddy.learning.device import resolve as resolve_device
 from Daddy.learning.ports import (
@@ -37,6 +37,10 @@ from Daddy.learning.settings import resolve as resolve_settings
 if TYPE_CHECKING:
     from Daddy.learning.policy import ActorCritic
 
+_CHECKPOINT_S = 60.0
+"""Shortest time between due checkpoints: they go to a network file system."""
+_LONGEST_PAUSE_S = 600.0
+"""Between two contributions, or two looks, of a learner that shares through a slow disk."""
 _LEARNERS_PER_MACHINE = 4
 """Torch's fair share of the cores: locally four learners or more share a machine, and in a job of
 its own a learner's emulators need most of them."""
@@ -46,7 +50,8 @@ its own a learner's emulators need most of them."""
 class Pace:
     """When the recurring steps of the loop are due; intervals are steps of this peer.
 
-    ``sync_share`` is the largest share of its time that may go into shared weights.
+    Sharing takes a hundredth of a learner's time at most, but comes after ``longest_pause``
+    seconds however dear it is.
     """
 
     total_steps: int
@@ -54,7 +59,7 @@ class Pace:
     checkpoint_seconds: float
     max_keep: int
     sync_interval: int
-    sync_share: float = 1.0
+    longest_pause: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +68,7 @@ class Surroundings:
 
     peer: str
     checkpoints: Path
-    tensorboard: Path
+    tensorboard: Path | None
     place: Place
     exchange: WeightExchange
     frames: FrameSink
@@ -109,7 +114,7 @@ def assemble(
     vector = environments()
     around.boot.mark("environments")
     torch.manual_seed(seed_for(training.seed, "first weights"))
-    folder = around.tensorboard / around.peer
+    curves = around.tensorboard
     return Parts(
         **vars(around),
         workload=workload,
@@ -119,7 +124,7 @@ def assemble(
         pace=pace_of(config),
         device=device,
         seed=seed_for(training.seed, around.peer),
-        board=TensorBoard(folder, around.clock) if training.tensorboard else NoBoard(),
+        board=TensorBoard(curves / around.peer, around.clock) if curves else NoBoard(),
         assists=tuple(training.assists),
     )
 
@@ -135,10 +140,10 @@ def pace_of(config: Config) -> Pace:
     return Pace(
         total_steps=training.total_steps,
         checkpoint_interval=training.checkpoint_interval,
-        checkpoint_seconds=config.checkpointing.min_seconds,
-        max_keep=config.checkpointing.max_keep,
+        checkpoint_seconds=config.slurm.at_most(_CHECKPOINT_S),
+        max_keep=KEPT_CHECKPOINTS,
         sync_interval=config.collaboration.sync_interval_steps,
-        sync_share=config.collaboration.sync_share,
+        longest_pause=config.slurm.at_most(_LONGEST_PAUSE_S),
     )
 
 

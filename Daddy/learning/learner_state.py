@@ -106,9 +106,9 @@ class Session:
         self.due.update(dict.fromkeys(whats, now))
 
     def affordable(self, what: str) -> bool:
-        """Whether `what`, one of `costs`, stays within its half of the share for sharing."""
-        share, age = self.parts.pace.sync_share / 2, self.since("begin")
-        return affordable(self.costs[what], age, self.since(what), share)
+        """True while `what`, one of `costs`, stays within its half of the time for sharing."""
+        since, pause = self.since(what), self.parts.pace.longest_pause
+        return since >= pause or affordable(self.costs[what], self.since("begin"), since)
 
     @contextmanager
     def timed(self, metric: str) -> Iterator[None]:

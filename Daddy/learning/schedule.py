@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import gcd
 
-LONGEST_PAUSE_S = 600.0
-"""Between two times of a recurring step, however dear it is."""
-
+_SHARE = 0.005
+"""Most of a learner's time that offering its progress may take, and that looking for others'."""
 _BURST = 10
 """Times its share that a step may take within a short time, from what was saved before."""
 
@@ -35,16 +34,14 @@ def learning_rate(base: float, kind: str, steps: int, total_steps: int) -> float
     return base * (1.0 - 0.9 * done)
 
 
-def affordable(cost: Cost, age_s: float, since_s: float, share: float) -> bool:
-    """Whether a step may be done again: all of it stays within `share` of the `age_s` so far.
+def affordable(cost: Cost, age_s: float, since_s: float) -> bool:
+    """Return whether a step may be done again: all of it stays within its share of `age_s` so far.
 
-    Nobody knows what the first costs; what follows pays for it. What was saved is not spent at
-    once: within any time it takes ten times its share at most. What got stuck, at a disk that hung,
-    is tried again ten minutes after its last time.
+    The first one's cost is unknown; those that follow pay for it. What was saved is not spent at
+    once: within any time it takes ten times its share at most.
     """
-    within = cost.total_s + cost.last_s <= share * age_s
-    rested = since_s * share * _BURST >= cost.last_s
-    return (within and rested) or since_s >= LONGEST_PAUSE_S
+    within = cost.total_s + cost.last_s <= _SHARE * age_s
+    return within and since_s * _SHARE * _BURST >= cost.last_s
 
 
 @dataclass(frozen=True)

@@ -69,8 +69,6 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         base: Path | None = None,
         allow_unknown_rom: bool = False,
         init_state: str | os.PathLike[str] | None = None,
-        states_dir: str | os.PathLike[str] = "",
-        cache_dir: str | os.PathLike[str] = "",
         episode_steps: int = 2048,
         weights: Reward | None = None,
         assists: Iterable[str] = (),
@@ -80,8 +78,8 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         """Open the game `rom` (None: the variable DADDY_ROM, else the cartridge).
 
         Relative paths are relative to `base`. `init_state` names the state that episodes begin
-        from; with it, `states_dir` and `cache_dir` go to `start_state`. `assists`: names in
-        `core.assists` (ValueError). `recorder`: from `start_prefix.recorder_at`. RomError.
+        from. `assists`: names in `core.assists` (ValueError). `recorder`: from
+        `start_prefix.recorder_at`. RomError.
         """
         self.rom = load_rom(find_rom(rom, base), allow_unknown_rom)
         self.observation_space = observation_space()
@@ -89,7 +87,7 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self.render_mode = render_mode
         self.episode_steps = episode_steps
         self._weights = weights or Reward()
-        self._start = start_state(self.rom, init_state, base, states_dir, cache_dir)
+        self._start = start_state(self.rom, init_state, base)
         self._emulator = Emulator(self.rom.data, recorder)
         self._emulator.load_state(self._start)
         self._helper = Helper(self._emulator, assists)

@@ -30,9 +30,7 @@ def find_rom(
     return Path(variable).expanduser().resolve() if variable else cartridge_path()
 
 
-def check_start(
-    rom_path: str | None, allow_unknown: bool, start: str, states_dir: str, cache_dir: str
-) -> None:
+def check_start(rom_path: str | None, allow_unknown: bool, start: str) -> None:
     """Raise RomError (exit code 7) unless a player can play on from the start state.
 
     Costs nothing for the cartridge's own beginning. Another state is made here at the latest, and
@@ -46,7 +44,7 @@ def check_start(
     from Daddy.pokemon.starts.start_state import default_start, start_state
 
     rom = load_rom(find_rom(rom_path or cartridge_path()), allow_unknown)
-    state = start_state(rom, start, None, states_dir, cache_dir)
+    state = start_state(rom, start)
     emulator = Emulator(rom.data)
     try:
         preflight(emulator, state, f"the start state {start or default_start(rom)!r} of {rom.name}")

@@ -283,7 +283,7 @@ def _refuse_small(newest: Version, room: int) -> None:
         raise WeightsError(
             f"two states such as that of v{newest.version} take {2 * newest.size:,} bytes, a copy "
             f"may have {room:,}",
-            "raise mirror.megabytes",
+            "switch the copy off: mirror.minutes 0",
         )
 
 

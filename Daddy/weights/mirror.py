@@ -31,7 +31,9 @@ from Daddy.weights.history import numbers
 from Daddy.weights.store.durable import Hook, no_hook
 from Daddy.weights.whereabouts import add_settings
 
-MEGABYTE = 1_000_000
+ROOM = 256_000_000
+"""Bytes that a run's copy takes at most: two states of the policy (16 MB), and what is left for
+the archive. Homes are small."""
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -125,7 +127,7 @@ def make_keeper(args: argparse.Namespace, clock: Clock) -> Keeper | None:
         shared_paths(config),
         effective_json(config),
         mirrors_folder(config.mirror.folder, os.environ, Path.home()),
-        config.mirror.megabytes * MEGABYTE,
+        ROOM,
         KEPT_VERSIONS,
         clock,
     )

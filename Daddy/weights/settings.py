@@ -10,6 +10,8 @@ from Daddy.core.settings import KEPT_VERSIONS, Config
 from Daddy.weights.store.records import Terms
 
 RULES = ("delta", "polyak")
+PERIOD_S = 60.0
+"""Longest wait of a contribution for others: a version a minute is plenty for a job of hours."""
 
 SILENCE_S = 180.0
 """Seconds that a heartbeat may stand still before nobody waits for its process."""
@@ -44,7 +46,7 @@ class ExchangeSettings:
     workload: str
     rule: str = "delta"
     alpha: float = 0.5
-    period_s: float = 60.0
+    period_s: float = PERIOD_S
     silence_s: float = SILENCE_S
     max_staleness: int = 4
     laptop_max_staleness: int = 8
@@ -67,8 +69,7 @@ def from_config(
         run=config.run_name,
         workload=workload,
         rule=chosen.rule,
-        alpha=chosen.polyak_alpha,
-        period_s=chosen.sync_seconds,
+        period_s=config.slurm.at_most(PERIOD_S),
         allowed=frozenset(chosen.allowed_user_ids),
         assists=tuple(config.training.assists),
         terms=terms.to_pairs(terms.agreed(config, facts)),

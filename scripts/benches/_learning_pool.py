@@ -149,8 +149,8 @@ def single_threaded(
 
 def learner(run: Run) -> list[str]:
     """The command that plays it."""
-    entry = "Daddy.train_slim" if run.arm.learns else "scripts.benches._learning_random"
-    return [sys.executable, "-m", entry, "--config", str(run.config)]
+    entry = [sys.executable, "-m", "scripts.benches._learning_random", "--config", str(run.config)]
+    return [*entry, "--learns"] if run.arm.learns else entry
 
 
 def _progress(run: Run, story: Story) -> str:

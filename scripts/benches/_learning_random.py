@@ -3,6 +3,7 @@
 ``python -m scripts.benches._learning_random --config FILE`` takes the file that `Daddy.train_slim`
 takes, makes the same environments with the same archive and seeds, looks at milestones in the same
 rhythm, writes the same events, goes on from its newest checkpoint, and ends with the same codes.
+With ``--learns`` it is `Daddy.train_slim`, but for the archive's spans.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from Daddy import train_slim, workloads
 from Daddy.core.clock import SystemClock
 from Daddy.core.config import load, run_paths
 from Daddy.core.errors import ExitCode, run_entry
@@ -34,6 +36,7 @@ from Daddy.workloads import WORKLOADS
 if TYPE_CHECKING:
     from Daddy.learning.diagnostics import Milestones
 
+_SAVE_S = 30.0
 PEER = "slot-0"
 """Environments are seeded as this learner's would be."""
 
@@ -109,7 +112,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Codes: 0 all steps played, 10 stopped when asked to."""
     parser = argparse.ArgumentParser(prog="_learning_random", description=__doc__)
     parser.add_argument("--config", type=Path, required=True, metavar="FILE")
-    config = load(parser.parse_args(argv).config)
+    parser.add_argument("--learns", action="store_true", help="train instead")
+    args = parser.parse_args(argv)
+    if args.learns:
+        return train_slim.main(["--config", str(args.config)])
+    config = load(args.config)
     os.environ[SLOT] = "0"  # what environments keep says whose it is
     signals = StopSignal().install()
     prepare()
@@ -120,6 +127,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     with closing(make_vector(make_env, training.num_envs, training.vector_backend)) as vector:
         player = Player(config, vector, _events(config, run), run.slot(0).checkpoints)
         return _play(player, signals)
+
+
+def _shorten_archive() -> None:
+    """The archive's spans are the real game's; the quest and the budget here are shorter."""
+    usual = workloads.archive_rules
+    workloads.archive_rules = lambda config: replace(usual(config), patience=48, square=4)
 
 
 def _events(config: Config, run: RunPaths) -> EventWriter:
@@ -134,7 +147,7 @@ def _play(player: Player, signals: StopSignal) -> int:
     saved = time.monotonic()
     while player.step < config.training.total_steps and signals.stop_reason() is None:
         player.rollout(horizon)
-        if time.monotonic() - saved >= config.checkpointing.min_seconds:
+        if time.monotonic() - saved >= _SAVE_S:
             player.save()
             saved = time.monotonic()
     player.save()
@@ -142,4 +155,5 @@ def _play(player: Player, signals: StopSignal) -> int:
 
 
 if __name__ == "__main__":
+    _shorten_archive()
     raise SystemExit(run_entry(main))

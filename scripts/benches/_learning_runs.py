@@ -34,20 +34,19 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
         "entropy": 0.03,
         "episode_steps": QUEST_STEPS,
         "vector_backend": "serial",
-        "tensorboard": False,
         "stream": False,
         "checkpoint_interval": 1,
         "max_runtime_seconds": 86_400,
     },
     "slurm": {"max_running": 1, "time_limit": "48:00:00"},
-    "checkpointing": {"min_seconds": 30.0, "max_keep": 2},
     "collaboration": {"enabled": False},
     "reward": {"memory_steps": 4_096, "cell": 0.1, "open_goal": 3.0, "event": 0.5, "required": 3.0},
-    "archive": {"mode": "off", "patience": 48, "square": 4},
+    "archive": {"mode": "off"},
 }
-"""Of every run. Spans are the real game's, shortened as the quest and the budget are. What is paid
-often weighs more, and what is paid once less: the peers' weights are for thousands of times as many
-steps, and under them the entropy of a policy hardly falls in so few.
+"""Of every run. Spans are the real game's, shortened as the quest and the budget are (those of the
+archive in `_learning_random`). What is paid often weighs more, and what is paid once less: the
+peers' weights are for thousands of times as many steps, and under them the entropy of a policy
+hardly falls in so few.
 """
 
 
@@ -100,8 +99,7 @@ class Run:
     def settings(self) -> dict[str, Any]:
         """The configuration, but for the run's own folder."""
         own = {"seed": self.seed, "total_steps": self.limit, "rom": str(self.rom)}
-        own |= {"cache_dir": str(self.rom.parent), **self.training}
-        return _merged(SETTINGS, self.arm.settings, {"training": own})
+        return _merged(SETTINGS, self.arm.settings, {"training": own | dict(self.training)})
 
     @cached_property
     def folder(self) -> Path:

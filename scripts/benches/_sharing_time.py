@@ -26,7 +26,6 @@ _TRAINING = {
     "device": "cpu",
     "profile": "cpu",
     "vector_backend": "serial",
-    "tensorboard": False,
     "stream": False,
 }
 

@@ -82,7 +82,7 @@ def measure(quick: bool) -> dict[str, dict[str, float]]:
 
 
 def _hook(wanted: frozenset[int], quick: bool) -> dict[str, float]:
-    flags = {"training.device": "cpu", "training.num_envs": ENVS, "training.tensorboard": False,
+    flags = {"training.device": "cpu", "training.num_envs": ENVS,
              "training.vector_backend": "serial", "archive.mode": "off"}  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="daddy-costs-") as folder:
         stream = Path(folder)

@@ -34,7 +34,7 @@ _SCHED = 2
 """CPUCLOCK_SCHED of the kernel's clock numbers."""
 WARM = 8
 """Iterations until whoever watches has asked for pictures."""
-FLAGS = {"training.device": "cpu", "training.tensorboard": False, "training.num_envs": 8,
+FLAGS = {"training.device": "cpu", "training.num_envs": 8,
          "training.vector_backend": "serial",
          "archive.mode": "off"}  # fmt: skip
 

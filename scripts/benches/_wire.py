@@ -64,7 +64,7 @@ def measure(folder: Path, times: int) -> dict[str, object]:
 def _learn() -> tuple[dict[int, StateDict], dict[str, object]]:
     """The policy's state by optimizer steps since it was warm."""
     rate = PROFILES["gpu"]["learning_rate"]
-    flags = {"training.device": "cpu", "training.tensorboard": False, "archive.mode": "off",
+    flags = {"training.device": "cpu", "archive.mode": "off",
              "training.learning_rate": rate}  # fmt: skip
     row = replace(WORKLOADS["pokemon_red"], make_policy=network(FEATURES, MEMORY))
     states: dict[int, StateDict] = {}

@@ -87,7 +87,6 @@ def _config() -> Config:
     flags = {
         "training.device": "auto",
         "training.profile": profile,
-        "training.tensorboard": False,
         "archive.mode": "off",
     }
     return load(None, flags)
@@ -108,12 +107,12 @@ def session_of(
 
     row, alone = given or WORKLOADS[config.training.workload], Alone()
     training = config.training
-    how = (training.num_envs, training.vector_backend, 0, training.vector_groups)
+    how = (training.num_envs, training.vector_backend)
     with tempfile.TemporaryDirectory(prefix="daddy-bench-") as folder:
         around = Surroundings(
             peer="bench",
             checkpoints=Path(folder),
-            tensorboard=Path(folder),
+            tensorboard=None,
             place=alone,
             exchange=NoExchange(),
             frames=frames or NoFrames(),

@@ -122,7 +122,7 @@ def _settings(run_dir: Path) -> dict[str, object]:
         "run_dir": str(run_dir),
         "training": {"workload": "cartpole", "device": "cpu", "stream": False, "total_steps": 0},
         "slurm": {"time_limit": "0:01:00", "max_running": PLACES, "partition": "gpu-linuxlab"},
-        "controller": {"executor": "slurm", "drain_seconds": 20},
+        "controller": {"executor": "slurm"},
     }
 
 

@@ -106,7 +106,7 @@ def small_config(run_dir: Path, **changes: dict[str, object]) -> dict[str, Any]:
             "max_runtime_seconds": 4,
         },
         "slurm": {"time_limit": "0:02:00", "max_running": 2},
-        "controller": {"executor": "local", "poll_seconds": 1, "drain_seconds": 10},
+        "controller": {"executor": "local", "poll_seconds": 1},
     }
     for section, values in changes.items():
         config[section] = {**config[section], **values}

@@ -19,15 +19,16 @@ from Daddy.cluster.orchestrator.records import (
     Outcome,
     Phase,
     QueueJob,
+    Site,
     Snapshot,
     Unknown,
 )
 from tests.cluster.world import attempt_of
 
 NOW = 10_000.0
-POLICY = Policy(max_running=4, spares=4, extra=0, enforced=True, prequeue=True)
+POLICY = Policy(max_running=4, spares=4, extra=0, enforced=True)
 CHAIN = replace(POLICY, enforced=False)
-LATE = replace(POLICY, prequeue=False)
+LATE = Site(counts_waiting=True)
 RUN = Desired(Mode.RUN, 4)
 
 
@@ -123,8 +124,8 @@ def test_a_chain_waits_behind_its_own_predecessor_and_only_once() -> None:
 
 
 def test_late_mode_queues_nothing_ahead() -> None:
-    known = ledger(trains(1, 0), trains(2, 1), trains(3, 2))
-    assert decide(known, policy=LATE) == (Submit("a slot is empty"),)
+    known = ledger(trains(1, 0), trains(2, 1), trains(3, 2), site=LATE)
+    assert decide(known) == (Submit("a slot is empty"),)
 
 
 def test_more_jobs_than_the_run_may_have_are_taken_back_newest_first() -> None:
@@ -212,8 +213,8 @@ def test_once_the_budget_is_used_no_waiting_job_starts_any_more() -> None:
 
 def test_a_slot_that_is_not_wanted_any_more_holds_no_other_back() -> None:
     refused = attempt(1, phase=Phase.ENDED, slot=3, ended_ts=NOW - 5, outcome=Outcome.REFUSED)
-    known = ledger(refused, trains(2, 0))
-    fewer = decide(known, Desired(Mode.RUN, 2), LATE)
+    known = ledger(refused, trains(2, 0), site=LATE)
+    fewer = decide(known, Desired(Mode.RUN, 2))
     assert [one for one in fewer if isinstance(one, Submit)] == [Submit("a slot is empty")]
 
 

@@ -162,7 +162,9 @@ class ChainedFleet(Fleet):
 class LateFleet(Fleet):
     """The same where nothing may wait."""
 
-    policy = replace(POOL, prequeue=False)
+    def __init__(self) -> None:
+        super().__init__()
+        self.world.learn(Site(counts_waiting=True))
 
     def ahead(self, waiting: int) -> bool:
         return 0 <= waiting <= SPARES + EXTRA

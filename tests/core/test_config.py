@@ -153,3 +153,20 @@ def test_a_run_does_not_begin_by_a_rule_that_is_gone(tmp_path):
     assert "model export" in caught.value.fix
     assert "run_controller stop" in caught.value.fix
     assert caught.value.exit_code == ExitCode.CONFIGURATION
+
+
+def test_a_run_has_at_most_eighty_settings():
+    assert len(list(config.known_keys())) <= 80
+
+
+def test_short_jobs_keep_and_share_their_work_more_often():
+    assert config.load().slurm.at_most(60.0) == 60.0
+    assert config.load(None, {"slurm.time_limit": "0:02:00"}).slurm.at_most(60.0) == 6.0
+
+
+def test_a_section_that_is_gone_does_nothing_wherever_it_is_said(tmp_path, capsys):
+    gone = {"checkpointing": {"max_keep": 2}, "training": {"states_dir": "peers"}}
+    config.load(write(tmp_path / "c.json", gone))
+    said = capsys.readouterr().err
+    assert said.count("warning") == 1
+    assert "checkpointing.max_keep, training.states_dir" in said

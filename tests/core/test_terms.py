@@ -60,7 +60,7 @@ def test_a_laptop_takes_the_runs_rewards_episodes_and_archive() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["training.rom", "training.cache_dir", "run_dir", "controller.notify", "slurm.setup", "x"],
+    ["training.rom", "training.device", "run_dir", "controller.notify", "slurm.setup", "x"],
 )
 def test_nothing_else_is_taken(name: str) -> None:
     terms = {**offered(config(**GAMER)), name: '"/etc/passwd"'}

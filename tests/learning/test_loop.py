@@ -484,7 +484,7 @@ def test_a_slow_disk_is_written_to_as_rarely_as_its_share_of_time_asks(
 ):
     clock = Ahead()
     partner = Slow(clock, seconds)
-    pace = replace(PACE, total_steps=256 * 5, sync_interval=256, sync_share=0.01)
+    pace = replace(PACE, total_steps=256 * 5, sync_interval=256, longest_pause=600.0)
     train(cartpole_parts(tmp_path, exchange=partner, pace=pace, clock=clock))
     assert partner.published == published
 
@@ -503,7 +503,7 @@ def test_a_look_comes_once_a_second_or_after_an_offer_and_when_paid_for(
     tmp_path, since_look, since_offer, cost, due
 ):
     clock = Ahead()
-    pace = replace(PACE, sync_share=0.01)
+    pace = replace(PACE, longest_pause=600.0)
     session = begin(cartpole_parts(tmp_path, exchange=Partner(), pace=pace, clock=clock))
     clock.ahead = 100.0
     session.costs["adopt"].add(cost)
@@ -513,7 +513,7 @@ def test_a_look_comes_once_a_second_or_after_an_offer_and_when_paid_for(
 
 def test_who_cannot_afford_a_look_beats_twice_a_minute(tmp_path):
     clock, partner = Ahead(), Partner()
-    pace = replace(PACE, sync_share=0.01)
+    pace = replace(PACE, longest_pause=600.0)
     session = begin(cartpole_parts(tmp_path, exchange=partner, pace=pace, clock=clock))
     session.costs["adopt"].add(1.0)
     for second in range(60, 180):

@@ -87,8 +87,9 @@ def test_the_driver_of_the_real_game_says_where_it_got_stuck(
     known: Rom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(route_player, "PRESSES", 12)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(RomError, match="start state 'pokedex' of Pokémon Red could not") as caught:
-        starting.start_state(known, cache_dir=tmp_path / "shelf")
+        starting.start_state(known)
     assert "step 1 of" in str(caught.value)
     assert "--record-start pokedex" in caught.value.fix
     assert caught.value.exit_code == 7
@@ -97,13 +98,14 @@ def test_the_driver_of_the_real_game_says_where_it_got_stuck(
 def test_an_unknown_game_has_no_start_state_but_its_beginning(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.warns(UserWarning, match="unknown game"):
         unknown = load_rom(file, allow_unknown=True)
     with pytest.raises(RomError, match="no start state 'pokedex' of unknown"):
-        starting.start_state(unknown, "pokedex", cache_dir=tmp_path / "shelf")
+        starting.start_state(unknown, "pokedex")
     monkeypatch.setattr(starting, "_CLICK_LIMIT", 5)
     with pytest.raises(RomError, match="did not begin after 5 clicks"):
-        starting.start_state(unknown, cache_dir=tmp_path / "shelf")
+        starting.start_state(unknown)
 
 
 def test_a_game_that_only_waits_has_not_started(emulator: Emulator) -> None:

@@ -145,7 +145,7 @@ def test_a_state_that_is_too_large_for_the_room_is_refused_by_name(run, home, cl
     learn(run, clock)
     with pytest.raises(WeightsError, match="may have 100") as error:
         copy(run, home, clock, room=100)
-    assert "mirror.megabytes" in error.value.fix
+    assert "mirror.minutes" in error.value.fix
     assert not home.exists()
 
 

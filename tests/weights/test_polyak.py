@@ -93,7 +93,7 @@ def test_many_small_contributions_are_not_rounded_away_one_by_one():
     assert not torch.equal(moved["w"], base["w"])
 
 
-def test_the_share_under_polyak_is_the_configured_one():
-    config = load(None, {"collaboration.rule": "polyak", "collaboration.polyak_alpha": 0.3})
+def test_under_polyak_a_contribution_has_half_of_the_average():
+    config = load(None, {"collaboration.rule": "polyak"})
     settings = from_config(config, "pokemon_red")
-    assert (settings.rule, settings.alpha) == ("polyak", 0.3)
+    assert (settings.rule, settings.alpha) == ("polyak", 0.5)

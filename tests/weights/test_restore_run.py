@@ -41,14 +41,14 @@ class Site:
     def learn(self, total_steps: int) -> None:
         training = {
             "workload": "cartpole", "device": "cpu", "num_envs": 4, "total_steps": total_steps,
-            "vector_backend": "serial", "tensorboard": False,
+            "vector_backend": "serial",
             "checkpoint_interval": 512, "stream": False,
         }  # fmt: skip
         settings = {
             "run_dir": str(self.run.root),
             "training": training,
-            "checkpointing": {"min_seconds": 0.0},
-            "collaboration": {"sync_interval_steps": 512, "sync_seconds": 0.1, "sync_share": 1.0},
+            "slurm": {"time_limit": "0:00:02"},
+            "collaboration": {"sync_interval_steps": 512},
         }
         self.config.write_text(json.dumps(settings))
         self.say("train_slim", "--config", str(self.config))

@@ -113,11 +113,11 @@ class Account:
             "run_dir": str(self.run),
             "training": {
                 "workload": "cartpole", "device": "cpu", "num_envs": 4, "total_steps": 0,
-                "vector_backend": "serial", "tensorboard": False,
+                "vector_backend": "serial",
                 "rollout": 256, "batch_size": 128,
             },
-            "collaboration": {"join": self.join, "sync_interval_steps": 256, "sync_seconds": 1.0,
-                              "sync_share": 1.0},
+            "collaboration": {"join": self.join, "sync_interval_steps": 256},
+            "slurm": {"time_limit": "0:00:20"},
         }  # fmt: skip
         (self.home / "config.json").write_text(json.dumps(config))
         for path in (self.home, self.home / "config.json"):

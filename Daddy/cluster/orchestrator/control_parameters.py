@@ -41,7 +41,8 @@ class Policy:
     """Two listings count as two looks only this far apart."""
     answer_s: float = 40.0
     """The longest that a submission can take to be answered."""
-    drain_s: float = 180.0
+    drain_s: float = 120.0
+    """Time that jobs get to leave at a stop: a checkpoint on a slow disk takes half a minute."""
     """Seconds that a signalled job gets before it is cancelled."""
     recancel_s: float = 60.0
     delays_s: tuple[float, ...] = (0.0, 60.0, 300.0, 900.0, 1800.0, 3600.0)
@@ -52,7 +53,6 @@ class Policy:
     """Between two tries while the breaker is open."""
     forget_s: float = 6 * 3600.0
     """Quiet time after which failures no longer count."""
-    prequeue: bool = True
     enforced: bool = False
     """The scheduler is known to hold back what would be one too many (our own local queue)."""
     max_running: int = 4
@@ -85,9 +85,7 @@ def _policy(config: Config) -> Policy:
         pass_s=settings.poll_seconds,
         quiet_pass_s=max(settings.poll_seconds, min(_SLURM_QUIET_PASS_S, limit / 20)),
         hot_pass_s=min(settings.poll_seconds, _SLURM_HOT_PASS_S),
-        drain_s=settings.drain_seconds,
         delays_s=_SLURM_DELAYS_S,
-        prequeue=settings.prequeue == "auto",
         max_running=slots,
         limit_s=limit,
         hourly=max(_HOURLY, int(3 * handovers)),

@@ -326,9 +326,8 @@ def _recorder(order: Mapping[str, Any]) -> Recorder:
     from Daddy.pokemon.recordings.start_prefix import recorder_at
 
     options = order["options"]
-    named = [options.get(name) or "" for name in ("init_state", "states_dir", "cache_dir")]
     rom = load_rom(Path(order["rom"]), options.get("allow_unknown_rom", False))
-    return recorder_at(rom, *named)
+    return recorder_at(rom, options.get("init_state") or "")
 
 
 if __name__ == "__main__":

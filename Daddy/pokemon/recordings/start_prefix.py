@@ -18,14 +18,13 @@ def recorder_of(rom: Rom) -> Recorder:
     return Recorder(rom.sha1, rom.name, PYBOY_VERSION)
 
 
-def recorder_at(rom: Rom, start: str = "", states_dir: str = "", cache_dir: str = "") -> Recorder:
+def recorder_at(rom: Rom, start: str = "") -> Recorder:
     """A recorder for an emulator that is about to load the start state; RomError.
 
-    It has the very bytes of the state as a kept moment. The other arguments are those of
-    `start_state`.
+    It has the very bytes of the state as a kept moment.
     """
-    state = start_state(rom, start, None, states_dir, cache_dir)
-    for way in ways_to(rom, start or default_start(rom), states_dir, cache_dir):
+    state = start_state(rom, start)
+    for way in ways_to(rom, start or default_start(rom)):
         recorder = recorder_of(rom)
         emulator = Emulator(rom.data, recorder)
         try:

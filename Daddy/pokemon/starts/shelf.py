@@ -81,11 +81,9 @@ def default_root(environ: Mapping[str, str], home: Path) -> Path:
     return (Path(cache) if cache else home / ".cache") / "daddy" / "starts"
 
 
-def shelf_of(sha1: str, cache_dir: str | os.PathLike[str] = "") -> Shelf:
-    """The shelf of a game in `cache_dir`, or in this person's cache folder."""
-    given = str(cache_dir)
-    root = Path(given).expanduser() if given else default_root(os.environ, Path.home())
-    return Shelf(root.absolute(), sha1)
+def shelf_of(sha1: str) -> Shelf:
+    """The shelf of a game in this person's cache folder."""
+    return Shelf(default_root(os.environ, Path.home()).absolute(), sha1)
 
 
 def check_name(name: str) -> str:

@@ -46,13 +46,7 @@ _PAUSE_FRAMES = 24
 """Frames without a key before each look, so that no key is down when the game begins."""
 
 
-def start_state(
-    rom: Rom,
-    start: StrPath | None = None,
-    base: Path | None = None,
-    states_dir: StrPath = "",
-    cache_dir: StrPath = "",
-) -> bytes:
+def start_state(rom: Rom, start: StrPath | None = None, base: Path | None = None) -> bytes:
     """The save state that episodes begin from; see the module for `start`.
 
     An empty one is ``pokedex`` of the real game and the beginning of any other. Relative paths are
@@ -61,8 +55,8 @@ def start_state(
     name = str(start or "") or default_start(rom)
     if name == BEGINNING:
         return beginning(rom)
-    shelf = shelf_of(rom.sha1, cache_dir)
-    file = find_file(name, base, states_dir)
+    shelf = shelf_of(rom.sha1)
+    file = find_file(name, base)
     if file is not None:
         return _from_file(rom, file, shelf)
     recorded = shelf.get(name, BY_HAND)
@@ -121,20 +115,17 @@ def _begun(emulator: Emulator, real: bool) -> bool:
 # -- files
 
 
-def find_file(name: str, base: Path | None = None, states_dir: StrPath = "") -> Path | None:
-    """The file that `name` means: a path, or a name (with or without .state) in `states_dir`."""
-    here, is_path = base or Path.cwd(), os.sep in name or "." in name
-    candidates = [here / Path(name).expanduser()] if is_path else []
-    if str(states_dir):
-        folder = here / Path(states_dir).expanduser()
-        candidates = [folder / f"{name}.state", folder / name, *candidates]
-    found = next((path for path in candidates if path.is_file()), None)
-    if found is None and is_path:
+def find_file(name: str, base: Path | None = None) -> Path | None:
+    """The file that `name` means where it is a path; RomError when there is no such file."""
+    if os.sep not in name and "." not in name:
+        return None
+    path = (base or Path.cwd()) / Path(name).expanduser()
+    if not path.is_file():
         raise RomError(
-            f"cannot read the save state {candidates[-1]}: no such file",
+            f"cannot read the save state {path}: no such file",
             "give the path of a PyBoy save state, or one of the names: " + ", ".join(_NAMES),
         )
-    return found
+    return path
 
 
 def _from_file(rom: Rom, path: Path, shelf: Shelf) -> bytes:
@@ -174,9 +165,7 @@ def _played(rom: Rom, name: str, shelf: Shelf) -> bytes:
     return state
 
 
-def ways_to(
-    rom: Rom, name: str, states_dir: StrPath = "", cache_dir: StrPath = ""
-) -> list[Callable[[Emulator], None]]:
+def ways_to(rom: Rom, name: str) -> list[Callable[[Emulator], None]]:
     """Functions that play an emulator from power-on to a start state; RomError, StuckError.
 
     None of them may lead to the very state that is kept. The list is empty for a file or a state
@@ -184,8 +173,8 @@ def ways_to(
     """
     if name == BEGINNING:
         return [partial(click_through, real=rom.real)]
-    shelf = shelf_of(rom.sha1, cache_dir)
-    if find_file(name, None, states_dir) or shelf.get(name, BY_HAND) is not None:
+    shelf = shelf_of(rom.sha1)
+    if find_file(name) or shelf.get(name, BY_HAND) is not None:
         return []
     return _attempts(rom, _chain_to(rom, _PEERS.get(name, name), shelf))
 

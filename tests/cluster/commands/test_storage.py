@@ -17,7 +17,7 @@ from Daddy.cluster.orchestrator.commands.storage import (
     shortage,
     told,
 )
-from Daddy.core.settings import KEPT_HOURS, Config
+from Daddy.core.settings import KEPT_CHECKPOINTS, KEPT_HOURS, Config
 
 MOUNTS = parse_mounts(
     """\
@@ -88,7 +88,7 @@ CONFIG = Config.model_validate({"run_dir": "/r"})
 def test_checkpoints_of_all_slots_are_counted_with_the_one_being_written() -> None:
     items = {item.name: item for item in forecast(CONFIG, 5_000_000, None)}
     slots = CONFIG.slurm.max_running
-    keep = CONFIG.checkpointing.max_keep + KEPT_HOURS
+    keep = KEPT_CHECKPOINTS + KEPT_HOURS
     assert items["checkpoints"].size == slots * (keep + 1) * 5_000_000
     assert "measured here" in items["checkpoints"].how
 
@@ -112,7 +112,7 @@ def test_a_place_with_too_little_room_is_a_finding_that_names_what_needs_most() 
     assert short is not None
     assert "your quota on filer:/shared" in short.message
     assert "checkpoints most" in short.message
-    assert "max_keep" in short.fix
+    assert "free some space" in short.fix
     assert shortage(items, Room(2 * needed(items), "the disk at /"), "/r") is None
 
 

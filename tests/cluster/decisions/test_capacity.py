@@ -41,7 +41,6 @@ POLICY = Policy(max_running=4, spares=4, extra=4, hourly=20)
         (Site(enforced=True, counts_waiting=True), POLICY, Chaining.LATE),
         (Site(enforced=True, keeps_marks=False), POLICY, Chaining.LATE),
         (Site(enforced=True, blocks_others=True), POLICY, Chaining.CHAIN),
-        (Site(enforced=True), replace(POLICY, prequeue=False), Chaining.LATE),
         (Site(), replace(POLICY, enforced=True), Chaining.POOL),
     ],
 )

@@ -185,13 +185,20 @@ def test_back_to_its_own_start_is_a_cut_and_a_state_from_elsewhere_ends_it() -> 
     game.close()
 
 
-def test_a_start_that_is_driven_to_is_played_from_power_on(tmp_path: Path) -> None:
-    found = recorder_at(ROM, "pokedex", cache_dir=str(tmp_path)).tape()
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+@pytest.mark.usefixtures("own_cache")
+def test_a_start_that_is_driven_to_is_played_from_power_on() -> None:
+    found = recorder_at(ROM, "pokedex").tape()
     assert found.from_power_on
     assert "got_almanac" in scouted(found).report.held
 
 
-def test_a_start_made_by_hand_is_asked_for_by_its_name(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("own_cache")
+def test_a_start_made_by_hand_is_asked_for_by_its_name() -> None:
     """Nobody knows the way there: the recording begins at the state, which it does not hold."""
     emulator = Emulator(ROM.data)
     emulator.load_state(beginning(ROM))
@@ -199,10 +206,9 @@ def test_a_start_made_by_hand_is_asked_for_by_its_name(tmp_path: Path) -> None:
     emulator.hold((), 1)
     spot = emulator.save_state()
     emulator.close()
-    shelf_of(ROM.sha1, tmp_path).put("spot", BY_HAND, spot)
-    recorder = recorder_at(ROM, "spot", cache_dir=str(tmp_path))
-    options = {"init_state": "spot", "cache_dir": str(tmp_path), "recorder": recorder}
-    game = PokemonRedEnv(cartridge_path(), **options)  # type: ignore[arg-type]
+    shelf_of(ROM.sha1).put("spot", BY_HAND, spot)
+    recorder = recorder_at(ROM, "spot")
+    game = PokemonRedEnv(cartridge_path(), init_state="spot", recorder=recorder)
     game.reset(seed=1)
     game.step(1)
     found = recorder.tape(start_name="spot")

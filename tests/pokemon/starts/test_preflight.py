@@ -73,7 +73,7 @@ def test_a_text_on_the_screen_is_closed_first(emulator: Emulator) -> None:
 
 def test_the_cartridges_own_beginning_is_asked_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("Daddy.pokemon.starts.preflight.preflight", lambda *_: pytest.fail("asked"))
-    check_start(None, allow_unknown=False, start="", states_dir="", cache_dir="")
+    check_start(None, allow_unknown=False, start="")
 
 
 def test_a_given_start_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,7 @@ def test_a_given_start_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "Daddy.pokemon.starts.preflight.preflight", lambda _, __, what: asked.append(what)
     )
-    check_start(None, allow_unknown=False, start="bedroom", states_dir="", cache_dir="")
+    check_start(None, allow_unknown=False, start="bedroom")
     assert asked == ["the start state 'bedroom' of Daddy cartridge"]
 
 

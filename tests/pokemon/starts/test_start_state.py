@@ -20,9 +20,10 @@ ROM = load_rom(find_rom(None, environ={}))
 HOME = Route("bedroom", "", CARTRIDGE[0].steps, there=37)
 
 
-@pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    return shelf_of(ROM.sha1, tmp_path)
+@pytest.fixture(autouse=True)
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return shelf_of(ROM.sha1)
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +33,8 @@ def _nothing_remembered() -> None:
 
 
 def begin(name: str, shelf: Shelf, **more: object) -> bytes:
-    return start_state(ROM, name, cache_dir=shelf.root, **more)
+    assert shelf.sha1 == ROM.sha1
+    return start_state(ROM, name, **more)
 
 
 def test_a_route_is_played_once_and_found_again(
@@ -71,11 +73,16 @@ def test_a_damaged_state_is_made_anew(shelf: Shelf, spoil, capsys) -> None:
 
 
 def test_a_folder_that_cannot_be_written_costs_time_and_nothing_else(
-    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    shelf: Shelf,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (shelf.root / "file").write_text("no folder")
-    blocked = Shelf(shelf.root / "file", ROM.sha1)
-    assert begin("bedroom", blocked) == begin("bedroom", shelf)
+    made = begin("bedroom", shelf)
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    starting.play_routes.cache_clear()
+    assert begin("bedroom", shelf) == made
     assert "cannot be written" in capsys.readouterr().err
 
 
@@ -85,15 +92,13 @@ def test_what_a_person_recorded_wins_over_the_driver(shelf: Shelf) -> None:
     assert begin("pokedex", shelf) == state
 
 
-def test_a_peers_name_means_the_file_in_the_given_folder_and_else_our_like(
+def test_a_peers_name_means_our_like_and_its_file_is_adopted_by_its_path(
     shelf: Shelf, tmp_path: Path
 ) -> None:
-    peers = tmp_path / "pyboy_states"
-    peers.mkdir()
+    file = tmp_path / "Bulbasaur.state"
+    file.write_bytes(begin("bedroom", shelf))
     assert begin("Bulbasaur", shelf) == begin("pokedex", shelf)
-    (peers / "Bulbasaur.state").write_bytes(begin("bedroom", shelf))
-    found = begin("Bulbasaur", shelf, states_dir=peers)
-    assert place(found) == place(begin("bedroom", shelf)) != place(begin("pokedex", shelf))
+    assert place(begin(str(file), shelf)) == place(begin("bedroom", shelf))
 
 
 def place(state: bytes) -> tuple[int, int, int]:
@@ -142,8 +147,8 @@ def test_an_unknown_name_is_told_with_the_known_ones(shelf: Shelf) -> None:
 def test_a_game_that_nobody_knows_has_no_routes_but_a_beginning(shelf: Shelf) -> None:
     unknown = replace(ROM, name="unknown 12345678")
     with pytest.raises(RomError, match="no start state 'pokedex' of unknown"):
-        start_state(unknown, "pokedex", cache_dir=shelf.root)
-    assert start_state(unknown, cache_dir=shelf.root) == begin(BEGINNING, shelf)
+        start_state(unknown, "pokedex")
+    assert start_state(unknown) == begin(BEGINNING, shelf)
 
 
 def test_where_the_driver_gives_up_the_message_has_step_place_and_the_way_out(
@@ -175,7 +180,7 @@ def test_the_header_of_the_real_cartridge_around_another_game_is_refused_by_the_
     monkeypatch.setattr(starting, "ATTEMPTS", 1)
     red = Rom("Pokémon Red", "f" * 40, bytes(data), real=True)
     with pytest.raises(RomError, match=r"'pokedex' of Pokémon Red.*step 1 of 7, Title\(\)"):
-        start_state(red, cache_dir=shelf.root)
+        start_state(red)
 
 
 def test_the_default_folder_is_the_persons_cache() -> None:

@@ -26,7 +26,7 @@ from Daddy.core.errors import ExitCode, FileError
 from Daddy.core.files import read_json
 from Daddy.core.lease import read_lease
 from Daddy.core.paths import RunPaths
-from Daddy.core.settings import Config
+from Daddy.core.settings import KEPT_CHECKPOINTS
 
 _FALL_BACK = 2
 """Proven releases that are kept for a release that fails."""
@@ -67,7 +67,7 @@ def clean(request: Request, *, days: float, yes: bool) -> int:
     run = run_paths(config)
     if not run.root.is_dir():
         raise FileError(f"there is no run in {run.root}", "name its config with --config")
-    found = leftovers(_listing(run), _in_use(config, run), clock.now(), days)
+    found = leftovers(_listing(run), _in_use(run), clock.now(), days)
     for why, things in found.items():
         size = human(sum(thing.size for thing in things))
         first, last = things[0].path, things[-1].path
@@ -83,7 +83,7 @@ def clean(request: Request, *, days: float, yes: bool) -> int:
     return ExitCode.DONE
 
 
-def _in_use(config: Config, run: RunPaths) -> InUse:
+def _in_use(run: RunPaths) -> InUse:
     """Everything that something still names; a doubt keeps."""
     ledger = read_ledger(run.ledger)
     intent, _ = known_intent(run)
@@ -100,7 +100,7 @@ def _in_use(config: Config, run: RunPaths) -> InUse:
         releases=frozenset(releases),
         jobs=frozenset(str(one.job_id) for one in ledger.live),
         attempts=frozenset(str(one.number) for one in ledger.live),
-        keep_checkpoints=config.checkpointing.max_keep,
+        keep_checkpoints=KEPT_CHECKPOINTS,
     )
 
 

@@ -217,12 +217,8 @@ def _rehearse(wish: Wish) -> None:
     example = Release("release", run.releases / "<release>")
     spec = SpecMaker(config, run, example)("0" * 12, 1, Submit("a slot is empty"))
     slots, spares = config.slurm.max_running, Policy().spares
-    ahead = (
-        "queue no successors"
-        if config.controller.prequeue == "never"
-        else f"queue up to {spares} successors as they train"
-    )
     print(f"# would play {wish.game} in {run.root}, jobs on {wish.executor}")
-    print(f"# would freeze a release, submit {slots} jobs for {slots} slots and {ahead}")
+    print(f"# would freeze a release, submit {slots} jobs for {slots} slots")
+    print(f"# and queue up to {spares} successors as they train")
     print(f"# each job: {config.slurm.time_limit}, output in {run.logs}/slurm-<id>.out and .err")
     print(render(spec))

@@ -10,6 +10,7 @@ from Daddy.cluster.orchestrator import tenure
 from Daddy.cluster.orchestrator.commands.request import Request, absolute, frozen, known_intent
 from Daddy.cluster.orchestrator.commands.serve import see_through
 from Daddy.cluster.orchestrator.control_files import read_intent, write_intent
+from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.executors import choose_executor
 from Daddy.cluster.orchestrator.records import Intent, Mode
 from Daddy.core.clock import Clock, SystemClock
@@ -45,7 +46,7 @@ def stop(request: Request, *, now: bool) -> int:
 
 def _wait(run: RunPaths, intent: Intent, config: Config, clock: Clock) -> int:
     release, config = frozen(run, intent, absolute(config, intent.executor))
-    until = clock.monotonic() + config.controller.drain_seconds + _GRACE_S
+    until = clock.monotonic() + Policy().drain_s + _GRACE_S
     met = 0  # the term of a controller on another host: it reads the same intent
     while not _is_over(run):
         if clock.monotonic() > until:

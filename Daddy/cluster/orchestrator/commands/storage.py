@@ -11,7 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from Daddy.core.errors import FileError
-from Daddy.core.settings import HISTORY_MB, HISTORY_VERSIONS, KEPT_HOURS, KEPT_VERSIONS, Config
+from Daddy.core.settings import (
+    HISTORY_MB,
+    HISTORY_VERSIONS,
+    KEPT_CHECKPOINTS,
+    KEPT_HOURS,
+    KEPT_VERSIONS,
+    Config,
+)
 
 _OCTAL = {"\\040": " ", "\\011": "\t", "\\012": "\n", "\\134": "\\"}
 _TICKETED = frozenset({"afs", "openafs", "auristorfs", "kafs", "coda", "ncpfs"})
@@ -144,7 +151,7 @@ class Room:
 def forecast(config: Config, checkpoint: int | None, blob: int | None) -> tuple[Item, ...]:
     """Space for the run; ``checkpoint`` and ``blob`` are sizes seen in it, None: not yet."""
     slots = config.slurm.max_running
-    keep = config.checkpointing.max_keep + KEPT_HOURS
+    keep = KEPT_CHECKPOINTS + KEPT_HOURS
     one = checkpoint or _CHECKPOINT_BYTES + _ENVIRONMENT_BYTES * config.training.num_envs
     seen = "measured here" if checkpoint else f"estimated for {config.training.num_envs} envs"
     items = [
@@ -198,7 +205,7 @@ def shortage(items: Sequence[Item], room: Room, place: str) -> FileError | None:
     return FileError(
         f"{place} has room for {human(room.free)} by {room.by}, and the run will need "
         f"{human(needed(items))}, {largest.name} most ({largest.how})",
-        "free some space, set run_dir elsewhere, or lower checkpointing.max_keep",
+        "free some space, or set run_dir elsewhere",
     )
 
 

@@ -34,7 +34,6 @@ def choose_chaining(site: Site, policy: Policy) -> tuple[Chaining, str]:
     full = limit is not None and limit - _RESERVE <= policy.max_running
     wide = cap is not None and cap > policy.max_running
     table = (
-        (not policy.prequeue, Chaining.LATE, "controller.prequeue is never"),
         (not site.keeps_marks, Chaining.LATE, "the site loses the marks of our jobs"),
         (site.counts_waiting, Chaining.LATE, "the site refused another waiting job"),
         (full, Chaining.LATE, f"the site counts waiting jobs: {limit} in all"),
