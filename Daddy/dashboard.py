@@ -1,35 +1,41 @@
-"""Entry: a live look at one run in the terminal, read from its run directory alone.
+"""Entry: a live look at one run in the terminal: what ``status`` shows, and what is learnt.
 
 ``python -m Daddy.dashboard --run-dir runs/slim_run``; ``--once`` prints one picture and leaves.
-It needs no controller, no scheduler and no network, and changes nothing.
+It reads the run directory alone: it needs no controller and asks no scheduler.
 """
 
 from __future__ import annotations
 
 import argparse
 import threading
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
+from Daddy.cluster.orchestrator.commands.plan import summary_of
+from Daddy.cluster.orchestrator.commands.screen import draw
+from Daddy.cluster.orchestrator.commands.status import read_status
+from Daddy.cluster.orchestrator.control_parameters import Policy
+from Daddy.cluster.orchestrator.records import Intent, Ledger, Unknown
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import DaddyError, FileError, run_entry
+from Daddy.core.config import load_effective
+from Daddy.core.errors import FileError, run_entry
 from Daddy.core.events import EventTail
-from Daddy.core.files import read_json
-from Daddy.core.friend_accounts import view
-from Daddy.core.humanize import format_duration
 from Daddy.core.paths import RunPaths
-from Daddy.core.shared_paths import SharedPaths
+
+Event = Mapping[str, Any]
+
+_BLOCKS = "▁▂▃▄▅▆▇█"
+_CURVE_BINS = 48
 
 
 @dataclass(slots=True)
@@ -39,7 +45,6 @@ class Attempt:
     token: str
     job_id: str = ""
     slot: int | None = None
-    term: int = 0
     started: float | None = None
     claimed: float | None = None
     first_update: float | None = None
@@ -52,28 +57,21 @@ class Attempt:
     exit_code: int | None = None
     resumed_step: int = 0
     checkpoint_step: int = 0
-    deadline: float | None = None
     last_seen: float = 0.0
-
-    @property
-    def running(self) -> bool:
-        """Claimed a slot and has not said goodbye (it may have been killed since)."""
-        return self.claimed is not None and self.goodbye is None
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One finished episode: when, by whom, its return and its length in steps."""
+    """One finished episode: when, by which learner, and its return."""
 
     ts: float
     peer: str
     value: float
-    length: int
 
 
 @dataclass(frozen=True, slots=True)
 class Milestone:
-    """Who reached a milestone of the story first: when, and after how many steps of its own.
+    """The first reach of a milestone of the story: when, by which learner, after how many steps.
 
     ``assists`` are the scripted helps that had acted in that game.
     """
@@ -97,18 +95,15 @@ class Handover:
 
 @dataclass(slots=True)
 class Laptop:
-    """What a laptop did: versions it played, how they came, what became of its contributions."""
+    """Versions that a laptop played, and the way they came."""
 
     versions: list[int] = field(default_factory=list)
     transport: str = ""
-    accepted: int = 0
-    refused: int = 0
-    steps_per_second: float = 0.0
 
 
 @dataclass(slots=True)
 class Viewer:
-    """What the viewer showed: frames per agent, who is live, and the way they came."""
+    """Frames that the viewer showed, by agent, and the way they came."""
 
     frames: dict[str, int] = field(default_factory=dict)
     live: frozenset[str] = frozenset()
@@ -122,87 +117,78 @@ class Viewer:
 
 @dataclass(slots=True)
 class Fleet:
-    """All of it."""
+    """All that the events of a run tell."""
 
     attempts: dict[str, Attempt] = field(default_factory=dict)
     episodes: list[Episode] = field(default_factory=list)
     random_episodes: list[Episode] = field(default_factory=list)
     milestones: dict[str, Milestone] = field(default_factory=dict)
-    metrics: dict[str, dict[str, float]] = field(default_factory=dict)
-    adopted: dict[str, int] = field(default_factory=dict)
-    version_times: dict[int, float] = field(default_factory=dict)
     laptop: Laptop = field(default_factory=Laptop)
     viewer: Viewer = field(default_factory=Viewer)
-    notes: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=50))
 
     def in_slot(self, slot: int) -> list[Attempt]:
         """Attempts that held ``slot``, oldest first."""
-        mine = [one for one in self.attempts.values() if one.slot == slot]
-        return sorted(mine, key=lambda one: one.claimed or 0.0)
+        mine = [attempt for attempt in self.attempts.values() if attempt.slot == slot]
+        return sorted(mine, key=lambda attempt: attempt.claimed or 0.0)
 
     def handovers(self) -> list[Handover]:
         """Every passing on of a slot whose predecessor said goodbye, oldest first."""
-        slots = {one.slot for one in self.attempts.values() if one.slot is not None}
-        found = [passed for slot in sorted(slots) for passed in _handovers(self.in_slot(slot))]
-        return sorted(found, key=lambda one: one.at)
+        slots = {attempt.slot for attempt in self.attempts.values() if attempt.slot is not None}
+        found = [
+            Handover(slot, new.started, max(0.0, new.started - old.goodbye), old.token, new.token)
+            for slot in slots
+            for old, new in pairwise(self.in_slot(slot))
+            if old.goodbye is not None and new.started is not None
+        ]
+        return sorted(found, key=lambda passed: passed.at)
 
 
-def _handovers(attempts: list[Attempt]) -> Iterable[Handover]:
-    for old, new in pairwise(attempts):
-        if old.goodbye is not None and new.started is not None and new.slot is not None:
-            gap = max(0.0, new.started - old.goodbye)
-            yield Handover(new.slot, new.started, gap, old.token, new.token)
-
-
-def fold(events: Iterable[Mapping[str, Any]], fleet: Fleet | None = None) -> Fleet:
+def fold(events: Iterable[Event], fleet: Fleet | None = None) -> Fleet:
     """Take events into ``fleet`` (a new one unless given) and return it."""
     fleet = fleet or Fleet()
     for event in events:
-        reader = _READERS.get(event["source"]["kind"])
-        if reader is not None:
-            reader(fleet, event)
+        data = event["data"]
+        match event["source"]["kind"], event["event"], data.get("state") or data.get("result"):
+            case "learner", "state", _ if "token" in data:
+                _tell_attempt(fleet, event)
+            case "learner", "progress", _ if "milestone" in data:
+                _tell_milestone(fleet, event)
+            case "learner", "result", "episodes":
+                fleet.episodes += _episodes(event)
+            case "demo", "result", "random":
+                fleet.random_episodes += _episodes(event)
+            case "actor", _, "playing":
+                fleet.laptop.versions.append(data["version"])
+            case "laptop", _, "pulled":
+                fleet.laptop.transport = data["transport"]
+            case "viewer", _, _:
+                _tell_viewer(fleet.viewer, data)
     return fleet
 
 
-def _learner(fleet: Fleet, event: Mapping[str, Any]) -> None:
+def _episodes(event: Event) -> list[Episode]:
+    returns = event["data"]["returns"]
+    return [Episode(event["ts"], event["source"]["id"], float(value)) for value in returns]
+
+
+def _tell_milestone(fleet: Fleet, event: Event) -> None:
+    """Files are read one after the other, so the first event of a milestone may come last."""
     data, peer = event["data"], event["source"]["id"]
-    if event["event"] == "metric":
-        fleet.metrics[peer] = {k: v for k, v in data.items() if isinstance(v, int | float)}
-        fleet.metrics[peer]["step"] = event["step"]
-        fleet.metrics[peer]["ts"] = event["ts"]
-    elif event["event"] == "result" and data.get("result") == "episodes":
-        fleet.episodes.extend(_episodes(event))
-    elif event["event"] == "progress" and "milestone" in data:
-        helped = tuple(map(str, data.get("assists", ())))
-        name, here = str(data["milestone"]), Milestone(event["ts"], peer, event["step"], helped)
-        first = fleet.milestones.setdefault(name, here)
-        fleet.milestones[name] = min(first, here, key=lambda one: one.ts)
-    elif event["event"] == "state":
-        _learner_state(fleet, event)
+    name, helped = str(data["milestone"]), tuple(map(str, data.get("assists", ())))
+    here = Milestone(event["ts"], peer, event["step"], helped)
+    known = fleet.milestones.get(name, here)
+    fleet.milestones[name] = min(known, here, key=lambda milestone: milestone.ts)
 
 
-def _episodes(event: Mapping[str, Any]) -> Iterable[Episode]:
-    data = event["data"]
-    for value, length in zip(data["returns"], data["lengths"], strict=True):
-        yield Episode(event["ts"], event["source"]["id"], float(value), int(length))
-
-
-def _learner_state(fleet: Fleet, event: Mapping[str, Any]) -> None:
+def _tell_attempt(fleet: Fleet, event: Event) -> None:
     data, state = event["data"], event["data"].get("state")
-    if state == "adopted":
-        fleet.adopted[event["source"]["id"]] = data["version"]
-        first = fleet.version_times.get(data["version"], event["ts"])
-        fleet.version_times[data["version"]] = min(first, event["ts"])
-    if "token" not in data:
-        return
     attempt = fleet.attempts.setdefault(data["token"], Attempt(data["token"]))
     attempt.last_seen = max(attempt.last_seen, event["ts"])
     attempt.job_id = str(data.get("job_id") or attempt.job_id)
     if state in ("started", "first_update", "goodbye", "claimed"):
         setattr(attempt, state, event["ts"])
     if state == "claimed":
-        attempt.slot, attempt.term = data["slot"], data["term"]
-        attempt.deadline = data.get("deadline")
+        attempt.slot = data["slot"]
     elif state == "first_update" and "boot_s" in data:
         attempt.boot_s, attempt.boot = float(data["boot_s"]), dict(data["phases"])
     elif state == "resumed":
@@ -213,172 +199,71 @@ def _learner_state(fleet: Fleet, event: Mapping[str, Any]) -> None:
         attempt.reason, attempt.exit_code = data["reason"], data["exit_code"]
 
 
-def _actor(fleet: Fleet, event: Mapping[str, Any]) -> None:
-    data, laptop = event["data"], fleet.laptop
-    if data.get("state") == "playing":
-        laptop.versions.append(data["version"])
-    elif data.get("state") == "receipt":
-        laptop.accepted += bool(data.get("accepted"))
-        laptop.refused += not data.get("accepted")
-    elif event["event"] == "metric":
-        laptop.steps_per_second = float(data.get("steps_per_second", 0.0))
-
-
-def _sync(fleet: Fleet, event: Mapping[str, Any]) -> None:
-    if event["data"].get("state") == "pulled":
-        fleet.laptop.transport = event["data"]["transport"]
-
-
-def _viewer(fleet: Fleet, event: Mapping[str, Any]) -> None:
-    data, viewer = event["data"], fleet.viewer
-    if data.get("transport"):
-        viewer.transport = data["transport"]
+def _tell_viewer(viewer: Viewer, data: Mapping[str, Any]) -> None:
+    viewer.transport = data.get("transport") or viewer.transport
     frames_of = data.get("frames", {})
     viewer.live = frozenset(agent for agent, frames in frames_of.items() if int(frames))
     for agent, frames in frames_of.items():
         viewer.frames[agent] = viewer.frames.get(agent, 0) + int(frames)
 
 
-def _demo(fleet: Fleet, event: Mapping[str, Any]) -> None:
-    if event["event"] == "result" and event["data"].get("result") == "random":
-        fleet.random_episodes.extend(_episodes(event))
-
-
-def _controller(fleet: Fleet, event: Mapping[str, Any]) -> None:
-    if event["event"] in ("log", "state", "error"):
-        text = event["data"].get("text") or event["data"].get("reason") or ""
-        if text:
-            fleet.notes.append((event["ts"], str(text)))
-
-
-_READERS = {
-    "learner": _learner,
-    "actor": _actor,
-    "laptop": _sync,
-    "viewer": _viewer,
-    "demo": _demo,
-    "controller": _controller,
-}
-
-
-_BLOCKS = "▁▂▃▄▅▆▇█"
-_CURVE_BINS = 48
-_STALE_S = 30.0
-"""Silence after which a running attempt is shown as lost."""
-
-
-@dataclass(slots=True)
 class RunView:
-    """Everything the picture shows, kept up to date from disk."""
+    """A run's status record and its events, kept up to date from disk."""
 
-    run: RunPaths
-    extra: tuple[Path, ...] = ()
-    fleet: Fleet = field(default_factory=Fleet)
-    head: dict[str, Any] = field(default_factory=dict)
-    _tails: list[EventTail] = field(default_factory=list)
+    def __init__(self, run: RunPaths, clock: Clock, extra: Sequence[Path] = ()) -> None:
+        self.fleet = Fleet()
+        self.status: dict[str, Any] = {}
+        """Empty until ``start`` was said there."""
+        self._run, self._clock = run, clock
+        self._tails = [EventTail(folder) for folder in (run.events, *extra)]
+
+    @property
+    def steps(self) -> int:
+        """Steps of all contributors in the newest version."""
+        return int(self.status["steps"]["done"]) if self.status else 0
 
     def refresh(self) -> RunView:
         """Read what was written since the last look."""
-        if not self._tails:
-            self._tails = [EventTail(folder) for folder in (self.run.events, *self.extra)]
         for tail in self._tails:
             fold(tail.new(), self.fleet)
-        self.head = _head(view(SharedPaths(self.run.shared_weights)))
+        if self._run.config.exists():
+            config = load_effective(self._run.config)
+            self.status = read_status(self._run, config, self._summarise, self._clock)
         return self
 
+    def _summarise(self, intent: Intent | None, ledger: Ledger) -> dict[str, Any]:
+        unasked = Unknown(self._clock.now(), "the dashboard does not ask the scheduler")
+        return summary_of(self._run, unasked, Policy(), self._clock, intent, ledger)
 
-def _head(shared: SharedPaths) -> dict[str, Any]:
-    try:
-        return read_json(shared.head)
-    except (FileNotFoundError, DaddyError):
-        return {}
-
-
-def render(view: RunView, now: float) -> RenderableType:
-    """The whole picture: slots, learning curve, weights, laptop and viewer."""
-    return Group(
-        Panel(_slots(view.fleet, now), title=f"run {view.run.root.name}", title_align="left"),
-        Panel(_learning(view.fleet), title="return per episode", title_align="left"),
-        _footer(view),
-    )
+    def draw(self, width: int) -> RenderableType:
+        """The whole picture: the run's status, the learning curve, hand-overs, laptop, viewer."""
+        fleet, name, now = self.fleet, self._run.root.name, self._clock.now()
+        status = draw(name, self.status, now, width) if self.status else "no job was started yet"
+        learning = Panel(_learning(fleet), title="return per episode", title_align="left")
+        return Group(status, learning, _footer(fleet))
 
 
-def _slots(fleet: Fleet, now: float) -> Table:
-    table = Table(box=None, expand=True, pad_edge=False)
-    for title in ("slot", "job", "attempt", "state", "wall", "checkpoint", "steps/s", "version"):
-        table.add_column(title, justify="left" if title in ("state", "wall") else "right")
-    slots = sorted({one.slot for one in fleet.attempts.values() if one.slot is not None})
-    for slot in slots:
-        attempts = fleet.in_slot(slot)
-        table.add_row(*_slot_row(fleet, slot, attempts, now))
-    if not slots:
-        table.add_row("", "", "", "waiting for the first job", "", "", "", "")
-    return table
-
-
-def _slot_row(fleet: Fleet, slot: int, attempts: list[Attempt], now: float) -> list[RenderableType]:
-    newest = attempts[-1]
-    metrics = fleet.metrics.get(f"slot-{slot}", {})
-    speed = f"{metrics.get('steps_per_second', 0):,.0f}" if newest.running else ""
-    checkpoint = max(one.checkpoint_step for one in attempts)
-    return [
-        str(slot),
-        newest.job_id,
-        str(len(attempts)),
-        _state(newest, metrics, now),
-        _wall(newest, now),
-        f"{checkpoint:,}",
-        speed,
-        str(fleet.adopted.get(f"slot-{slot}", "")),
-    ]
-
-
-def _state(attempt: Attempt, metrics: dict[str, float], now: float) -> Text:
-    if attempt.goodbye is not None:
-        return Text(f"handing over ({attempt.reason})", style="yellow")
-    if attempt.first_update is None:
-        return Text("starting", style="cyan")
-    if now - max(attempt.last_seen, metrics.get("ts", 0.0)) > _STALE_S:
-        return Text("silent", style="red")
-    return Text("training", style="green")
-
-
-def _wall(attempt: Attempt, now: float) -> RenderableType:
-    if attempt.deadline is None or attempt.claimed is None or not attempt.running:
-        return Text("")
-    total = max(1.0, attempt.deadline - attempt.claimed)
-    return ProgressBar(total=total, completed=min(total, now - attempt.claimed), width=16)
-
-
-def _learning(fleet: Fleet) -> RenderableType:
+def _learning(fleet: Fleet) -> Text:
     if not fleet.episodes:
         return Text("no episode has ended yet", style="dim")
-    bins = binned(fleet.episodes, _CURVE_BINS)
-    curve = Text(sparkline(bins), style="green")
-    text = Text(f"  now {bins[-1]:.2f}   episodes {len(fleet.episodes):,}")
+    means = curve(fleet.episodes)
+    text = Text.assemble((sparkline(means), "green"), f"  now {means[-1]:.2f}")
+    text.append(f"   episodes {len(fleet.episodes):,}")
     if fleet.random_episodes:
         text.append(f"   random play {mean(fleet.random_episodes):.2f}", style="dim")
-    return curve + text
+    return text
 
 
-def binned(episodes: Sequence[Episode], bins: int) -> list[float]:
-    """Mean return in equal stretches of time; an empty stretch repeats the one before."""
-    first = min(one.ts for one in episodes)
-    width = max(1e-9, max(one.ts for one in episodes) - first) / bins
-    sums, counts = [0.0] * bins, [0] * bins
-    for one in episodes:
-        place = min(bins - 1, int((one.ts - first) / width))
-        sums[place] += one.value
-        counts[place] += 1
-    means: list[float] = []
-    for total, count in zip(sums, counts, strict=True):
-        means.append(total / count if count else (means[-1] if means else 0.0))
-    return means
+def curve(episodes: Sequence[Episode]) -> list[float]:
+    """Mean returns of equally many episodes each, in the order in which they ended."""
+    values = [episode.value for episode in sorted(episodes, key=lambda episode: episode.ts)]
+    size = ceil(len(values) / _CURVE_BINS)
+    return [fmean(values[first : first + size]) for first in range(0, len(values), size)]
 
 
 def mean(episodes: Sequence[Episode]) -> float:
     """Mean return; 0 of none."""
-    return sum(one.value for one in episodes) / len(episodes) if episodes else 0.0
+    return fmean(episode.value for episode in episodes) if episodes else 0.0
 
 
 def sparkline(values: Sequence[float]) -> str:
@@ -388,48 +273,31 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(_BLOCKS[int((value - low) / span * (len(_BLOCKS) - 1))] for value in values)
 
 
-def _footer(view: RunView) -> Table:
-    fleet, head = view.fleet, view.head
-    gaps = [one.gap_s for one in fleet.handovers()]
-    table = Table(box=None, expand=True, show_header=False, pad_edge=True)
-    shared = ", ".join(sorted(head.get("contributors", {}))) or "nobody yet"
-    table.add_row(
-        f"[b]weights[/b] version {head.get('version', '–')} from {shared}",
-        f"[b]fleet steps[/b] {head.get('fleet_steps', 0):,}",
-    )
-    played = f"version {fleet.laptop.versions[-1]}" if fleet.laptop.versions else "no version yet"
-    table.add_row(
-        f"[b]laptop[/b] {played} ({len(set(fleet.laptop.versions))} played)",
-        f"[b]viewer[/b] {fleet.viewer.total:,} frames of {len(fleet.viewer.frames)} agents",
-    )
-    average = f", {sum(gaps) / len(gaps):.1f} s each" if gaps else ""
-    table.add_row(f"[b]hand-overs[/b] {len(gaps)}{average}", "")
-    return table
-
-
-def watch(view: RunView, clock: Clock, stop: threading.Event, console: Console) -> None:
-    """Redraw once a second until ``stop`` is set."""
-    with Live(console=console, refresh_per_second=4, transient=False) as live:
-        while not clock.wait(stop, 1.0):
-            live.update(render(view.refresh(), clock.now()))
+def _footer(fleet: Fleet) -> Text:
+    gaps, versions = [passed.gap_s for passed in fleet.handovers()], fleet.laptop.versions
+    average = f", {fmean(gaps):.1f} s each" if gaps else ""
+    played = f"version {versions[-1]} ({len(set(versions))} played)" if versions else "none yet"
+    viewer = f"{fleet.viewer.total:,} frames of {len(fleet.viewer.frames)} agents"
+    return Text(f"  hand-overs {len(gaps)}{average}; laptop {played}; viewer {viewer}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Parse, look, draw."""
+    """Parse, look, draw once a second."""
     parser = argparse.ArgumentParser(prog="dashboard", description=__doc__)
     parser.add_argument("--run-dir", type=Path, default=Path("runs/slim_run"))
     parser.add_argument("--once", action="store_true", help="print one picture and leave")
     args = parser.parse_args(argv)
     if not args.run_dir.is_dir():
         raise FileError(f"there is no run at {args.run_dir}", "name a run directory: --run-dir")
-    view, clock = RunView(RunPaths(args.run_dir.resolve())), SystemClock()
+    clock, console, never = SystemClock(), Console(highlight=False), threading.Event()
+    view = RunView(RunPaths(args.run_dir.resolve()), clock)
     if args.once:
-        now = clock.now()
-        Console().print(render(view.refresh(), now))
-        Console().print(f"as of {format_duration(now % 86400)} UTC", style="dim")
+        console.print(view.refresh().draw(console.width))
         return 0
-    watch(view, clock, threading.Event(), Console())
-    return 0
+    with Live(console=console, refresh_per_second=4, transient=False) as live:
+        while True:
+            live.update(view.refresh().draw(console.width))
+            clock.wait(never, 1.0)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,11 @@
-from Daddy.dashboard import fold
+from rich.console import Console
+
+from Daddy.core.clock import SystemClock
+from Daddy.core.config import effective_json
+from Daddy.core.paths import RunPaths
+from Daddy.dashboard import Episode, RunView, curve, fold
+from tests.cluster.commands.test_screen import run as slots  # noqa: F401 - a fixture
+from tests.cluster.conftest import config_of
 
 
 def event(ts, kind, ident, name, data, step=0):
@@ -22,7 +29,7 @@ def test_a_hand_over_is_measured_from_goodbye_to_the_successors_first_line():
     fleet = fold([*job("b", 0, 2, 53.0, None), *job("a", 0, 1, 1.0, 50.0)])
     (passed,) = fleet.handovers()
     assert (passed.slot, passed.gap_s, passed.predecessor, passed.successor) == (0, 3.0, "a", "b")
-    assert fleet.attempts["b"].running
+    assert fleet.attempts["b"].goodbye is None
     assert fleet.attempts["a"].exit_code == 10
 
 
@@ -65,3 +72,28 @@ def test_of_a_milestone_the_first_to_reach_it_counts_in_whatever_order_files_are
     assert list(fleet.milestones) == ["beat_brock"]
     first = fleet.milestones["beat_brock"]
     assert (first.ts, first.peer, first.step) == (20.0, "slot-0", 4000)
+
+
+def picture(view):
+    console = Console(width=200, color_system=None)
+    with console.capture() as text:
+        console.print(view.refresh().draw(200))
+    return text.get()
+
+
+def test_the_picture_has_the_status_of_the_run_and_asks_no_scheduler(slots, tmp_path):  # noqa: F811
+    slots.config.write_bytes(effective_json(config_of(tmp_path, run_dir=str(slots.root))))
+    shown = picture(RunView(slots, SystemClock()))
+    assert "does not ask the scheduler" in shown
+    assert "2 of 2 slots give signs of life" in shown
+    assert "no episode has ended yet" in shown
+
+
+def test_a_folder_in_which_nothing_was_started_has_a_picture_too(tmp_path):
+    assert "no job was started yet" in picture(RunView(RunPaths(tmp_path), SystemClock()))
+
+
+def test_the_curve_is_of_means_in_the_order_in_which_episodes_ended():
+    episodes = [Episode(float(ts), "slot-0", float(ts)) for ts in reversed(range(96))]
+    assert curve(episodes)[:2] == [0.5, 2.5]
+    assert len(curve(episodes)) == 48

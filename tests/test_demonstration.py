@@ -12,7 +12,7 @@ def view(steps: int, handovers: int, *live: str) -> Any:
     fleet = SimpleNamespace(
         handovers=lambda: [object()] * handovers, viewer=SimpleNamespace(live=frozenset(live))
     )
-    return SimpleNamespace(head={"fleet_steps": steps}, fleet=fleet)
+    return SimpleNamespace(steps=steps, fleet=fleet)
 
 
 def test_it_ends_once_time_steps_handovers_and_two_live_agents_were_seen() -> None:

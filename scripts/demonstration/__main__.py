@@ -23,7 +23,7 @@ from Daddy.core.files import write_json
 from Daddy.core.humanize import format_duration
 from Daddy.core.paths import RunPaths
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.dashboard import RunView, render
+from Daddy.dashboard import RunView
 from Daddy.learning.preloading import prepare
 from scripts.demonstration.picture import draw
 from scripts.demonstration.stage import Stage
@@ -101,7 +101,8 @@ def _free_port(preferred: int) -> int:
 
 def _watch(run: RunPaths, clock: Clock, console: Console, enough: Enough) -> None:
     """Show the dashboard until enough was seen."""
-    view, begin, stop = RunView(run, (run.root / "laptop" / "events",)), clock.monotonic(), None
+    view = RunView(run, clock, (run.root / "laptop" / "events",))
+    begin, stop = clock.monotonic(), None
     never, told = threading.Event(), 0.0
     with Live(console=console, refresh_per_second=2, transient=not console.is_terminal) as live:
         while stop is None:
@@ -109,7 +110,7 @@ def _watch(run: RunPaths, clock: Clock, console: Console, enough: Enough) -> Non
             elapsed = clock.monotonic() - begin
             stop = enough.reason(view.refresh(), elapsed)
             progress = enough.progress(view, elapsed)
-            live.update(Group(Text(progress, style="bold"), render(view, clock.now())))
+            live.update(Group(Text(progress, style="bold"), view.draw(console.width)))
             if not console.is_terminal and elapsed - told >= TELL_EVERY_S:
                 told = elapsed
                 print(progress, flush=True)
@@ -130,7 +131,7 @@ class Enough:
         """Why the live part may end, or None."""
         if elapsed >= LONGEST_S:
             return f"this machine is slow: ending after {format_duration(elapsed)}"
-        steps, passed = int(view.head.get("fleet_steps", 0)), len(view.fleet.handovers())
+        steps, passed = view.steps, len(view.fleet.handovers())
         if elapsed < self.seconds or steps < self.steps or passed < self.handovers:
             return None
         self._since = elapsed if self._since is None else self._since
@@ -140,7 +141,7 @@ class Enough:
 
     def progress(self, view: RunView, elapsed: float) -> str:
         """How much of it has been seen, in one line."""
-        steps, passed = int(view.head.get("fleet_steps", 0)), len(view.fleet.handovers())
+        steps, passed = view.steps, len(view.fleet.handovers())
         return (
             f"{format_duration(elapsed)} of {format_duration(self.seconds)} · "
             f"{steps:,} of {self.steps:,} steps · {passed} of {self.handovers} hand-overs · "

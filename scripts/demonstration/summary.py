@@ -13,7 +13,7 @@ from Daddy.core.events import read_events
 from Daddy.core.files import read_bounded, read_json, sha256_hex
 from Daddy.core.paths import RunPaths
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.dashboard import Episode, Fleet, fold
+from Daddy.dashboard import Episode, Fleet, fold, mean
 
 _RECORD_LIMIT = 1 << 20
 
@@ -61,9 +61,9 @@ def returns(fleet: Fleet) -> dict[str, float]:
     """First and last tenth of the learners' time, random play, and the error of the difference."""
     first, last = tenths(fleet.episodes)
     return {
-        "random": round(_mean(fleet.random_episodes), 3),
-        "first_tenth": round(_mean(first), 3),
-        "last_tenth": round(_mean(last), 3),
+        "random": round(mean(fleet.random_episodes), 3),
+        "first_tenth": round(mean(first), 3),
+        "last_tenth": round(mean(last), 3),
         "standard_error": round(math.hypot(_error(first), _error(last)), 3),
     }
 
@@ -76,10 +76,6 @@ def tenths(episodes: Sequence[Episode]) -> tuple[list[Episode], list[Episode]]:
     width = (end - begin) / 10
     first = [one for one in episodes if one.ts <= begin + width]
     return first, [one for one in episodes if one.ts >= end - width]
-
-
-def _mean(episodes: Sequence[Episode]) -> float:
-    return statistics.fmean(one.value for one in episodes) if episodes else 0.0
 
 
 def _error(episodes: Sequence[Episode]) -> float:
