@@ -75,6 +75,12 @@ def boot_time() -> float:
     return float(psutil.boot_time())
 
 
+def mounts() -> list[tuple[str, str, str, str]]:
+    """Mounted file systems in their order: device, mount point, kind, options."""
+    mounted = psutil.disk_partitions(all=True)
+    return [(one.device, one.mountpoint, one.fstype, one.opts) for one in mounted]
+
+
 def resident_bytes(pid: int) -> int:
     """Resident memory of a process and its descendants in bytes; 0 when it is gone."""
     total = 0

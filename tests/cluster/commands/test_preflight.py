@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
 
+from Daddy.cluster.orchestrator.commands import preflight
 from Daddy.cluster.orchestrator.commands.preflight import (
     Findings,
     booted_with,
+    check_login_host,
     check_others,
     check_places,
     game_name,
@@ -74,12 +77,11 @@ def findings(**wishes: object) -> list[str]:
 
 
 def test_each_partition_is_known_once_with_its_limit_and_one_node() -> None:
-    told = [(one.name, one.up, one.limit_s, one.node) for one in KNOWN]
-    assert told == [
-        ("gpu-linuxlab", True, 14_400, "n1"),
-        ("long", True, 604_800, "n3"),
-        ("broken", False, None, "n4"),
-    ]
+    assert KNOWN == {
+        "gpu-linuxlab": (True, 14_400, "n1"),
+        "long": (True, 604_800, "n3"),
+        "broken": (False, None, "n4"),
+    }
 
 
 def test_a_partition_that_takes_the_job_is_no_finding() -> None:
@@ -104,7 +106,7 @@ def test_a_partition_that_is_down_is_said() -> None:
 
 
 def test_nothing_is_concluded_from_a_listing_without_partitions() -> None:
-    assert partition_findings(Slurm(), ()) == []
+    assert partition_findings(Slurm(), {}) == []
 
 
 def test_a_node_that_booted_with_us_is_this_host() -> None:
@@ -112,6 +114,25 @@ def test_a_node_that_booted_with_us_is_this_host() -> None:
     assert booted_with(line, 1_790_000_000.0)
     assert not booted_with(line, 1_790_001_000.0)
     assert not booted_with("", 1_790_000_000.0)
+
+
+def test_what_ends_a_daemon_on_this_host_is_told_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limits = [(resource.RLIM_INFINITY, resource.RLIM_INFINITY), (3600, resource.RLIM_INFINITY)]
+    lines = {1: "/sbin/init", 17: "/usr/bin/python3 /opt/arbiter2/arbiter2.py -g x"}
+    for limit, running, said in (
+        (limits[0], {}, []),
+        (limits[1], {}, ["ended after 1:00:00 of CPU time (ulimit -t)", "ensure --print-units"]),
+        (limits[0], lines, ["arbiter2 may end what is busy", "start --no-daemon"]),
+    ):
+        monkeypatch.setattr(preflight.resource, "getrlimit", lambda _, limit=limit: limit)
+        monkeypatch.setattr(preflight, "command_lines", lambda running=running: running)
+        found = Findings()
+        check_login_host(found)
+        assert len(found.notes) == bool(said)
+        assert all(words in found.notes[0] for words in said)
+        assert found.wrong == []
 
 
 def test_the_game_is_named_or_refused(tmp_path: Path) -> None:

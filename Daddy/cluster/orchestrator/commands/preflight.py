@@ -10,12 +10,14 @@ import contextlib
 import difflib
 import os
 import re
+import resource
 import shutil
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from Daddy.cluster.orchestrator.actions import Submit
 from Daddy.cluster.orchestrator.commands.storage import (
@@ -24,7 +26,6 @@ from Daddy.cluster.orchestrator.commands.storage import (
     forecast,
     may_be_private,
     mount_of,
-    parse_mounts,
     parse_quota,
     place_findings,
     shortage,
@@ -40,7 +41,7 @@ from Daddy.core.errors import DaddyError, FileError, RomError, SchedulerError
 from Daddy.core.files import create_exclusive
 from Daddy.core.friend_accounts import check_reach, make_readable, my_place, opening, outboxes
 from Daddy.core.humanize import format_duration, parse_duration
-from Daddy.core.machine import boot_time
+from Daddy.core.machine import boot_time, command_lines, mounts
 from Daddy.core.names import new_incarnation
 from Daddy.core.paths import RunPaths
 from Daddy.core.process import run as run_program
@@ -54,6 +55,8 @@ _FORMAT = "%R|%a|%l|%N"
 """Partition, whether it is up, its time limit, and a node of it: one line for each node."""
 _BOOTED = re.compile(r"\bBootTime=(\d+)\b")
 _SAME_BOOT_S = 5.0
+_REAPERS = frozenset({"arbiter", "arbiter2", "loginreaper"})
+"""Programs that login nodes run to end what uses much for long."""
 
 
 @dataclass(slots=True)
@@ -76,11 +79,11 @@ class Findings:
         if len(self.wrong) == 1:
             raise self.wrong[0]
         if self.wrong:
-            said = "".join(f"\n  {n}. {one.message}" for n, one in enumerate(self.wrong, 1))
-            fixes = "".join(f"\n  {n}. {one.fix}" for n, one in enumerate(self.wrong, 1))
-            error = DaddyError(f"{len(self.wrong)} things stand in the way:{said}", fixes)
-            error.exit_code = self.wrong[0].exit_code
-            raise error
+            said = "".join(f"\n  {n}. {error.message}" for n, error in enumerate(self.wrong, 1))
+            fixes = "".join(f"\n  {n}. {error.fix}" for n, error in enumerate(self.wrong, 1))
+            all_of_them = DaddyError(f"{len(self.wrong)} things stand in the way:{said}", fixes)
+            all_of_them.exit_code = self.wrong[0].exit_code
+            raise all_of_them
 
 
 def game_name(config: Config, executor: str) -> str:
@@ -108,22 +111,26 @@ def _game(config: Config, executor: str) -> str:
 
 def check_places(config: Config, executor: str, found: Findings) -> None:
     """Paths: seen by all hosts, without tickets, writable, with room for what is to come."""
-    run, shared, mounts = run_paths(config), shared_paths(config), _mounts()
+    run, shared = run_paths(config), shared_paths(config)
+    mounted = [Mount(*facts) for facts in mounts()]
     apart = config.collaboration.enabled and shared.root != run.shared_weights
     places = [("the run directory", run.root)]
     places += [("collaboration.shared_dir", shared.root)] if apart else []
-    known: tuple[Partition, ...] = ()
-    if executor == "slurm":
+    alone = executor != "slurm"
+    if not alone:
         places += [("the Python environment", Path(sys.prefix).resolve())]
         rom = config.training.rom
         places += [("the ROM", Path(rom))] if rom is not None else []
-        known = _partitions(config, found)
-    alone = executor != "slurm" or _is_one_host(run, places, mounts, known)
+        argv = ["sinfo", "--noheader", "--all", "--Node", f"--format={_FORMAT}"]
+        known = parse_partitions(_ask(argv, run, found))
+        found.wrong += partition_findings(config.slurm, known)
+        doubtful = any(may_be_private(str(path), mounted) for _, path in places)
+        alone = doubtful and _is_one_host(run, known)
     for what, path in places:
-        found.wrong += place_findings(what, str(path), mounts, one_host=alone)
+        found.wrong += place_findings(what, str(path), mounted, one_host=alone)
     if found.wrong:
         return
-    if not alone and (doubt := may_be_private(str(run.root), mounts)):
+    if not alone and (doubt := may_be_private(str(run.root), mounted)):
         found.notes.append(doubt)
     with found.catching():
         make_run_folders(run)
@@ -132,7 +139,7 @@ def check_places(config: Config, executor: str, found: Findings) -> None:
             make_shared_folder(shared.root)
     check_others(shared, found)
     if not found.wrong:
-        _check_room(config, run, mounts, found)
+        _check_room(config, run, mounted, found)
 
 
 def check_others(shared: SharedPaths, found: Findings) -> None:
@@ -150,6 +157,23 @@ def check_others(shared: SharedPaths, found: Findings) -> None:
             found.notes.append("\n  ".join([what, *lines]))
 
 
+def check_login_host(found: Findings) -> None:
+    """Note what ends a daemon on this host: a limit of CPU time, programs that end busy ones."""
+    dangers = []
+    limit_s, _ = resource.getrlimit(resource.RLIMIT_CPU)
+    if limit_s != resource.RLIM_INFINITY:
+        allowed = format_duration(limit_s)
+        dangers.append(f"a process is ended after {allowed} of CPU time (ulimit -t)")
+    words = (word for line in command_lines().values() for word in line.split()[:2])
+    if running := sorted(_REAPERS.intersection(Path(word).stem for word in words)):
+        dangers.append(f"{', '.join(running)} may end what is busy for long")
+    if dangers:
+        found.notes.append(
+            f"on this host {' and '.join(dangers)}: have the controller started again by cron "
+            "(ensure --print-units prints the line), or do without it (start --no-daemon)"
+        )
+
+
 def check_slurm(config: Config, release: Release, found: Findings) -> None:
     """Let Slurm judge the job script without queueing it."""
     run = run_paths(config)
@@ -158,54 +182,30 @@ def check_slurm(config: Config, release: Release, found: Findings) -> None:
         scheduler.check(SpecMaker(config, run, release)("0" * 12, 0, Submit("to be judged")))
 
 
-def _mounts() -> tuple[Mount, ...]:
-    try:
-        return parse_mounts(Path("/proc/mounts").read_text(errors="replace"))
-    except OSError:  # not Linux
-        return ()
-
-
-def _partitions(config: Config, found: Findings) -> tuple[Partition, ...]:
-    argv = ["sinfo", "--noheader", "--all", "--Node", f"--format={_FORMAT}"]
-    known = parse_partitions(_ask(argv, run_paths(config), found))
-    found.wrong += partition_findings(config.slurm, known)
-    return known
-
-
 def _ask(argv: list[str], run: RunPaths, found: Findings) -> str:
     """Output of one of Slurm's commands; a silent Slurm is a finding."""
     with found.catching():
         calls = run.calls if run.controller.is_dir() else None  # refused, a run leaves nothing
-        slurm = SlurmCommands(SystemClock(), os.environ, calls)
-        done = slurm.run(argv, _SINFO_TIMEOUT_S)
+        done = SlurmCommands(SystemClock(), os.environ, calls).run(argv, _SINFO_TIMEOUT_S)
         if done.returncode == 0:
             return done.stdout
-        why = done.stderr.strip().splitlines()
-        raise SchedulerError(
-            f"Slurm cannot be asked: {argv[0]} says {why[0] if why else 'nothing'}",
-            "is Slurm up? try: sinfo",
-        )
+        why = [*done.stderr.strip().splitlines(), "nothing"][0]
+        said = f"Slurm cannot be asked: {argv[0]} says {why}"
+        raise SchedulerError(said, "is Slurm up? try: sinfo")
     return ""
 
 
-def _is_one_host(
-    run: RunPaths,
-    places: Sequence[tuple[str, Path]],
-    mounts: tuple[Mount, ...],
-    known: tuple[Partition, ...],
-) -> bool:
-    """True where the nodes are this very host; asked only where a place looks private to it."""
-    doubtful = any(may_be_private(str(path), mounts) for _, path in places)
-    if not doubtful or not known:
-        return False
-    text = _ask(["scontrol", "--oneliner", "show", "node", known[0].node], run, Findings())
-    return booted_with(text, boot_time())
+def _is_one_host(run: RunPaths, known: Mapping[str, Partition]) -> bool:
+    """True where the nodes are this very host."""
+    node = next((partition.node for partition in known.values()), "")
+    argv = ["scontrol", "--oneliner", "show", "node", node]
+    return bool(node) and booted_with(_ask(argv, run, Findings()), boot_time())
 
 
-def _check_room(config: Config, run: RunPaths, mounts: tuple[Mount, ...], found: Findings) -> None:
+def _check_room(config: Config, run: RunPaths, mounted: Sequence[Mount], found: Findings) -> None:
     checkpoint = _largest(run.slots, "*/checkpoints/*.safetensors")
     items = forecast(config, checkpoint, _largest(shared_paths(config).blobs, "*/*.st"))
-    room = _room(run.root, mounts)
+    room = _room(run.root, mounted)
     found.notes.append(told(items, room))
     if short := shortage(items, room, str(run.root)):
         found.wrong.append(short)
@@ -220,21 +220,15 @@ def _largest(folder: Path, pattern: str) -> int | None:
     return max(sizes, default=None)
 
 
-def _room(folder: Path, mounts: tuple[Mount, ...]) -> Room:
-    """The smaller of what the disk and a quota leave."""
+def _room(folder: Path, mounted: Sequence[Mount]) -> Room:
+    """The smaller of what the disk and, where a site has it, ``quota`` leave."""
+    mount, quota = mount_of(str(folder), mounted), None
     free = shutil.disk_usage(folder).free
-    mount = mount_of(str(folder), mounts)
     disk = Room(free, f"the disk at {mount.point if mount else folder}")
-    quota = _quota(mount) if mount is not None else None
-    return min((disk, quota), key=lambda one: one.free) if quota is not None else disk
-
-
-def _quota(mount: Mount) -> Room | None:
-    """Room by ``quota``, where a site has it."""
     with contextlib.suppress(DaddyError):
         done = run_program(["quota", "-w", "-p"], _QUOTA_TIMEOUT_S)
-        return parse_quota(done.stdout, mount.device)
-    return None
+        quota = parse_quota(done.stdout, mount.device if mount else "")
+    return min(disk, quota or disk)
 
 
 def make_run_folders(run: RunPaths) -> None:
@@ -251,41 +245,36 @@ def make_shared_folder(folder: Path) -> None:
 
 
 def _make(folders: Iterable[Path], place: str, way_out: str) -> None:
+    """Each is tried by a file that is removed again: a folder that is there may be read-only."""
     try:
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
-            _try(folder)
+            probe = folder / f".probe-{new_incarnation()}"
+            create_exclusive(probe, b"")
+            probe.unlink()
     except OSError as error:
         raise FileError(f"{place} cannot be written: {error.strerror}", way_out) from error
 
 
-def _try(folder: Path) -> None:
-    """Write a file and remove it: a folder that is there may still be read-only."""
-    probe = folder / f".probe-{new_incarnation()}"
-    create_exclusive(probe, b"")
-    probe.unlink()
+class Partition(NamedTuple):
+    """One partition; ``limit_s`` None: without an end; ``node``: one of its nodes."""
 
-
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """One partition; ``limit_s`` None: without an end."""
-
-    name: str
     up: bool
     limit_s: int | None
     node: str
-    """One of its nodes."""
 
 
-def parse_partitions(text: str) -> tuple[Partition, ...]:
-    """``sinfo --noheader --all --Node --format=FORMAT`` as records; other lines are passed over."""
+def parse_partitions(text: str) -> dict[str, Partition]:
+    """Partitions by name from ``sinfo --format=FORMAT``; other lines are passed over."""
     found: dict[str, Partition] = {}
     for line in text.splitlines():
         words = [word.strip() for word in line.split("|")]
         if len(words) == 4 and words[0]:  # noqa: PLR2004 - the fields of FORMAT
-            made = Partition(words[0], words[1] == "up", _limit(words[2]), words[3])
-            found.setdefault(words[0], made)
-    return tuple(found.values())
+            limit_s = None
+            with contextlib.suppress(ValueError):  # infinite, n/a
+                limit_s = parse_duration(words[2])
+            found.setdefault(words[0], Partition(words[1] == "up", limit_s, words[3]))
+    return found
 
 
 def booted_with(text: str, booted_ts: float) -> bool:
@@ -296,44 +285,22 @@ def booted_with(text: str, booted_ts: float) -> bool:
     return match is not None and abs(int(match[1]) - booted_ts) <= _SAME_BOOT_S
 
 
-def _limit(text: str) -> int | None:
-    try:
-        return parse_duration(text)
-    except ValueError:
-        return None  # infinite, n/a
-
-
-def partition_findings(slurm: Slurm, known: Sequence[Partition]) -> list[SchedulerError]:
+def partition_findings(slurm: Slurm, known: Mapping[str, Partition]) -> list[SchedulerError]:
     """Why a job of ours could never start in its partition; nothing is said where none is known."""
     if not known:
         return []
-    ours = next((one for one in known if one.name == slurm.partition), None)
+    name, ours, found = slurm.partition, known.get(slurm.partition), list[SchedulerError]()
     if ours is None:
-        return [_unknown(slurm.partition, [one.name for one in known])]
-    found = []
+        (near,) = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+        said = f"there is no partition {name} here; there are: {', '.join(sorted(known)[:20])}"
+        return [SchedulerError(said, f"set slurm.partition or say --partition {near}")]
     if not ours.up:
-        found.append(
-            SchedulerError(
-                f"partition {ours.name} is not up: no job starts there",
-                "ask sinfo which one is, and set slurm.partition",
-            )
+        said = f"partition {name} is not up: no job starts there"
+        found.append(SchedulerError(said, "ask sinfo which one is, and set slurm.partition"))
+    if ours.limit_s is not None and parse_duration(slurm.time_limit) > ours.limit_s:
+        limit = format_duration(ours.limit_s)
+        said = (
+            f"slurm.time_limit {slurm.time_limit} is over the {limit} that partition {name} allows"
         )
-    wanted = parse_duration(slurm.time_limit)
-    if ours.limit_s is not None and wanted > ours.limit_s:
-        found.append(
-            SchedulerError(
-                f"slurm.time_limit {slurm.time_limit} is over the "
-                f"{format_duration(ours.limit_s)} that partition {ours.name} allows",
-                f"set slurm.time_limit to {format_duration(ours.limit_s)}: jobs hand over",
-            )
-        )
+        found.append(SchedulerError(said, f"set slurm.time_limit to {limit}: jobs hand over"))
     return found
-
-
-def _unknown(name: str, names: Sequence[str]) -> SchedulerError:
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.0)
-    listed = ", ".join(sorted(names)[:20])
-    return SchedulerError(
-        f"there is no partition {name} here; there are: {listed}",
-        f"set slurm.partition or say --partition {near[0]}",
-    )

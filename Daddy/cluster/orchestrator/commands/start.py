@@ -15,6 +15,7 @@ from Daddy.cluster.orchestrator.actions import Submit
 from Daddy.cluster.orchestrator.commands.ensure import read_host, survival
 from Daddy.cluster.orchestrator.commands.preflight import (
     Findings,
+    check_login_host,
     check_places,
     check_slurm,
     game_name,
@@ -109,6 +110,8 @@ def _check(wish: Wish, found: Findings) -> Release:
     """Everything else that can be wrong; the release that was made for it."""
     scheduled = not any(one.exit_code == ExitCode.SCHEDULER for one in found.wrong)
     check_places(wish.config, wish.executor if scheduled else "local", found)
+    if wish.daemon:
+        check_login_host(found)
     found.refuse()
     release = freeze(wish.run, wish.config)
     if wish.executor == "slurm":

@@ -8,7 +8,7 @@ bound (checkpoints, shared weights, releases), and a month of what grows (logs a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from Daddy.core.errors import FileError
 from Daddy.core.settings import (
@@ -20,7 +20,6 @@ from Daddy.core.settings import (
     Config,
 )
 
-_OCTAL = {"\\040": " ", "\\011": "\t", "\\012": "\n", "\\134": "\\"}
 _TICKETED = frozenset({"afs", "openafs", "auristorfs", "kafs", "coda", "ncpfs"})
 _IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs", "hugetlbfs"})
 _OF_DISKS = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "f2fs", "overlay", "jfs"})
@@ -42,33 +41,17 @@ _TIGHT_SHARE = 0.9
 """Of the free space: what is used up beyond that is worth a warning."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(NamedTuple):
     """One mounted file system."""
 
     device: str
     point: str
     kind: str
-    options: tuple[str, ...]
+    options: str
+    """Separated by commas."""
 
 
-def parse_mounts(text: str) -> tuple[Mount, ...]:
-    """``/proc/mounts`` as records; lines that are none are passed over."""
-    rows = (line.split() for line in text.splitlines())
-    return tuple(
-        Mount(_plain(row[0]), _plain(row[1]), row[2], tuple(row[3].split(",")))
-        for row in rows
-        if len(row) >= 4  # noqa: PLR2004 - device, point, kind, options
-    )
-
-
-def _plain(text: str) -> str:
-    for code, letter in _OCTAL.items():
-        text = text.replace(code, letter)
-    return text
-
-
-def mount_of(path: str, mounts: tuple[Mount, ...]) -> Mount | None:
+def mount_of(path: str, mounts: Sequence[Mount]) -> Mount | None:
     """The file system that holds an absolute path: the longest mount point above it, the last one
     mounted there; None where nothing is known.
     """
@@ -80,25 +63,22 @@ def _needs_ticket(mount: Mount) -> str:
     """Why rights on it expire; empty when they do not."""
     if mount.kind in _TICKETED:
         return f"{mount.kind} wants a token that expires"
-    for option in mount.options:
+    for option in mount.options.split(","):
         if option.startswith("sec=krb5"):
             return f"{mount.kind} is mounted with {option}: rights go with the Kerberos ticket"
     return ""
 
 
-def _only_here(path: str, mount: Mount, *, one_host: bool) -> str:
-    """Why other hosts cannot see the path; empty when they may, or there are none."""
-    if one_host:
-        return ""
+def _only_here(path: str, mount: Mount) -> str:
+    """Why other hosts cannot see the path; empty when they may."""
     if mount.kind in _IN_MEMORY:
         return f"{mount.point} is this host's memory ({mount.kind})"
     scratch = next((top for top in _SCRATCH if f"{path}/".startswith(f"{top}/")), None)
-    if scratch is not None and mount.kind in _OF_DISKS:
-        return f"{scratch} is this host's own ({mount.kind})"
-    return ""
+    own = scratch is not None and mount.kind in _OF_DISKS
+    return f"{scratch} is this host's own ({mount.kind})" if own else ""
 
 
-def may_be_private(path: str, mounts: tuple[Mount, ...]) -> str:
+def may_be_private(path: str, mounts: Sequence[Mount]) -> str:
     """A doubt in words: a disk of this host, which others see only if it is the file server."""
     mount = mount_of(path, mounts)
     if mount is None or mount.kind not in _OF_DISKS | _IN_MEMORY:
@@ -107,32 +87,22 @@ def may_be_private(path: str, mounts: tuple[Mount, ...]) -> str:
 
 
 def place_findings(
-    what: str, path: str, mounts: tuple[Mount, ...], *, one_host: bool
+    what: str, path: str, mounts: Sequence[Mount], *, one_host: bool
 ) -> list[FileError]:
     """Objections to having ``what`` (such as "the run directory") at ``path``."""
-    mount = mount_of(path, mounts)
-    if mount is None:
-        return []
-    found = []
-    if why := _needs_ticket(mount):
-        found.append(
-            FileError(
-                f"{what} {path} needs a ticket that expires while jobs run: {why}",
-                "put it on storage that needs none (sites call it scratch, project or work)",
-            )
-        )
-    if why := _only_here(path, mount, one_host=one_host):
-        found.append(
-            FileError(
-                f"{what} {path} cannot be seen from the nodes where jobs run: {why}",
-                "put it on storage that all hosts share (your home or the project's scratch)",
-            )
-        )
+    mount, found = mount_of(path, mounts), list[FileError]()
+    if mount is not None and (why := _needs_ticket(mount)):
+        said = f"{what} {path} needs a ticket that expires while jobs run: {why}"
+        fix = "put it on storage that needs none (sites call it scratch, project or work)"
+        found.append(FileError(said, fix))
+    if mount is not None and not one_host and (why := _only_here(path, mount)):
+        said = f"{what} {path} cannot be seen from the nodes where jobs run: {why}"
+        fix = "put it on storage that all hosts share (your home or the project's scratch)"
+        found.append(FileError(said, fix))
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """One thing that takes room: bytes, how they are counted, and whether they were measured."""
 
     name: str
@@ -140,49 +110,33 @@ class Item:
     how: str
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
-    """Bytes that are free at a place, and who says so (the disk, or a quota)."""
+class Room(NamedTuple):
+    """Bytes that are free at a place, as the disk or a quota says (``by``)."""
 
     free: int
     by: str
 
 
-def forecast(config: Config, checkpoint: int | None, blob: int | None) -> tuple[Item, ...]:
+def forecast(config: Config, checkpoint: int | None, blob: int | None) -> list[Item]:
     """Space for the run; ``checkpoint`` and ``blob`` are sizes seen in it, None: not yet."""
-    slots = config.slurm.max_running
+    slots, envs = config.slurm.max_running, config.training.num_envs
     keep = KEPT_CHECKPOINTS + KEPT_HOURS
-    one = checkpoint or _CHECKPOINT_BYTES + _ENVIRONMENT_BYTES * config.training.num_envs
-    seen = "measured here" if checkpoint else f"estimated for {config.training.num_envs} envs"
-    items = [
-        # one more than kept: the next is written before the oldest goes
-        Item(
-            "checkpoints",
-            slots * (keep + 1) * one,
-            f"{slots} slots × {keep} kept × {human(one)} ({seen})",
-        )
-    ]
+    one = checkpoint or _CHECKPOINT_BYTES + _ENVIRONMENT_BYTES * envs
+    seen = "measured here" if checkpoint else f"estimated for {envs} envs"
+    how = f"{slots} slots × {keep} kept × {human(one)} ({seen})"
+    items = [Item("checkpoints", slots * (keep + 1) * one, how)]  # one more is being written
     if config.collaboration.enabled:
-        versions, each = KEPT_VERSIONS, blob or _WEIGHTS_BYTES
-        blobs = versions * (1 + slots)
-        items.append(
-            Item(
-                "shared weights",
-                blobs * each,
-                f"{versions} versions × (1 + {slots}) × {human(each)} "
-                f"({'measured here' if blob else 'estimated'})",
-            )
-        )
+        each = blob or _WEIGHTS_BYTES
+        seen = "measured here" if blob else "estimated"
+        how = f"{KEPT_VERSIONS} versions × (1 + {slots}) × {human(each)} ({seen})"
+        items.append(Item("shared weights", KEPT_VERSIONS * (1 + slots) * each, how))
         history = min(HISTORY_VERSIONS * each, HISTORY_MB * 1_000_000)
-        items.append(
-            Item("older versions", history, f"{HISTORY_VERSIONS} of hours and days, to go back to")
-        )
-    grows = slots * _LOG_BYTES_A_DAY * _MONTH_DAYS
-    items += [
-        Item("releases", _RELEASES * _RELEASE_BYTES, f"{_RELEASES} × {human(_RELEASE_BYTES)}"),
-        Item("logs, events", grows, f"{_MONTH_DAYS} days × {slots} × {human(_LOG_BYTES_A_DAY)}"),
-    ]
-    return tuple(items)
+        how = f"{HISTORY_VERSIONS} of hours and days, to go back to"
+        items.append(Item("older versions", history, how))
+    how = f"{_RELEASES} × {human(_RELEASE_BYTES)}"
+    items.append(Item("releases", _RELEASES * _RELEASE_BYTES, how))
+    how = f"{_MONTH_DAYS} days × {slots} × {human(_LOG_BYTES_A_DAY)}"
+    return [*items, Item("logs, events", slots * _LOG_BYTES_A_DAY * _MONTH_DAYS, how)]
 
 
 def needed(items: Sequence[Item]) -> int:
@@ -215,20 +169,16 @@ def parse_quota(text: str, device: str) -> Room | None:
     Columns: file system, blocks used (KiB, a ``*`` when over), soft limit, hard limit, …
     """
     for line in text.splitlines():
-        words = line.split()
-        if len(words) >= 4 and words[0] == device:  # noqa: PLR2004 - the columns above
-            numbers = [word.rstrip("*") for word in words[1:4]]
-            if all(number.isdigit() for number in numbers):
-                used, soft, hard = (int(number) * 1024 for number in numbers)
-                limit = soft or hard
-                return Room(max(0, limit - used), f"your quota on {device}") if limit else None
+        name, *columns = line.split() or [""]
+        numbers = [int(word.rstrip("*")) for word in columns[:3] if word.rstrip("*").isdigit()]
+        if name == device and len(numbers) == 3:  # noqa: PLR2004 - the columns above
+            used, soft, hard = numbers
+            limit = soft or hard
+            return Room(1024 * max(0, limit - used), f"your quota on {device}") if limit else None
     return None
 
 
 def human(size: float) -> str:
-    """Bytes as a person says them."""
-    for unit in ("B", "KB", "MB", "GB"):
-        if size < 1000:  # noqa: PLR2004 - decimal units, as disks are sold
-            return f"{size:.0f} {unit}" if unit in ("B", "KB") else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
+    """Bytes as a person says them, in decimal units, as disks are sold."""
+    power = min(4, (len(str(int(size))) - 1) // 3)
+    return f"{size / 1000**power:.{int(power > 1)}f} {('B', 'KB', 'MB', 'GB', 'TB')[power]}"
