@@ -127,7 +127,7 @@ def put(root: Path, name: str, text: str = "") -> None:
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A host without cron whose files are under a folder."""
-    monkeypatch.setattr(ensure.shutil, "which", lambda _name: None)
+    monkeypatch.setattr(ensure, "_crontab", lambda: None)
     (tmp_path / "run/systemd/system").mkdir(parents=True)
     return tmp_path
 
@@ -148,14 +148,26 @@ def test_kill_user_processes_is_found_where_a_later_file_sets_it(host: Path) -> 
     assert any("KillUserProcesses=yes" in line for line in told)
 
 
-def test_cron_counts_only_for_those_who_may(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(ensure.shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(ensure, "_crontab", lambda: "*/5 * * * * run_controller ensure --config x")
-    put(tmp_path, "etc/cron.deny", "bob\n")
-    assert read_host("ada", tmp_path).ensured
-    assert not read_host("bob", tmp_path).crontab
-    put(tmp_path, "etc/cron.allow", "carol\n")
-    assert not read_host("ada", tmp_path).crontab
+@pytest.mark.parametrize(
+    ("answer", "crontab"),
+    [
+        ("echo '*/5 * * * * run_controller ensure --config x'", "*/5 * * * * run_controller"),
+        ("echo 'no crontab for ada' >&2; exit 1", ""),
+        ("echo 'You (ada) are not allowed to use this program (crontab)' >&2; exit 1", None),
+    ],
+)
+def test_cron_counts_only_for_those_who_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str, crontab: str | None
+) -> None:
+    put(tmp_path, "crontab", f"#!/bin/sh\n{answer}\n")
+    (tmp_path / "crontab").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    host = read_host("ada", tmp_path)
+    assert (host.crontab is None) == (crontab is None)
+    assert (host.crontab or "").startswith(crontab or "")
+    told = "; ".join(survival(host, workers=None))
+    assert ("your crontab says ensure" in told) == bool(crontab)
+    assert ("shows the line for your crontab" in told) == (crontab == "")
 
 
 def test_the_jobs_are_told_as_keepers_where_they_make_the_passes() -> None:

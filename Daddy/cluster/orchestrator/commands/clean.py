@@ -7,9 +7,9 @@ fall back to, the newest checkpoints, and the output of jobs that live.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import shutil
+import stat
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ _TEMP_S = 3600.0
 _LOG = re.compile(r"logs/slurm-(\d+)\.(?:out|err)")
 _SCRIPT = re.compile(r"scripts/attempt-(\d+)\.sbatch")
 _RELEASE = re.compile(r"releases/([^/.][^/]*)")
-_CHECKPOINT = re.compile(r"slots/(\d+)/checkpoints/(t\d{6}-s\d{12})\.(?:json|safetensors)")
+_CHECKPOINT = re.compile(r"slots/(\d+)/checkpoints/(t\d{6}-s\d{12})\.(json|safetensors)")
 _BROKEN = re.compile(r"slots/\d+/checkpoints/.*\.broken")
 _ENDED_JOB = re.compile(r"queue/ended/[^/]+")
 _TEMP = re.compile(r"(?:.*/)?\.(?:tmp|probe)-[^/]*")
@@ -107,27 +107,13 @@ def _in_use(run: RunPaths) -> InUse:
 def _listing(run: RunPaths) -> Iterator[Thing]:
     """Candidates; folders of releases and of ended jobs count as one thing each."""
     folders = [run.logs, run.scripts, run.releases, run.queue / "ended", run.controller]
-    folders += sorted(run.slots.glob("*/checkpoints"))
-    for folder in folders:
-        if not folder.is_dir():
-            continue
-        for entry in sorted(os.scandir(folder), key=lambda one: one.name):
-            with contextlib.suppress(OSError):
-                yield _thing(Path(entry.path), run.root)
-
-
-def _thing(path: Path, root: Path) -> Thing:
-    stat = path.stat(follow_symlinks=False)
-    size = _size(path) if path.is_dir() and not path.is_symlink() else stat.st_size
-    return Thing(str(path.relative_to(root)), size, stat.st_mtime)
-
-
-def _size(folder: Path) -> int:
-    total = 0
-    for path in folder.rglob("*"):
-        with contextlib.suppress(OSError):
-            total += path.stat(follow_symlinks=False).st_size
-    return total
+    for folder in (*folders, *sorted(run.slots.glob("*/checkpoints"))):
+        for path in sorted(folder.glob("*")):
+            with contextlib.suppress(OSError):  # it is on its way out already
+                facts = path.lstat()
+                inside = path.rglob("*") if stat.S_ISDIR(facts.st_mode) else ()
+                size = facts.st_size + sum(below.lstat().st_size for below in inside)
+                yield Thing(str(path.relative_to(run.root)), size, facts.st_mtime)
 
 
 def _remove(path: Path, size: int) -> int:
@@ -177,18 +163,15 @@ def _why(thing: Thing, use: InUse, now: float, old_s: float, surplus: set[str]) 
 
 
 def _surplus(things: list[Thing], use: InUse) -> set[str]:
-    """Checkpoints beyond the newest of each slot; a slot that is no more keeps as many."""
-    by_slot: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for thing in things:
-        if match := _CHECKPOINT.fullmatch(thing.path):
-            by_slot[match[1]][match[2]].append(thing.path)
-    return {path for names in by_slot.values() for path in _older(names, use.keep_checkpoints)}
+    """Checkpoints beyond the newest of each slot; a slot that is no more keeps as many.
 
-
-def _older(names: dict[str, list[str]], keep: int) -> Iterator[str]:
-    """Only whole checkpoints count as kept: one without its manifest does not exist."""
-    whole = [name for name in sorted(names) if any(path.endswith(".json") for path in names[name])]
-    oldest_kept = whole[-keep] if len(whole) >= keep else ""
-    for name, paths in names.items():
-        if name < oldest_kept:
-            yield from paths
+    Only whole checkpoints count as kept: one without its manifest does not exist.
+    """
+    matches = [match for thing in things if (match := _CHECKPOINT.fullmatch(thing.path))]
+    oldest_kept: dict[str, str] = {}
+    for slot in {match[1] for match in matches}:
+        whole = sorted(match[2] for match in matches if match[1] == slot and match[3] == "json")
+        oldest_kept[slot] = (
+            whole[-use.keep_checkpoints] if len(whole) >= use.keep_checkpoints else ""
+        )
+    return {match[0] for match in matches if match[2] < oldest_kept[match[1]]}

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -102,25 +101,21 @@ def _over(run: RunPaths) -> str:
 
 
 def _print(lines: Iterator[str]) -> bool:
-    """Print all of them; whether there was any."""
-    shown = False
-    for line in lines:
-        print(line)
-        shown = True
+    """Print all of them; true if there was any."""
+    text = "".join(f"{line}\n" for line in lines)
+    sys.stdout.write(text)
     sys.stdout.flush()
-    return shown
+    return bool(text)
 
 
 def _follow(follower: Follower, clock: Clock, over: Callable[[], str]) -> None:
     """Print what is added until ``over`` says why that is enough, or Ctrl-C."""
-    never = threading.Event()
-    while True:
+    never, why = threading.Event(), ""
+    while not why:
         why = over()  # before the look: nothing that was written by then is missed
         _print(follower.more())
-        if why:
-            print(why)
-            return
-        clock.wait(never, _LOOK_S)
+        clock.wait(never, 0.0 if why else _LOOK_S)
+    print(why)
 
 
 class Follower:
@@ -135,14 +130,14 @@ class Follower:
     def first(self) -> Iterator[str]:
         """The last lines of each file, with headings; later looks go on from there."""
         for heading, path in self._sources().items():
-            lines, size = _tail(path, self._last)
-            self._offsets[path] = size
-            yield from self._under(heading, lines)
+            lines, self._offsets[path] = _whole_lines(path, None)
+            yield from self._under(heading, lines[-self._last :])
 
     def more(self) -> Iterator[str]:
         """Whole lines that were added since; a file that is new is read from its beginning."""
         for heading, path in self._sources().items():
-            yield from self._under(heading, self._advance(path))
+            lines, self._offsets[path] = _whole_lines(path, self._offsets.get(path, 0))
+            yield from self._under(heading, lines)
 
     def _under(self, heading: str, lines: list[str]) -> Iterator[str]:
         if lines and heading != self._heading:
@@ -152,32 +147,20 @@ class Follower:
             self._heading = heading
         yield from lines
 
-    def _advance(self, path: Path) -> list[str]:
-        start = self._offsets.get(path, 0)
-        try:
-            with path.open("rb") as stream:
-                if stream.seek(0, 2) < start:  # written anew
-                    start = 0
-                stream.seek(start)
-                data = stream.read(_CHUNK)
-        except OSError:
-            return []
-        whole, newline, _ = data.rpartition(b"\n")
-        if not newline and len(data) == _CHUNK:
-            whole = data  # one endless line
-        self._offsets[path] = start + len(whole) + len(newline)
-        return whole.decode(errors="replace").split("\n") if whole or newline else []
 
-
-def _tail(path: Path, count: int) -> tuple[list[str], int]:
-    """The last lines of a file and where its last whole line ends; nothing of one not there."""
+def _whole_lines(path: Path, start: int | None) -> tuple[list[str], int]:
+    """Lines from an offset on (None: the end of the file), and the offset behind the last one."""
     try:
         with path.open("rb") as stream:
             size = stream.seek(0, 2)
-            stream.seek(max(0, size - _CHUNK))
+            if start is None:
+                start = max(0, size - _CHUNK)
+            start = stream.seek(start if start <= size else 0)  # shorter: it was written anew
             data = stream.read(_CHUNK)
     except OSError:
-        return [], 0
+        return [], start or 0
     whole, newline, rest = data.rpartition(b"\n")
-    lines = deque(whole.decode(errors="replace").split("\n"), maxlen=count) if newline else ()
-    return list(lines), size - len(rest)
+    if len(rest) == _CHUNK:  # one endless line
+        whole, rest = rest, b""
+    lines = whole.decode(errors="replace").split("\n") if whole or newline else []
+    return lines, start + len(data) - len(rest)
