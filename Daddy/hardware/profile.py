@@ -10,7 +10,9 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated
+
+from pydantic import Field, TypeAdapter
 
 from Daddy.core.errors import FileError
 from Daddy.core.files import read_json, write_json
@@ -32,7 +34,7 @@ class Profile:
     backend: str
     measured_at: float
     rows: tuple[Measurement, ...]
-    envs: int
+    envs: Annotated[int, Field(ge=1)]
     reasons: tuple[str, ...]
     groups: int = 0
 
@@ -42,6 +44,9 @@ class Profile:
         return facts.cores == self.facts.cores and (
             apart <= MEMORY_TOLERANCE * self.facts.memory_bytes
         )
+
+
+_PROFILE = TypeAdapter(Profile)
 
 
 def default_folder(environ: Mapping[str, str], home: Path) -> Path:
@@ -70,43 +75,11 @@ def load_profile(folder: Path, user_id: str) -> Profile | None:
     except FileNotFoundError:
         return None
     try:
-        return _parse(record)
-    except (KeyError, TypeError, ValueError) as error:
+        if record.pop("format") != FORMAT:
+            raise ValueError("another format")
+        return _PROFILE.validate_python(record)
+    except (KeyError, ValueError) as error:
         raise FileError(
             f"{path} is no profile of format {FORMAT}: {error!r}",
             f"measure again: python -m Daddy.autotune --user-id {user_id}",
         ) from error
-
-
-def _parse(record: dict[str, Any]) -> Profile:
-    if record["format"] != FORMAT:
-        raise ValueError(f"format {record['format']}")
-    facts = Facts(
-        int(record["facts"]["cores"]),
-        int(record["facts"]["memory_bytes"]),
-        bool(record["facts"]["has_gpu"]),
-    )
-    rows = tuple(
-        Measurement(
-            int(row["envs"]),
-            float(row["steps_per_s"]),
-            int(row["resident_bytes"]),
-            str(row.get("backend", "auto")),
-            int(row.get("groups", 0)),
-        )
-        for row in record["rows"]
-    )
-    envs = int(record["envs"])
-    if envs < 1:
-        raise ValueError(f"envs {envs}")
-    return Profile(
-        check_peer(str(record["user_id"])),
-        facts,
-        str(record["workload"]),
-        str(record["backend"]),
-        float(record["measured_at"]),
-        rows,
-        envs,
-        tuple(str(reason) for reason in record["reasons"]),
-        int(record.get("groups", 0)),
-    )

@@ -7,9 +7,9 @@ as what it is. Either way one core and four gigabytes stay with the person at th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 GIB = 1 << 30
 CORES_FOR_THE_PERSON = 1
@@ -38,6 +38,16 @@ class Facts:
     memory_bytes: int
     has_gpu: bool = False
 
+    @property
+    def spare_bytes(self) -> int:
+        """Memory beside what stays with the person."""
+        return max(0, self.memory_bytes - BYTES_FOR_THE_PERSON)
+
+    @property
+    def free_cores(self) -> int:
+        """Cores beside the one that stays with the person, at least one."""
+        return max(1, self.cores - CORES_FOR_THE_PERSON)
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
@@ -53,28 +63,24 @@ class Measurement:
     groups: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Recommendation:
-    """A number of environments, the range in which it is comfortable, and the reasons."""
+class Recommendation(NamedTuple):
+    """A number of environments, and the reasons."""
 
     envs: int
-    comfortable: tuple[int, int]
     reasons: tuple[str, ...]
 
 
 def recommend(facts: Facts) -> Recommendation:
     """From the facts alone, before anything was measured."""
     bound, reasons = _bound(facts)
-    memory = max(0, facts.memory_bytes - BYTES_FOR_THE_PERSON)
-    fitting = memory // BYTES_PER_ENV
+    fitting = facts.spare_bytes // BYTES_PER_ENV
     reasons.append(
         f"memory: {_gib(facts.memory_bytes)} less 4 GiB for you holds {fitting} environments"
     )
     upper = max(1, min(bound, fitting))
     if upper < bound:
         reasons.append(f"memory decides: {upper}")
-    share = 0.5 if facts.has_gpu else 2 / 3
-    return Recommendation(upper, (max(1, math.ceil(upper * share)), upper), tuple(reasons))
+    return Recommendation(upper, tuple(reasons))
 
 
 def recommend_measured(facts: Facts, rows: Sequence[Measurement]) -> Recommendation:
@@ -84,15 +90,14 @@ def recommend_measured(facts: Facts, rows: Sequence[Measurement]) -> Recommendat
     """
     if not rows:
         raise ValueError("nothing was measured")
-    memory = max(0, facts.memory_bytes - BYTES_FOR_THE_PERSON)
-    fitting = [row for row in rows if row.resident_bytes <= memory]
+    fitting = [row for row in rows if row.resident_bytes <= facts.spare_bytes]
     reasons = [
         f"cores: {facts.cores}, one of them left to you",
-        f"memory: {_gib(memory)} beside your 4 GiB",
+        f"memory: {_gib(facts.spare_bytes)} beside your 4 GiB",
     ]
     if not fitting:
         reasons.append("not even one environment fits beside your 4 GiB: one, and close something")
-        return Recommendation(1, (1, 1), tuple(reasons))
+        return Recommendation(1, tuple(reasons))
     fastest = max(fitting, key=lambda row: row.steps_per_s)
     chosen = min(
         (row for row in fitting if row.steps_per_s >= NEAR_ENOUGH * fastest.steps_per_s),
@@ -101,7 +106,7 @@ def recommend_measured(facts: Facts, rows: Sequence[Measurement]) -> Recommendat
     reasons.append(_why(chosen, fastest))
     if len(fitting) < len(rows):
         reasons.append(f"{len(rows) - len(fitting)} larger counts need more memory than there is")
-    return Recommendation(chosen.envs, (chosen.envs, fastest.envs), tuple(reasons))
+    return Recommendation(chosen.envs, tuple(reasons))
 
 
 def best_way(
@@ -111,8 +116,7 @@ def best_way(
 
     Ways that need the person's memory are none.
     """
-    memory = max(0, facts.memory_bytes - BYTES_FOR_THE_PERSON)
-    fitting = (row for row in others if row.resident_bytes <= memory)
+    fitting = (row for row in others if row.resident_bytes <= facts.spare_bytes)
     best = max((usual, *fitting), key=lambda row: row.steps_per_s)
     if best.steps_per_s <= usual.steps_per_s / NEAR_ENOUGH:
         return usual, f"no other way of {len(others)} is faster by more than five per cent"
@@ -122,14 +126,14 @@ def best_way(
 
 def counts_to_try(facts: Facts) -> tuple[int, ...]:
     """Environment counts worth measuring: around the cores that may be used, then multiples."""
-    free = max(1, facts.cores - CORES_FOR_THE_PERSON)
+    free = facts.free_cores
     wanted = {1, free, 2 * free, 4 * free, 8 * free}
     return tuple(sorted(count for count in wanted if count <= MOST))
 
 
 def _bound(facts: Facts) -> tuple[int, list[str]]:
     """What the cores allow, as the guide's table has it."""
-    free = max(1, facts.cores - CORES_FOR_THE_PERSON)
+    free = facts.free_cores
     reasons = [f"cores: {facts.cores}, one of them left to you"]
     if facts.has_gpu:
         reasons.append("a GPU runs the network, so each free core drives two environments")

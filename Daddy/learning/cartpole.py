@@ -20,7 +20,8 @@ LIMIT = 500
 """Steps after which an episode is cut, as in CartPole-v1."""
 SCALE = np.array([2.4, 3.0, 0.21, 3.0], np.float32)
 """Where an episode fails (position, angle) and usual speeds: inputs of about one."""
-_TRACK_Y, _PIXELS_PER_METRE = 110, 28
+_TRACK_Y, _PIXELS_PER_METRE, _PIXELS = 110, 28, 4
+"""The last: pixels in a byte."""
 
 
 class CartPole(gymnasium.Env[dict[str, NDArray[np.float32]], np.int64]):
@@ -63,17 +64,14 @@ class CartPole(gymnasium.Env[dict[str, NDArray[np.float32]], np.int64]):
         return float(self._steps), float(self._episode), float(self._steps)
 
     def picture(self) -> bytes:
-        """The cart and its pole at 2 bits a pixel, `core.vocabulary.SCREEN_BYTES` bytes."""
+        """The pole's tip over the track, at 2 bits a pixel: `SCREEN_BYTES` bytes."""
         position, _, angle, _ = (float(value) for value in np.asarray(self._game.state))
-        shades = np.zeros((SCREEN_HEIGHT, SCREEN_WIDTH), np.uint8)
-        shades[_TRACK_Y] = 1
-        middle = round(SCREEN_WIDTH / 2 + position * _PIXELS_PER_METRE)
-        _paint(shades, _TRACK_Y - 8, middle - 12, 9, 24, 2)
-        for along in np.linspace(0.0, 2 * _PIXELS_PER_METRE, 80):
-            y, x = _TRACK_Y - 8 - along * np.cos(angle), middle + along * np.sin(angle)
-            _paint(shades, round(float(y)) - 1, round(float(x)) - 1, 3, 3, 3)
-        four = shades.reshape(-1, 4)
-        return bytes((four[:, 0] << 6) | (four[:, 1] << 4) | (four[:, 2] << 2) | four[:, 3])
+        shades = np.zeros((SCREEN_HEIGHT, SCREEN_WIDTH // _PIXELS), np.uint8)
+        metres = position + 2 * np.sin(angle)
+        column = shades.shape[1] // 2 + round(metres * _PIXELS_PER_METRE / _PIXELS)
+        shades[_TRACK_Y:] = 0x55
+        shades[:_TRACK_Y, max(0, column - 2) : max(0, column + 2)] = 0xFF
+        return shades.tobytes()
 
     def save_state(self) -> bytes:
         """Everything that later steps and episodes depend on."""
@@ -96,11 +94,3 @@ class CartPole(gymnasium.Env[dict[str, NDArray[np.float32]], np.int64]):
         self._game.steps_beyond_terminated = record["beyond"]
         self._steps, self._episode = record["steps"], record["episode"]
         return self._observe()
-
-
-def _paint(
-    shades: NDArray[np.uint8], top: int, left: int, height: int, width: int, shade: int
-) -> None:
-    """A filled rectangle, as far as it is on the screen."""
-    rows = slice(max(0, top), max(0, top + height))
-    shades[rows, max(0, left) : max(0, left + width)] = shade

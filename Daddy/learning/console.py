@@ -49,64 +49,57 @@ class Commentary:
 
     # -- the event sink
 
-    def write(self, event: str, step: int, data: Mapping[str, object]) -> None:
+    def write(self, event: str, step: int, data: Mapping[str, Any]) -> None:
         """Hand on, remember, and say what cannot wait."""
         self._events.write(event, step, data)
         self.step = max(self.step, step)
         if event == "metric":
-            self._rates.append(_number(data.get("steps_per_second")))
+            self._rates.append(data.get("steps_per_second", 0.0))
         elif event == "result":
-            self._take_episodes(data.get("returns"))
+            returns = data.get("returns", ())
+            self._returns.extend(returns)
+            self.episodes += len(returns)
         elif event == "state":
             self._take_state(data)
         elif event == "progress" and "milestone" in data:
-            self._say(f"first reached at step {step:,}: {data['milestone']}{_with_help(data)}")
+            helps = f" (with {', '.join(data['assists'])})" if data.get("assists") else ""
+            self._say(f"first reached at step {step:,}: {data['milestone']}{helps}")
         elif event == "error":
             self._say(f"trouble: {data.get('reason') or data.get('text') or dict(data)}")
-        self._say_sometimes()
+        now = self._clock.monotonic()
+        if now - self._said >= self._every_s and self._rates:
+            self._said = now
+            self._say(self.line())
 
-    def _take_episodes(self, returns: Any) -> None:
-        self._returns.extend(returns or ())
-        self.episodes += len(returns or ())
-
-    def _take_state(self, data: Mapping[str, object]) -> None:
+    def _take_state(self, data: Mapping[str, Any]) -> None:
         state = data.get("state")
         if state == "playing":
-            self.versions.append(int(_number(data["version"])))
-            self._say(f"playing version {data['version']} (sha256 {str(data['sha'])[:12]})")
-        elif state == "published" and not str(data["said"]).startswith("not yet"):
-            self._say(str(data["said"]))
+            self.versions.append(data["version"])
+            self._say(f"playing version {data['version']} (sha256 {data['sha'][:12]})")
+        elif state == "published" and not data["said"].startswith("not yet"):
+            self._say(data["said"])
         elif state == "receipt":
             self._take_receipt(data)
-        elif state == "milestone":
-            self._take_milestone(data)
+        elif state == "milestone":  # played again here, handed in, accepted or refused
+            self.milestones[data["what"]] += 1
+            held = data.get("milestones")
+            about = data.get("reason") if held is None else f"{len(held)} milestones"
+            self._say(f"milestone {data['what']}: {about}")
         elif state == "resumed":
-            self._take_resumed(data)
+            for reason in data["refused"]:
+                self._say(f"passed over a damaged checkpoint: {reason}")
+            self._say(f"resumed at step {data['checkpoint_step']}")
 
-    def _take_resumed(self, data: Mapping[str, object]) -> None:
-        refused = data.get("refused")
-        for reason in refused if isinstance(refused, list) else ():
-            self._say(f"passed over a damaged checkpoint: {reason}")
-        self._say(f"resumed at step {data['checkpoint_step']}")
-
-    def _take_receipt(self, data: Mapping[str, object]) -> None:
-        accepted = bool(data.get("accepted"))
-        self.accepted += accepted
-        self.refused += not accepted
-        what = f"contribution {data.get('sequence')}"
-        if accepted:
-            share = _number(data.get("share"))
-            self.moved += share
-            self._say(f"{what} was accepted into version {data.get('version')} (share {share:.0%})")
+    def _take_receipt(self, data: Mapping[str, Any]) -> None:
+        contribution = f"contribution {data['sequence']}"
+        if data["accepted"]:
+            self.accepted += 1
+            self.moved += data["share"]
+            share = f"(share {data['share']:.0%})"
+            self._say(f"{contribution} was accepted into version {data['version']} {share}")
         else:
-            self._say(f"{what} was refused: {data.get('reason')}")
-
-    def _take_milestone(self, data: Mapping[str, object]) -> None:
-        """One that travels: played again here, handed in, accepted or refused."""
-        what, names = str(data["what"]), data.get("milestones")
-        self.milestones[what] += 1
-        about = f"{len(names)} milestones" if isinstance(names, list) else str(data.get("reason"))
-        self._say(f"milestone {what}: {about}")
+            self.refused += 1
+            self._say(f"{contribution} was refused: {data.get('reason')}")
 
     # -- the frame sink
 
@@ -117,9 +110,8 @@ class Commentary:
     def report(self, reports: Sequence[AgentReport]) -> None:
         """Hand on, and remember the furthest agent."""
         self._frames.report(reports)
-        for one in reports:
-            if self._best is None or _rank(one) > _rank(self._best):
-                self._best = one
+        seen = [*reports, self._best] if self._best else reports
+        self._best = max(seen, key=_rank, default=None)
 
     def offer(self, agent: int, picture: bytes) -> None:
         """Hand on."""
@@ -134,7 +126,9 @@ class Commentary:
         if self._returns:
             parts.append(f"mean return {fmean(self._returns):.2f}")
         if self._best is not None:
-            parts.append(_furthest(self._best))
+            best = self._best
+            where = f" at {best.map_name}" if best.map_name else ""
+            parts.append(f"best {best.badges} badges, {best.story_flags} story flags{where}")
         return " · ".join(parts)
 
     def farewell(self, reason: str) -> str:
@@ -153,27 +147,7 @@ class Commentary:
             text += f", milestones {told}"
         return text
 
-    def _say_sometimes(self) -> None:
-        now = self._clock.monotonic()
-        if now - self._said >= self._every_s and self._rates:
-            self._said = now
-            self._say(self.line())
-
 
 def _rank(report: AgentReport) -> tuple[int, int, float]:
     """Badges, then story flags, then reward: the viewer's own order."""
     return report.badges, report.story_flags, report.episode_return
-
-
-def _furthest(report: AgentReport) -> str:
-    where = f" at {report.map_name}" if report.map_name else ""
-    return f"best {report.badges} badges, {report.story_flags} story flags{where}"
-
-
-def _with_help(data: Mapping[str, object]) -> str:
-    names = data.get("assists")
-    return f" (with {', '.join(names)})" if isinstance(names, list) and names else ""
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0

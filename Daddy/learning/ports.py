@@ -225,29 +225,21 @@ Reached = Callable[[Mapping[str, Any]], Sequence[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workload:
-    """A task that can be trained.
+class EnvWorkload:
+    """A task that is learnt in environments.
 
     ``check(config)`` is called once per job, before anything is made, and raises where the task
     cannot be trained. ``facts(config)`` gives the terms of the task that no setting gives
-    (`core.terms`).
+    (`core.terms`). ``make_env(config)`` returns a picklable factory of one environment,
+    ``make_policy`` the network with fresh weights for its spaces. ``reports(vector)`` gives the
+    progress of each agent, ``reached(facts)`` the milestones that one agent's telemetry shows,
+    ``helped(facts)`` the scripted helps that acted before them, ``given_up(facts)`` those that do
+    not work.
     """
 
     name: str
     check: Callable[[Config], None] = lambda _: None
     facts: Callable[[Config], Mapping[str, str]] = lambda _: {}
-
-
-@dataclass(frozen=True, kw_only=True)
-class EnvWorkload(Workload):
-    """A task that is learnt in environments.
-
-    ``make_env(config)`` returns a picklable factory of one environment, ``make_policy`` the network
-    with fresh weights for its spaces. ``reports(vector)`` gives the progress of each agent,
-    ``reached(facts)`` the milestones that one agent's telemetry shows, ``helped(facts)`` the
-    scripted helps that acted before them, ``given_up(facts)`` those that do not work.
-    """
-
     make_env: Callable[[Config], Callable[[], gymnasium.Env[Any, Any]]]
     make_policy: Callable[[DictSpace, Discrete], ActorCritic]
     reports: Callable[[VectorEnv], Sequence[AgentReport]] = lambda _: ()
