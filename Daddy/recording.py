@@ -37,16 +37,15 @@ _FRAMES = 2
 
 def record(name: str, config: Config, clock: Clock) -> int:
     """Play until the window is closed; code 0 if a moment was kept, 7 if none was."""
-    from Daddy.core.rom import load_rom
     from Daddy.pokemon.emulator import FRAMES_PER_SECOND, Emulator
-    from Daddy.pokemon.rom import cartridge_path, find_rom
+    from Daddy.pokemon.rom import rom_of
     from Daddy.pokemon.starts.shelf import check_name, shelf_of
     from Daddy.pokemon.starts.start_state import start_state
     from Daddy.streaming.viewer.window import Handheld
 
     training = config.training
     shelf_name = check_name(name)
-    rom = load_rom(find_rom(training.rom or cartridge_path()), training.allow_unknown_rom)
+    rom = rom_of(training)
     shelf = shelf_of(rom.sha1)
     emulator = Emulator(rom.data)
     if training.start:

@@ -11,18 +11,17 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from Daddy.core.assists import from_bits
 from Daddy.core.config import run_paths
 from Daddy.core.job import read_job
-from Daddy.core.rom import load_rom
-from Daddy.core.settings import Config
+from Daddy.core.settings import Config, Training
 from Daddy.core.terms import GAME, OBSERVATION
 from Daddy.core.vocabulary import AgentReport
 from Daddy.learning.ports import EnvWorkload
 from Daddy.pokemon.map_names import map_name
+from Daddy.pokemon.rom import cartridge_path, check_start, rom_of
 
 if TYPE_CHECKING:
     import gymnasium
@@ -49,36 +48,35 @@ def network(features: int, memory: int) -> Callable[[DictSpace, Discrete], Actor
 
 
 def _game(config: Config) -> EnvFactory:
-    from Daddy.pokemon.rom import cartridge_path
-
     training = config.training
     return partial(
         _game_class(config),
         training.rom or cartridge_path(),
-        allow_unknown_rom=training.allow_unknown_rom,
-        init_state=training.start,
+        **game_options(training),
         episode_steps=training.episode_steps,
         weights=config.reward,
-        assists=tuple(training.assists),
     )
+
+
+def game_options(training: Training) -> dict[str, Any]:
+    """Options of `PokemonRedEnv` (JSON) that say which game is played, and from where."""
+    return {
+        "allow_unknown_rom": training.allow_unknown_rom,
+        "init_state": training.start,
+        "assists": list(training.assists),
+    }
 
 
 def _check_game(config: Config) -> None:
     """A real game, and any given state, is looked at before anybody trains on it. RomError."""
-    from Daddy.pokemon.rom import check_start
-
-    training = config.training
-    check_start(training.rom, training.allow_unknown_rom, training.start)
+    check_start(config.training)
 
 
 def _facts_of_game(config: Config) -> Mapping[str, str]:
     """Which game, and what its observations mean. RomError for one that cannot be played."""
     from Daddy.pokemon.observation import MEANING
-    from Daddy.pokemon.rom import cartridge_path
 
-    training = config.training
-    sha1 = load_rom(Path(training.rom or cartridge_path()), training.allow_unknown_rom).sha1
-    return {GAME: json.dumps(sha1), OBSERVATION: json.dumps(MEANING)}
+    return {GAME: json.dumps(rom_of(config.training).sha1), OBSERVATION: json.dumps(MEANING)}
 
 
 def _game_class(config: Config) -> Callable[..., PokemonRedEnv]:
@@ -114,12 +112,8 @@ def _story(facts: Mapping[str, Any]) -> Sequence[str]:
     return from_columns(facts)
 
 
-def _helped(facts: Mapping[str, Any]) -> Sequence[str]:
-    return from_bits(int(facts.get("assists_used", 0)))
-
-
-def _given_up(facts: Mapping[str, Any]) -> Sequence[str]:
-    return from_bits(int(facts.get("assists_off", 0)))
+def _assists(column: str) -> Callable[[Mapping[str, Any]], Sequence[str]]:
+    return lambda facts: from_bits(int(facts.get(column, 0)))
 
 
 def _reports(vector: VectorEnv) -> list[AgentReport]:
@@ -156,8 +150,8 @@ WORKLOADS: dict[str, EnvWorkload] = {
         make_policy=network(features=128, memory=128),
         reports=_reports,
         reached=_story,
-        helped=_helped,
-        given_up=_given_up,
+        helped=_assists("assists_used"),
+        given_up=_assists("assists_off"),
     ),
     "cartpole": EnvWorkload(
         name="cartpole",

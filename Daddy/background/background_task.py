@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 from Daddy.core.clock import Clock
 from Daddy.core.config import run_paths
 from Daddy.core.errors import DaddyError
-from Daddy.core.rom import load_rom
 from Daddy.core.settings import Config
-from Daddy.pokemon.rom import cartridge_path
-from Daddy.workloads import archive_rules
+from Daddy.pokemon.rom import cartridge_path, rom_of
+from Daddy.workloads import archive_rules, game_options
 
 if TYPE_CHECKING:
     from Daddy.pokemon.archive.claim_replay import Game
@@ -76,12 +75,6 @@ def open_archive(config: Config) -> tuple[Archive, Game]:
     from Daddy.pokemon.emulator import PYBOY_VERSION
 
     training = config.training
-    rom = Path(training.rom or cartridge_path())
-    sha1 = load_rom(rom, training.allow_unknown_rom).sha1
-    kin = Kin(sha1, PYBOY_VERSION, tuple(training.assists))
-    options = {
-        "allow_unknown_rom": training.allow_unknown_rom,
-        "init_state": training.start,
-        "assists": list(training.assists),
-    }
-    return shared(run_paths(config).archive, kin, archive_rules(config)), Game(rom, options)
+    kin = Kin(rom_of(training).sha1, PYBOY_VERSION, tuple(training.assists))
+    game = Game(Path(training.rom or cartridge_path()), game_options(training))
+    return shared(run_paths(config).archive, kin, archive_rules(config)), game

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import gymnasium
@@ -66,7 +65,6 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self,
         rom: str | os.PathLike[str] | None = None,
         *,
-        base: Path | None = None,
         allow_unknown_rom: bool = False,
         init_state: str | os.PathLike[str] | None = None,
         episode_steps: int = 2048,
@@ -77,17 +75,17 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
     ) -> None:
         """Open the game `rom` (None: the variable DADDY_ROM, else the cartridge).
 
-        Relative paths are relative to `base`. `init_state` names the state that episodes begin
-        from. `assists`: names in `core.assists` (ValueError). `recorder`: from
+        `init_state` names the state that episodes begin from. `assists`: names in `core.assists`
+        (ValueError). `recorder`: from
         `start_prefix.recorder_at`. RomError.
         """
-        self.rom = load_rom(find_rom(rom, base), allow_unknown_rom)
+        self.rom = load_rom(find_rom(rom), allow_unknown_rom)
         self.observation_space = observation_space()
         self.action_space = spaces.Discrete(len(BUTTONS))
         self.render_mode = render_mode
         self.episode_steps = episode_steps
         self._weights = weights or Reward()
-        self._start = start_state(self.rom, init_state, base)
+        self._start = start_state(self.rom, init_state)
         self._emulator = Emulator(self.rom.data, recorder)
         self._emulator.load_state(self._start)
         self._helper = Helper(self._emulator, assists)

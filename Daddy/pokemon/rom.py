@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
-from Daddy.core.rom import ENVIRONMENT_VARIABLE
+from Daddy.core.rom import ENVIRONMENT_VARIABLE, Rom, load_rom
+from Daddy.core.settings import Training
 
 
 def cartridge_path() -> Path:
@@ -15,38 +17,33 @@ def cartridge_path() -> Path:
 
 
 def find_rom(
-    setting: str | os.PathLike[str] | None,
-    base: Path | None = None,
-    environ: Mapping[str, str] | None = None,
+    setting: str | os.PathLike[str] | None, environ: Mapping[str, str] | None = None
 ) -> Path:
-    """Path of the game: the setting, else the variable DADDY_ROM, else the free cartridge.
-
-    A relative path in the setting is relative to `base` (the config file's folder), one in the
-    variable to the current folder.
-    """
+    """Path of the game: the setting, else the variable DADDY_ROM, else the free cartridge."""
     variable = (os.environ if environ is None else environ).get(ENVIRONMENT_VARIABLE, "")
-    if setting is not None and str(setting):
-        return (base or Path.cwd()) / Path(setting).expanduser()
-    return Path(variable).expanduser().resolve() if variable else cartridge_path()
+    path = str(setting or "") or variable
+    return Path(path).expanduser().absolute() if path else cartridge_path()
 
 
-def check_start(rom_path: str | None, allow_unknown: bool, start: str) -> None:
+def rom_of(training: Training) -> Rom:
+    """The game that a configuration names, else the cartridge. RomError."""
+    return load_rom(Path(training.rom or cartridge_path()), training.allow_unknown_rom)
+
+
+def check_start(training: Training) -> None:
     """Raise RomError (exit code 7) unless a player can play on from the start state.
 
     Costs nothing for the cartridge's own beginning. Another state is made here at the latest, and
     kept for the environments to come.
     """
-    if not start and rom_path in (None, str(cartridge_path())):
+    start = training.start
+    if not start and training.rom in (None, str(cartridge_path())):
         return
-    from Daddy.core.rom import load_rom
     from Daddy.pokemon.emulator import Emulator
     from Daddy.pokemon.starts.preflight import preflight
     from Daddy.pokemon.starts.start_state import default_start, start_state
 
-    rom = load_rom(find_rom(rom_path or cartridge_path()), allow_unknown)
+    rom = rom_of(training)
     state = start_state(rom, start)
-    emulator = Emulator(rom.data)
-    try:
+    with closing(Emulator(rom.data)) as emulator:
         preflight(emulator, state, f"the start state {start or default_start(rom)!r} of {rom.name}")
-    finally:
-        emulator.close()

@@ -263,7 +263,7 @@ def test_episodes_begin_from_a_given_save_state(make: Make, tmp_path: Path) -> N
     env.reset(seed=0)
     play(env, actions(5, 120))
     (tmp_path / "later.state").write_bytes(env._emulator.save_state())
-    later = make(init_state="later.state", base=tmp_path)
+    later = make(init_state=tmp_path / "later.state")
     later.reset(seed=1)
     begun = dict(zip(later.telemetry_names, later.telemetry(), strict=True))
     left = dict(zip(env.telemetry_names, env.telemetry(), strict=True))
@@ -276,4 +276,4 @@ def test_episodes_begin_from_a_given_save_state(make: Make, tmp_path: Path) -> N
 
 def test_a_missing_start_state_names_its_path(tmp_path: Path) -> None:
     with pytest.raises(RomError, match=r"gone\.state"):
-        PokemonRedEnv(init_state="gone.state", base=tmp_path)
+        PokemonRedEnv(init_state=tmp_path / "gone.state")

@@ -26,14 +26,10 @@ def test_without_any_setting_the_free_cartridge_is_played() -> None:
     assert cartridge.name == "Daddy cartridge"
 
 
-def test_a_relative_setting_is_relative_to_the_config_file(tmp_path: Path) -> None:
-    assert find_rom("roms/red.gb", tmp_path, environ={}) == tmp_path / "roms/red.gb"
-
-
 def test_the_setting_wins_over_the_environment_variable(tmp_path: Path) -> None:
     environ = {"DADDY_ROM": str(tmp_path / "other.gb")}
-    assert find_rom(None, tmp_path, environ) == tmp_path / "other.gb"
-    assert find_rom(tmp_path / "mine.gb", None, environ) == tmp_path / "mine.gb"
+    assert find_rom(None, environ) == tmp_path / "other.gb"
+    assert find_rom(tmp_path / "mine.gb", environ) == tmp_path / "mine.gb"
 
 
 def test_a_missing_rom_names_the_path_and_the_ways_out(tmp_path: Path) -> None:

@@ -268,30 +268,27 @@ def nothing_wild_came(trace: Trace, now: Moment) -> Verdict:
 
 
 class Assist(NamedTuple):
-    """One help: its decision, the milestones it is known to serve, and the test of its effect.
+    """One help: its decision, and the test of its effect.
 
     Without `worked` the bytes it writes are the whole effect, proven without the real game. The
     others depend on the game's own program, which is not available here.
     """
 
     decide: Callable[[Moment], Act | None]
-    serves: tuple[str, ...]
     worked: Callable[[Trace, Moment], Verdict] | None = None
 
 
 TABLE: Final[dict[str, Assist]] = {
-    "toss_junk": Assist(
-        toss_junk, ("lift_key_held", "scope_held", "card_key_held", "secret_key_taken")
-    ),
-    "money": Assist(money, ("drink_given", "got_surf")),
-    "flash": Assist(flash, ("beat_rival_in_tower",), flash_worked),
-    "flute": Assist(flute, ("snorlax_gone",), flute_worked),
-    "teach_surf": Assist(teach_surf, ("surf_taught",)),
-    "use_surf": Assist(use_surf, ("secret_key_taken",), surf_worked),
-    "teach_strength": Assist(teach_strength, ("strength_taught",)),
-    "use_strength": Assist(use_strength, ("beat_lorelei",)),
-    "boulders": Assist(boulders, ("beat_lorelei",), boulders_worked),
-    "block_indigo_exit": Assist(block_indigo_exit, ("beat_lorelei", "won"), exit_stayed_shut),
-    "no_wild": Assist(no_wild, (), nothing_wild_came),
+    "toss_junk": Assist(toss_junk),
+    "money": Assist(money),
+    "flash": Assist(flash, flash_worked),
+    "flute": Assist(flute, flute_worked),
+    "teach_surf": Assist(teach_surf),
+    "use_surf": Assist(use_surf, surf_worked),
+    "teach_strength": Assist(teach_strength),
+    "use_strength": Assist(use_strength),
+    "boulders": Assist(boulders, boulders_worked),
+    "block_indigo_exit": Assist(block_indigo_exit, exit_stayed_shut),
+    "no_wild": Assist(no_wild, nothing_wild_came),
 }
 """In the order of `Daddy.core.assists.NAMES`: an earlier one acts first."""

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+from pydantic import TypeAdapter
 
 from Daddy.core.assists import NAMES
 from Daddy.core.errors import RomError
@@ -80,8 +82,7 @@ def moment_before(progress: Progress, image: Image, button: str) -> Moment:
     return Moment(progress, image, button, calm=is_free(progress, image))
 
 
-@dataclass(frozen=True, slots=True)
-class Act:
+class Act(NamedTuple):
     """An intervention with its reason: bytes to write, or a key in place of the agent's.
 
     With neither, only the effect of an earlier act is watched.
@@ -92,8 +93,7 @@ class Act:
     button: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(NamedTuple):
     """An act with its effect still to be seen: its place, and the bytes it overwrote.
 
     `writes` are triples of address, byte before, byte after; `looks` counts calm moments since.
@@ -163,7 +163,7 @@ class AssistState:
             "names": list(names),
             "used": sorted(self.used),
             "failures": dict(self.failures),
-            "open": {name: [t.place, t.writes, t.looks] for name, t in self.open.items()},
+            "open": dict(self.open),
         }
 
 
@@ -171,31 +171,20 @@ def waited(trace: Trace, verdict: Verdict, *, calm: bool) -> tuple[Trace, Verdic
     """The trace one look later, and the verdict: FAILED once an effect is overdue."""
     looks = trace.looks + (verdict is Verdict.OPEN and calm)
     late = verdict is Verdict.OPEN and looks >= MOST_LOOKS
-    return replace(trace, looks=looks), Verdict.FAILED if late else verdict
+    return trace._replace(looks=looks), Verdict.FAILED if late else verdict
+
+
+_STATE = TypeAdapter(AssistState)
+_NAMES = TypeAdapter(list[str])
 
 
 def from_facts(facts: Mapping[str, Any]) -> AssistState:
     """Restore a state's assists; blank for states without any. RomError when damaged."""
     try:
-        _check_names(facts.get("names", []))
-        return AssistState(
-            used=frozenset(str(name) for name in facts.get("used", ())),
-            failures={str(name): int(n) for name, n in facts.get("failures", {}).items()},
-            open={str(name): _trace(*trace) for name, trace in facts.get("open", {}).items()},
-        )
-    except (AttributeError, TypeError, ValueError) as error:
+        _NAMES.validate_python(facts.get("names", []))
+        return _STATE.validate_python(facts)
+    except (AttributeError, ValueError) as error:
         raise RomError(
             f"what this state says of its assists is damaged: {error}",
             "go back to an older checkpoint",
         ) from error
-
-
-def _check_names(names: Any) -> None:
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise TypeError(f"{names!r} is no list of names")
-
-
-def _trace(place: Any, writes: Any, looks: Any) -> Trace:
-    y, x, z = (int(number) for number in place)
-    triples = [tuple(int(number) for number in triple) for triple in writes]
-    return Trace((y, x, z), tuple((a, b, c) for a, b, c in triples), int(looks))

@@ -46,17 +46,17 @@ _PAUSE_FRAMES = 24
 """Frames without a key before each look, so that no key is down when the game begins."""
 
 
-def start_state(rom: Rom, start: StrPath | None = None, base: Path | None = None) -> bytes:
+def start_state(rom: Rom, start: StrPath | None = None) -> bytes:
     """The save state that episodes begin from; see the module for `start`.
 
-    An empty one is ``pokedex`` of the real game and the beginning of any other. Relative paths are
-    relative to `base`. RomError when there is no such state, or none that can be used.
+    An empty one is ``pokedex`` of the real game and the beginning of any other.
+    RomError when there is no such state, or none that can be used.
     """
     name = str(start or "") or default_start(rom)
     if name == BEGINNING:
         return beginning(rom)
     shelf = shelf_of(rom.sha1)
-    file = find_file(name, base)
+    file = find_file(name)
     if file is not None:
         return _from_file(rom, file, shelf)
     recorded = shelf.get(name, BY_HAND)
@@ -115,11 +115,11 @@ def _begun(emulator: Emulator, real: bool) -> bool:
 # -- files
 
 
-def find_file(name: str, base: Path | None = None) -> Path | None:
+def find_file(name: str) -> Path | None:
     """The file that `name` means where it is a path; RomError when there is no such file."""
     if os.sep not in name and "." not in name:
         return None
-    path = (base or Path.cwd()) / Path(name).expanduser()
+    path = Path(name).expanduser().absolute()
     if not path.is_file():
         raise RomError(
             f"cannot read the save state {path}: no such file",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,8 @@ def row(name: str) -> list[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_assist_has_a_row_with_the_milestones_that_it_serves(name: str) -> None:
-    serves = TABLE[name].serves
-    assert set(serves) <= set(story.names())
-    assert all(f"`{milestone}`" in row(name)[3] for milestone in serves)
+    serves = set(re.findall(r"`(\w+)`", row(name)[3]))
+    assert serves <= set(story.names())
     assert serves or row(name)[3].startswith("nothing")
 
 

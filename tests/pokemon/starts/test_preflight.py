@@ -10,6 +10,7 @@ import pytest
 
 from Daddy.core.errors import RomError
 from Daddy.core.rom import load_rom
+from Daddy.core.settings import Training
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import STATE_FORMAT, Emulator
 from Daddy.pokemon.rom import check_start, find_rom
@@ -73,7 +74,7 @@ def test_a_text_on_the_screen_is_closed_first(emulator: Emulator) -> None:
 
 def test_the_cartridges_own_beginning_is_asked_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("Daddy.pokemon.starts.preflight.preflight", lambda *_: pytest.fail("asked"))
-    check_start(None, allow_unknown=False, start="")
+    check_start(Training())
 
 
 def test_a_given_start_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +82,7 @@ def test_a_given_start_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "Daddy.pokemon.starts.preflight.preflight", lambda _, __, what: asked.append(what)
     )
-    check_start(None, allow_unknown=False, start="bedroom")
+    check_start(Training(start="bedroom"))
     assert asked == ["the start state 'bedroom' of Daddy cartridge"]
 
 

@@ -126,14 +126,15 @@ def test_a_file_is_judged_once(
 def test_a_file_far_too_large_is_no_state(shelf: Shelf, tmp_path: Path) -> None:
     (tmp_path / "film.state").write_bytes(bytes(3 << 20))
     with pytest.raises(RomError, match=r"cannot read the save state .*larger than"):
-        begin("film.state", shelf, base=tmp_path)
+        begin(str(tmp_path / "film.state"), shelf)
 
 
 def test_a_name_is_no_file_of_the_folder_one_happens_to_stand_in(
-    shelf: Shelf, tmp_path: Path
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "bedroom").write_bytes(b"a drawing")
-    assert begin("bedroom", shelf, base=tmp_path) == begin("bedroom", shelf)
+    monkeypatch.chdir(tmp_path)
+    assert begin("bedroom", shelf) == begin("bedroom", shelf)
 
 
 def test_an_unknown_name_is_told_with_the_known_ones(shelf: Shelf) -> None:
