@@ -27,7 +27,7 @@ JSON_LIMIT = 64 * 1024
 """Bytes a JSON record of ours may have: every one is far smaller, so larger means hostile."""
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """As well as it can be done: the name is there already, so nothing may look like a failure."""
     with contextlib.suppress(OSError):  # some network file systems refuse to sync a folder
         descriptor = os.open(folder, os.O_RDONLY)
@@ -76,7 +76,7 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644, *, durable: bool = 
         temp.unlink(missing_ok=True)
         raise
     if durable:
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
 def write_new(path: Path, data: bytes, mode: int = 0o644) -> None:
@@ -105,7 +105,7 @@ def create_exclusive(path: Path, data: bytes, mode: int = 0o644, *, durable: boo
         with contextlib.suppress(OSError):  # it would hide who won
             temp.unlink(missing_ok=True)
     if durable:
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     return won
 
 

@@ -8,29 +8,28 @@ beginning there is nothing to share.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, WeightsError
 from Daddy.core.machine import host_name
-from Daddy.core.names import WRITER, check_peer
+from Daddy.core.names import WRITER, check_peer, new_token
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.encoding.arithmetic import StateDict, copy, is_finite
-from Daddy.weights.encoding.state_codec import decode, encode, schema_of
+from Daddy.weights.encoding.state_codec import encode, schema_of
 from Daddy.weights.merge import contributions
 from Daddy.weights.merge.fencing import Fence, raise_fence
 from Daddy.weights.merge.merger import Merger
-from Daddy.weights.peer_progress import Adoption, Base, Progress, event_of, fate_of
+from Daddy.weights.peer_progress import Adoption, Base, Progress, fate_of
 from Daddy.weights.resume import ancestry, read_note, resume, take_note
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store import heartbeats
 from Daddy.weights.store.delivery import serve
 from Daddy.weights.store.durable import Hook, no_hook
 from Daddy.weights.store.heartbeats import Pulse
-from Daddy.weights.store.rebuild import candidates, repair
-from Daddy.weights.store.records import Contribution, Version
+from Daddy.weights.store.rebuild import newest_state
+from Daddy.weights.store.records import Contribution, RunCard, Version
 from Daddy.weights.store.store import Store
 
 TROUBLES_S = 10.0
@@ -46,6 +45,8 @@ class EventSink(Protocol):
 class SharedExchange:
     """A job's view of one ``shared_weights`` folder. Not for use by several threads."""
 
+    store_kind: type[Store] = Store
+
     def __init__(
         self,
         shared: SharedPaths,
@@ -57,9 +58,8 @@ class SharedExchange:
         hook: Hook = no_hook,
         *,
         term: int = 0,
-        store: Store | None = None,
     ) -> None:
-        self._store = store or Store(shared, hook)
+        self._store = self.store_kind(shared, hook)
         self._peer, self._incarnation = check_peer(peer, WRITER), incarnation
         self._settings = settings
         self._clock = clock
@@ -69,6 +69,7 @@ class SharedExchange:
         self._run_id = ""
         self._beats = self._offered = self._fleet_steps = 0
         self._last_publish: float | None = None
+        self._troubles: set[str] = set()
         self._troubles_at: float | None = None
         self._period_s = settings.period_s
         self._progress: Progress | None = None
@@ -87,8 +88,8 @@ class SharedExchange:
         WeightsError when the folder belongs to other weights or nothing in it can be read.
         """
         schema, asked = schema_of(own := copy(initial())), self._settings
-        card = (asked.run, asked.workload, schema, asked.assists, asked.terms)
-        self._run_id = self._store.open(*card).run_id
+        facts = (asked.workload, schema, asked.assists, asked.terms)
+        self._run_id = self._store.open(RunCard(asked.run, new_token(), *facts)).run_id
         if self._store.newest() is None:
             self._write_first(own, schema)
         record, base = self._load_newest()
@@ -97,7 +98,7 @@ class SharedExchange:
         known = {} if note is None else {note.incarnation: note.sequence}
         self._fence = raise_fence(self._store, self._peer, self._fence.term, known)
         self._at.before = ancestry(self._store, self._peer, note, record.version)
-        self._beat(left=False)
+        self._beat()
         heartbeats.announce(self._store)
         self._heal(record, base.weights)
         if resumed is None:
@@ -119,22 +120,17 @@ class SharedExchange:
 
     def adopt(self, weights: StateDict) -> Adoption | None:
         """Merge if it is due and nobody else does; a newer version, rebased, if there is one."""
-        try:
-            self._beat(left=False)
+        with self._trying("adopt"):
+            self._beat()
             self._merge()
-            if self._store.seen == self._at.base.version:
-                return None
-            return self._adopt_newest(copy(weights))
-        except (OSError, DaddyError) as error:
-            self._tell("error", {"what": "adopt", "reason": str(error)})
-            return None
+            if self._store.seen != self._at.base.version:
+                return self._adopt_newest(copy(weights))
+        return None
 
     def beat(self) -> None:
         """Prove life, for whoever looks too rarely."""
-        try:
-            self._beat(left=False)
-        except OSError as error:
-            self._tell("error", {"what": "beat", "reason": str(error)})
+        with self._trying("beat"):
+            self._beat()
 
     def fleet_steps(self) -> int:
         """Environment steps of all contributors in the newest version that could be read."""
@@ -150,19 +146,17 @@ class SharedExchange:
 
     def leave(self, reason: str) -> None:
         """Say goodbye, so that nobody waits for us; the last one merges what is left."""
-        try:
-            self._beat(left=True, notes={"reason": reason})
+        with self._trying("leave"):
+            self._beat(goodbye=reason)
             if self._merger.nobody_lives():
                 self._merge(period_s=0.0)
-        except (OSError, DaddyError) as error:
-            self._tell("error", {"what": "leave", "reason": str(error)})
 
     # -- beginning
 
     def _write_first(self, own: StateDict, schema: str) -> None:
         """Write version 0; whoever creates its record first has given the common initialisation."""
         data = encode(own)
-        record = Version.first(
+        record = Version(
             run_id=self._run_id,
             schema=schema,
             state=self._store.put_blob(data, "state"),
@@ -178,16 +172,12 @@ class SharedExchange:
         """The newest version that verifies; a damaged one is repaired by replay or passed over."""
         newest = self._store.newest()
         assert newest is not None
-        first_error: WeightsError | None = None
-        for number in candidates(self._store, newest, self._settings.keep_versions):
-            try:
-                record = self._store.version(number)
-                weights = decode(repair(self._store, record), record.schema)
-                return record, Base(number, record.state, weights)
-            except WeightsError as error:
-                first_error = first_error or error
-                self._tell("error", {"what": f"v{number} is passed over", "reason": str(error)})
-        raise first_error or WeightsError("no version can be read", "restore the shared weights")
+
+        def tell(number: int, reason: str) -> None:
+            self._tell("error", {"what": f"v{number} is passed over", "reason": reason})
+
+        record, weights = newest_state(self._store, newest, self._settings.keep_versions, tell)
+        return record, Base(record.version, record.state, weights)
 
     def _heal(self, record: Version, state: StateDict) -> None:
         """Finish what a merger that died after its commit left undone: heads and keyframe."""
@@ -226,7 +216,7 @@ class SharedExchange:
             optimizer_steps=updates,
             assists=self._settings.assists,
         )
-        self._beat(left=False, offering=offer.sequence)  # readers look no further than it says
+        self._beat(offering=offer.sequence)  # readers look no further than it says
         self._store.durable.hook("C6")
         contributions.publish(self._store, offer)
         self._store.durable.hook("C7")
@@ -244,9 +234,14 @@ class SharedExchange:
 
     def _merge(self, period_s: float | None = None) -> None:
         self._tell_troubles()
-        record, _ = self._merger.try_merge(self._period_s if period_s is None else period_s)
+        record = self._merger.try_merge(self._period_s if period_s is None else period_s)
         if record is not None:
-            self._tell("state", event_of(record))
+            self._tell("state", {
+                "state": "merged",
+                "version": record.version,
+                "inputs": [f"{one.peer}/{one.sequence}" for one in record.inputs],
+                "refused": [f"{one.peer}/{one.sequence}: {one.reason}" for one in record.refused],
+            })  # fmt: skip
 
     def _tell_troubles(self) -> None:
         """Tell what is wrong with others' folders, looked at every ``TROUBLES_S``."""
@@ -254,7 +249,8 @@ class SharedExchange:
         last = self._troubles_at
         if last is None or (not self._store.alone and now - last >= TROUBLES_S):
             self._troubles_at = now
-            for trouble in self._store.new_troubles():
+            for trouble in sorted(set(self._store.troubles()) - self._troubles):
+                self._troubles.add(trouble)
                 self._tell("error", {"what": "another account's folder", "reason": trouble})
 
     # -- adopting
@@ -268,31 +264,40 @@ class SharedExchange:
         for number, (_, reason) in fate.refused.items():
             self._tell("state", {"state": "refused", "sequence": number, "reason": reason})
         adoption = at.rebase(base, own, fate)
-        self._follow_up(record, base.weights)
+        with self._trying("adopt"):  # it is adopted: progress is counted from the new base
+            self._beat()
+            self._heal(record, base.weights)
         return adoption
-
-    def _follow_up(self, record: Version, state: StateDict) -> None:
-        """Nothing here may fail the adoption: from now on progress is counted from the new base."""
-        try:
-            self._beat(left=False)
-            self._heal(record, state)
-        except (OSError, DaddyError) as error:
-            self._tell("error", {"what": "adopt", "reason": str(error)})
 
     # -- signs of life
 
-    def _beat(
-        self, *, left: bool, offering: int = 0, notes: Mapping[str, object] | None = None
-    ) -> None:
+    def _beat(self, offering: int = 0, goodbye: str | None = None) -> None:
         self._beats += 1
         self._offered = max(self._offered, offering)
-        version = 0 if self._progress is None else self._progress.base.version
-        pulse = Pulse(self._peer, self._incarnation, self._beats, version, left,
-                      offered=self._offered)  # fmt: skip
-        fence = {"term": self._fence.term, "fence": dict(self._fence.after)}
-        notes = {"host": host_name(), **fence, **(notes or {})}
-        heartbeats.beat(self._store, pulse, notes, sync=offering > 0)
-        self._merger.note_beat(replace(pulse, notes=notes))
+        notes = {
+            "host": host_name(),
+            "term": self._fence.term,
+            "fence": dict(self._fence.after),
+            **({} if goodbye is None else {"reason": goodbye}),
+        }
+        pulse = Pulse(
+            self._store.paths.peer(self._peer, self._incarnation),
+            counter=self._beats,
+            version=0 if self._progress is None else self._progress.base.version,
+            left=goodbye is not None,
+            offered=self._offered,
+            notes=notes,
+        )
+        heartbeats.beat(self._store, pulse, sync=offering > 0)
+        self._merger.reader.mine = pulse
+
+    @contextlib.contextmanager
+    def _trying(self, what: str) -> Iterator[None]:
+        """Tell of a failure instead of raising it: training goes on."""
+        try:
+            yield
+        except (OSError, DaddyError) as error:
+            self._tell("error", {"what": what, "reason": str(error)})
 
     def _tell(self, event: str, data: Mapping[str, object]) -> None:
         try:

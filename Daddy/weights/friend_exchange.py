@@ -13,22 +13,19 @@ from dataclasses import replace
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, FileError, WeightsError
 from Daddy.core.friend_accounts import (
-    Friend,
     check_reach,
     make_readable,
     my_place,
     opening,
     remember_joined,
 )
-from Daddy.core.shared_paths import JoinedPaths
+from Daddy.core.shared_paths import JoinedPaths, SharedPaths
 from Daddy.weights.encoding.arithmetic import StateDict
 from Daddy.weights.exchange import EventSink, SharedExchange
 from Daddy.weights.merge.contributions import sequences
-from Daddy.weights.merge.merge_inputs import PeerReader
-from Daddy.weights.merge.retention import Sweeper
 from Daddy.weights.settings import RULES, ExchangeSettings
 from Daddy.weights.store.durable import Hook, no_hook
-from Daddy.weights.store.heartbeats import StallTimer, own_incarnations
+from Daddy.weights.store.heartbeats import own_incarnations
 from Daddy.weights.store.records import RunCard, Version
 from Daddy.weights.store.store import Store
 
@@ -36,16 +33,16 @@ from Daddy.weights.store.store import Store
 class JoinedStore(Store):
     """The owner's versions and our own offers, as one store; nothing of the owner's is written."""
 
-    def __init__(self, paths: JoinedPaths, hook: Hook = no_hook) -> None:
+    def __init__(self, paths: SharedPaths, hook: Hook = no_hook) -> None:
         super().__init__(paths, hook)
-        self._joined = paths
         self.durable.open_to_all = True
 
     def troubles(self) -> list[str]:
         """Also that we are not on the list any more, and that the owner cannot read here."""
         found = super().troubles()
+        assert isinstance(self.paths, JoinedPaths)
         try:
-            my_place(self._joined, os.getuid())
+            my_place(self.paths, os.getuid())
         except (FileError, WeightsError) as error:
             found.append(f"this account's jobs do not count: {error}")
         if lines := opening(self.paths.root):
@@ -66,54 +63,33 @@ def join(
     settings: ExchangeSettings,
     clock: Clock,
     events: EventSink,
-    hook: Hook = no_hook,
     *,
     term: int = 0,
 ) -> JoinedExchange:
     """The exchange of a friend's job in ``slot``; WeightsError when it cannot take part.
 
-    The message ends in what either side has to type.
+    The message ends in what either side has to type. The rule is the owner's choice.
     """
     check_reach(paths)
     make_readable(paths.root)
     me = my_place(paths, os.getuid())
     remember_joined(paths)
-    return JoinedExchange(paths, me, slot, incarnation, settings, clock, events, hook, term=term)
-
-
-def _known_rule(newest: Version) -> str:
-    if newest.rule not in RULES:
+    store = JoinedStore(paths)
+    if (newest := store.newest()) is not None:
+        settings = replace(settings, rule=store.version(newest).rule)
+    if settings.rule not in RULES:
         raise WeightsError(
-            f"the run merges by the rule {newest.rule!r}, which this release does not know",
+            f"the run merges by the rule {settings.rule!r}, which this release does not know",
             "ask its owner for a run with the rule delta",
         )
-    return newest.rule
+    peer = f"{me.name}.{slot}"
+    return JoinedExchange(paths, peer, incarnation, settings, clock, events, term=term)
 
 
 class JoinedExchange(SharedExchange):
-    """The WeightExchange of a friend's job. ``me``: how the owner's list calls this account."""
+    """The WeightExchange of a friend's job, whose name begins with the one on the owner's list."""
 
-    def __init__(
-        self,
-        paths: JoinedPaths,
-        me: Friend,
-        slot: str,
-        incarnation: str,
-        settings: ExchangeSettings,
-        clock: Clock,
-        events: EventSink,
-        hook: Hook = no_hook,
-        *,
-        term: int = 0,
-    ) -> None:
-        store = JoinedStore(paths, hook)
-        if (newest := store.newest()) is not None:  # the rule is the owner's choice
-            settings = replace(settings, rule=_known_rule(store.version(newest)))
-        peer = f"{me.name}.{slot}"
-        place = (paths, peer, incarnation)
-        super().__init__(*place, settings, clock, events, hook, term=term, store=store)
-        self._reader = PeerReader(store, clock)
-        self._sweeper = Sweeper(store, settings.keep_versions, StallTimer(clock), self._reader)
+    store_kind = JoinedStore
 
     def _write_first(self, own: StateDict, schema: str) -> None:  # noqa: ARG002
         """A friend begins nothing."""
@@ -131,9 +107,8 @@ class JoinedExchange(SharedExchange):
         """Clear away what has been judged, of all our account's processes."""
         with contextlib.suppress(OSError, DaddyError):  # another of our jobs does the same
             for folder in own_incarnations(self._store):
-                author = f"{folder.parent.name}/{folder.name}"
-                judged = record.consumed.get(author, (0, 0))[0]
+                judged = record.judged(f"{folder.parent.name}/{folder.name}")
                 for number, path in sequences(folder):
                     if number <= judged:
                         path.unlink(missing_ok=True)
-            self._sweeper.after_merge(record, [], self._reader.read(record))
+            self._merger.sweeper.after_merge(record, [], self._merger.reader.read(record))

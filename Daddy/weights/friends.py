@@ -38,23 +38,18 @@ def make_parser() -> argparse.ArgumentParser:
     )
     tasks = parser.add_subparsers(dest="task", required=True, metavar="add | remove | trust | list")
     add = tasks.add_parser("add", help="merge contributions of a friend's jobs")
-    add.add_argument("name", metavar="NAME", help="name of the jobs: NAME.slot-0 and so on")
+    remove = tasks.add_parser("remove", help="merge nothing more of a friend's")
+    trust = tasks.add_parser("trust", help="change the weight of a friend's jobs")
+    listed = tasks.add_parser("list", help="the friends on the list and their troubles")
+    for one in (add, remove, trust):
+        one.add_argument("name", metavar="NAME", help="name of the jobs: NAME.slot-0 and so on")
     add.add_argument("path", metavar="PATH", type=Path, help="the friend's run or shared folder")
-    add.add_argument(
-        "--trust", choices=TRUSTS, default="laptop",
-        help="weight of the jobs: as of laptops, capped, or as of your own jobs (laptop)",
-    )  # fmt: skip
+    weight = "weight of the jobs: as of laptops, capped, or as of your own jobs"
+    add.add_argument("--trust", choices=TRUSTS, default="laptop", help=f"{weight} (laptop)")
     add.add_argument(
         "--jobs", type=int, default=4, metavar="N", help="number of their jobs that count (4)"
     )
-    remove = tasks.add_parser("remove", help="merge nothing more of a friend's")
-    remove.add_argument("name", metavar="NAME")
-    trust = tasks.add_parser("trust", help="change the weight of a friend's jobs")
-    trust.add_argument("name", metavar="NAME")
-    trust.add_argument(
-        "trust", choices=TRUSTS, help="as of laptops, capped, or as of your own jobs"
-    )
-    listed = tasks.add_parser("list", help="the friends on the list and their troubles")
+    trust.add_argument("trust", choices=TRUSTS, help=weight)
     for one in (add, remove, trust, listed):
         one.add_argument(
             "--of", type=Path, metavar="WHERE", help="your run (default: the config's)"
@@ -67,28 +62,28 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Codes: 0 done, 2 usage, 3 config, 6 no shared weights, 9 files."""
     args = make_parser().parse_args(argv)
     args.where = args.of
-    shared = (
-        find(args).shared if args.of is None else find_at(args.of.expanduser().resolve()).shared
-    )
-    if args.task != "list" and isinstance(shared, JoinedPaths):
+    place = find(args) if args.of is None else find_at(args.of.expanduser().resolve())
+    shared = place.shared
+    if args.task == "list":
+        _list(shared)
+        return ExitCode.DONE
+    if isinstance(shared, JoinedPaths):
         raise UsageError(
             f"this account takes part in the run of {shared.theirs.root}",
             "the run's owner alone keeps its list: send them the line",
         )
     if args.task == "add":
-        return _add(shared, args.name, args.path, args.trust, args.jobs)
-    if args.task == "trust":
+        _add(shared, args.name, args.path, args.trust, args.jobs)
+    elif args.task == "trust":
         choose_trust(shared, args.name, args.trust)
         print(f"{args.name}'s jobs count as {args.trust}s from the next version on")
-        return ExitCode.DONE
-    if args.task == "remove":
+    else:
         write_friends(shared, without_friend(read_friends(shared), args.name))
         print(f"{args.name} is off the list: what comes later counts no more")
-        return ExitCode.DONE
-    return _list(shared)
+    return ExitCode.DONE
 
 
-def _add(shared: SharedPaths, name: str, path: Path, trust: str, jobs: int) -> int:
+def _add(shared: SharedPaths, name: str, path: Path, trust: str, jobs: int) -> None:
     folder = shared_folder(path)
     new = Friend(name, str(folder), folder.stat().st_uid, trust, jobs)
     write_friends(shared, with_friend(read_friends(shared), new))
@@ -96,16 +91,11 @@ def _add(shared: SharedPaths, name: str, path: Path, trust: str, jobs: int) -> i
     print(f"{name} is on the list: {folder}, account {_account(new.uid)}, {jobs} {trust}s")
     for trouble in Store(shared).troubles():
         print(f"  not yet to be read: {trouble}")
-    lines = opening(shared.root)
-    if lines:
-        print("  what is yours is closed to them; type")
-        for line in lines:
-            print(f"    {line}")
-        print("  or, for that account alone, where the site has access control lists")
-        for line in for_one(lines, _account(new.uid)):
-            print(f"    {line}")
+    if lines := opening(shared.root):
+        print("  what is yours is closed to them; type", *lines, sep="\n    ")
+        print("  or, for that account alone, where the site has access control lists", end="\n    ")
+        print(*for_one(lines, _account(new.uid)), sep="\n    ")
     print(f'  they set, and then start: "collaboration": {{"join": "{shared.root}"}}')
-    return ExitCode.DONE
 
 
 def shared_folder(path: Path) -> Path:
@@ -125,7 +115,7 @@ def shared_folder(path: Path) -> Path:
         ) from error
 
 
-def _list(shared: SharedPaths) -> int:
+def _list(shared: SharedPaths) -> None:
     friends = read_friends(shared)
     for one in friends:
         print(f"{one.name}  {one.folder}  account {_account(one.uid)}  {one.jobs} {one.trust}s")
@@ -134,7 +124,6 @@ def _list(shared: SharedPaths) -> int:
         print(f"  {trouble}")
     if not friends:
         print(f"nobody else takes part in {shared.root}")
-    return ExitCode.DONE
 
 
 def _account(uid: int) -> str:

@@ -18,6 +18,7 @@ from Daddy.core.config import run_paths, shared_paths
 from Daddy.core.errors import DaddyError, FileError, WeightsError
 from Daddy.core.files import create_exclusive, read_bounded, sha256_hex
 from Daddy.core.humanize import one_line
+from Daddy.core.names import new_token
 from Daddy.core.settings import Config
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.core.terms import agreed, to_pairs
@@ -26,8 +27,8 @@ from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.encoding.tensor_layout import metadata_of, schema_of_bytes
 from Daddy.weights.history import numbers
 from Daddy.weights.laptop.pulled_folder import PREVIOUS, newest_verified, read_frame, read_version
-from Daddy.weights.store.delivery import write_keyframe
-from Daddy.weights.store.records import Keyframe, Version, Written, parse
+from Daddy.weights.store.delivery import serve
+from Daddy.weights.store.records import Keyframe, RunCard, Version, Written, parse
 from Daddy.weights.store.store import BLOB_LIMIT, Store
 from Daddy.weights.store.strict_json import LIMIT
 from Daddy.weights.whereabouts import Whereabouts, nothing_in
@@ -195,8 +196,9 @@ def plant(model: Model, name: str, config: Config, clock: Clock) -> SharedPaths:
     _refuse_begun(config, shared, sha256_hex(data))
     store, schema = Store(shared), schema_of_bytes(data)
     rules = to_pairs(agreed(config))
-    run_id = store.open(config.run_name, model.card.workload, schema, assists, rules).run_id
-    first = Version.first(
+    card = RunCard(config.run_name, new_token(), model.card.workload, schema, assists, rules)
+    run_id = store.open(card).run_id
+    first = Version(
         run_id=run_id,
         schema=schema,
         state=store.put_blob(data, "state"),
@@ -210,7 +212,7 @@ def plant(model: Model, name: str, config: Config, clock: Clock) -> SharedPaths:
         raise _begun(shared, "a learner was faster and gave it its own first weights")
     store.durable.create(shared.origin, model.card.to_bytes(), "origin", mode=0o444)
     store.write_head(0)
-    write_keyframe(store, 0, encode(model.state, half=True))
+    serve(store, 0, encode(model.state, half=True))
     return shared
 
 

@@ -10,7 +10,7 @@ carried.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from Daddy.weights.encoding.arithmetic import StateDict, add, copy, difference, is_finite
@@ -42,37 +42,20 @@ class Fate:
 
 def fate_of(store: Store, peer: str, incarnation: str, base: int, newest: Version) -> Fate:
     """What became of an author's offers between the version ``base`` and ``newest``."""
-    records = store.records(max(base + 1, newest.version - _FURTHEST), newest.version)
-    told = dict(_told(records, peer, incarnation, newest))
-    refused = {number: why for number, why in told.items() if why is not None}
-    fallen = f"v{base} was taken back" if is_reverted(base, newest.reverted) else ""
-    judged = newest.consumed.get(f"{peer}/{incarnation}", [0])[0]
-    return Fate(judged, refused, fallen)
-
-
-def _told(
-    records: Sequence[Version], peer: str, incarnation: str, newest: Version
-) -> Iterator[tuple[int, tuple[str, str] | None]]:
-    """Of each of a process's offers [fault, reason], None where it counts; the last word last."""
-    for record in records:
-        for one in record.refused:
-            if (one.peer, one.incarnation) == (peer, incarnation):
-                yield one.sequence, (one.fault, one.reason)
+    author = f"{peer}/{incarnation}"
+    refused: dict[int, tuple[str, str]] = {}
+    for record in store.records(max(base + 1, newest.version - _FURTHEST), newest.version):
+        theirs = (one for one in record.refused if one.author == author)
+        refused |= {one.sequence: (one.fault, one.reason) for one in theirs}
         gone = is_reverted(record.version, newest.reverted)
-        why = ("reverted", f"v{record.version} was taken back with it") if gone else None
         for taken in (*record.replayed, *record.inputs):
-            if (taken.peer, taken.incarnation) == (peer, incarnation):
-                yield taken.sequence, why
-
-
-def event_of(record: Version) -> dict[str, object]:
-    """What the merger writes down of the version that it has made."""
-    return {
-        "state": "merged",
-        "version": record.version,
-        "inputs": [f"{one.peer}/{one.sequence}" for one in record.inputs],
-        "refused": [f"{one.peer}/{one.sequence}: {one.reason}" for one in record.refused],
-    }
+            if taken.author == author and gone:
+                why = f"v{record.version} was taken back with it"
+                refused[taken.sequence] = ("reverted", why)
+            elif taken.author == author:  # the last word counts
+                refused.pop(taken.sequence, None)
+    fallen = f"v{base} was taken back" if is_reverted(base, newest.reverted) else ""
+    return Fate(newest.judged(author), refused, fallen)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +131,11 @@ class Progress:
         it is.
         """
         since = difference(own, self.anchor)
-        bad = [self._why(fate, n) for n in self.unmerged if self._fault(fate, n) in _DROPPED]
-        bad = [fate.fallen, *bad] if fate.fallen else bad
-        late = [delta for n, delta in self.unmerged.items() if self._fault(fate, n) == "late"]
+        faults = {n: fate.refused[n] for n in self.unmerged if n in fate.refused}
+        bad = [fate.fallen] if fate.fallen else []
+        bad += [f"contribution {n} was refused: {reason}"
+                for n, (fault, reason) in faults.items() if fault in _DROPPED]  # fmt: skip
+        late = [self.unmerged[n] for n, (fault, _) in faults.items() if fault == "late"]
         kept = {n: delta for n, delta in self.unmerged.items() if n > fate.judged}
         self.unmerged, self.blobs = kept, {n: self.blobs[n] for n in kept}
         self.base, self.inherited, self.contained = base, {}, 0
@@ -171,11 +156,3 @@ class Progress:
         """Forget everything on top of the base."""
         self.unmerged, self.blobs, self.anchor = {}, {}, self.base.weights
         self.contained = 0
-
-    @staticmethod
-    def _fault(fate: Fate, number: int) -> str:
-        return fate.refused.get(number, ("", ""))[0]
-
-    @staticmethod
-    def _why(fate: Fate, number: int) -> str:
-        return f"contribution {number} was refused: {fate.refused[number][1]}"

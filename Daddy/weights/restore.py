@@ -245,7 +245,7 @@ def _next_version(store: Store, found: Survey, number: int, ts: float) -> Versio
     The newest record's totals and what it judged go on, so that nothing counts twice.
     """
     best, data = found.decision.best, _exact_bytes(found)
-    blank = Version.first(
+    blank = Version(
         run_id=found.card.run_id,
         schema=found.card.schema,
         state=store.put_blob(data, "state"),
@@ -316,7 +316,7 @@ def writers(run: RunPaths | None, shared: SharedPaths, now: float) -> list[str]:
     """
     found = [] if run is None else [said for said in _holders(run, now) if said]
     for pulse in heartbeats.pulses(Store(shared)):
-        age = _age(shared.peer(pulse.peer, pulse.incarnation) / "hb.json", now)
+        age = _age(pulse.heartbeat, now)
         if not pulse.left and age is not None and age < SILENCE_S:
             found.append(f"{pulse.peer} beat {max(0.0, age):.0f} s ago in {shared.root}")
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from Daddy.core.errors import WeightsError
 from Daddy.weights.encoding.arithmetic import StateDict, add, copy, difference
@@ -59,20 +59,10 @@ class Note:
 
     def to_bytes(self) -> bytes:
         """JSON with a format number."""
-        return json.dumps({
-            "format": FORMAT,
-            "run_id": self.run_id,
-            "incarnation": self.incarnation,
-            "version": self.version,
-            "sequence": self.sequence,
-            "unmerged": {str(number): sha for number, sha in sorted(self.unmerged.items())},
-            "env_steps": self.env_steps,
-            "counted_steps": self.counted_steps,
-            "optimizer_steps": self.optimizer_steps,
-            "contained": self.contained,
-            "before": [[name, last] for name, last in self.before.items()],
-            "inherited": [[*key, sha] for key, sha in self.inherited.items()],
-        }, sort_keys=True).encode()  # fmt: skip
+        before = [[name, last] for name, last in self.before.items()]  # their order counts
+        inherited = [[*key, sha] for key, sha in self.inherited.items()]
+        body = {**asdict(self), "format": FORMAT, "before": before, "inherited": inherited}
+        return json.dumps(body, sort_keys=True).encode()
 
 
 def take_note(progress: Progress, run_id: str, incarnation: str) -> Note:
@@ -123,14 +113,12 @@ def resume(
     ``progress`` stands on ``newest`` and is brought up to date.
     """
     progress.env_steps, progress.optimizer_steps = note.env_steps, note.optimizer_steps
-    later = offered_later(store, peer, note)
+    later = _offered_later(store, peer, note)
     progress.counted_steps = note.counted_steps + sum(later.values())
-    why_not = _why_not(store, newest, note, peer, max_staleness)
-    if later and not why_not:
-        why_not = OFFERED_ALREADY
     try:
-        if why_not:
-            raise WeightsError(why_not)
+        _check(store, newest, note, peer, max_staleness)
+        if later:
+            raise WeightsError(OFFERED_ALREADY)
         base = store.version(note.version)
         old = decode(store.get_blob(base.state), base.schema)
         offered = {k: decode(store.get_blob(sha), base.schema) for k, sha in note.offered.items()}
@@ -138,10 +126,16 @@ def resume(
     except WeightsError as error:
         reason = f"took v{newest.version}: {error.message}"
         return Adoption(newest.version, copy(progress.base.weights), reason)
-    judged = {key: newest.consumed.get(f"{peer}/{key[0]}", [0])[0] for key in offered}
-    progress.inherited = {k: sha for k, sha in note.offered.items() if k[1] > judged[k]}
+    progress.inherited = {
+        (incarnation, number): sha
+        for (incarnation, number), sha in note.offered.items()
+        if number > newest.judged(f"{peer}/{incarnation}")
+    }
     waiting = [offered[key] for key in progress.inherited]
-    anchor = add(old, *_contained(offered, beside, note, absolute=progress.absolute))
+    # Absolute offers: the last one since the last rebase holds the rest.
+    last = offered.get((note.incarnation, note.contained))
+    each = [*offered.values(), *beside] if not progress.absolute else [last] if last else beside
+    anchor = add(old, *each)
     if newest.version == note.version and len(waiting) == len(offered) and not beside:
         progress.anchor = anchor
         return Adoption(newest.version, own, f"resumed on v{newest.version}")
@@ -151,44 +145,25 @@ def resume(
     return Adoption(newest.version, add(progress.anchor, since), reason)
 
 
-def _contained(
-    offered: Mapping[Key, StateDict], beside: list[StateDict], note: Note, *, absolute: bool
-) -> list[StateDict]:
-    """What the anchor consists of on top of its version: all offers and what was held back or,
-    where each offer is absolute, the last one since the last rebase, which holds the rest.
-    """
-    if not absolute:
-        return [*offered.values(), *beside]
-    last = (note.incarnation, note.contained)
-    return [offered[last]] if last in offered else beside
-
-
-def _why_not(store: Store, newest: Version, note: Note, peer: str, max_staleness: int) -> str:
-    """Why the checkpoint's progress must not be carried over; empty when it may."""
+def _check(store: Store, newest: Version, note: Note, peer: str, max_staleness: int) -> None:
+    """WeightsError with the reason for which the checkpoint's progress is not carried over."""
     if note.run_id != newest.run_id:
-        return "the checkpoint belongs to another folder of shared weights"
+        raise WeightsError("the checkpoint belongs to another folder of shared weights")
     if newest.version < note.version:
-        return f"the checkpoint stood on v{note.version}, which is gone"
-    if newest.version - note.version > max_staleness:
-        return f"the checkpoint's base is {newest.version - note.version} versions old"
-    if fallen := _fallen(store, newest, note, peer):
-        return fallen
-    judged = newest.consumed.get(f"{peer}/{note.incarnation}", [0])[0]
-    folder = store.paths.peer(peer, note.incarnation)
-    offered = max((number for number, _ in contributions.sequences(folder)), default=0)
-    if max(judged, offered) > note.sequence:
-        return OFFERED_ALREADY
-    return ""
-
-
-def _fallen(store: Store, newest: Version, note: Note, peer: str) -> str:
-    """Why nothing is left of what the checkpoint stood on; empty when it is."""
+        raise WeightsError(f"the checkpoint stood on v{note.version}, which is gone")
+    if (lag := newest.version - note.version) > max_staleness:
+        raise WeightsError(f"the checkpoint's base is {lag} versions old")
     fate = fate_of(store, peer, note.incarnation, note.version, newest)
-    taken = [n for n in note.unmerged if fate.refused.get(n, ("",))[0] == "reverted"]
-    return f"contribution {taken[0]} was taken back" if taken else fate.fallen
+    for number in note.unmerged:
+        if fate.refused.get(number, ("",))[0] == "reverted":
+            raise WeightsError(f"contribution {number} was taken back")
+    if fate.fallen:
+        raise WeightsError(fate.fallen)
+    if fate.judged > note.sequence:
+        raise WeightsError(OFFERED_ALREADY)
 
 
-def offered_later(store: Store, peer: str, note: Note) -> dict[Key, int]:
+def _offered_later(store: Store, peer: str, note: Note) -> dict[Key, int]:
     """New steps of what the peer offered after the checkpoint, by whichever of its processes.
 
     So that steps which are played again after a crash, or after several, are not counted twice.

@@ -75,8 +75,7 @@ def _finish(store: Store, made: Version, state: bytes) -> None:
 
         half = encode(decode(state, made.schema), half=True)
         serve(store, made.version, half, offered.terms, offered.release)
-    for receipt in contributions.revert_receipts(store, made):
-        contributions.write_receipt(store, receipt)
+    contributions.write_receipts(store, made)
 
 
 def taken_back(store: Store, head: Version, good: Version, reason: str) -> Version:

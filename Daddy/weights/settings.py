@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from Daddy.core import terms
 from Daddy.core.settings import KEPT_VERSIONS, Config
@@ -15,18 +15,6 @@ PERIOD_S = 60.0
 
 SILENCE_S = 180.0
 """Seconds that a heartbeat may stand still before nobody waits for its process."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds on shares of a version: a laptop's trust, one laptop's share, all laptops', all
-    friends' accounts together.
-    """
-
-    trust: float = 0.25
-    one: float = 0.10
-    together: float = 0.20
-    friends: float = 0.50
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +38,6 @@ class ExchangeSettings:
     silence_s: float = SILENCE_S
     max_staleness: int = 4
     laptop_max_staleness: int = 8
-    limits: Limits = field(default_factory=Limits)
     keep_versions: int = KEPT_VERSIONS
     wan: bool = True
     allowed: frozenset[str] = frozenset()

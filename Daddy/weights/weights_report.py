@@ -164,7 +164,7 @@ def _last_beats(store: Store) -> dict[str, tuple[Pulse, float]]:
     last: dict[str, tuple[Pulse, float]] = {}
     for pulse in sorted(heartbeats.pulses(store), key=lambda one: one.version):
         with contextlib.suppress(OSError):  # swept away since
-            beaten = pulse.path.lstat().st_mtime
+            beaten = pulse.heartbeat.lstat().st_mtime
             if pulse.peer not in last or int(beaten) >= int(last[pulse.peer][1]):
                 last[pulse.peer] = (pulse, beaten)
     return last
@@ -179,9 +179,8 @@ def _beat(beat: tuple[Pulse, float] | None, now: float) -> Record:
 
 
 def _pending(store: Store, head: Version | None, now: float) -> list[Record]:
-    consumed = {} if head is None else {author: one[0] for author, one in head.consumed.items()}
     found = []
-    for one in contributions.pending_of_jobs(store, consumed):
+    for one in contributions.pending_of_jobs(store, head):
         with contextlib.suppress(OSError):  # merged and cleared away since
             waits = round(max(0.0, now - one.record.stat().st_mtime), 1)
             named = _fields(one.offer, "peer", "sequence", "base_version", "env_steps")

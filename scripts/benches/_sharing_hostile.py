@@ -22,7 +22,7 @@ from Daddy.weights.encoding.arithmetic import StateDict, copy, difference, move
 from Daddy.weights.encoding.state_codec import decode, encode, schema_of
 from Daddy.weights.history import read_history
 from Daddy.weights.merge import contributions, judging
-from Daddy.weights.merge.admission import ADMITTED, Believed, Verdict
+from Daddy.weights.merge.admission import ADMITTED, Verdict
 from Daddy.weights.peer_progress import Adoption
 from Daddy.weights.store.heartbeats import Pulse, beat
 from Daddy.weights.store.records import Contribution, Version
@@ -128,8 +128,8 @@ class Plain:
 
     def beat(self) -> None:
         """It lives, and looks as alive as anybody."""
-        pulse = Pulse(self._peer, self._incarnation, self._sequence + 1, 0, left=False)
-        beat(self._store, pulse, {})
+        folder = self._store.paths.peer(self._peer, self._incarnation)
+        beat(self._store, Pulse(folder, counter=self._sequence + 1, version=0, left=False))
 
     def _take(self) -> Adoption:
         self._version = self._store.version(self._store.newest() or 0)
@@ -168,8 +168,8 @@ def _admit(*_: object, **__: object) -> Verdict:
     return ADMITTED
 
 
-def _as_claimed(env_steps: int, new_steps: int, *_: object) -> Believed:
-    return Believed(env_steps, new_steps)
+def _as_claimed(env_steps: int, new_steps: int, *_: object) -> tuple[int, int]:
+    return env_steps, new_steps
 
 
 def _unknown(_: StateDict) -> float:

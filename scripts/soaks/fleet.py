@@ -162,11 +162,10 @@ class Fleet:
     def _begin(self, name: str, incarnation: str, term: int) -> SharedExchange:
         facts = (incarnation, self._settings, self.clock(), Silent())
         if "." in name:
-            slot = name.partition(".")[2]
             for _ in range(LOOKS):  # a friend begins nothing: it waits for the first version
                 if Store(self._theirs).newest() is None:
                     self._baton.sleep(20.0)
-            return JoinedExchange(self._theirs, self._me, slot, *facts, term=term)
+            return JoinedExchange(self._theirs, name, *facts, term=term)
         return self._exchange(self.paths, name, *facts, term=term)
 
     def _merge(self, name: str) -> None:

@@ -12,8 +12,6 @@ from Daddy.weights.merge.admission import (
     COUNT_FACTOR,
     SHARE_FACTOR,
     Fault,
-    Standing,
-    Told,
     believe,
     judge_file,
     judge_record,
@@ -21,7 +19,7 @@ from Daddy.weights.merge.admission import (
     remember,
     usual_beside,
 )
-from Daddy.weights.store.records import Contribution
+from Daddy.weights.store.records import Contribution, Input, Version
 
 HASH = "ab" * 32
 OTHER = "cd" * 32
@@ -40,20 +38,17 @@ OFFER = Contribution(
     new_steps=500,
     optimizer_steps=20,
 )
-STANDING = Standing(
-    run_id="run",
-    schema=HASH,
-    newest=8,
-    states={7: HASH, 8: OTHER},
-    consumed={"slot-0/01234567": 2},
-    sizes={"": (300, 1500), "int8": (64, 700)},
-    max_staleness=4,
-    assists=("money",),
+BASE = Version(
+    run_id="run", schema=HASH, state=HASH, size=1000, rule="delta", merger="", ts=0.0, version=7
+)
+HEAD = dataclasses.replace(
+    BASE, state=OTHER, version=8, consumed={"slot-0/01234567": (2, 8)}, assists=("money",)
 )
 
 
 def judged(**changes):
-    return judge_record(dataclasses.replace(OFFER, **changes), STANDING)
+    offer = dataclasses.replace(OFFER, **changes)
+    return judge_record(offer, HEAD, BASE, HEAD.version - offer.base_version, 4)
 
 
 def test_a_contribution_in_order_is_admitted():
@@ -74,10 +69,10 @@ def test_a_contribution_in_order_is_admitted():
         ({"env_steps": 1 << 40}, Fault.VALUES, "claims"),
         ({"new_steps": 501}, Fault.VALUES, "501 of them new"),
         ({"optimizer_steps": 0}, Fault.VALUES, "nothing was learnt"),
-        ({"size": 10}, Fault.VALUES, "300 to 1500"),
-        ({"size": 10_000}, Fault.VALUES, "300 to 1500"),
-        ({"form": "int8"}, Fault.VALUES, "64 to 700"),
-        ({"form": "int8", "size": 63}, Fault.VALUES, "64 to 700"),
+        ({"size": 10}, Fault.VALUES, "333 to 1500"),
+        ({"size": 10_000}, Fault.VALUES, "333 to 1500"),
+        ({"form": "int8", "size": 5097}, Fault.VALUES, "64 to 5096"),
+        ({"form": "int8", "size": 63}, Fault.VALUES, "64 to 5096"),
         ({"form": "int4"}, Fault.LATE, "'int4', which this run does not read"),
     ],
 )
@@ -141,8 +136,10 @@ def test_the_history_is_bounded():
     assert remember(HISTORY, [(2.0, 5)])[-1] == (2.0, 5.0)
 
 
-def contributed(peer: str, *norms: float, steps: int = 1000) -> list[Told]:
-    return [Told(peer, norm, 8, steps) for norm in norms]
+def contributed(peer: str, *norms: float, steps: int = 1000) -> list[Input]:
+    return [
+        Input(peer, "01234567", 1, HASH, 7, 1, 0.25, 1.0, norm, steps, steps, 8) for norm in norms
+    ]
 
 
 COMPANY = [
@@ -166,22 +163,21 @@ def test_a_job_that_speaks_often_is_one_voice_of_three():
 
 def test_steps_within_what_is_usual_are_believed():
     usual = usual_beside("slot-3", COMPANY)
-    assert believe(3_500, 3_500, usual, 1).env_steps == 3_500
+    assert believe(3_500, 3_500, usual, 1) == (3_500, 3_500)
 
 
 def test_a_boast_counts_as_four_times_the_usual():
     believed = believe(1_000_000, 1_000_000, usual_beside("slot-3", COMPANY), 1)
-    assert believed.env_steps == SHARE_FACTOR * 1000
-    assert believed.new_steps == COUNT_FACTOR * 1000
+    assert believed == (SHARE_FACTOR * 1000, COUNT_FACTOR * 1000)
 
 
 def test_who_could_not_contribute_for_long_may_have_made_many_steps():
     usual = usual_beside("slot-3", COMPANY)
-    assert believe(180_000, 180_000, usual, 200).new_steps == 180_000
+    assert believe(180_000, 180_000, usual, 200)[1] == 180_000
 
 
 def test_where_nobody_else_is_every_claim_is_believed():
-    assert believe(10**9, 10**9, None, 1).new_steps == 10**9
+    assert believe(10**9, 10**9, None, 1) == (10**9, 10**9)
 
 
 @given(

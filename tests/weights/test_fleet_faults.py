@@ -16,6 +16,7 @@ from Daddy.weights.history import read_history
 from Daddy.weights.merge import merger as merging
 from Daddy.weights.merge.merger import Merger
 from Daddy.weights.store.rebuild import replay
+from Daddy.weights.store.records import RunCard
 from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin, settings
 
@@ -39,7 +40,7 @@ def test_a_merger_stopped_before_its_commit_commits_nothing_when_it_wakes_up(tmp
         code = 2
         try:
             store = Store(SharedPaths(tmp_path), stop_at_c9)
-            record, _ = Merger(store, settings(), ToldClock(), "slot-7/77777777").try_merge(0.0)
+            record = Merger(store, settings(), ToldClock(), "slot-7/77777777").try_merge(0.0)
             code = 0 if record is None else 1
         finally:
             os._exit(code)
@@ -181,7 +182,8 @@ def test_another_run_card_put_in_place_while_jobs_run_is_not_theirs(tmp_path, cl
     old = begin(tmp_path, "slot-0", clock)
     paths = SharedPaths(tmp_path)
     paths.run.unlink()
-    Store(paths).open("other", "cartpole", Store(paths).version(0).schema)
+    schema = Store(paths).version(0).schema
+    Store(paths).open(RunCard("other", "other", "cartpole", schema))
     old.learn(1)
     old.publish()
     assert old.adopt() == 1  # it goes on with what it began with

@@ -356,11 +356,11 @@ def test_a_file_that_changes_after_it_was_judged_is_kept_as_judged(
     theirs.publish()
     real = merger.judge_all
 
-    def judge_and_change(inputs, settings):
-        for one in inputs.chosen:
-            if one.uid is not None:
-                one.blob.unlink()
-        return real(inputs, settings)
+    def judge_and_change(inputs):
+        for one in inputs.opened:
+            if one.found.uid is not None:
+                one.found.blob.unlink()
+        return real(inputs)
 
     monkeypatch.setattr(merger, "judge_all", judge_and_change)
     record = strip(owner, ours, clock)

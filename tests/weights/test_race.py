@@ -49,7 +49,7 @@ class Rival:
         self.running = True
         store = Store(SharedPaths(self.root))
         rival = Merger(store, settings(), ToldClock(), "slot-9/99999999")
-        self.won, _ = rival.try_merge(5.0)
+        self.won = rival.try_merge(5.0)
         self.running = False
 
 

@@ -74,10 +74,10 @@ def keep_one_version(patch):
 def drop_records_before_the_commit(patch):
     real = Merger._write
 
-    def write(self, admitted, data):
-        for one in admitted:
+    def write(self, judged, data):
+        for one in judged:
             one.found.record.unlink(missing_ok=True)
-        return real(self, admitted, data)
+        return real(self, judged, data)
 
     patch.setattr(Merger, "_write", write)
 
@@ -96,8 +96,8 @@ def friend_clears_away_too_much(patch):
 def leave_a_friends_files_where_they_lie(patch):
     real = merger.judge_all
 
-    def judge_all(inputs, settings):
-        return [replace(one, data=b"") for one in real(inputs, settings)]
+    def judge_all(inputs):
+        return [replace(one, data=b"") for one in real(inputs)]
 
     patch.setattr(merger, "judge_all", judge_all)
 

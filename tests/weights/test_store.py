@@ -7,10 +7,12 @@ import pytest
 
 from Daddy.core.errors import WeightsError
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.store.delivery import write_keyframe
+from Daddy.weights.encoding.state_codec import encode
+from Daddy.weights.store.delivery import serve
 from Daddy.weights.store.durable import Durable
-from Daddy.weights.store.records import Version
+from Daddy.weights.store.records import RunCard, Version
 from Daddy.weights.store.store import Store
+from tests.weights.helpers import make_state
 
 SCHEMA = "ab" * 32
 
@@ -21,8 +23,8 @@ def store(tmp_path):
 
 
 def first(store, data: bytes = b"weights") -> Version:
-    store.open("run", "cartpole", SCHEMA)
-    return Version.first(
+    store.open(RunCard("run", "run", "cartpole", SCHEMA))
+    return Version(
         run_id="run", schema=SCHEMA, state=store.put_blob(data, "state"), size=len(data),
         rule="delta", merger="slot-0/01234567", ts=1.0,
     )  # fmt: skip
@@ -127,11 +129,12 @@ def test_a_link_that_failed_is_an_error_and_leaves_nothing(tmp_path, monkeypatch
 
 def test_laptops_are_offered_the_file_before_its_head(store):
     grow(store, 12)
-    for number in range(13):
-        write_keyframe(store, number, b"frame %d" % number)
+    states = [encode(make_state(number), half=True) for number in range(13)]
+    for number, state in enumerate(states):
+        serve(store, number, state)
     frame = store.keyframe()
     assert frame.version == 12
-    assert (store.paths.wan / frame.name).read_bytes() == b"frame 12"
+    assert (store.paths.wan / frame.name).read_bytes() == states[12]
     assert len(list(store.paths.wan.glob("kf-*.st"))) == 8
 
 

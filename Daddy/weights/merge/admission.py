@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from Daddy.core.assists import strange
-from Daddy.weights.store.records import Contribution, is_reverted
+from Daddy.weights.encoding.tensor_layout import INT8, PLAIN
+from Daddy.weights.store.records import Contribution, Input, Version, is_reverted
 
 OTHERS_NEEDED = 3
 """Other jobs that must be there before anybody is called an outlier."""
@@ -73,82 +75,75 @@ class Verdict:
 ADMITTED = Verdict(admitted=True, reason="")
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """What the gate knows about the run when it judges.
-
-    ``states`` maps a version to the hash of its state; ``consumed`` an author to the highest
-    sequence judged; ``sizes`` are the smallest and largest file a delta of this schema can be, in
-    bytes, by the form it may have. ``reverted`` holds [first, last] of the versions taken back.
-    """
-
-    run_id: str
-    schema: str
-    newest: int
-    states: Mapping[int, str]
-    consumed: Mapping[str, int]
-    sizes: Mapping[str, tuple[int, int]]
-    max_staleness: int
-    assists: tuple[str, ...] = ()
-    reverted: tuple[tuple[int, int], ...] = ()
-
-
-def _late(reason: str) -> Verdict:
-    return Verdict(admitted=False, reason=reason, fault=Fault.LATE)
+def refuse(reason: str, fault: Fault = Fault.LATE, *, wait: bool = False) -> Verdict:
+    """A refusal, or with ``wait`` no verdict yet."""
+    return Verdict(admitted=False, reason=reason, fault=fault, wait=wait)
 
 
 def _bad(reason: str) -> Verdict:
-    return Verdict(admitted=False, reason=reason, fault=Fault.VALUES)
+    return refuse(reason, Fault.VALUES)
 
 
-def judge_record(offer: Contribution, standing: Standing) -> Verdict:
-    """First stage: identity, sequence, base, claims and size; no file has been opened yet."""
-    for judge in (_judge_identity, _judge_base, _judge_claims):
-        verdict = judge(offer, standing)
-        if not verdict.admitted:
-            return verdict
-    return ADMITTED
+def judge_record(
+    offer: Contribution, head: Version, base: Version | None, lag: int, max_staleness: int
+) -> Verdict:
+    """First stage: identity, sequence, base, claims and size; no file has been opened yet.
+
+    ``base`` is the commit record of the offer's base, as far as it is there; ``lag`` the versions
+    that it counts as behind ``head``.
+    """
+    return (
+        _flaw_of_identity(offer, head)
+        or _flaw_of_base(offer, head, base, lag, max_staleness)
+        or _flaw_of_claims(offer, head)
+        or ADMITTED
+    )
 
 
-def _judge_identity(offer: Contribution, standing: Standing) -> Verdict:
-    if offer.run_id != standing.run_id:
-        return _bad(f"belongs to run {offer.run_id}, this is run {standing.run_id}")
-    if offer.schema != standing.schema:
+def _flaw_of_identity(offer: Contribution, head: Version) -> Verdict | None:
+    if offer.run_id != head.run_id:
+        return _bad(f"belongs to run {offer.run_id}, this is run {head.run_id}")
+    if offer.schema != head.schema:
         return _bad("its tensors have other names or shapes than this run's (schema hash differs)")
-    if foreign := strange(offer.assists, standing.assists):
+    if foreign := strange(offer.assists, head.assists):
         return _bad(f"it was learnt with the assists {foreign}, which this run does not use")
-    if offer.sequence <= standing.consumed.get(offer.author, 0):
-        return _late(f"sequence {offer.sequence} was judged before")
-    return ADMITTED
+    if offer.sequence <= head.judged(offer.author):
+        return refuse(f"sequence {offer.sequence} was judged before")
+    return None
 
 
-def _judge_base(offer: Contribution, standing: Standing) -> Verdict:
-    base, lag = offer.base_version, standing.newest - offer.base_version
-    if lag < 0:
-        return _bad(f"base v{base} does not exist, the newest is v{standing.newest}")
-    if is_reverted(base, standing.reverted):
-        reason = f"base v{base} was taken back: go on from the newest version"
-        return Verdict(admitted=False, reason=reason, fault=Fault.REVERTED)
-    if lag > standing.max_staleness:
-        return _late(f"base v{base} is {lag} versions old, the limit is {standing.max_staleness}")
-    if base not in standing.states:
-        return _late(f"base v{base} has no commit record any more")
-    if standing.states[base] != offer.base_state:
-        return _bad(f"its base is not this run's v{base} (hash differs)")
-    return ADMITTED
+def _flaw_of_base(
+    offer: Contribution, head: Version, base: Version | None, lag: int, max_staleness: int
+) -> Verdict | None:
+    number, behind = offer.base_version, head.version - offer.base_version
+    if behind < 0:
+        return _bad(f"base v{number} does not exist, the newest is v{head.version}")
+    if is_reverted(number, head.reverted):
+        return refuse(
+            f"base v{number} was taken back: go on from the newest version", Fault.REVERTED
+        )
+    if lag > max_staleness:
+        return refuse(f"base v{number} is {behind} versions old, the limit is {max_staleness}")
+    if base is None:
+        return refuse(f"base v{number} has no commit record any more")
+    if base.state != offer.base_state:
+        return _bad(f"its base is not this run's v{number} (hash differs)")
+    return None
 
 
-def _judge_claims(offer: Contribution, standing: Standing) -> Verdict:
+def _flaw_of_claims(offer: Contribution, head: Version) -> Verdict | None:
     if not 0 < offer.env_steps <= STEPS_LIMIT or offer.new_steps > offer.env_steps:
         return _bad(f"claims {offer.env_steps} environment steps, {offer.new_steps} of them new")
     if offer.optimizer_steps == 0:
         return _bad("no optimizer step was made: nothing was learnt")
-    if offer.form not in standing.sizes:
-        return _late(f"it is written as {offer.form!r}, which this run does not read")
-    smallest, largest = standing.sizes[offer.form]
+    # Compressed int8 may be nearly nothing, and of a small policy is mostly the list of its tensors
+    sizes = {PLAIN: (head.size // 3, head.size + head.size // 2), INT8: (64, head.size + 4096)}
+    if offer.form not in sizes:
+        return refuse(f"it is written as {offer.form!r}, which this run does not read")
+    smallest, largest = sizes[offer.form]
     if not smallest <= offer.size <= largest:
         return _bad(f"{offer.size} bytes, a delta of this run has {smallest} to {largest}")
-    return ADMITTED
+    return None
 
 
 def judge_file(offer: Contribution, size: int, sha256: str) -> Verdict:
@@ -157,25 +152,15 @@ def judge_file(offer: Contribution, size: int, sha256: str) -> Verdict:
     Damage on the way is nobody's fault: the author still has the progress and offers it again.
     """
     if size != offer.size:
-        return _late(f"the file has {size} bytes, its record says {offer.size} (truncated?)")
+        return refuse(f"the file has {size} bytes, its record says {offer.size} (truncated?)")
     if sha256 != offer.blob:
-        return _late("the file's hash is not the one in its record (damaged)")
+        return refuse("the file's hash is not the one in its record (damaged)")
     return ADMITTED
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """One contribution of a job: the norm of its delta and the steps that it claims."""
-
-    peer: str
-    norm: float
-    optimizer_steps: int
-    env_steps: int
-
-
-@dataclass(frozen=True, slots=True)
 class Usual:
-    """What ``jobs`` other jobs contribute at a time."""
+    """The usual contribution of ``jobs`` other jobs."""
 
     norm: float
     optimizer_steps: float
@@ -183,22 +168,26 @@ class Usual:
     jobs: int
 
 
-def usual_beside(peer: str, told: Sequence[Told]) -> Usual | None:
+def usual_beside(peer: str, told: Sequence[Input]) -> Usual | None:
     """What is usual among the others; None where nobody else has contributed lately."""
-    others = sorted({one.peer for one in told} - {peer})
+    others: dict[str, list[Input]] = defaultdict(list)
+    for one in told:
+        if one.peer != peer:
+            others[one.peer].append(one)
     if not others:
         return None
-    each = [[one for one in told if one.peer == other] for other in others]
+
+    def middle(value: Callable[[Input], float]) -> float:
+        return statistics.median(
+            statistics.median(map(value, theirs)) for theirs in others.values()
+        )
+
     return Usual(
-        norm=_middle([[one.norm for one in theirs] for theirs in each]),
-        optimizer_steps=_middle([[one.optimizer_steps for one in theirs] for theirs in each]),
-        env_steps=_middle([[one.env_steps for one in theirs] for theirs in each]),
-        jobs=len(others),
+        middle(lambda one: one.norm * one.clip),
+        middle(lambda one: one.optimizer_steps),
+        middle(lambda one: one.env_steps),
+        len(others),
     )
-
-
-def _middle(each: Sequence[Sequence[float]]) -> float:
-    return statistics.median(statistics.median(values) for values in each)
 
 
 def judge_values(
@@ -220,24 +209,18 @@ def judge_values(
         zero = "it is zero everywhere: nothing was learnt"
         return _bad("it holds values that are not finite" if norm else zero)
     if strict and not history:
-        reason = "no job's contribution has been seen yet to judge it by"
-        return Verdict(admitted=False, reason=reason, wait=True)
-    witnessed = beside is not None and beside.jobs >= WITNESSES
-    if not strict and not witnessed and len(history) < NORMS_NEEDED:
-        return ADMITTED
-    if beside is not None and witnessed:
+        return refuse("no job's contribution has been seen yet to judge it by", wait=True)
+    if beside is not None and beside.jobs >= WITNESSES:
         usual, steps = beside.norm, beside.optimizer_steps
+    elif not strict and len(history) < NORMS_NEEDED:
+        return ADMITTED
     else:
         usual = statistics.median(one[0] for one in history)
         steps = statistics.median(one[1] for one in history)
     bounded = beside is not None and beside.jobs >= OTHERS_NEEDED
     most = LAPTOP_GROWTH if strict else JOB_GROWTH if bounded else math.inf
     usual *= min(max(1.0, optimizer_steps / max(1.0, steps)), most)
-    return _judge_norm(norm, usual, REFUSE_FACTOR if strict else JOB_REFUSE_FACTOR)
-
-
-def _judge_norm(norm: float, usual: float, refuse: float) -> Verdict:
-    if norm > refuse * usual:
+    if norm > (REFUSE_FACTOR if strict else JOB_REFUSE_FACTOR) * usual:
         return _bad(f"its norm {norm:.3g} is {norm / usual:.1f} times the usual {usual:.3g}")
     if norm > CLIP_FACTOR * usual:
         return Verdict(admitted=True, reason="clipped", scale=CLIP_FACTOR * usual / norm)
@@ -252,21 +235,14 @@ def remember(
     return tuple([*history, *added][-NORM_HISTORY:])
 
 
-@dataclass(frozen=True, slots=True)
-class Believed:
-    """Steps for which a contribution's share stands, and those added to its author's total."""
+def believe(env_steps: int, new_steps: int, usual: Usual | None, versions: int) -> tuple[int, int]:
+    """A job's claims within what is usual: steps of its share, and steps added to its total.
 
-    env_steps: int
-    new_steps: int
-
-
-def believe(env_steps: int, new_steps: int, usual: Usual | None, versions: int) -> Believed:
-    """A job's claims within what is usual; ``versions`` have passed since its last contribution.
-
-    What no other job can bear witness to is believed.
+    ``versions`` have passed since its last contribution. What no other job can bear witness to is
+    believed.
     """
     if usual is None:
-        return Believed(env_steps, new_steps)
+        return env_steps, new_steps
     share = max(1, int(SHARE_FACTOR * usual.env_steps))
     total = max(1, int(COUNT_FACTOR * usual.env_steps * max(1, versions)))
-    return Believed(min(env_steps, share), min(new_steps, total))
+    return min(env_steps, share), min(new_steps, total)

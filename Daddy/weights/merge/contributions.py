@@ -14,7 +14,7 @@ import os
 import re
 import stat
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from Daddy.core.errors import DaddyError, FileError, WeightsError
 from Daddy.core.files import read_bounded
 from Daddy.core.names import FRIENDS_JOB, PEER
 from Daddy.weights.store.heartbeats import Process, folders, processes
-from Daddy.weights.store.records import Contribution, Input, Receipt, Refusal, Version, parse
+from Daddy.weights.store.records import Contribution, Key, Receipt, Version, parse
 from Daddy.weights.store.store import BLOB_LIMIT, Store
 from Daddy.weights.store.strict_json import INCARNATION, LIMIT
 
@@ -33,9 +33,6 @@ BOX_LIMIT = 64
 REASON_LIMIT = 300
 RECEIPTS_REACH = 256
 """Versions of a range taken back whose contributions get a receipt: laptops forget older ones."""
-
-EVALUATION = "eval-"
-"""Prefix of files in which peers of earlier releases tell of versions they compared: not read."""
 
 _JOB_NAME = re.compile(r"(\d{6})\.json")
 _BOX_NAME = re.compile(r"([0-9a-f]{8})-(\d{6})-([0-9a-f]{12})\.json")
@@ -55,19 +52,19 @@ class Found:
     uid: int | None = None
 
     @property
-    def key(self) -> tuple[str, str, int]:
+    def key(self) -> Key:
         """The order in which contributions are added up."""
-        return (self.offer.peer, self.offer.incarnation, self.offer.sequence)
+        return self.offer.key
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether what it may move a version is bounded: a laptop's, or of a friend's account."""
+        return self.laptop or self.uid is not None
 
 
 def is_job(peer: str) -> bool:
     """Whether a name is of a job, ours or a friend's: those are told by commit records alone."""
     return bool(SLOT.fullmatch(peer) or FRIENDS_JOB.fullmatch(peer))
-
-
-def counts_as_job(one: Input) -> bool:
-    """Whether a contribution came from a job and counted as one."""
-    return is_job(one.peer) and not one.laptop
 
 
 def box_name(offer: Contribution) -> str:
@@ -90,23 +87,12 @@ def boxes(store: Store) -> list[Path]:
     return folders(store.paths.inbox, PEER)
 
 
-def pending(store: Store, consumed: Mapping[str, int]) -> list[Found]:
-    """Contributions that no version has judged, in the order in which they are added up.
-
-    What is no contribution in a box is set aside.
-    """
-    found = pending_of_jobs(store, consumed)
-    for box in boxes(store):
-        found += from_box(store, box, box_names(box))
-    return sorted(found, key=lambda one: one.key)
-
-
-def pending_of_jobs(store: Store, consumed: Mapping[str, int]) -> list[Found]:
-    """Those of jobs, friends' included; moves nothing."""
+def pending_of_jobs(store: Store, head: Version | None) -> list[Found]:
+    """Contributions of jobs, friends' included, that no version up to ``head`` has judged."""
     return [
         one
         for process in processes(store)
-        for one in pending_of(store, process, consumed.get(process.author, 0))
+        for one in pending_of(store, process, head.judged(process.author) if head else 0)
     ]
 
 
@@ -145,8 +131,7 @@ def offered_by(store: Store, peer: str, since: int) -> dict[tuple[str, int], int
     for folder in folders(store.paths.peers / peer, INCARNATION):
         for number, path in sequences(folder):
             offer = _read_offer(path)
-            if offer is not None:
-                steps[folder.name, number] = offer.new_steps
+            steps[folder.name, number] = offer.new_steps if offer else 0
     newest = store.newest() or 0  # looked up last: a record goes after its version has come
     for record in store.records(max(since + 1, newest - 255), newest):
         for one in record.inputs:
@@ -166,30 +151,23 @@ def box_names(box: Path) -> list[str]:
     """Names of the records in a laptop's box, the first ``BOX_LIMIT``; none where it is closed."""
     with contextlib.suppress(OSError):  # one box that cannot be looked into must not stop the rest
         every = os.listdir(box)  # noqa: PTH208 - a flood must not become paths
-        names = (n for n in every if n.endswith(".json") and not n.startswith(EVALUATION))
-        return heapq.nsmallest(BOX_LIMIT, names)
+        return heapq.nsmallest(BOX_LIMIT, (name for name in every if name.endswith(".json")))
     return []
 
 
 def from_box(store: Store, box: Path, names: Sequence[str]) -> Iterator[Found]:
-    """A laptop's contributions among the records ``names``; others are set aside."""
+    """A laptop's contributions among the records ``names``; others are set aside.
+
+    Name, kind and links must be in order, and the record must speak of this box's peer.
+    """
     with contextlib.suppress(OSError):
         for path in [box / name for name in names]:
-            offer = _read_box_offer(box.name, path)
-            if offer is None:
-                store.set_aside(path, "inbox")
-            else:
+            fits = _BOX_NAME.fullmatch(path.name) and not SLOT.fullmatch(box.name)
+            offer = _read_offer(path) if fits and is_plain(path) else None
+            if offer and offer.peer == box.name and box_name(offer) == path.stem:
                 yield Found(offer, path, path.with_suffix(".st"), laptop=True)
-
-
-def _read_box_offer(peer: str, path: Path) -> Contribution | None:
-    """The record when name, kind, links and text are in order and it speaks of this box's peer."""
-    if SLOT.fullmatch(peer) or not _BOX_NAME.fullmatch(path.name) or not is_plain(path):
-        return None
-    offer = _read_offer(path)
-    if offer is None or offer.peer != peer or box_name(offer) != path.stem:
-        return None
-    return offer
+            else:
+                store.set_aside(path, "inbox")
 
 
 def is_plain(path: Path) -> bool:
@@ -214,50 +192,39 @@ def read_blob(found: Found) -> bytes:
         raise WeightsError(f"{found.blob.name}: {error.message}", error.fix) from error
 
 
-def write_receipt(store: Store, receipt: Receipt) -> None:
-    """Tell a laptop what became of its contribution."""
-    again = "-reverted" if receipt.fault == "reverted" else ""  # it may have had another one
-    name = f"{receipt.incarnation}-{receipt.sequence:06d}{again}.json"
-    path = store.paths.receipts / receipt.peer / name
-    if not path.exists():  # of the version before mostly: its merger wrote them
-        store.durable.create(path, receipt.to_bytes(), "receipt")
+def write_receipts(store: Store, record: Version) -> None:
+    """Tell laptops of their contributions that ``record`` judged or took back.
+
+    Those that exist already were written by the merger of the version, or by the rollback.
+    """
+    if all(is_job(peer) for peer in record.contributors) and not record.refused:
+        return  # a rollback in a run without laptops: no record of its range need be read
+    for receipt in [*_judged(record), *_taken_back(store, record)]:
+        again = "-reverted" if receipt.fault == "reverted" else ""  # it may have had another one
+        name = f"{receipt.incarnation}-{receipt.sequence:06d}{again}.json"
+        path = store.paths.receipts / receipt.peer / name
+        if not is_job(receipt.peer) and not path.exists():
+            store.durable.create(path, receipt.to_bytes(), "receipt")
 
 
-def receipts(record: Version) -> list[Receipt]:
-    """What each laptop gets to see of a version."""
-    taken = [
-        Receipt.accept(
-            one, record.version, "scaled down: its norm is unusual" if one.clip < 1 else ""
-        )
-        for one in record.inputs
-    ]
-    refused = [Receipt.refuse(one, record.version) for one in record.refused]
-    return [one for one in taken + refused if not is_job(one.peer)]
+def _judged(record: Version) -> Iterator[Receipt]:
+    for one in record.inputs:
+        said = "scaled down: its norm is unusual" if one.clip < 1 else ""
+        yield Receipt(*one.key, True, record.version, one.share, "", said)
+    for refusal in record.refused:
+        yield Receipt(*refusal.key, False, record.version, 0.0, refusal.fault, refusal.reason)
 
 
-def revert_receipts(store: Store, record: Version) -> list[Receipt]:
-    """The receipts of laptops' contributions that ``record`` took back, with its reason."""
-    return [
-        Receipt.refuse(
-            Refusal(one.peer, one.incarnation, one.sequence, "reverted",
-                    f"v{number} was taken back: {record.reverts[0].reason}"[:REASON_LIMIT]),
-            record.version,
-        )
-        for number, one in _left_out(store, record)
-        if not is_job(one.peer)
-    ]  # fmt: skip
-
-
-def _left_out(store: Store, record: Version) -> list[tuple[int, Input]]:
-    """The contributions that ``record`` took back, each with the version it was in."""
-    again = {(one.peer, one.incarnation, one.sequence) for one in record.replayed}
-    return [
-        (kept.version, one)
-        for revert in record.reverts
-        for kept in store.records(max(revert.first, revert.last - RECEIPTS_REACH), revert.last)
-        for one in kept.inputs
-        if (one.peer, one.incarnation, one.sequence) not in again
-    ]
+def _taken_back(store: Store, record: Version) -> Iterator[Receipt]:
+    """Receipts of the contributions that ``record`` took back and did not add again."""
+    again = {one.key for one in record.replayed}
+    for revert in record.reverts:
+        first = max(revert.first, revert.last - RECEIPTS_REACH)
+        for version in store.records(first, revert.last):
+            why = f"v{version.version} was taken back: {revert.reason}"[:REASON_LIMIT]
+            for one in version.inputs:
+                if one.key not in again:
+                    yield Receipt(*one.key, False, record.version, 0.0, "reverted", why)
 
 
 def in_turn(found: Sequence[Found]) -> list[Found]:

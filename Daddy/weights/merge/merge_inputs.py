@@ -8,13 +8,20 @@ other process and a few more.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError, WeightsError
+from Daddy.core.files import JSON_LIMIT, read_bounded
+from Daddy.core.friend_accounts import Outbox
 from Daddy.core.names import PEER
+from Daddy.weights.encoding.arithmetic import StateDict
+from Daddy.weights.encoding.state_codec import decode
+from Daddy.weights.merge.admission import Fault, refuse
 from Daddy.weights.merge.contributions import (
     Found,
     box_names,
@@ -23,12 +30,28 @@ from Daddy.weights.merge.contributions import (
     pending_of,
     read_blob,
 )
-from Daddy.weights.merge.judging import File, MergeInputs, forgotten_after, judge_record_of
+from Daddy.weights.merge.judging import (
+    Judged,
+    MergeInputs,
+    Peers,
+    as_judged,
+    forgotten_after,
+    judge_bytes,
+    judge_record_of,
+)
 from Daddy.weights.settings import ExchangeSettings
-from Daddy.weights.store.heartbeats import RELIST_S, Pulse, Roster, StallTimer, folders
-from Daddy.weights.store.rebuild import candidates, repair
-from Daddy.weights.store.records import Version
+from Daddy.weights.store.heartbeats import (
+    Process,
+    Pulse,
+    StallTimer,
+    folders,
+    own_incarnations,
+    read_pulse,
+)
+from Daddy.weights.store.rebuild import newest_state
+from Daddy.weights.store.records import Key, Version
 from Daddy.weights.store.store import Store
+from Daddy.weights.store.strict_json import INCARNATION
 
 INPUTS_LIMIT = 48
 """Contributions judged in one merge, so that a commit record stays small; others wait."""
@@ -39,97 +62,139 @@ LAPTOP_INPUTS_LIMIT = 16
 FRIENDS_INPUTS_LIMIT = 16
 """Friends' jobs' among them: a round of four jobs of four friends."""
 
-Key = tuple[str, str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Peers:
-    """Heartbeats and contributions that no version has judged, as read at one moment.
-
-    ``authors`` are the processes that have a folder.
-    """
-
-    pulses: tuple[Pulse, ...] = ()
-    pending: tuple[Found, ...] = ()
-    authors: frozenset[str] = frozenset()
-
-
-@dataclass(slots=True)
-class _Names:
-    """Names in a folder with one modification time: when that was first seen, and last listed."""
-
-    mtime_ns: int
-    first_s: float
-    at_s: float
-    names: list[str] = field(default_factory=list)
-
-
-class PeerReader:
-    """Reads :class:`Peers` on behalf of one process."""
-
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store = store
-        self._clock = clock
-        self.roster = Roster(store, clock)
-        self._offers: dict[Path, Found] = {}
-        self._boxes: dict[Path, _Names] = {}
-
-    def read(self, head: Version) -> Peers:
-        """Everything as it stands now, beside the version ``head``."""
-        processes = self.roster.processes()
-        found = {process: self.roster.pulse(process) for process in processes}
-        pending: list[Found] = []
-        for process, pulse in found.items():
-            done = head.consumed.get(process.author, (0, 0))[0]
-            offered = None if pulse is None else pulse.offered
-            if offered is None or offered > done:
-                pending += pending_of(self._store, process, done, offered)
-        pending += self._in_boxes()
-        return Peers(
-            tuple(pulse for pulse in found.values() if pulse is not None),
-            tuple(sorted(pending, key=lambda one: one.key)),
-            frozenset(process.author for process in processes),
-        )
-
-    def _in_boxes(self) -> list[Found]:
-        inbox = self._store.paths.inbox
-        boxes = self._listed(inbox, lambda: [path.name for path in folders(inbox, PEER)])
-        return [
-            found
-            for name in boxes
-            for found in from_box(
-                self._store,
-                inbox / name,
-                self._listed(inbox / name, lambda box=inbox / name: box_names(box)),  # type: ignore[misc]
-            )
-        ]
-
-    def _listed(self, folder: Path, names: Callable[[], list[str]]) -> list[str]:
-        """Names in ``folder``, listed again when it changed; two changes may share a clock tick."""
-        try:
-            mtime_ns = folder.lstat().st_mtime_ns
-        except OSError:
-            return []
-        now = self._clock.monotonic()
-        known = self._boxes.get(folder)
-        if known is None or known.mtime_ns != mtime_ns:
-            self._boxes[folder] = _Names(mtime_ns, now, now, names())
-        elif known.at_s - known.first_s < SURE_S or now - known.at_s >= RELIST_S:
-            self._boxes[folder] = _Names(mtime_ns, known.first_s, now, names())
-        return self._boxes[folder].names
-
+RELIST_S = 120.0
+"""Seconds after which folders are listed again although nothing says that they changed: more than
+lie between two looks on a slow network file system, where a look may be due every 20 s."""
 
 SURE_S = 2.0
 """Seconds between two listings of a folder with one modification time until it is believed to stand
 still: some file systems count whole seconds."""
 
+BLOB_PATIENCE_S = 90.0
+"""A file may be invisible for 60 s after its record on NFS; later it will not come."""
+
+Entry = TypeVar("Entry")
+
+
+@dataclass(slots=True)
+class _Listing(Generic[Entry]):
+    """Entries of a folder under one sign of change: when that was first seen, and last listed."""
+
+    sign: object
+    first_s: float
+    at_s: float
+    entries: list[Entry]
+
+
+class PeerReader:
+    """Reads :class:`Peers` on behalf of one process, with as few file operations as news allow.
+
+    ``mine`` is the newest heartbeat of the process itself, which need not be read back.
+    """
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self.mine: Pulse | None = None
+        self._store = store
+        self._clock = clock
+        self._processes: dict[Path, _Listing[Path]] = {}
+        self._boxes: dict[Path, _Listing[str]] = {}
+        self._left: dict[Path, Pulse] = {}
+
+    def read(self, head: Version) -> Peers:
+        """Everything as it stands now, beside the version ``head``."""
+        processes = self._list_processes()
+        pulses: list[Pulse] = []
+        pending = self._in_boxes()
+        for process in processes:
+            pulse, done = self._pulse(process), head.judged(process.author)
+            pulses += [] if pulse is None else [pulse]
+            offered = None if pulse is None else pulse.offered
+            if offered is None or offered > done:
+                pending += pending_of(self._store, process, done, offered)
+        pending.sort(key=lambda one: one.key)
+        authors = frozenset(process.author for process in processes)
+        return Peers(tuple(pulses), tuple(pending), authors)
+
+    def relist(self, peers: Collection[str]) -> bool:
+        """List these peers of our own account again; True if a process was not known.
+
+        A successor of the release before writes no stamp: until the next listing its heartbeat, and
+        with it the term that fences its predecessor, would be unknown.
+        """
+        known = self._processes[self._store.paths.root]
+        there = {
+            folder
+            for peer in peers
+            for folder in folders(self._store.paths.peers / peer, INCARNATION)
+        }
+        unknown = there.difference(known.entries)
+        known.entries = sorted({*known.entries, *unknown})
+        return bool(unknown)
+
+    def _list_processes(self) -> list[Process]:
+        """Every process's folder, listed again when its account's stamp changed."""
+        boxes: list[Outbox | None] = [None, *self._store.visible()]
+        return [Process(folder, box) for box in boxes for folder in self._list_account(box)]
+
+    def _list_account(self, box: Outbox | None) -> list[Path]:
+        paths, stamp = box.paths if box else self._store.paths, b""
+        with contextlib.suppress(FileNotFoundError, FileError):
+            stamp = read_bounded(paths.stamp, JSON_LIMIT, box.uid if box else None)
+
+        def incarnations() -> list[Path]:
+            self._left.clear()
+            return box.incarnations() if box else list(own_incarnations(self._store))
+
+        return self._listed(self._processes, paths.root, stamp, incarnations)
+
+    def _pulse(self, process: Process) -> Pulse | None:
+        """The heartbeat of a process; one that has left is not read again."""
+        if self.mine is not None and process.author == self.mine.author and process.box is None:
+            return self.mine
+        known = self._left.get(process.folder) or read_pulse(process)
+        if known is not None and known.left and known.offered is not None:
+            self._left[process.folder] = known
+        return known
+
+    def _in_boxes(self) -> list[Found]:
+        inbox = self._store.paths.inbox
+        boxes = self._names(inbox, lambda: [path.name for path in folders(inbox, PEER)])
+        return [
+            found
+            for box in (inbox / name for name in boxes)
+            for found in from_box(self._store, box, self._names(box, partial(box_names, box)))
+        ]
+
+    def _names(self, folder: Path, names: Callable[[], list[str]]) -> list[str]:
+        """Names in ``folder``, listed again when it changed; two changes may share a clock tick."""
+        try:
+            mtime_ns = folder.lstat().st_mtime_ns
+        except OSError:
+            return []
+        return self._listed(self._boxes, folder, mtime_ns, names, SURE_S)
+
+    def _listed(
+        self,
+        known: dict[Path, _Listing[Entry]],
+        folder: Path,
+        sign: object,
+        entries: Callable[[], list[Entry]],
+        sure_s: float = 0.0,
+    ) -> list[Entry]:
+        """The entries of ``folder``, listed again with another ``sign``, and now and then."""
+        now, found = self._clock.monotonic(), known.get(folder)
+        if found is None or found.sign != sign:
+            found = known[folder] = _Listing(sign, now, now, entries())
+        elif found.at_s - found.first_s < sure_s or now - found.at_s >= RELIST_S:
+            found.at_s, found.entries = now, entries()
+        return found.entries
+
 
 def choose(peers: Peers, head: Version, refused: set[Key]) -> list[Found]:
     """The contributions that one merge judges; those ``refused`` before come last."""
-    done = {author: pair[0] for author, pair in head.consumed.items()}
-    fresh = [one for one in peers.pending if one.offer.sequence > done.get(one.offer.author, 0)]
+    fresh = [one for one in peers.pending if one.offer.sequence > head.judged(one.offer.author)]
     fresh.sort(key=lambda one: one.key in refused)
-    jobs = [one for one in fresh if not one.laptop and one.uid is None]
+    jobs = [one for one in fresh if not one.is_capped]
     friends = in_turn([one for one in fresh if not one.laptop and one.uid is not None])
     laptops = [one for one in fresh if one.laptop][:LAPTOP_INPUTS_LIMIT]
     chosen = [*jobs, *friends[:FRIENDS_INPUTS_LIMIT], *laptops]
@@ -148,70 +213,67 @@ def read_inputs(
 
     WeightsError when no state can be read that the merge could begin from.
     """
-    first = max(0, head.version - settings.keep_versions + 1)
-    late = store.records(first, head.version)
-    records = {one.version: one for one in late}
-    far = forgotten_after(settings)
-    needed = {one.offer.base_version for one in chosen}
-    needed |= {at for author, (_, at) in head.consumed.items()
-               if author not in peers.authors and head.version + 1 - at >= far}  # fmt: skip
-    for number in sorted(number for number in needed if number < first):
-        records |= {one.version: one for one in store.records(number, number)}
     live = timer.live(peers.pulses, settings.silence_s)
-    base, shared = _base(store, head, settings.keep_versions - 1)
+    base, shared = newest_state(store, head.version, settings.keep_versions - 1)
     inputs = MergeInputs(
+        settings=settings,
         head=head,
         parent=store.record_hash(head.version),
-        late=tuple(late),
-        records=records,
-        chosen=tuple(chosen),
-        pulses=peers.pulses,
+        records=_records(store, settings, head, peers, chosen),
+        peers=peers,
         live=frozenset(pulse.peer for pulse in live if not pulse.laptop),
-        authors=peers.authors,
-        base=base,
+        base=base.version,
         shared=shared,
     )
     if settings.rule == "polyak":
-        inputs = replace(inputs, states=_states(store, inputs))
-    files = {one.key: _file(timer, inputs, one, settings) for one in chosen}
-    return replace(inputs, files=files)
+        inputs = replace(inputs, states=_states(store, inputs.records, chosen))
+    return replace(inputs, opened=[_open(timer, inputs, one) for one in chosen])
 
 
-def _states(store: Store, inputs: MergeInputs) -> dict[int, bytes]:
+def _records(
+    store: Store, settings: ExchangeSettings, head: Version, peers: Peers, chosen: Sequence[Found]
+) -> dict[int, Version]:
+    """The last versions, the contributions' bases, and versions by which authors are forgotten."""
+    first, far = max(0, head.version - settings.keep_versions + 1), forgotten_after(settings)
+    needed = {one.offer.base_version for one in chosen}
+    needed |= {at for author, (_, at) in head.consumed.items()
+               if author not in peers.authors and head.version + 1 - at >= far}  # fmt: skip
+    older = sorted(number for number in needed if number < first)
+    found = store.records(first, head.version)
+    return {one.version: one for number in older for one in store.records(number, number)} | {
+        one.version: one for one in found
+    }
+
+
+def _states(
+    store: Store, records: Mapping[int, Version], chosen: Sequence[Found]
+) -> dict[int, StateDict]:
     """States of the contributions' bases, as far as they are here."""
     found = {}
-    for number in {one.offer.base_version for one in inputs.chosen} & inputs.records.keys():
+    for number in {one.offer.base_version for one in chosen} & records.keys():
         with contextlib.suppress(WeightsError):
-            found[number] = store.get_blob(inputs.records[number].state)
+            found[number] = decode(store.get_blob(records[number].state))
     return found
 
 
-def _base(store: Store, head: Version, keep: int) -> tuple[int, bytes]:
-    """The newest state that verifies: the head's, or an older one when that is damaged."""
-    error: WeightsError | None = None
-    for number in candidates(store, head.version, keep):
-        try:
-            return number, repair(store, store.version(number))
-        except WeightsError as found:
-            error = error or found
-    raise error or WeightsError("no version can be read", "restore the shared weights")
+def _open(timer: StallTimer, inputs: MergeInputs, one: Found) -> Judged:
+    """A contribution with its file, which is not opened when its record alone is refused.
 
-
-def _file(timer: StallTimer, inputs: MergeInputs, one: Found, settings: ExchangeSettings) -> File:
-    """A contribution's file, unless its record alone is refused."""
-    if not judge_record_of(inputs, one, settings).admitted:
-        return File()
-    trouble = ""
-    if settings.rule == "polyak" and one.offer.base_version not in inputs.states:
-        trouble = "its base's state did not appear"
+    Trouble with our own view or disk is no author's fault: it is waited for, then "late".
+    """
+    verdict = judge_record_of(inputs, one)
+    if not verdict.admitted:
+        return as_judged(inputs, one, verdict)
     try:
-        data = b"" if trouble else read_blob(one)
+        if inputs.settings.rule != "polyak" or one.offer.base_version in inputs.states:
+            return judge_bytes(inputs, one, read_blob(one))
+        trouble = "its base's state did not appear"
     except FileNotFoundError:
         trouble = "its file did not appear"
     except FileError:
         trouble = "its file could not be read"
     except WeightsError as error:
-        return File(refusal=error.message)
-    if trouble:
-        return File(trouble=trouble, waited_s=timer.still_s(("blob", one.key)))
-    return File(data=data)
+        return as_judged(inputs, one, refuse(error.message, Fault.VALUES))
+    waited_s = timer.still_s(("blob", one.key))
+    reason = f"{trouble} within {waited_s:.0f} s"
+    return as_judged(inputs, one, refuse(reason, wait=waited_s < BLOB_PATIENCE_S))

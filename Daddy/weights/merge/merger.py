@@ -16,15 +16,15 @@ from Daddy.core.clock import Clock
 from Daddy.core.lease import Lease, drop_term
 from Daddy.weights.encoding.arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import encode
-from Daddy.weights.merge.contributions import Found, receipts, revert_receipts, write_receipt
-from Daddy.weights.merge.judging import Judged, judge_all, make_record, make_version
-from Daddy.weights.merge.merge_inputs import Key, PeerReader, Peers, choose, read_inputs
+from Daddy.weights.merge.contributions import write_receipts
+from Daddy.weights.merge.judging import Judged, Peers, judge_all, make_version
+from Daddy.weights.merge.merge_inputs import PeerReader, choose, read_inputs
 from Daddy.weights.merge.retention import KEEP_TERMS, Sweeper
-from Daddy.weights.merge.weighting import Due, is_due
+from Daddy.weights.merge.weighting import is_due
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store.delivery import serve
-from Daddy.weights.store.heartbeats import LEASE_SILENCE_S, Pulse, StallTimer
-from Daddy.weights.store.records import Version
+from Daddy.weights.store.heartbeats import LEASE_SILENCE_S, StallTimer
+from Daddy.weights.store.records import Key, Version
 from Daddy.weights.store.store import Store
 
 
@@ -32,33 +32,28 @@ class Merger:
     """Merges on behalf of one process, ``name`` as peer/incarnation."""
 
     def __init__(self, store: Store, settings: ExchangeSettings, clock: Clock, name: str) -> None:
+        self._timer = StallTimer(clock)
+        self.reader = PeerReader(store, clock)
+        self.sweeper = Sweeper(store, settings.keep_versions, self._timer, self.reader)
         self._store = store
         self._settings = settings
         self._clock = clock
         self._name = name
-        self._timer = StallTimer(clock)
-        self._reader = PeerReader(store, clock)
-        self._sweeper = Sweeper(store, settings.keep_versions, self._timer, self._reader)
         self._refused: set[Key] = set()
 
-    def note_beat(self, pulse: Pulse) -> None:
-        """The newest heartbeat of the process itself: it need not be read back."""
-        self._reader.roster.mine = pulse
-
-    def try_merge(self, period_s: float) -> tuple[Version | None, str]:
-        """The version just committed by us, or None and why not."""
+    def try_merge(self, period_s: float) -> Version | None:
+        """The version just committed by us; None when none is due or somebody else is merging."""
         newest = self._store.newest()
         if newest is None:
-            return None, "there is no version yet"
+            return None
         head = self._store.version(newest)
-        due = self._due(head, self._reader.read(head), period_s)
-        if not due.now:
-            return None, due.reason
+        if not self._is_due(head, self.reader.read(head), period_s):
+            return None
         lease = self._claim()
         if lease is None:
-            return None, "another peer is merging"
+            return None
         try:
-            return self._merge(head), due.reason
+            return self._merge(head)
         finally:
             lease.release("done")
             with contextlib.suppress(OSError):  # an old term left behind harms nobody
@@ -69,11 +64,11 @@ class Merger:
         newest = self._store.newest()
         if newest is None:
             return True
-        pulses = self._reader.read(self._store.version(newest)).pulses
+        pulses = self.reader.read(self._store.version(newest)).pulses
         live = self._timer.live(pulses, self._settings.silence_s)
         return not any(pulse.uid is None for pulse in live)
 
-    def _due(self, head: Version, peers: Peers, period_s: float) -> Due:
+    def _is_due(self, head: Version, peers: Peers, period_s: float) -> bool:
         found = choose(peers, head, self._refused)
         waiting = [one for one in found if one.key not in self._refused]
         ages = [self._timer.still_s(("offer", one.key)) for one in waiting]
@@ -88,26 +83,25 @@ class Merger:
         return self._timer.claim(self._store.paths.lease, holder, LEASE_SILENCE_S)
 
     def _merge(self, head: Version) -> Version | None:
-        store, settings = self._store, self._settings
+        store = self._store
         if store.newest() != head.version:
             return None  # another merge came between our look and our claim: look again next time
         store.durable.hook("C8")
-        peers = self._reader.read(head)
+        peers = self.reader.read(head)
         chosen = choose(peers, head, self._refused)
-        jobs = {one.offer.peer for one in chosen if not one.laptop and one.uid is None}
-        if self._reader.roster.relist(jobs):
-            peers = self._reader.read(head)
+        if self.reader.relist({one.offer.peer for one in chosen if not one.is_capped}):
+            peers = self.reader.read(head)
             chosen = choose(peers, head, self._refused)
-        inputs = read_inputs(store, settings, self._timer, head, peers, chosen)
-        judged = judge_all(inputs, settings)
-        if all(one.is_capped and not one.verdict.admitted for one in judged):
+        inputs = read_inputs(store, self._settings, self._timer, head, peers, chosen)
+        judged = judge_all(inputs)
+        if all(one.found.is_capped and not one.verdict.admitted for one in judged):
             self._refused |= {one.found.key for one in judged}
             return None  # refusals of laptops and friends alone wait for the next version
-        made = make_version(inputs, judged, settings)
-        data = encode(made.state)
+        state, record = make_version(inputs, judged)
+        data = encode(state)
         record = replace(
-            make_record(inputs, made, settings),
-            state=self._write(made.admitted, data),
+            record,
+            state=self._write(judged, data),
             size=len(data),
             merger=self._name,
             ts=round(self._clock.now(), 3),
@@ -115,21 +109,20 @@ class Merger:
         if not store.commit(record):
             return None
         store.durable.hook("C10")
-        self._finish(record, made.state, [one.found for one in judged], peers)
+        self._finish(record, state)
+        self.sweeper.after_merge(record, [one.found for one in judged], peers)
         return record
 
-    def _write(self, admitted: Sequence[Judged], data: bytes) -> str:
+    def _write(self, judged: Sequence[Judged], data: bytes) -> str:
         """Put down everything that the record names; the hash of the state."""
-        for one in admitted:
-            if one.data:  # as it was judged, for replay: the file lies in somebody else's hands
+        for one in judged:
+            if one.verdict.admitted and one.data:  # as judged: the file is in somebody else's hands
                 self._store.put_blob(one.data, "input")
         sha = self._store.put_blob(data, "state")
         self._store.durable.hook("C9")
         return sha
 
-    def _finish(
-        self, record: Version, state: StateDict, judged: Sequence[Found], peers: Peers
-    ) -> None:
+    def _finish(self, record: Version, state: StateDict) -> None:
         """Effects of a commit; the next merger or reader repeats them if we die here."""
         store, asked = self._store, self._settings
         store.write_head(record.version)
@@ -138,6 +131,4 @@ class Merger:
             serve(store, record.version, encode(state, half=True), asked.told, asked.release)
         store.durable.hook("C12")
         for late in store.records(record.version - 1, record.version):  # its merger may have died
-            for receipt in (*receipts(late), *revert_receipts(store, late)):
-                write_receipt(store, receipt)
-        self._sweeper.after_merge(record, judged, peers)
+            write_receipts(store, late)

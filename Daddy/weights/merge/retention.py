@@ -1,7 +1,7 @@
-"""What may go: contribution records once judged, blobs that no kept version needs, stray files.
+"""Removal of contribution records once judged, blobs that no kept version needs, and stray files.
 
 Records go before the blobs they name. Commit records stay for ever. Never removed: the newest
-``keep`` states, what their versions were made of, what is pending, the base of any live peer, and
+``keep`` states, the inputs and base of each, pending contributions, the base of any live peer, and
 the states of ``kept.json`` (``kept_versions``).
 """
 
@@ -16,14 +16,15 @@ from Daddy.core.shared_paths import JoinedPaths
 from Daddy.weights.evaluations import best_evaluated
 from Daddy.weights.merge import contributions
 from Daddy.weights.merge.contributions import Found
-from Daddy.weights.merge.merge_inputs import PeerReader, Peers
+from Daddy.weights.merge.judging import Peers
+from Daddy.weights.merge.merge_inputs import PeerReader
 from Daddy.weights.store.heartbeats import StallTimer
 from Daddy.weights.store.kept_versions import Kept, choose, entry, read_kept, write_kept
 from Daddy.weights.store.records import Version, is_reverted
 from Daddy.weights.store.store import Store
 
 ORPHAN_S = 3600.0
-"""How long a file that nothing refers to is watched before it goes."""
+"""Seconds for which a file that nothing refers to is watched before it goes."""
 
 SWEEP_S = 600.0
 """Seconds between two listings of every blob."""
@@ -50,17 +51,19 @@ class Sweeper:
 
     def after_merge(self, record: Version, judged: Sequence[Found], peers: Peers) -> None:
         """Remove what ``record`` made superfluous; ``peers`` as they were read for it."""
-        refused = {(one.peer, one.incarnation, one.sequence) for one in record.refused}
+        refused = {one.key for one in record.refused}
         for one in judged:
             self._drop_offer(one, refused=one.key in refused)
-        self._drop_duplicates(record, peers)
+        for one in peers.pending:  # a laptop's that arrived again after it was judged
+            if one.laptop and one.offer.sequence <= record.judged(one.offer.author):
+                self._drop_offer(one, refused=False)
         try:
-            self._keep_history(record, peers)
+            gone = self._keep_history(record)
             needed = self.needed(record, peers)
         except FileError:
             return  # the list cannot be read now: nothing goes that it may name
         leaving = record.version - self._keep
-        for number in range(max(0, leaving - 1), leaving + 1):  # the one before was its base
+        for number in sorted({leaving - 1, leaving, *gone}):  # the one before was its base
             self._drop_blobs(number, needed)
         if self._timer.still_s("sweep", self._sweeps) >= SWEEP_S:
             self._sweeps += 1
@@ -69,36 +72,31 @@ class Sweeper:
 
     def sweep(self, record: Version) -> None:
         """Once in ``SWEEP_S``: list everything, for what merges left behind that died."""
-        needed = self.needed(record, self._reader.read(record))
-        first = max(0, record.version - 2 * self._keep)
-        for number in range(first, record.version - self._keep + 1):
+        paths, needed = self._store.paths, self.needed(record, self._reader.read(record))
+        for number in range(record.version - 2 * self._keep, record.version - self._keep + 1):
             self._drop_blobs(number, needed)
         self._forget_lost()
-        self._drop_terms()
-        for box in _folders(self._store.paths.receipts):
+        terms = sorted(paths.lease.glob("term-*.json"), key=_term)
+        _remove(terms[: -2 * KEEP_TERMS])
+        for box in _folders(paths.receipts):
             for form in ("????????-??????.json", "claim-*.json"):
-                _keep_newest(box.glob(form), KEEP_RECEIPTS)
-        for evidence in _folders(self._store.paths.quarantine):
-            _keep_newest(evidence.iterdir(), KEEP_EVIDENCE)
+                _remove(sorted(box.glob(form))[:-KEEP_RECEIPTS])
+        for evidence in _folders(paths.quarantine):
+            _remove(sorted(evidence.iterdir())[:-KEEP_EVIDENCE])
         self.sweep_orphans(needed)
 
-    def _keep_history(self, record: Version, peers: Peers) -> None:
-        """Bring ``kept.json`` up to date; states that are on it no more go with the next blobs."""
+    def _keep_history(self, record: Version) -> set[int]:
+        """Bring ``kept.json`` up to date; the versions that are on it no more."""
         if isinstance(self._store.paths, JoinedPaths):
-            return  # the owner's jobs keep the states
-        before = {one.version: one for one in read_kept(self._store)}
+            return set()  # the owner's jobs keep the states
+        before = read_kept(self._store)
         newest = self._store.records(record.version - self._keep + 1, record.version)
-        known = before | {one.version: entry(one) for one in newest}
-        known = {
-            number: one for number, one in known.items() if not is_reverted(number, record.reverted)
-        }
-        self._kept = choose(known.values(), self._keep, self._best_evaluated())
+        known = {one.version: one for one in (*before, *map(entry, newest))}
+        good = [one for one in known.values() if not is_reverted(one.version, record.reverted)]
+        self._kept = choose(good, self._keep, self._best_evaluated())
         with contextlib.suppress(OSError):  # a full disk: the next merge writes it
             write_kept(self._store, self._kept)
-        states = {one.state for one in self._kept}
-        for gone in before.keys() - {one.version for one in self._kept}:
-            if before[gone].state not in states:
-                self._drop_blobs(gone, self.needed(record, peers))
+        return {one.version for one in before} - {one.version for one in self._kept}
 
     def _forget_lost(self) -> None:
         """Take versions off the list whose states are gone: they hold the place of others."""
@@ -136,10 +134,10 @@ class Sweeper:
         return blobs_of(record) | {one.state for one in older}
 
     def _drop_offer(self, one: Found, *, refused: bool) -> None:
-        """What cannot be removed from a box that is not ours stays: it is never judged again."""
+        """Remove a contribution; one in a box that is not ours stays, and is not judged again."""
+        if one.uid is not None:
+            return  # a friend's jobs clear their own folder away
         with contextlib.suppress(OSError):
-            if one.uid is not None:
-                return  # a friend's jobs clear their own folder away
             if one.laptop and refused:
                 self._store.set_aside(one.blob, "refused")
                 self._store.set_aside(one.record, "refused")
@@ -148,23 +146,10 @@ class Sweeper:
             if one.laptop:
                 one.blob.unlink(missing_ok=True)
 
-    def _drop_duplicates(self, record: Version, peers: Peers) -> None:
-        """Contributions of laptops that arrived again after they were judged."""
-        for one in peers.pending:
-            judged = record.consumed.get(one.offer.author, (0, 0))[0]
-            if one.laptop and one.offer.sequence <= judged:
-                self._drop_offer(one, refused=False)
-
     def _drop_blobs(self, number: int, needed: set[str]) -> None:
-        with contextlib.suppress(WeightsError):
-            for sha in sorted(blobs_of(self._store.version(number)) - needed):
+        for record in self._store.records(number, number):
+            for sha in blobs_of(record) - needed:
                 self._store.paths.blob(sha).unlink(missing_ok=True)
-
-    def _drop_terms(self) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            names = sorted(self._store.paths.lease.glob("term-*.json"), key=_term)
-            for path in names[: -2 * KEEP_TERMS]:
-                path.unlink(missing_ok=True)
 
     def sweep_orphans(self, needed: set[str]) -> list[Path]:
         """Remove blobs and temporary files that nothing has referred to for an hour."""
@@ -173,36 +158,29 @@ class Sweeper:
         strays += list(self._store.paths.tmp.iterdir())
         for box in contributions.boxes(self._store):
             with contextlib.suppress(OSError):  # not every box can be looked into
-                strays += _unnamed(list(box.iterdir()))
+                here = list(box.iterdir())
+                named = {path.stem for path in here if path.suffix == ".json"}
+                strays += [path for path in here if path.stem not in named]
         gone = [path for path in strays if self._age_s(("stray", path)) >= ORPHAN_S]
         _remove(gone)
         return gone
 
     def _age_s(self, key: Hashable, value: Hashable = None) -> float:
-        return self._timer.watched_s(key, GAP_S, value)
+        return self._timer.still_s(key, value, GAP_S)
 
     def sweep_incarnations(self, peers: Peers) -> None:
         """Remove the folders of processes that are gone and have nothing pending."""
         for pulse in (one for one in peers.pulses if one.uid is None):
-            folder = pulse.path.parent
-            silent = self._age_s(("gone", folder), pulse.counter)
-            if silent >= ORPHAN_S and not contributions.sequences(folder):
+            silent = self._age_s(("gone", pulse.folder), pulse.counter)
+            if silent >= ORPHAN_S and not contributions.sequences(pulse.folder):
                 with contextlib.suppress(OSError):
-                    _remove(list(folder.glob(f"{contributions.EVALUATION}*.json")))
-                    (folder / "hb.json").unlink(missing_ok=True)
-                    folder.rmdir()
+                    _remove(list(pulse.folder.iterdir()))
+                    pulse.folder.rmdir()
 
 
 def blobs_of(record: Version) -> set[str]:
-    """The state of a version and what it was made of."""
+    """The state of a version and the contributions in it."""
     return {record.state} | {one.blob for one in (*record.replayed, *record.inputs)}
-
-
-def _unnamed(paths: Sequence[Path]) -> list[Path]:
-    """Those whose record is not among them, and evaluations of earlier releases."""
-    records = {path.stem for path in paths if path.suffix == ".json"
-               and not path.name.startswith(contributions.EVALUATION)}  # fmt: skip
-    return [path for path in paths if path.stem not in records]
 
 
 def _folders(parent: Path) -> list[Path]:
@@ -212,10 +190,6 @@ def _folders(parent: Path) -> list[Path]:
 def _term(path: Path) -> int:
     digits = path.name.removeprefix("term-").split(".")[0]
     return int(digits) if digits.isdigit() else 0
-
-
-def _keep_newest(paths: Iterable[Path], count: int) -> None:
-    _remove(sorted(paths)[:-count])
 
 
 def _remove(paths: Iterable[Path]) -> None:

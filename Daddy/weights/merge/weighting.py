@@ -8,13 +8,18 @@ moves S by the same t (W - B) instead of also dragging it back by t (S - B).
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from Daddy.weights.settings import Limits
-
 STALENESS_DISCOUNT = 0.25
 """One version of lag costs a fifth of the weight, 1 / (1 + 0.25 s); stronger ones did not help."""
+
+LAPTOP_TRUST = 0.25
+"""Weight of a laptop's environment step, where a job's is 1."""
+
+ONE_LAPTOP, ALL_LAPTOPS, ALL_FRIENDS = 0.10, 0.20, 0.50
+"""Largest share of a version: of one laptop, of all laptops, of all friends' accounts."""
 
 RHYTHM_S = 60.0
 """A laptop pulls, learns and pushes about once a minute, however fast versions come."""
@@ -22,7 +27,7 @@ RHYTHM_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What the weighting sees of one contribution; ``staleness`` is a laptop's ``own_lag``.
+    """One contribution as the weighting sees it; ``staleness`` is a laptop's ``own_lag``.
 
     ``friend``: it comes from an account that is not the run's owner's.
     """
@@ -34,23 +39,15 @@ class Offer:
     friend: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Shares:
-    """The share of each offer, in the order given, and what they were divided by."""
-
-    shares: tuple[float, ...]
-    denominator: float
-
-
 def own_lag(versions: int, seconds: float) -> int:
     """How far a laptop is behind in its own rhythm: where versions come faster, time counts."""
     return min(versions, math.ceil(max(0.0, seconds) / RHYTHM_S))
 
 
-def weigh(offer: Offer, trust: float) -> float:
+def weigh(offer: Offer) -> float:
     """Environment steps, discounted by staleness, times trust for a laptop."""
     fresh = offer.env_steps / (1.0 + STALENESS_DISCOUNT * offer.staleness)
-    return fresh * (trust if offer.laptop else 1.0)
+    return fresh * (LAPTOP_TRUST if offer.laptop else 1.0)
 
 
 def complete_set(offers: Sequence[Offer], live_jobs: int, previous: float) -> float:
@@ -59,81 +56,64 @@ def complete_set(offers: Sequence[Offer], live_jobs: int, previous: float) -> fl
     A single early contributor is divided by it and so moves the weights by its share, not by its
     whole delta; the sum over a round then equals the mean. With laptops alone ``previous`` holds.
     """
-    jobs = _per_peer([offer for offer in offers if not offer.laptop], 1.0)
-    if not jobs:
-        return previous
-    return sum(jobs) / len(jobs) * max(live_jobs, len(jobs))
+    jobs = _per_peer([offer for offer in offers if not offer.laptop])
+    return sum(jobs) / len(jobs) * max(live_jobs, len(jobs)) if jobs else previous
 
 
-def _per_peer(offers: Sequence[Offer], trust: float) -> list[float]:
+def _per_peer(offers: Sequence[Offer]) -> list[float]:
     """The mean weight of each peer's offers: two of one peer are two rounds, no double share."""
-    by_peer: dict[str, list[float]] = {}
+    by_peer: dict[str, list[float]] = defaultdict(list)
     for offer in offers:
-        by_peer.setdefault(offer.peer, []).append(weigh(offer, trust))
+        by_peer[offer.peer].append(weigh(offer))
     return [sum(weights) / len(weights) for _, weights in sorted(by_peer.items())]
 
 
-def share_out(offers: Sequence[Offer], full: float, limits: Limits) -> Shares:
-    """Each offer's share: its weight over max(one round's sum, ``full``); laptops, friends capped.
+def share_out(offers: Sequence[Offer], full: float) -> tuple[tuple[float, ...], float]:
+    """Each offer's share, in the order given, and the weight that they were divided by.
 
-    Nor does what laptops claim shrink the jobs' shares by more than ``limits.together``.
+    A share is the offer's weight over max(one round's sum, ``full``); laptops and friends are
+    capped. Claims of laptops shrink the jobs' shares by no more than ``ALL_LAPTOPS``.
     """
-    jobs = sum(_per_peer([one for one in offers if not one.laptop], 1.0))
-    laptops = sum(_per_peer([one for one in offers if one.laptop], limits.trust))
+    jobs = sum(_per_peer([one for one in offers if not one.laptop]))
+    laptops = sum(_per_peer([one for one in offers if one.laptop]))
     if max(jobs, full) > 0.0:
-        laptops = min(laptops, max(jobs, full) * limits.together / (1.0 - limits.together))
+        laptops = min(laptops, max(jobs, full) * ALL_LAPTOPS / (1.0 - ALL_LAPTOPS))
     denominator = max(jobs + laptops, full)
     if denominator <= 0.0:
-        return Shares(tuple(0.0 for _ in offers), 0.0)
-    shares = [weigh(offer, limits.trust) / denominator for offer in offers]
-    shares = _cap_friends(offers, _cap_laptops(offers, shares, limits), limits.friends)
-    return Shares(tuple(shares), denominator)
+        return (0.0,) * len(offers), 0.0
+    shares = [weigh(offer) / denominator for offer in offers]
+    return tuple(_capped(offers, shares)), denominator
 
 
-def _cap_laptops(offers: Sequence[Offer], shares: list[float], limits: Limits) -> list[float]:
-    """One laptop at most ``limits.one`` over all its offers, all laptops ``limits.together``."""
-    by_peer: dict[str, float] = {}
+def _capped(offers: Sequence[Offer], shares: Sequence[float]) -> list[float]:
+    """The shares with the bounds of one laptop, of all laptops and of all friends kept."""
+    laptops: dict[str, float] = defaultdict(float)
     for offer, share in zip(offers, shares, strict=True):
         if offer.laptop:
-            by_peer[offer.peer] = by_peer.get(offer.peer, 0.0) + share
-    single = {peer: min(1.0, limits.one / total) for peer, total in by_peer.items() if total}
-    total = sum(by_peer[peer] * scale for peer, scale in single.items())
-    group = min(1.0, limits.together / total) if total else 1.0
+            laptops[offer.peer] += share
+    scale = {peer: _scale(total, ONE_LAPTOP) for peer, total in laptops.items()}
+    together = _scale(sum(laptops[peer] * scale[peer] for peer in laptops), ALL_LAPTOPS)
+    shares = [
+        share * scale[offer.peer] * together if offer.laptop else share
+        for offer, share in zip(offers, shares, strict=True)
+    ]
+    friends = sum(share for offer, share in zip(offers, shares, strict=True) if offer.friend)
     return [
-        share * single.get(offer.peer, 1.0) * group if offer.laptop else share
+        share * _scale(friends, ALL_FRIENDS) if offer.friend else share
         for offer, share in zip(offers, shares, strict=True)
     ]
 
 
-def _cap_friends(offers: Sequence[Offer], shares: list[float], most: float) -> list[float]:
-    """All friends' accounts together at most ``most``, however many there are."""
-    total = sum(share for offer, share in zip(offers, shares, strict=True) if offer.friend)
-    scale = min(1.0, most / total) if total else 1.0
-    return [
-        share * scale if offer.friend else share
-        for offer, share in zip(offers, shares, strict=True)
-    ]
+def _scale(total: float, most: float) -> float:
+    return min(1.0, most / total) if total else 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Due:
-    """Whether to merge now, and why or why not."""
-
-    now: bool
-    reason: str
-
-
-def is_due(published: int, live_jobs: int, oldest_s: float, period_s: float, laptops: int) -> Due:
+def is_due(published: int, live_jobs: int, oldest_s: float, period_s: float, laptops: int) -> bool:
     """Merge when all live jobs but one have published, or the oldest offer is a period old.
 
     ``published`` counts jobs with a pending contribution, ``laptops`` contributions of laptops;
     ``oldest_s`` is how long the oldest has been seen pending (on the judge's own clock).
     """
     if not published and not laptops:
-        return Due(now=False, reason="nothing is pending")
-    said = f"{published} of {live_jobs} live jobs have published"
-    if published >= max(1, live_jobs - 1):
-        return Due(now=True, reason=said)
-    if oldest_s >= period_s:
-        return Due(now=True, reason=f"the oldest contribution has waited {oldest_s:.1f} s")
-    return Due(now=False, reason=said)
+        return False
+    return published >= max(1, live_jobs - 1) or oldest_s >= period_s

@@ -9,6 +9,7 @@ Equal inputs give equal frames wherever zlib is the same; the hash of what comes
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import os
 import re
 from collections.abc import Collection
@@ -36,39 +37,14 @@ _PLAIN = re.compile(r"kf-(\d{8})-([0-9a-f]{12})\.st")
 def serve(store: Store, number: int, data: bytes, terms: Terms = (), release: str = "") -> None:
     """Offer version ``number``, whose bfloat16 safetensors ``data`` is: the head comes last.
 
-    ``terms`` and ``release`` tell laptops how the run learns, and from what.
-
-    WeightsError when the version's records cannot be read; OSError when the disk does not take it.
+    ``terms`` and ``release`` tell laptops how the run learns, and from what. The disk is not waited
+    for: a laptop checks every hash, and the next version is offered anew. WeightsError when the
+    version's records cannot be read; OSError when the disk does not take it.
     """
-    here = _names(store)
-    whole = _put(store, pack(data), number, sha256_hex(data))
+    here, sha = _names(store), sha256_hex(data)
+    whole = _put(store, pack(data), number, sha)
     parts = (*_steps(store, number, data, here), whole)
-    write_keyframe(store, number, data, parts, (INT8,), terms, release, here)
-    written = {part.file for part in parts}
-    for kind, each in (("kf-", 1), ("d-", REACH)):
-        frames = {name for name in here if name.startswith(kind) and name.endswith(".wire")}
-        frames |= {name for name in written if name.startswith(kind)}
-        for old in sorted(frames)[: -each * (1 + SPARE)]:
-            (store.paths.wan / old).unlink(missing_ok=True)
-
-
-def write_keyframe(
-    store: Store,
-    number: int,
-    data: bytes,
-    parts: tuple[Part, ...] = (),
-    accepts: tuple[str, ...] = (),
-    terms: Terms = (),
-    release: str = "",
-    here: Collection[str] | None = None,
-) -> None:
-    """Offer version ``number`` to laptops as ``data``: the file first, its head last.
-
-    The ``parts`` that the head names have been written; ``here`` are the names below ``wan/``.
-    The disk is not waited for: a laptop checks every hash, and the next version is offered anew.
-    """
-    record, card, sha = store.version(number), store.card(), sha256_hex(data)
-    name = f"kf-{number:08d}-{sha[:12]}.st"
+    record, card, name = store.version(number), store.card(), f"kf-{number:08d}-{sha[:12]}.st"
     frame = Keyframe(
         version=number,
         name=name,
@@ -83,20 +59,25 @@ def write_keyframe(
         ts=record.ts,
         assists=record.assists,
         parts=parts,
-        accepts=accepts,
+        accepts=(INT8,),
         terms=terms,
         release=release,
         reverted=record.reverted,
     )
     store.durable.replace(store.paths.wan / name, data, "keyframe", mode=0o444, sync=False)
     offered = store.keyframe()
-    if offered and offered.run_id == card.run_id and offered.version > number:
-        return  # whoever was faster meanwhile has served a newer one
-    store.durable.replace(store.paths.wan / "HEAD.json", frame.to_bytes(), "wan-head", sync=False)
-    here = _names(store) if here is None else here
-    plain = {name, *(known for known in here if _PLAIN.fullmatch(known))}
-    for old in sorted(plain)[:-KEEP_KEYFRAMES]:
-        (store.paths.wan / old).unlink(missing_ok=True)
+    if not (offered and offered.run_id == card.run_id and offered.version > number):
+        head = store.paths.wan / "HEAD.json"
+        store.durable.replace(head, frame.to_bytes(), "wan-head", sync=False)
+    _drop_old(store, {*here, name, *(part.file for part in parts)})
+
+
+def _drop_old(store: Store, names: Collection[str]) -> None:
+    """Remove the oldest of each kind of file."""
+    most = {"kf-*.st": KEEP_KEYFRAMES, "kf-*.wire": 1 + SPARE, "d-*.wire": REACH * (1 + SPARE)}
+    for form, count in most.items():
+        for old in sorted(fnmatch.filter(names, form))[:-count]:
+            (store.paths.wan / old).unlink(missing_ok=True)
 
 
 def _names(store: Store) -> list[str]:

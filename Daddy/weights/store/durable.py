@@ -10,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import os
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
 
+from Daddy.core.files import sync_folder
 from Daddy.core.machine import host_name
 
 Hook = Callable[[str], None]
@@ -38,7 +38,7 @@ class Durable:
 
         ``link`` decides on the server. When its reply is lost, the link count tells the truth.
         """
-        temp = self._write(data, what, mode)
+        temp = self._write(data, what, mode, sync=True)
         try:
             self._in_folder(path, lambda: os.link(temp, path))
             won = True
@@ -50,7 +50,7 @@ class Durable:
             self.hook(f"C5:{what}")
             with contextlib.suppress(OSError):  # it would hide who won
                 temp.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
         return won
 
     def replace(
@@ -61,14 +61,11 @@ class Durable:
         Without ``sync`` a power cut may take it along: enough for what the next call writes again.
         """
         temp = self._write(data, what, mode, sync=sync)
-        try:
+        with _removed_on_error(temp):
             self._in_folder(path, lambda: os.replace(temp, path))  # noqa: PTH105 - returns None
-        except BaseException:
-            temp.unlink(missing_ok=True)
-            raise
         self.hook(f"C5:{what}")
         if sync:
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
 
     def _in_folder(self, path: Path, name: Callable[[], None]) -> None:
         """Give a file its name; its folder is made only where it is missing."""
@@ -88,43 +85,32 @@ class Durable:
                 folder.mkdir()
                 folder.chmod(0o755)
 
-    def _write(self, data: bytes, what: str, mode: int, *, sync: bool = True) -> Path:
+    def _write(self, data: bytes, what: str, mode: int, *, sync: bool) -> Path:
         self.hook(f"C1:{what}")
         temp = self._tmp / f"{host_name()}-{os.getpid()}-{uuid.uuid4().hex}"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        flags, half = os.O_WRONLY | os.O_CREAT | os.O_EXCL, len(data) // 2
         try:
             descriptor = os.open(temp, flags, mode)
         except FileNotFoundError:
             self._tmp.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(temp, flags, mode)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                if self.open_to_all:
-                    os.fchmod(descriptor, mode)
-                self._fill(stream, data, what, sync=sync)
-        except BaseException:
-            temp.unlink(missing_ok=True)
-            raise
+        with _removed_on_error(temp), os.fdopen(descriptor, "wb") as stream:
+            if self.open_to_all:
+                os.fchmod(descriptor, mode)
+            for point, part in (("C2", data[:half]), ("C3", data[half:])):
+                stream.write(part)
+                stream.flush()
+                self.hook(f"{point}:{what}")
+            if sync:
+                os.fsync(descriptor)
         self.hook(f"C4:{what}")
         return temp
 
-    def _fill(self, stream: BinaryIO, data: bytes, what: str, *, sync: bool) -> None:
-        half = len(data) // 2
-        stream.write(data[:half])
-        stream.flush()
-        self.hook(f"C2:{what}")
-        stream.write(data[half:])
-        stream.flush()
-        self.hook(f"C3:{what}")
-        if sync:
-            os.fsync(stream.fileno())
 
-
-def _sync_folder(folder: Path) -> None:
-    """As well as it can be done: the name is there already, so nothing may look like a failure."""
-    with contextlib.suppress(OSError):  # some network file systems refuse to sync a folder
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+@contextlib.contextmanager
+def _removed_on_error(temp: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        temp.unlink(missing_ok=True)
+        raise

@@ -2,16 +2,17 @@
 
 A heartbeat is a counter that moves; clocks of two machines are never compared. Beside the counter a
 job says up to which number it has offered (``offered``), so that a reader need not look for more. A
-process that begins writes a new stamp: readers list the folders of processes when it changes, and
-every ``RELIST_S`` because jobs of the release before write none. Friends' folders are only read.
+process that begins writes a new stamp: readers list the folders of processes when it changes.
+Friends' folders are only read.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,8 @@ from Daddy.core.files import JSON_LIMIT, parse_json, read_bounded, to_json
 from Daddy.core.friend_accounts import Outbox
 from Daddy.core.lease import Lease, end_term, read_lease
 from Daddy.core.names import WRITER, new_token
-from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.store.store import Store
 from Daddy.weights.store.strict_json import INCARNATION
-
-RELIST_S = 120.0
-"""Seconds after which folders are listed again although nothing says that they changed: more than
-lie between two looks on a slow network file system, where a look may be due every 20 s."""
 
 LEASE_SILENCE_S = 20.0
 """A merge takes seconds; a merger silent for longer counts as gone (safety does not need it)."""
@@ -42,9 +38,19 @@ class Process:
     box: Outbox | None = None
 
     @property
+    def peer(self) -> str:
+        """The job's name."""
+        return self.folder.parent.name
+
+    @property
+    def incarnation(self) -> str:
+        """The process start."""
+        return self.folder.name
+
+    @property
     def author(self) -> str:
         """Peer and process start, as contributions name it."""
-        return f"{self.folder.parent.name}/{self.folder.name}"
+        return f"{self.peer}/{self.incarnation}"
 
     @property
     def uid(self) -> int | None:
@@ -56,49 +62,37 @@ class Process:
         """Whether its contributions count as a laptop's."""
         return self.box is not None and self.box.laptop
 
+    @property
+    def heartbeat(self) -> Path:
+        """The file that proves life."""
+        return self.folder / "hb.json"
 
-@dataclass(frozen=True, slots=True)
-class Pulse:
-    """One process's heartbeat: a counter that moves, the version it stands on, whether it left.
 
-    ``offered`` is the highest sequence that may exist; None where the process does not say. As
-    read: ``path``, the ``notes`` beside, whether the process counts as a laptop, and the ``uid`` of
-    its account where that is not ours.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulse(Process):
+    """A process's heartbeat: a counter that moves, the version it stands on, whether it left.
+
+    ``offered`` is the highest sequence that may exist; None where the process does not say.
+    ``notes`` stand beside.
     """
 
-    peer: str
-    incarnation: str
     counter: int
     version: int
     left: bool
-    path: Path = Path()
-    notes: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    laptop: bool = False
-    uid: int | None = None
     offered: int | None = None
-
-    @property
-    def author(self) -> str:
-        """Peer and process start, as contributions name it."""
-        return f"{self.peer}/{self.incarnation}"
+    notes: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
-def beat(store: Store, pulse: Pulse, notes: Mapping[str, object], *, sync: bool = False) -> None:
+def beat(store: Store, pulse: Pulse, *, sync: bool = False) -> None:
     """Prove life in the process's own folder.
 
     ``sync`` where ``offered`` grows: if a power cut brought back an older heartbeat beside the
     contribution that follows, no merger would ever look for that one.
     """
-    body = {
-        **notes,
-        "counter": pulse.counter,
-        "version": pulse.version,
-        "left": pulse.left,
-    }
-    if pulse.offered is not None:
-        body["offered"] = pulse.offered
-    folder = store.paths.peer(pulse.peer, pulse.incarnation)
-    store.durable.replace(folder / "hb.json", to_json(body), "beat", sync=sync)
+    counted = {"counter": pulse.counter, "version": pulse.version, "left": pulse.left}
+    offered = {} if pulse.offered is None else {"offered": pulse.offered}
+    body = to_json({**pulse.notes, **counted, **offered})
+    store.durable.replace(pulse.heartbeat, body, "beat", sync=sync)
 
 
 def announce(store: Store) -> None:
@@ -138,21 +132,18 @@ def folders(parent: Path, form: re.Pattern[str]) -> list[Path]:
 
 def read_pulse(process: Process) -> Pulse | None:
     """The heartbeat of a process; None when there is none that can be read."""
-    path = process.folder / "hb.json"
+    path = process.heartbeat
     try:
         body = parse_json(read_bounded(path, JSON_LIMIT, process.uid), str(path))
         offered = body.get("offered")
         return Pulse(
-            process.folder.parent.name,
-            process.folder.name,
-            int(body["counter"]),
-            int(body["version"]),
-            bool(body["left"]),
-            path,
-            body,
-            laptop=process.laptop,
-            uid=process.uid,
+            process.folder,
+            process.box,
+            counter=int(body["counter"]),
+            version=int(body["version"]),
+            left=bool(body["left"]),
             offered=None if offered is None else int(offered),
+            notes=body,
         )
     except (FileNotFoundError, FileError, KeyError, TypeError, ValueError, OverflowError):
         return None
@@ -163,29 +154,21 @@ class StallTimer:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._since: dict[Hashable, tuple[Hashable, float]] = {}
-        self._looked: dict[Hashable, float] = {}
+        self._seen: dict[Hashable, tuple[Hashable, float, float]] = {}
 
-    def still_s(self, key: Hashable, value: Hashable = None) -> float:
-        """Seconds for which ``key`` has had ``value`` since it was first looked at; 0 at first."""
-        now = self._clock.monotonic()
-        known = self._since.get(key)
-        if known is None or known[0] != value:
-            self._since[key] = (value, now)
-            return 0.0
-        return now - known[1]
+    def still_s(
+        self, key: Hashable, value: Hashable = None, most_between_s: float = math.inf
+    ) -> float:
+        """Seconds for which ``key`` has had ``value`` since it was first looked at; 0 at first.
 
-    def watched_s(self, key: Hashable, gap_s: float, value: Hashable = None) -> float:
-        """Like :meth:`still_s`, but between two looks ``gap_s`` pass at most.
-
-        While the file system hung no process could look, nor finish the file that it had begun.
+        Of the time between two looks ``most_between_s`` count at most: while the file system hung
+        no process could look, nor finish the file that it had begun.
         """
         now = self._clock.monotonic()
-        missed = now - self._looked.get(key, now) - gap_s
-        self._looked[key] = now
-        if missed > 0 and (known := self._since.get(key)) is not None:
-            self._since[key] = (known[0], known[1] + missed)
-        return self.still_s(key, value)
+        known, since, looked = self._seen.get(key, (value, now, now))
+        since = since + max(0.0, now - looked - most_between_s) if known == value else now
+        self._seen[key] = (value, since, now)
+        return now - since
 
     def claim(self, folder: Path, holder: Mapping[str, str], silence_s: float) -> Lease | None:
         """The lease in ``folder``; a holder whose beat stood still for ``silence_s`` loses it.
@@ -205,80 +188,5 @@ class StallTimer:
         return [
             pulse
             for pulse in pulses
-            if not pulse.left
-            and self.still_s((pulse.peer, pulse.incarnation), pulse.counter) < silence_s
+            if not pulse.left and self.still_s(pulse.author, pulse.counter) < silence_s
         ]
-
-
-@dataclass(frozen=True, slots=True)
-class _Listed:
-    stamp: bytes
-    at_s: float
-    folders: list[Path]
-
-
-class Roster:
-    """Processes and their heartbeats, with as few file operations as news allow.
-
-    ``mine`` is the reader's own newest heartbeat, which need not be read.
-    """
-
-    def __init__(self, store: Store, clock: Clock) -> None:
-        self._store = store
-        self._clock = clock
-        self._listed: dict[Path, _Listed] = {}
-        self._left: dict[Path, Pulse] = {}
-        self.mine: Pulse | None = None
-
-    def processes(self) -> list[Process]:
-        """Every process's folder."""
-        own = self._folders(self._store.paths, None)
-        found = [Process(folder) for folder in own]
-        for box in self._store.visible():
-            found += [Process(folder, box) for folder in self._folders(box.paths, box)]
-        return found
-
-    def pulse(self, process: Process) -> Pulse | None:
-        """The heartbeat of a process; one that has left is not read again."""
-        if self.mine is not None and process.author == self.mine.author and process.box is None:
-            return self.mine
-        known = self._left.get(process.folder)
-        if known is None:
-            known = read_pulse(process)
-            if known is not None and known.left and known.offered is not None:
-                self._left[process.folder] = known
-        return known
-
-    def relist(self, peers: Collection[str]) -> bool:
-        """List these peers of our own account again; True if a process was not known.
-
-        A successor of the release before writes no stamp: until the next listing its heartbeat, and
-        with it the term that fences its predecessor, would be unknown.
-        """
-        known = self._listed.get(self._store.paths.root)
-        if known is None:
-            return False
-        there = {
-            folder
-            for peer in peers
-            for folder in folders(self._store.paths.peers / peer, INCARNATION)
-        }
-        if unknown := there - set(known.folders):
-            known.folders[:] = sorted({*known.folders, *unknown})
-        return bool(unknown)
-
-    def _folders(self, paths: SharedPaths, box: Outbox | None) -> list[Path]:
-        stamp, now = _stamp(paths, box), self._clock.monotonic()
-        known = self._listed.get(paths.root)
-        if known is None or known.stamp != stamp or now - known.at_s >= RELIST_S:
-            found = list(own_incarnations(self._store)) if box is None else box.incarnations()
-            known = self._listed[paths.root] = _Listed(stamp, now, found)
-            self._left.clear()
-        return known.folders
-
-
-def _stamp(paths: SharedPaths, box: Outbox | None) -> bytes:
-    try:
-        return read_bounded(paths.stamp, JSON_LIMIT, box.uid if box else None)
-    except (FileNotFoundError, FileError):
-        return b""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from Daddy.core.errors import WeightsError
 from Daddy.core.files import read_bounded
@@ -49,9 +49,9 @@ def choose(versions: Iterable[Kept], newest: int, best: int | None) -> list[Kept
     before older ones.
     """
     by_age = sorted(versions, key=lambda one: -one.version)
-    found = [_because(one, "newest") for one in by_age[:newest]]
+    found = [replace(one, reason="newest") for one in by_age[:newest]]
     older = by_age[newest:]
-    found += [_because(one, "best") for one in older if one.version == best]
+    found += [replace(one, reason="best") for one in older if one.version == best]
     now = max((one.ts for one in by_age), default=0.0)
     first = {(span, one.ts // span): one.version for span in (HOUR_S, DAY_S) for one in by_age}
     room = HISTORY_MB * 1_000_000 - sum(one.size for one in found[newest:])
@@ -60,12 +60,8 @@ def choose(versions: Iterable[Kept], newest: int, best: int | None) -> list[Kept
         of_day = first[DAY_S, one.ts // DAY_S] == one.version and now - one.ts <= DAYS * DAY_S
         if (of_hour or of_day) and one.version != best and one.size <= room:
             room -= one.size
-            found.append(_because(one, "hour" if of_hour else "day"))
+            found.append(replace(one, reason="hour" if of_hour else "day"))
     return sorted(found, key=lambda one: -one.version)
-
-
-def _because(one: Kept, reason: str) -> Kept:
-    return Kept(one.version, one.ts, one.state, one.size, reason)
 
 
 def entry(record: Version) -> Kept:

@@ -7,7 +7,7 @@ not used.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import sha256_hex
@@ -83,13 +83,29 @@ def repair(store: Store, record: Version) -> bytes:
     try:
         return store.get_blob(record.state)
     except WeightsError as damage:
-        if record.version == 0:
-            raise
-        try:
+        data = b""
+        with contextlib.suppress(WeightsError):
             data = replay(store, record)
-        except WeightsError:
-            raise damage from None
         if sha256_hex(data) != record.state:
             raise damage from None
     store.mend_blob(data)
     return data
+
+
+def newest_state(
+    store: Store, newest: int, keep: int, passed_over: Callable[[int, str], None] | None = None
+) -> tuple[Version, StateDict]:
+    """The newest version whose state verifies or can be made again, and that state.
+
+    ``passed_over`` is told of each newer one and its fault. WeightsError when there is none.
+    """
+    first_error: WeightsError | None = None
+    for number in candidates(store, newest, keep):
+        try:
+            record = store.version(number)
+            return record, decode(repair(store, record), record.schema)
+        except WeightsError as error:
+            first_error = first_error or error
+            if passed_over is not None:
+                passed_over(number, str(error))
+    raise first_error or WeightsError("no version can be read", "restore the shared weights")

@@ -10,17 +10,20 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from Daddy.core.errors import WeightsError
 from Daddy.weights.encoding.tensor_layout import PLAIN
-from Daddy.weights.store.strict_json import FORMAT, build, read_object
+from Daddy.weights.store.strict_json import FORMAT, REQUIRED, build, read_object
 
 Record = TypeVar("Record", bound="Written")
 
 Terms = tuple[tuple[str, str], ...]
 """Settings and their values as JSON (``Daddy.core.terms``); older records have none."""
+
+Key = tuple[str, str, int]
+"""A contribution: peer, incarnation, sequence."""
 
 KEPT_RANGES = 64
 """Rollbacks whose ranges a commit record still names; a base in an older range is too stale."""
@@ -40,6 +43,25 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
+class Authored(Written):
+    """Base of what concerns one contribution: its author's name and process start, its number."""
+
+    peer: str
+    incarnation: str
+    sequence: int
+
+    @property
+    def author(self) -> str:
+        """Peer and process start: whose sequence numbers count on."""
+        return f"{self.peer}/{self.incarnation}"
+
+    @property
+    def key(self) -> Key:
+        """The order in which contributions are added up."""
+        return (self.peer, self.incarnation, self.sequence)
+
+
+@dataclass(frozen=True, slots=True)
 class RunCard(Written):
     """``RUN.json``: what all peers of one run agree on; written once, by the first."""
 
@@ -52,7 +74,7 @@ class RunCard(Written):
 
 
 @dataclass(frozen=True, slots=True)
-class Contribution(Written):
+class Contribution(Authored):
     """Progress that one peer offers: a delta of fp32 (laptops: int8 or bf16) against a version.
 
     ``form`` says how its file is written. ``env_steps`` and ``optimizer_steps`` lie in this delta;
@@ -62,9 +84,6 @@ class Contribution(Written):
 
     run_id: str
     schema: str
-    peer: str
-    incarnation: str
-    sequence: int
     blob: str
     size: int
     base_version: int
@@ -75,22 +94,14 @@ class Contribution(Written):
     assists: tuple[str, ...] = ()
     form: str = PLAIN
 
-    @property
-    def author(self) -> str:
-        """Peer and process start: whose sequence numbers count on."""
-        return f"{self.peer}/{self.incarnation}"
-
 
 @dataclass(frozen=True, slots=True)
-class Input(Written):
+class Input(Authored):
     """A contribution as it went into a version.
 
     ``laptop``: it counted as a laptop's, as the jobs of a friend do who is trusted like one.
     """
 
-    peer: str
-    incarnation: str
-    sequence: int
     blob: str
     base_version: int
     staleness: int
@@ -105,12 +116,9 @@ class Input(Written):
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal(Written):
+class Refusal(Authored):
     """A contribution that did not count, and why; ``fault`` is "late", "values" or "reverted"."""
 
-    peer: str
-    incarnation: str
-    sequence: int
     fault: str
     reason: str
 
@@ -141,6 +149,8 @@ def is_reverted(version: int, ranges: Sequence[tuple[int, int]]) -> bool:
 class Version(Written):
     """``merged/v00000043.json``: the commit record of one version; kept for ever.
 
+    The defaults are those of version 0, the common initialisation.
+
     ``parent`` is the SHA-256 of the parent's record, which chains them. ``consumed`` maps an author
     to [highest sequence judged, version that judged it]. ``norms`` holds recent [norm, optimizer
     steps] for the gate. ``base`` is the version whose state
@@ -150,68 +160,37 @@ class Version(Written):
     that it adds again, ``reverted`` [first, last] of all that was taken back lately.
     """
 
-    version: int
     run_id: str
     schema: str
-    parent: str
-    base: int
     state: str
     size: int
     rule: str
-    denominator: float
-    inputs: tuple[Input, ...]
-    refused: tuple[Refusal, ...]
-    consumed: dict[str, tuple[int, int]]
-    contributors: dict[str, int]
-    norms: tuple[tuple[float, float], ...]
-    fleet_steps: int
     merger: str
     ts: float
+    version: int = field(default=0, metadata=REQUIRED)
+    parent: str = field(default="", metadata=REQUIRED)
+    base: int = field(default=0, metadata=REQUIRED)
+    denominator: float = field(default=0.0, metadata=REQUIRED)
+    inputs: tuple[Input, ...] = field(default=(), metadata=REQUIRED)
+    refused: tuple[Refusal, ...] = field(default=(), metadata=REQUIRED)
+    consumed: dict[str, tuple[int, int]] = field(default_factory=dict, metadata=REQUIRED)
+    contributors: dict[str, int] = field(default_factory=dict, metadata=REQUIRED)
+    norms: tuple[tuple[float, float], ...] = field(default=(), metadata=REQUIRED)
+    fleet_steps: int = field(default=0, metadata=REQUIRED)
     assists: tuple[str, ...] = ()
     restored: bool = False
     reverts: tuple[Revert, ...] = ()
     replayed: tuple[Input, ...] = ()
     reverted: tuple[tuple[int, int], ...] = ()
 
+    def judged(self, author: str) -> int:
+        """The highest sequence of ``author`` that this version or an older one judged."""
+        return self.consumed.get(author, (0, 0))[0]
+
     def _fields(self) -> dict[str, Any]:
         """The record; its ``probation`` tells mergers of the release before that it is good."""
         held_good = {"good": self.version, "trial": 0, "since": 0, "asked_by": ""}
         return {**dataclasses.asdict(self), "probation": held_good}
-
-    @classmethod
-    def first(
-        cls,
-        *,
-        run_id: str,
-        schema: str,
-        state: str,
-        size: int,
-        rule: str,
-        merger: str,
-        ts: float,
-        assists: tuple[str, ...] = (),
-    ) -> Version:
-        """Version 0: the common initialisation, without parent and inputs."""
-        return cls(
-            version=0,
-            run_id=run_id,
-            schema=schema,
-            parent="",
-            base=0,
-            state=state,
-            size=size,
-            rule=rule,
-            denominator=0.0,
-            inputs=(),
-            refused=(),
-            consumed={},
-            contributors={},
-            norms=(),
-            fleet_steps=0,
-            merger=merger,
-            ts=ts,
-            assists=assists,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,38 +263,20 @@ class Keyframe(Written):
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt(Written):
+class Receipt(Authored):
     """Fate of one laptop contribution."""
 
-    peer: str
-    incarnation: str
-    sequence: int
     accepted: bool
     version: int
     share: float
     fault: str
     reason: str
 
-    @classmethod
-    def accept(cls, one: Input, version: int, reason: str) -> Receipt:
-        """It is part of ``version``."""
-        return cls(one.peer, one.incarnation, one.sequence, True, version, one.share, "", reason)
-
-    @classmethod
-    def refuse(cls, one: Refusal, version: int) -> Receipt:
-        """It was judged with ``version`` and did not count."""
-        return cls(
-            one.peer, one.incarnation, one.sequence, False, version, 0.0, one.fault, one.reason
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class ParcelReceipt(Written):
+class ParcelReceipt(Authored):
     """Fate of a parcel that a laptop handed in (``parcels``); ``sha256`` is its."""
 
-    peer: str
-    incarnation: str
-    sequence: int
     sha256: str
     accepted: bool
     reason: str

@@ -17,11 +17,10 @@ from typing import TypeVar
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex
 from Daddy.core.friend_accounts import Outbox, outboxes
-from Daddy.core.names import new_token
 from Daddy.core.shared_paths import JoinedPaths, SharedPaths
 from Daddy.core.terms import differing
 from Daddy.weights.store.durable import Durable, Hook, no_hook
-from Daddy.weights.store.records import Head, Keyframe, RunCard, Terms, Version, parse
+from Daddy.weights.store.records import Head, Keyframe, RunCard, Version, parse
 from Daddy.weights.store.strict_json import LIMIT
 
 BLOB_LIMIT = 1 << 30
@@ -45,62 +44,55 @@ class Store:
         self.alone = False
         """Whether no other account takes part, as read last."""
         self._card: RunCard | None = None
+        self._flaw = ""
         self._records: dict[int, tuple[Version, str]] = {}
-        self._told: set[str] = set()
 
     # -- other accounts
 
-    def outboxes(self) -> list[Outbox]:
-        """Where jobs of other accounts put what they offer; FileError when the list is damaged."""
-        self.alone = False  # also where the list is damaged
-        found = outboxes(self.paths)
-        self.alone = not found
+    def visible(self) -> list[Outbox]:
+        """Where jobs of other accounts put what they offer; none where the list is damaged."""
+        found, self._flaw = [], ""
+        try:
+            found = outboxes(self.paths)
+        except FileError as error:
+            self._flaw = str(error)
+        self.alone = not found and not self._flaw
         self.durable.open_to_all |= bool(found)
         return found
 
-    def visible(self) -> list[Outbox]:
-        """The same; none when the list is damaged: those of our own account are merged anyway."""
-        with contextlib.suppress(FileError):
-            return self.outboxes()
-        return []
-
-    def new_troubles(self) -> list[str]:
-        """What is wrong with others' folders and was not told before."""
-        new = sorted(set(self.troubles()) - self._told)
-        self._told.update(new)
-        return new
-
     def troubles(self) -> list[str]:
         """What is wrong with others' folders, and what to do."""
-        try:
-            return [f"{box.name}: {why}" for box in self.outboxes() if (why := box.trouble())]
-        except FileError as error:
-            return [str(error)]
+        found = [f"{box.name}: {why}" for box in self.visible() if (why := box.trouble())]
+        return [self._flaw] if self._flaw else found
 
     # -- the run card
 
-    def open(
-        self,
-        run: str,
-        workload: str,
-        schema: str,
-        assists: tuple[str, ...] = (),
-        terms: Terms = (),
-    ) -> RunCard:
-        """The run card, written if we are first; WeightsError when it speaks of other weights.
+    def open(self, mine: RunCard) -> RunCard:
+        """The run card, ``mine`` if we are first; WeightsError when it speaks of other weights.
 
-        Or of weights learnt under other ``terms``: other rewards, another rule.
+        Or of weights learnt under other terms: other rewards, another rule.
         """
-        self._begin(RunCard(run, new_token(), workload, schema, assists, terms))
-        card = self.card()
-        if (card.workload, card.schema) != (workload, schema):
+        self._begin(mine)
+        card, root = self.card(), self.paths.root
+        if (card.workload, card.schema) != (mine.workload, mine.schema):
             raise WeightsError(
-                f"{self.paths.root} holds the weights of {card.workload!r} with schema "
-                f"{card.schema[:12]}, this learner is {workload!r} with {schema[:12]}",
+                f"{root} holds the weights of {card.workload!r} with schema "
+                f"{card.schema[:12]}, this learner is {mine.workload!r} with {mine.schema[:12]}",
                 "give this run a shared_dir of its own, or the policy it was begun with",
             )
-        _refuse_other_assists(card, assists, self.paths)
-        _refuse_other_terms(card, terms, self.paths)
+        if set(card.assists) != set(mine.assists):  # nobody could tell them apart in one average
+            theirs, ours = (", ".join(names) or "none" for names in (card.assists, mine.assists))
+            raise WeightsError(
+                f"{root} holds weights learnt with the assists {theirs}; this learner has {ours}",
+                f"set training.assists to {theirs}, or give this run a run_dir and shared_dir of "
+                "its own",
+            )
+        if other := differing(dict(card.terms), dict(mine.terms)):
+            more = f" and {len(other) - MOST_TOLD} more" * (len(other) > MOST_TOLD)
+            raise WeightsError(
+                f"{root} holds weights learnt otherwise: {'; '.join(other[:MOST_TOLD])}{more}",
+                "use the run's own settings, or give this run a run_dir and shared_dir of its own",
+            )
         return card
 
     def _begin(self, mine: RunCard) -> None:
@@ -195,10 +187,10 @@ class Store:
         return -1 if head is None else head.version
 
     def _listed(self) -> int:
-        if not self.paths.merged.is_dir():
-            return -1
-        found = (VERSION_NAME.fullmatch(path.name) for path in self.paths.merged.iterdir())
-        return max((int(match.group(1)) for match in found if match), default=-1)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            found = (VERSION_NAME.fullmatch(path.name) for path in self.paths.merged.iterdir())
+            return max((int(match.group(1)) for match in found if match), default=-1)
+        return -1
 
     def version(self, number: int) -> Version:
         """The commit record of a version; WeightsError when missing or damaged."""
@@ -231,13 +223,13 @@ class Store:
             record = parse(Version, data, str(path))
             if record.version != number:
                 raise WeightsError(f"{path} speaks of version {record.version}", "restore it")
-            known = (record, sha256_hex(data))
-            self._remember(number, known)
+            known = record, sha256_hex(data)
+            self._remember(*known)
         return known
 
-    def _remember(self, number: int, known: tuple[Version, str]) -> None:
+    def _remember(self, record: Version, sha: str) -> None:
         """Keep the newest: one that is older than those is read again when it is asked for."""
-        self._records[number] = known
+        self._records[record.version] = (record, sha)
         for old in sorted(self._records)[:-64]:
             del self._records[old]
 
@@ -248,7 +240,7 @@ class Store:
             raise WeightsError(f"a commit record of {len(data)} bytes is too long", "report this")
         won = self.durable.create(self.paths.version(record.version), data, "record", mode=0o444)
         if won:
-            self._remember(record.version, (record, sha256_hex(data)))
+            self._remember(record, sha256_hex(data))
         self.seen = max(self.seen, record.version)
         return won
 
@@ -277,27 +269,6 @@ class Store:
     def keyframe(self) -> Keyframe | None:
         """What laptops are offered, if anything is."""
         return _read_hint(Keyframe, self.paths.wan / "HEAD.json")
-
-
-def _refuse_other_assists(card: RunCard, assists: tuple[str, ...], paths: SharedPaths) -> None:
-    """One average has one set of assists: nobody could tell them apart in it."""
-    if set(card.assists) == set(assists):
-        return
-    theirs, ours = (", ".join(names) or "none" for names in (card.assists, assists))
-    raise WeightsError(
-        f"{paths.root} holds weights learnt with the assists {theirs}; this learner has {ours}",
-        f"set training.assists to {theirs}, or give this run a run_dir and shared_dir of its own",
-    )
-
-
-def _refuse_other_terms(card: RunCard, terms: Terms, paths: SharedPaths) -> None:
-    """One average has one meaning; a card of before there were terms says nothing of them."""
-    if found := differing(dict(card.terms), dict(terms)):
-        more = f" and {len(found) - MOST_TOLD} more" * (len(found) > MOST_TOLD)
-        raise WeightsError(
-            f"{paths.root} holds weights learnt otherwise: {'; '.join(found[:MOST_TOLD])}{more}",
-            "use the run's own settings, or give this run a run_dir and shared_dir of its own",
-        )
 
 
 def _read_hint(kind: type[Hint], path: Path) -> Hint | None:

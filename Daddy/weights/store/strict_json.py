@@ -17,6 +17,9 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from Daddy.core.names import WRITER
 
 FORMAT = 1
+REQUIRED = {"required": True}
+"""Metadata of a field with a default that every record on disk has all the same."""
+
 LIMIT = 64 * 1024
 """Bytes of a record: the largest, a commit record, stays well below."""
 
@@ -76,19 +79,17 @@ def _no_constant(text: str) -> float:
 def build(kind: type[Record], value: Any) -> Record:
     """``kind`` from an object; unknown fields are passed over.
 
-    A missing field is an error, unless the records of before had none: those have a default.
+    A missing field is an error, unless it has a default and is not marked as ``REQUIRED``.
     """
     if not isinstance(value, dict):
         raise ValueError(f"a {kind.__name__} is no object")  # noqa: TRY004
     hints = _hints(kind)  # type: ignore[arg-type]
-    given = {}
     for one in dataclasses.fields(kind):  # type: ignore[arg-type]
-        if one.name not in value:
-            if one.default is dataclasses.MISSING:
-                raise ValueError(f"{one.name!r} is missing")
-            continue
-        given[one.name] = _check(one.name, hints[one.name], value[one.name])
-    return kind(**given)
+        bare = one.default is one.default_factory is dataclasses.MISSING
+        if one.name not in value and (bare or one.metadata):
+            raise ValueError(f"{one.name!r} is missing")
+    found = {name: hint for name, hint in hints.items() if name in value}
+    return kind(**{name: _check(name, hint, value[name]) for name, hint in found.items()})
 
 
 @cache
@@ -96,51 +97,32 @@ def _hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
+_MEANING = {int: "whole number from 0 to 2^53", float: "finite number", str: "text of that form"}
+
+
 def _check(name: str, hint: Any, value: Any) -> Any:
     """``value`` when it has the type ``hint`` and the form that a field called ``name`` demands."""
-    if hint is int:
-        return _whole(name, value)
-    if hint is float:
-        return _number(name, value)
-    if hint is str or hint is bool:
-        return _plain(name, hint, value)
     if dataclasses.is_dataclass(hint):
         return build(hint, value)  # type: ignore[arg-type]
-    return _collection(name, hint, value)
-
-
-def _whole(name: str, value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**53:
-        raise ValueError(f"{name} is no whole number from 0 to 2^53")
-    return value
-
-
-_MOST = sys.float_info.max
-
-
-def _number(name: str, value: Any) -> float:
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) <= _MOST:
-        raise ValueError(f"{name} is no finite number")
-    return float(value)
-
-
-def _plain(name: str, hint: Any, value: Any) -> Any:
-    if not isinstance(value, hint):
-        raise ValueError(f"{name} is no {hint.__name__}")  # noqa: TRY004
-    form = FORMS.get(name)
-    if isinstance(value, str) and form is not None and form.fullmatch(value) is None:
-        raise ValueError(f"{name} {value[:80]!r} has not the right form")
-    return value
-
-
-def _collection(name: str, hint: Any, value: Any) -> Any:
-    """Tuples of records, pairs of numbers, and objects from text to either."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is dict and isinstance(value, dict):
         return {key: _check(name, inner[1], one) for key, one in value.items()}
     if origin is tuple and isinstance(value, list):
-        if len(inner) == 2 and inner[1] is Ellipsis:  # noqa: PLR2004
-            return tuple(_check(name, inner[0], one) for one in value)
-        if len(inner) == len(value):
-            return tuple(_check(name, *pair) for pair in zip(inner, value, strict=True))
-    raise ValueError(f"{name} is not of the right kind")
+        hints = inner[:1] * len(value) if inner[-1] is Ellipsis else inner
+        if len(hints) == len(value):
+            return tuple(_check(name, *pair) for pair in zip(hints, value, strict=True))
+    if origin is None and _is_plain(name, hint, value):
+        return hint(value)
+    raise ValueError(f"{name} {str(value)[:80]!r} is no {_MEANING.get(hint, 'value of its kind')}")
+
+
+def _is_plain(name: str, hint: Any, value: Any) -> bool:
+    """True if ``value`` is the bool, number or text that a field called ``name`` holds."""
+    if hint is bool or isinstance(value, bool):
+        return hint is bool and isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and 0 <= value < 2**53
+    if hint is float:
+        return isinstance(value, int | float) and abs(value) <= sys.float_info.max
+    form = FORMS.get(name)
+    return isinstance(value, str) and (form is None or form.fullmatch(value) is not None)
