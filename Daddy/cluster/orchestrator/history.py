@@ -7,7 +7,7 @@ so that a newer ledger can still be read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import islice
 from typing import Any
@@ -41,23 +41,15 @@ class Entry:
 
 def _submitted(attempt: Attempt, entry: Entry) -> Attempt:
     """Also a job that showed up after it had been given up: the late answer counts."""
-    early = attempt.phase in (Phase.INTENT, Phase.REJECTED, Phase.ENDED)
-    phase = Phase.SUBMITTED if early else attempt.phase
+    running = attempt.phase is Phase.RUNNING
+    attempt = _observed(attempt, absences=0, answered_ts=attempt.observed.answered_ts or entry.ts)
     return replace(
         attempt,
         job_id=int(entry.data["job_id"]),
-        phase=phase,
-        observed=replace(
-            attempt.observed, absences=0, answered_ts=attempt.observed.answered_ts or entry.ts
-        ),
+        phase=Phase.RUNNING if running else Phase.SUBMITTED,
         ended_ts=None,
         outcome=None,
     )
-
-
-def _rejected(attempt: Attempt, entry: Entry) -> Attempt:
-    why = str(entry.data.get("reason", ""))
-    return replace(attempt, phase=Phase.REJECTED, ended_ts=entry.ts, reason=why)
 
 
 def _started(attempt: Attempt, entry: Entry) -> Attempt:
@@ -66,50 +58,39 @@ def _started(attempt: Attempt, entry: Entry) -> Attempt:
     return replace(attempt, phase=Phase.RUNNING, started_ts=began, node=node)
 
 
+_NO_SLOT: Mapping[str, Any] = {"slot": None, "term": None, "claimed_ts": None, "left_ts": None}
+
+
 def _requeued(attempt: Attempt, entry: Entry) -> Attempt:
-    return replace(
-        attempt,
-        phase=Phase.SUBMITTED,
-        observed=replace(
-            attempt.observed,
-            restarts=int(entry.data.get("restarts", attempt.observed.restarts + 1)),
-            silent_ts=None,
-        ),
-        started_ts=None,
-        slot=None,
-        term=None,
-        claimed_ts=None,
-        left_ts=None,
-    )
+    restarts = int(entry.data.get("restarts", attempt.observed.restarts + 1))
+    attempt = _observed(attempt, restarts=restarts, silent_ts=None)
+    return replace(attempt, phase=Phase.SUBMITTED, started_ts=None, **_NO_SLOT)
 
 
 def _claimed(attempt: Attempt, entry: Entry) -> Attempt:
-    data = entry.data
     return replace(
         attempt,
-        slot=int(data["slot"]),
-        term=int(data["term"]),
-        release=str(data.get("release") or attempt.release),
+        slot=int(entry.data["slot"]),
+        term=int(entry.data["term"]),
+        release=str(entry.data.get("release") or attempt.release),
         claimed_ts=entry.ts,
         left_ts=None,
         progressed_ts=None,
     )
 
 
-def _ended(attempt: Attempt, entry: Entry) -> Attempt:
-    return replace(
-        attempt,
-        phase=Phase.ENDED,
-        ended_ts=entry.ts,
-        outcome=Outcome(entry.data["outcome"]),
-        reason=str(entry.data.get("reason", "")),
-        canceller=entry.data.get("canceller"),
-    )
+def _over(attempt: Attempt, entry: Entry) -> Attempt:
+    """The scheduler refused it, or its job ended."""
+    data = entry.data
+    attempt = replace(attempt, ended_ts=entry.ts, reason=str(data.get("reason", "")))
+    if entry.kind == "rejected":
+        return replace(attempt, phase=Phase.REJECTED)
+    outcome, canceller = Outcome(data["outcome"]), data.get("canceller")
+    return replace(attempt, phase=Phase.ENDED, outcome=outcome, canceller=canceller)
 
 
 def _amended(attempt: Attempt, entry: Entry) -> Attempt:
-    data = entry.data
-    before = attempt.requests
+    data, before = entry.data, attempt.requests
     return _asked(
         attempt,
         held=bool(data.get("hold", before.held)),
@@ -130,11 +111,11 @@ _ABOUT_ATTEMPTS: Mapping[str, _Change] = {
     "submitted": _submitted,
     "answered": lambda attempt, entry: _observed(attempt, answered_ts=entry.ts),
     "unanswered": lambda attempt, entry: _observed(attempt, answered_ts=entry.ts),
-    "rejected": _rejected,
+    "rejected": _over,
     "started": _started,
     "requeued": _requeued,
     "claimed": _claimed,
-    "ended": _ended,
+    "ended": _over,
     "amended": _amended,
     "left": lambda attempt, entry: replace(
         attempt, left_ts=entry.ts, reason=str(entry.data.get("reason", ""))
@@ -169,58 +150,39 @@ def _new_attempt(entry: Entry) -> Attempt:
 
 def fold(ledger: Ledger, *entries: Entry) -> Ledger:
     """The ledger after more entries: a month's are read in a tenth of a second."""
-    attempts, run = list(ledger.attempts), ledger
+    attempts, run = {one.token: one for one in ledger.attempts}, ledger
     for entry in entries:
-        if entry.kind == "intent":
-            _intend(attempts, entry)
+        before = attempts.get(entry.token)
+        if entry.kind == "intent" and before is None:
+            _let_go(attempts)
+            attempts[entry.token] = _new_attempt(entry)
         elif (about_run := _ABOUT_RUN.get(entry.kind)) is not None:
             run = about_run(run, entry)
-        elif (change := _ABOUT_ATTEMPTS.get(entry.kind)) is not None:
-            run = _changed(attempts, run, change, entry)
-    return replace(run, attempts=tuple(attempts))
+        elif before is not None and (change := _ABOUT_ATTEMPTS.get(entry.kind)) is not None:
+            attempts[entry.token] = change(before, entry)
+            run = _learn(run, before, entry)
+    return replace(run, attempts=tuple(attempts.values()))
 
 
-def _changed(attempts: list[Attempt], run: Ledger, change: _Change, entry: Entry) -> Ledger:
-    """One attempt is replaced in the list; the ledger with what that says about the run."""
-    index = _index(attempts, entry.token)
-    if index is None:
-        return run
-    before, attempts[index] = attempts[index], change(attempts[index], entry)
-    return _learn(run, before, attempts[index], entry)
-
-
-def _index(attempts: Sequence[Attempt], token: str) -> int | None:
-    """The place of the attempt, searched from the newest."""
-    for index in range(len(attempts) - 1, -1, -1):
-        if attempts[index].token == token:
-            return index
-    return None
-
-
-def _learn(ledger: Ledger, before: Attempt, after: Attempt, entry: Entry) -> Ledger:
-    """The ledger with the fact's meaning for the run as a whole."""
-    if entry.kind == "progressed" and after.release and ledger.proven[-1:] != (after.release,):
-        older = tuple(one for one in ledger.proven if one != after.release)
-        return replace(ledger, proven=(*older, after.release))
-    if entry.kind == "ended" and before.started_ts is not None:
-        return replace(ledger, used_s=ledger.used_s + max(0.0, entry.ts - before.started_ts))
+def _learn(ledger: Ledger, attempt: Attempt, entry: Entry) -> Ledger:
+    """The ledger with the meaning for the run as a whole of a fact about ``attempt`` before it."""
+    release, proven = attempt.release, ledger.proven
+    if entry.kind == "progressed" and release and proven[-1:] != (release,):
+        older = tuple(one for one in proven if one != release)
+        return replace(ledger, proven=(*older, release))
+    if entry.kind == "ended" and attempt.started_ts is not None:
+        return replace(ledger, used_s=ledger.used_s + max(0.0, entry.ts - attempt.started_ts))
     if entry.kind == "claimed" and entry.data.get("slow"):
         return replace(ledger, slow_claims=(*ledger.slow_claims, entry.ts)[-_SLOW_KEPT:])
     return ledger
 
 
-def _intend(attempts: list[Attempt], entry: Entry) -> None:
-    if _index(attempts, entry.token) is not None:
-        return
-    _let_go(attempts, len(attempts) - _KEPT)
-    attempts.append(_new_attempt(entry))
-
-
-def _let_go(attempts: list[Attempt], surplus: int) -> None:
-    """Remove so many of the oldest that have ended."""
-    ended = (index for index, one in enumerate(attempts) if not one.live)
-    for index in reversed(list(islice(ended, max(0, surplus)))):
-        del attempts[index]
+def _let_go(attempts: dict[str, Attempt]) -> None:
+    """Remove the oldest that have ended, where there are too many."""
+    surplus = max(0, len(attempts) - _KEPT)
+    ended = (token for token, one in attempts.items() if not one.live)
+    for token in list(islice(ended, surplus)):
+        del attempts[token]
 
 
 def _orphaned(ledger: Ledger, entry: Entry) -> Ledger:
@@ -241,22 +203,19 @@ def _learnt(ledger: Ledger, entry: Entry) -> Ledger:
     return replace(ledger, site=replace(ledger.site, **facts))
 
 
-def _noticed(ledger: Ledger, entry: Entry) -> Ledger:
-    kind = str(entry.data["notice"])
-    return replace(ledger, noticed={**ledger.noticed, kind: entry.ts})
+def _restarted(ledger: Ledger, entry: Entry) -> Ledger:
+    asked = float(entry.data.get("asked", entry.ts))
+    return replace(ledger, started_ts=entry.ts, asked_ts=asked, noticed={})
 
 
 _ABOUT_RUN: Mapping[str, Callable[[Ledger, Entry], Ledger]] = {
     "orphaned": _orphaned,
     "freed": _freed,
-    "start": lambda ledger, entry: replace(
-        ledger,
-        started_ts=entry.ts,
-        asked_ts=float(entry.data.get("asked", entry.ts)),
-        noticed={},
-    ),
+    "start": _restarted,
     "learnt": _learnt,
-    "noticed": _noticed,
+    "noticed": lambda ledger, entry: replace(
+        ledger, noticed={**ledger.noticed, str(entry.data["notice"]): entry.ts}
+    ),
 }
 
 

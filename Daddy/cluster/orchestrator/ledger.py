@@ -1,14 +1,13 @@
 """Adapter for the ledger on disk: one JSON line per fact, appended and fsynced before it acts.
 
-A line torn by a crash is passed over when reading and closed with a newline before the next
-append, so that it can never swallow a later fact; ``by`` is the term of the controller that wrote.
+A line torn by a crash is passed over when reading, and the next fact begins on a line of its own
+(``append_line``); ``by`` is the term of the controller that wrote.
 Format: ``docs/formats.md``, version 1.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,23 +25,12 @@ class LedgerFile:
     def __init__(self, path: Path, term: int) -> None:
         self._path = path
         self._term = term
-        self._close_torn_line()
         self.view: Ledger = replay(read_entries(path))
 
     def append(self, entry: Entry) -> None:
         """Write one fact and wait for the disk; OSError when it cannot be kept."""
         append_line(self._path, _to_line(entry, self._term), durable=True)
         self.view = fold(self.view, entry)
-
-    def _close_torn_line(self) -> None:
-        if not self._path.exists():
-            return
-        with self._path.open("rb") as stream:
-            size = stream.seek(0, os.SEEK_END)
-            stream.seek(max(0, size - 1))
-            torn = size > 0 and stream.read(1) != b"\n"
-        if torn:
-            append_line(self._path, "", durable=True)
 
 
 def _to_line(entry: Entry, term: int) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 
 SUMMARY_VERSION = 2
 """Of what each pass writes down for whoever asks how the run stands."""
@@ -314,7 +315,7 @@ class Orphan:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ledger:
     """Attempts in the order intended (old ended ones are let go), and what the site taught."""
 
@@ -333,17 +334,15 @@ class Ledger:
     """When slots were filled after a long wait for the queue, newest last."""
     used_s: float = 0.0
     """Job-seconds that ended attempts took from the allocation."""
-    live: tuple[Attempt, ...] = field(init=False)
-    over: tuple[Attempt, ...] = field(init=False)
-    """Those that are not live."""
 
-    def __post_init__(self) -> None:
-        live, over = list[Attempt](), list[Attempt]()
-        ended, rejected = Phase.ENDED, Phase.REJECTED
-        for one in self.attempts:  # one is made for each call of `fold`: one pass
-            (over if one.phase is ended or one.phase is rejected else live).append(one)
-        object.__setattr__(self, "live", tuple(live))
-        object.__setattr__(self, "over", tuple(over))
+    @cached_property
+    def live(self) -> tuple[Attempt, ...]:
+        return tuple(attempt for attempt in self.attempts if attempt.live)
+
+    @cached_property
+    def over(self) -> tuple[Attempt, ...]:
+        """Those that are not live."""
+        return tuple(attempt for attempt in self.attempts if not attempt.live)
 
     @property
     def next_number(self) -> int:
