@@ -129,8 +129,6 @@ def _line(number: int, *, mine: bool, runs: bool) -> str:
         "NodeList": f"n{number}" if runs else "",
         "RestartCnt": "0",
         "TimeLimit": "4:00:00",
-        "Partition": "gpu",
-        "QOS": "normal",
         "Name": job_name(RUN, _token(number)) if mine else "sweep",
         "Comment": job_comment(RUN, number + 1, _token(number)) if mine else "(null)",
     }

@@ -232,14 +232,3 @@ def test_the_plan_of_an_applied_plan_is_empty() -> None:
     count = len(decide(known))
     known = ledger(*(attempt(n) for n in range(count)))
     assert decide(known) == ()
-
-
-def test_a_scheduler_that_asks_for_it_is_asked_less_often_even_where_something_is_due() -> None:
-    known = ledger(trains(1, 0), attempt(2, phase=Phase.SUBMITTED))
-    seen = replace(look(known), slow_down=True)
-    hurried = plan(RUN, known, look(known), POLICY, NOW)
-    assert hurried.actions
-    assert hurried.wake_at < NOW + POLICY.quiet_pass_s
-    spared = plan(RUN, known, seen, POLICY, NOW)
-    assert spared.actions == hurried.actions
-    assert spared.wake_at >= min(NOW + POLICY.quiet_pass_s, spared.due_at)

@@ -42,14 +42,12 @@ def test_every_call_is_one_line_of_the_hosts_day(tmp_path: Path) -> None:
     (path,) = folder.iterdir()
     assert path.name.endswith("-2026-11-21.log")
     assert path.read_text() == "1795276800 true\n1795276800 false\n1795276800 true\n"
-    assert (one.calls, other.calls) == (2, 1)
 
 
 def test_a_count_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
     (tmp_path / "calls").write_text("a file where the folder should be")
     commands = SlurmCommands(Noon(), os.environ, tmp_path / "calls")
     assert commands.run(["true"], 5).returncode == 0
-    assert commands.calls == 1
 
 
 PARENT = """

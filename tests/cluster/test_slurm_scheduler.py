@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from Daddy.cluster.orchestrator.actions import Amend
-from Daddy.cluster.orchestrator.records import Snapshot, Unknown
+from Daddy.cluster.orchestrator.records import Snapshot
 from Daddy.cluster.orchestrator.scheduler import JobRef, JobSpec, Refused, Submitted, Unanswered
 from Daddy.cluster.orchestrator.slurm_scheduler import (
     SlurmScheduler,
@@ -111,26 +111,7 @@ def look(scheduler: SlurmScheduler) -> Snapshot:
 def test_one_look_is_one_command(scheduler: SlurmScheduler, paper: Paper) -> None:
     paper.says(squeue=(0, row(), ""))
     assert [job.token for job in look(scheduler).jobs] == [TOKEN]
-    assert (len(paper.heard), scheduler.calls) == (1, 1)
-
-
-def test_a_new_job_that_is_not_as_asked_for_is_told_once(
-    scheduler: SlurmScheduler, paper: Paper, tmp_path: Path
-) -> None:
-    paper.says(sbatch=(0, "17\n", ""), squeue=(0, row(TimeLimit="1:00:00"), ""))
-    assert scheduler.submit(spec(tmp_path)) == Submitted(17)
-    assert look(scheduler).warnings == ("job 17: TimeLimit is 1:00:00, 240 minutes were asked for",)
-    assert look(scheduler).warnings == ()
-
-
-def test_a_job_whose_marks_a_plugin_took_is_found_among_the_others(
-    scheduler: SlurmScheduler, paper: Paper, tmp_path: Path
-) -> None:
-    paper.says(sbatch=(0, "17\n", ""), squeue=(0, row(Name="wrap", Comment="(null)"), ""))
-    scheduler.submit(spec(tmp_path))
-    seen = look(scheduler)
-    assert (seen.jobs, [job.job_id for job in seen.others]) == ((), [17])
-    assert len(seen.warnings) == 2
+    assert len(paper.heard) == 1
 
 
 def test_reservations_are_asked_for_only_when_a_job_waits_for_one_and_then_seldom(
@@ -145,18 +126,6 @@ def test_reservations_are_asked_for_only_when_a_job_waits_for_one_and_then_seldo
     assert [line for line in paper.heard if line.startswith("scontrol")] == [
         "scontrol --oneliner show reservation"
     ]
-
-
-def test_a_wish_to_be_asked_less_often_is_heeded_whether_an_answer_came_or_not(
-    scheduler: SlurmScheduler, paper: Paper
-) -> None:
-    assert not look(scheduler).slow_down
-    paper.says(squeue=(0, row(), "squeue: RPC rate limited 1 time(s). Sleeping.\n"))
-    assert look(scheduler).slow_down
-    paper.says(squeue=(1, "", "slurm_load_jobs error: Unable to contact slurm controller\n"))
-    seen = scheduler.snapshot()
-    assert isinstance(seen, Unknown)
-    assert seen.slow_down
 
 
 @pytest.mark.parametrize(

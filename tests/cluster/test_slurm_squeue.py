@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import pytest
 
 from Daddy.cluster.orchestrator.records import JobState, Waits
-from Daddy.cluster.orchestrator.scheduler import JobSpec
 from Daddy.cluster.orchestrator.slurm_squeue import (
     FIELDS,
     LISTING,
     GarbledListingError,
-    differences,
     job_comment,
     job_name,
     parse_listing,
@@ -34,9 +31,6 @@ USUAL = {
     "NodeList": "n1",
     "RestartCnt": "0",
     "TimeLimit": "4:00:00",
-    "Partition": "gpu-linuxlab",
-    "QOS": "students",
-    "tres-per-node": "gres:gpu:1",
     "Name": NAME,
     "Comment": COMMENT,
 }
@@ -161,43 +155,6 @@ def test_twenty_thousand_lines_are_read_in_a_second() -> None:
     begun = time.process_time()
     assert len(parse_listing(text, RUN).jobs) == 20_000
     assert time.process_time() - begun < 1.5
-
-
-ASKED = JobSpec(
-    token=TOKEN,
-    number=12,
-    run_id=RUN,
-    argv=("true",),
-    environment={},
-    work_dir=Path(),
-    logs=Path(),
-    script=Path("job.sbatch"),
-    time_limit_s=14_400,
-    warn_s=180,
-    request={"partition": "gpu-linuxlab", "gres": "gpu:1"},
-)
-
-
-def compare(**changes: str) -> tuple[str, ...]:
-    return differences(ASKED, parse_listing(listing(**changes), RUN, {17: ASKED}).rows[17])
-
-
-def test_a_job_that_is_as_it_was_asked_for_gives_no_word() -> None:
-    assert compare() == ()
-    assert compare(QOS="anything", **{"tres-per-node": "gres/gpu:1"}) == ()
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"Partition": "cpu"}, "Partition is 'cpu', 'gpu-linuxlab' was asked for"),
-        ({"TimeLimit": "1:00:00"}, "TimeLimit is 1:00:00, 240 minutes were asked for"),
-        ({"tres-per-node": "N/A"}, "tres-per-node is 'N/A', 'gpu:1' was asked for"),
-        ({"Comment": "checked"}, f"Comment is 'checked', '{COMMENT}' was asked for"),
-    ],
-)
-def test_what_a_plugin_made_of_a_submission_is_told(change: dict[str, str], said: str) -> None:
-    assert compare(**change) == (said,)
 
 
 @pytest.mark.parametrize(

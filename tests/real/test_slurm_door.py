@@ -121,7 +121,6 @@ def test_the_cap_is_read_and_seen_and_a_waiting_job_is_changed_without_losing_it
     assert why == "MaxJobsPU of QOS students 4"
     job, row = waiting(door)
     assert (row.waits, row.limit_s, row.restarts, row.word) == (Waits.CAP, 120, 0, "PENDING")
-    assert door.look().warnings == ()
 
     assert until(lambda: re.match(r"\d{4}-", door.fact(job, "AccrueTime")))  # first "Unknown"
     age = door.fact(job, "AccrueTime")
@@ -213,7 +212,6 @@ def test_a_poisoned_shell_bends_neither_the_job_nor_what_is_seen_of_it(door: Doo
     door.scheduler = door.another(**poison)
     job = door.submit("env")
     assert until(lambda: door.row(job).state is JobState.ENDED)
-    assert door.look().warnings == ()
     assert door.fact(job, "Requeue") == "0"
     assert until(lambda: door.scheduler.autopsy([job]))  # sacct lags the listing
     (ended,) = door.scheduler.autopsy([job])

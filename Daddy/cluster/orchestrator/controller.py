@@ -128,8 +128,6 @@ class Controller:
         now = self.effects.clock.now()
         if isinstance(snapshot, Snapshot):
             snapshot = self._ended.with_the_dead(self.effects.view, snapshot)
-            for said in snapshot.warnings:
-                self.effects.tell("error", text=said)
             self.effects.record(reconcile(self.effects.view, snapshot, slots, policy, now))
             self.effects.record(self._ended.cancellers(self.effects.view, now))
         decided = plan(desired, self.effects.view, snapshot, policy, now)

@@ -47,10 +47,6 @@ _REMEMBERED_S = 300.0
 class LocalScheduler:
     """A queue on this machine for the jobs of one run."""
 
-    name = "local"
-    calls = 0
-    """All is in files: no program is called."""
-
     def __init__(self, queue: Path, cap: int, clock: Clock, kill_wait_s: float = 10.0) -> None:
         self._queue = queue
         self._cap = cap

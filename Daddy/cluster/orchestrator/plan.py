@@ -52,7 +52,7 @@ def plan(
     told = partial(Plan, holds=inputs.holds, rollout=inputs.rollout.reason, avoided=avoided)
     if isinstance(snapshot, Unknown):
         reason = f"the queue cannot be read ({snapshot.why}): nothing is changed"
-        return told((), (reason,), now + (_slow(policy) if snapshot.slow_down else policy.pass_s))
+        return told((), (reason,), now + policy.pass_s)
     if desired.mode is Mode.RUN:
         wishes, reasons = _run(inputs, avoided)
         orders = _orders(inputs)
@@ -65,14 +65,7 @@ def plan(
     freed = (EndTerm(orphan.slot, orphan.term, orphan.reason) for orphan in ledger.orphans)
     actions = (*freed, *wishes)
     due, wake = _due_at(inputs), now + _pause_s(inputs, busy=bool(actions))
-    if snapshot.slow_down:
-        wake = max(wake, now + _slow(policy))
     return told(actions, tuple(reasons), min(wake, due), orders, due)
-
-
-def _slow(policy: Policy) -> float:
-    """Seconds between passes while the scheduler asks for fewer calls."""
-    return max(policy.quiet_pass_s, policy.pass_s)
 
 
 def _run(inputs: PlanInput, avoided: tuple[str, ...]) -> tuple[list[Action], list[str]]:
@@ -132,7 +125,7 @@ def _pause_s(inputs: PlanInput, *, busy: bool) -> float:
     if (recent and moving) or _about_to_end(inputs):
         return policy.hot_pass_s
     if inputs.desired.mode is Mode.RUN and inputs.fill == 0 and not busy:
-        return _slow(policy)
+        return max(policy.quiet_pass_s, policy.pass_s)
     return policy.pass_s
 
 

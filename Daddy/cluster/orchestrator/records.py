@@ -186,10 +186,6 @@ class Snapshot:
     """The same person's other jobs, other runs included: looked at, never touched."""
     maintenance_ts: float | None = None
     """When a reservation begins that keeps jobs from starting; None where none is seen."""
-    warnings: tuple[str, ...] = ()
-    """Wishes for new jobs that the scheduler changed, in words; told once."""
-    slow_down: bool = False
-    """The scheduler asked to be asked less often."""
 
     @property
     def others_live(self) -> int:
@@ -203,8 +199,6 @@ class Unknown:
 
     begun_ts: float
     why: str
-    slow_down: bool = False
-    """The scheduler asked to be asked less often."""
 
 
 Observation = Snapshot | Unknown

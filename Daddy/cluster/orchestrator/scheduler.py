@@ -81,10 +81,6 @@ class JobRef:
 class Scheduler(Protocol):
     """A queue with running and waiting jobs of one run."""
 
-    @property
-    def name(self) -> str:
-        """``slurm`` or ``local``."""
-
     def submit(self, spec: JobSpec) -> Answer:
         """Queue one job; never retries."""
 
@@ -105,7 +101,3 @@ class Scheduler(Protocol):
 
     def site(self) -> tuple[Site, str]:
         """The limits of the site, as far as they can be read, and their places."""
-
-    @property
-    def calls(self) -> int:
-        """Runs of the scheduler's programs through this object."""

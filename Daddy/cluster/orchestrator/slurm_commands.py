@@ -9,22 +9,19 @@ each, no lock.
 from __future__ import annotations
 
 import contextlib
-import os
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
 from Daddy.core.clock import Clock
+from Daddy.core.errors import DaddyError
+from Daddy.core.files import append_line
 from Daddy.core.machine import host_name
-from Daddy.core.process import Completed, ProcessTimeoutError, ProgramMissingError, run
+from Daddy.core.process import Completed, run
 
 _FOREIGN = ("SLURM_", "SBATCH_", "SQUEUE_", "SCANCEL_", "SALLOC_", "SRUN_", "SACCT_", "SCONTROL_",
             "SINFO_")  # fmt: skip
 _ASK_TIMEOUT_S = 10.0
-_RATE_LIMIT = re.compile(r"RPC rate limit", re.IGNORECASE)
-_SLOW_S = 900.0
-"""Time for which slurmctld's request for fewer calls is heeded."""
 
 
 def slurm_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -36,14 +33,12 @@ def slurm_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class SlurmCommands:
-    """Runs Slurm's programs for one run; ``calls`` is their number so far."""
+    """Runs Slurm's programs for one run."""
 
     def __init__(self, clock: Clock, environ: Mapping[str, str], folder: Path | None) -> None:
         self._clock = clock
         self._env = slurm_environment(environ)
         self._folder = folder
-        self.calls = 0
-        self._slow_until = float("-inf")
 
     def run(self, argv: Sequence[str], timeout_s: float) -> Completed:
         """Run one to its end; it dies with us.
@@ -51,10 +46,7 @@ class SlurmCommands:
         Raises ProgramMissingError and ProcessTimeoutError: after either no such process is left.
         """
         self.count(Path(argv[0]).name)
-        done = run(argv, timeout_s, env=self._env, die_with_us=True)
-        if _RATE_LIMIT.search(done.stderr):
-            self._slow_until = self._clock.monotonic() + _SLOW_S
-        return done
+        return run(argv, timeout_s, env=self._env, die_with_us=True)
 
     def ask(self, argv: Sequence[str], timeout_s: float = _ASK_TIMEOUT_S) -> str | None:
         """The output of a command; None where it cannot be had in time."""
@@ -62,28 +54,14 @@ class SlurmCommands:
             return None
         try:
             done = self.run(argv, timeout_s)
-        except (ProcessTimeoutError, ProgramMissingError):
+        except DaddyError:
             return None
         return done.stdout if done.returncode == 0 else None
 
-    @property
-    def slowed(self) -> bool:
-        """Whether slurmctld asked for fewer calls a short while ago."""
-        return self._clock.monotonic() < self._slow_until
-
     def count(self, program: str) -> None:
         """Count one call of a program."""
-        self.calls += 1
-        if self._folder is None:
-            return
-        now = self._clock.now()
-        day = datetime.fromtimestamp(now, timezone.utc).strftime("%Y-%m-%d")
-        line = f"{int(now)} {program}\n".encode()
-        with contextlib.suppress(OSError):  # a full disk: it is only a count
-            self._folder.mkdir(parents=True, exist_ok=True)
-            path = self._folder / f"{host_name()}-{day}.log"
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-            try:
-                os.write(descriptor, line)
-            finally:
-                os.close(descriptor)
+        if self._folder is not None:
+            now = self._clock.now()
+            day = datetime.fromtimestamp(now, timezone.utc).strftime("%Y-%m-%d")
+            with contextlib.suppress(OSError):  # a full disk: it is only a count
+                append_line(self._folder / f"{host_name()}-{day}.log", f"{int(now)} {program}")

@@ -1,64 +1,15 @@
-"""Asks ``sacct`` for the ends of jobs that have left the listing."""
+"""Pure. Reads what ``sacct`` says of the ends of jobs that have left the listing."""
 
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Mapping, Sequence
 
 from Daddy.cluster.orchestrator.records import JobState, QueueJob
-from Daddy.cluster.orchestrator.scheduler import JobRef
-from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands
 from Daddy.cluster.orchestrator.slurm_squeue import job_name, read_exit_code, state_of
-from Daddy.core.clock import Clock
-from Daddy.core.process import ProcessTimeoutError, ProgramMissingError
 
 _FIELDS = ("JobIDRaw", "JobName%128", "State%64", "ExitCode", "Start", "End", "NodeList%64")
 _CANCELLED_BY = re.compile(r"CANCELLED by (\d+)")
-_TIMEOUT_S = 10.0
-_PAUSE_S = 300.0
-"""After a failure: a database that hangs must not cost every pass its time."""
-_LAG_S = 1.5
-"""The database hears of an end a moment after the listing shows it."""
-
-
-class SlurmAccounting:
-    """The accounting of one run's jobs; a site without accounting is asked once."""
-
-    def __init__(self, commands: SlurmCommands, run_id: str, own_id: int, clock: Clock) -> None:
-        self._commands = commands
-        self._run_id = run_id
-        self._own_id = own_id
-        self._clock = clock
-        self._there = True
-        self._pause_until = float("-inf")
-
-    def autopsy(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
-        """The ends of these jobs; ``canceller`` is set where another user cancelled."""
-        found = self._ask(jobs)
-        if found is not None and len(found) < len(jobs):
-            self._clock.wait(threading.Event(), _LAG_S)
-            found = self._ask(jobs)
-        return found or ()
-
-    def _ask(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...] | None:
-        """None where there is no answer to be had."""
-        if not jobs or not self._there or self._clock.monotonic() < self._pause_until:
-            return None
-        try:
-            done = self._commands.run(sacct_argv([job.job_id for job in jobs]), _TIMEOUT_S)
-        except ProcessTimeoutError:
-            self._pause_until = self._clock.monotonic() + _PAUSE_S
-            return None
-        except ProgramMissingError:
-            self._there = False
-            return None
-        if done.returncode != 0:
-            self._there = "storage is disabled" not in done.stderr
-            self._pause_until = self._clock.monotonic() + _PAUSE_S
-            return None
-        tokens = {job.job_id: job.token for job in jobs}
-        return parse_ends(done.stdout, self._run_id, tokens, self._own_id)
 
 
 def sacct_argv(job_ids: Sequence[int]) -> list[str]:

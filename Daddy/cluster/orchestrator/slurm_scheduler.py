@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Mapping, Sequence
+from math import inf
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.actions import Amend
@@ -31,18 +33,17 @@ from Daddy.cluster.orchestrator.scheduler import (
     Unanswered,
 )
 from Daddy.cluster.orchestrator.slurm_commands import SlurmCommands
-from Daddy.cluster.orchestrator.slurm_sacct import SlurmAccounting
+from Daddy.cluster.orchestrator.slurm_sacct import parse_ends, sacct_argv
 from Daddy.cluster.orchestrator.slurm_site import Request, maintenance_begins, read_site
 from Daddy.cluster.orchestrator.slurm_squeue import (
     LISTING,
     GarbledListingError,
-    differences,
     job_name,
     parse_listing,
 )
 from Daddy.cluster.orchestrator.slurm_templates import render
 from Daddy.core.clock import Clock
-from Daddy.core.errors import SchedulerError
+from Daddy.core.errors import DaddyError, SchedulerError
 from Daddy.core.files import write_atomic
 from Daddy.core.machine import user_name
 from Daddy.core.process import Completed, ProcessTimeoutError, ProgramMissingError
@@ -54,22 +55,22 @@ _SITE_S = 15.0
 """For all questions about the site: a database that hangs does not keep slots empty."""
 _RESERVATION_S = 600.0
 """Time for which an answer about reservations holds."""
+_SACCT_TIMEOUT_S = 10.0
+_SACCT_PAUSE_S = 300.0
+"""After a failure: a database that hangs must not cost every pass its time."""
+_SACCT_LAG_S = 1.5
+"""The database hears of an end a moment after the listing shows it."""
+_AGAIN = "it is tried again"
 _SQUEUE = ("squeue", "--me", "--noheader", "--array", "--all", "--states=all",
            f"--Format={LISTING}")  # fmt: skip
 _GONE = ("Invalid job id", "already completing or completed", "already finished")
 _FATAL_REFUSALS = (
-    "Invalid account",
-    "Invalid partition",
-    "invalid partition",
-    "Invalid qos",
-    "Requested node configuration is not available",
-    "Requested time limit is invalid",
-    "Invalid generic resource",
-    "Invalid feature specification",
-    "Memory specification can not be satisfied",
-    "Unable to open file",
+    "Invalid account", "Invalid partition", "invalid partition", "Invalid qos",
+    "Requested node configuration is not available", "Requested time limit is invalid",
+    "Invalid generic resource", "Invalid feature specification",
+    "Memory specification can not be satisfied", "Unable to open file",
     "User's group not permitted",
-)
+)  # fmt: skip
 """Words in a refusal of sbatch that no waiting will change."""
 _NO_ANSWER = ("Socket timed out", "Unable to contact", "timed out", "Zero Bytes", "Connection")
 """Words of a failed sbatch after which a job may exist all the same."""
@@ -77,8 +78,6 @@ _NO_ANSWER = ("Socket timed out", "Unable to contact", "timed out", "Zero Bytes"
 
 class SlurmScheduler:
     """The site's Slurm, for the jobs of one run."""
-
-    name = "slurm"
 
     def __init__(
         self,
@@ -97,15 +96,10 @@ class SlurmScheduler:
         self._request = dict(request or {})
         self._list_timeout_s = list_timeout_s or _LIST_TIMEOUT_S
         self.commands = SlurmCommands(clock, os.environ if environ is None else environ, calls)
-        self._new: dict[int, JobSpec] = {}
-        self._renamed: dict[str, str] = {}
-        own = os.getuid() if user_id is None else user_id
-        self.autopsy = SlurmAccounting(self.commands, run_id, own, clock).autopsy
+        self._names: dict[str, str] = {}
+        self._user_id = os.getuid() if user_id is None else user_id
+        self._ask_sacct_from = float("-inf")
         self._reserved: tuple[float, float | None] = (float("-inf"), None)
-
-    @property
-    def calls(self) -> int:
-        return self.commands.calls
 
     def snapshot(self) -> Observation:
         """One listing of the person's jobs in every state and partition."""
@@ -113,26 +107,15 @@ class SlurmScheduler:
         try:
             done = self.commands.run(_SQUEUE, self._list_timeout_s)
             if done.returncode != 0:
-                return Unknown(begun, _first_line(done), self.commands.slowed)
-            listing = parse_listing(done.stdout, self._run_id, self._new)
-        except (ProcessTimeoutError, ProgramMissingError) as error:
-            return Unknown(begun, error.message, self.commands.slowed)
+                return Unknown(begun, _first_line(done))
+            listing = parse_listing(done.stdout, self._run_id)
+        except DaddyError as error:
+            return Unknown(begun, error.message)
         except GarbledListingError as error:
-            return Unknown(begun, str(error), self.commands.slowed)
-        self._renamed.update(listing.renamed)
-        asked = {job_id: self._new.pop(job_id) for job_id in listing.rows}
-        return Snapshot(
-            begun,
-            listing.jobs,
-            listing.others,
-            maintenance_ts=self._maintenance(listing.jobs),
-            warnings=tuple(
-                f"job {job_id}: {deviation}"
-                for job_id, spec in asked.items()
-                for deviation in differences(spec, listing.rows[job_id])
-            ),
-            slow_down=self.commands.slowed,
-        )
+            return Unknown(begun, str(error))
+        self._names.update(listing.names)
+        maintenance_ts = self._maintenance(listing.jobs)
+        return Snapshot(begun, listing.jobs, listing.others, maintenance_ts)
 
     def _maintenance(self, jobs: Sequence[QueueJob]) -> float | None:
         """The start of the reservation that a job waits for; asked only if one does."""
@@ -159,18 +142,13 @@ class SlurmScheduler:
             return Refused(error.message, for_good=True)
         answer = read_answer(done)
         if isinstance(answer, Submitted):
-            self._new[answer.job_id] = spec
             self.commands.count("squeue")  # the job itself will ask for its end
         return answer
 
     def check(self, spec: JobSpec) -> None:
         """Let Slurm judge the script without queueing it; SchedulerError with its words."""
         write_atomic(spec.script, render(spec).encode())
-        argv = ["sbatch", "--test-only", str(spec.script)]
-        try:
-            done = self.commands.run(argv, _SUBMIT_TIMEOUT_S)
-        except (ProcessTimeoutError, ProgramMissingError) as error:
-            raise SchedulerError(error.message, "is Slurm up? try: sinfo") from error
+        done = self._run(["sbatch", "--test-only", str(spec.script)], "is Slurm up? try: sinfo")
         if done.returncode != 0:
             raise SchedulerError(
                 f"Slurm would not take the job: {_first_line(done)}",
@@ -190,8 +168,8 @@ class SlurmScheduler:
         self._demand(["scancel", *options, named, str(job.job_id)], gone=_GONE)
 
     def _name_of(self, job: JobRef) -> str:
-        """The site's name for the job, where a listing knew it by its comment."""
-        return self._renamed.get(job.token, job_name(self._run_id, job.token))
+        """The site's name for the job: a listing may have known it by its comment alone."""
+        return self._names.get(job.token, job_name(self._run_id, job.token))
 
     def amend(self, job: JobRef, change: Amend) -> None:
         """Change a waiting job. ``scontrol`` goes by ids alone, so id and name are compared first.
@@ -209,13 +187,39 @@ class SlurmScheduler:
 
         SchedulerError with Slurm's words, also where it says nothing.
         """
-        try:
-            done = self.commands.run(argv, _SUBMIT_TIMEOUT_S)
-        except (ProcessTimeoutError, ProgramMissingError) as error:
-            raise SchedulerError(error.message, "it is tried again") from error
+        done = self._run(argv, _AGAIN)
         if done.returncode != 0 and not any(words in done.stderr for words in gone):
-            raise SchedulerError(f"{argv[0]} failed: {_first_line(done)}", "it is tried again")
+            raise SchedulerError(f"{argv[0]} failed: {_first_line(done)}", _AGAIN)
         return done
+
+    def _run(self, argv: Sequence[str], remedy: str) -> Completed:
+        try:
+            return self.commands.run(argv, _SUBMIT_TIMEOUT_S)
+        except DaddyError as error:
+            raise SchedulerError(error.message, remedy) from error
+
+    def autopsy(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
+        """The ends of these jobs; ``canceller`` is set where another user cancelled."""
+        found = self._ask_sacct(jobs)
+        if found is not None and len(found) < len(jobs):
+            self._clock.wait(threading.Event(), _SACCT_LAG_S)
+            found = self._ask_sacct(jobs)
+        return found or ()
+
+    def _ask_sacct(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...] | None:
+        """None where there is no answer to be had; a site without accounting is asked once."""
+        if not jobs or self._clock.monotonic() < self._ask_sacct_from:
+            return None
+        try:
+            done = self.commands.run(sacct_argv([job.job_id for job in jobs]), _SACCT_TIMEOUT_S)
+        except DaddyError as error:
+            done = Completed(1, "", error.message)
+        if done.returncode != 0:
+            disabled = "storage is disabled" in done.stderr
+            self._ask_sacct_from = inf if disabled else self._clock.monotonic() + _SACCT_PAUSE_S
+            return None
+        tokens = {job.job_id: job.token for job in jobs}
+        return parse_ends(done.stdout, self._run_id, tokens, self._user_id)
 
     def site(self) -> tuple[Site, str]:
         """Limits of associations and QOS, as far as they are enforced and can be read soon."""

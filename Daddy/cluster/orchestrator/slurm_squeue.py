@@ -9,30 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from Daddy.cluster.orchestrator.records import JobState, QueueJob, Waits
 from Daddy.core.humanize import parse_duration
 
-if TYPE_CHECKING:
-    from Daddy.cluster.orchestrator.scheduler import JobSpec
-
 _WIDTHS = {
-    "JobID": 16,
-    "State": 20,
-    "Reason": 96,
-    "StartTime": 20,
-    "EndTime": 20,
-    "exit_code": 12,
-    "NodeList": 64,
-    "RestartCnt": 8,
-    "TimeLimit": 20,
-    "Partition": 48,
-    "QOS": 32,
-    "tres-per-node": 48,
-    "Name": 96,
-    "Comment": 128,
-}
+    "JobID": 16, "State": 20, "Reason": 96, "StartTime": 20, "EndTime": 20, "exit_code": 12,
+    "NodeList": 64, "RestartCnt": 8, "TimeLimit": 20, "Name": 96, "Comment": 128,
+}  # fmt: skip
 FIELDS = tuple(_WIDTHS)
 _BAR = "|"
 LISTING = ",".join(f"{name}:{width}{_BAR}" for name, width in _WIDTHS.items())
@@ -46,20 +30,10 @@ _OURS = re.compile(r"daddy[-/]")
 """In every line that tells of a job of any run."""
 
 _PENDING = frozenset({"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT"})
-_ENDED = frozenset(
-    {
-        "BOOT_FAIL",
-        "CANCELLED",
-        "COMPLETED",
-        "DEADLINE",
-        "FAILED",
-        "NODE_FAIL",
-        "OUT_OF_MEMORY",
-        "PREEMPTED",
-        "REVOKED",
-        "TIMEOUT",
-    }
-)
+_ENDED = frozenset({
+    "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
+    "PREEMPTED", "REVOKED", "TIMEOUT",
+})  # fmt: skip
 _REASONS = (
     (r"JobHeldAdmin", Waits.ADMIN),
     (r"ReqNodeNotAvail.*maintenance|Reservation\b|.*Reserved for maintenance", Waits.RESERVATION),
@@ -99,10 +73,8 @@ class Listing:
 
     jobs: tuple[QueueJob, ...]
     others: tuple[QueueJob, ...]
-    rows: Mapping[int, Row]
-    """The cells of those that were asked for, by job id."""
-    renamed: Mapping[str, str]
-    """Names of our jobs that only their comments tell, by token."""
+    names: Mapping[str, str]
+    """The job names of our jobs, by token: a site may have changed what was asked for."""
 
 
 def job_comment(run_id: str, number: int, token: str) -> str:
@@ -156,26 +128,22 @@ def read_exit_code(text: str) -> int | None:
     return 128 + killed % 128 if killed % 128 else returned
 
 
-def parse_listing(text: str, run_id: str, wanted: Mapping[int, object] | None = None) -> Listing:
-    """A listing made with :data:`LISTING`; cells are kept of the job ids ``wanted``.
+def parse_listing(text: str, run_id: str) -> Listing:
+    """A listing made with :data:`LISTING`.
 
     Raises GarbledListingError at the first line that is not whole.
     """
     jobs: list[QueueJob] = []
     others: list[QueueJob] = []
-    kept: dict[int, Row] = {}
-    renamed: dict[str, str] = {}
+    names: dict[str, str] = {}
     for line in text.split("\n"):
         if not line or line.isspace():
             continue
         row = _split(line)
         job = _to_job(row, run_id)
         (jobs if job.token else others).append(job)
-        if wanted and job.job_id in wanted:
-            kept[job.job_id] = row
-        if job.token and row["Name"] != job_name(run_id, job.token):
-            renamed[job.token] = row["Name"]
-    return Listing(tuple(jobs), tuple(others), kept, renamed)
+        names[job.token] = row["Name"]
+    return Listing(tuple(jobs), tuple(others), names)
 
 
 def _split(line: str) -> dict[str, str]:
@@ -229,23 +197,3 @@ def _limit(text: str) -> int | None:
         return parse_duration(text) if ":" in text else None
     except ValueError:
         return None
-
-
-def differences(spec: JobSpec, row: Row) -> tuple[str, ...]:
-    """The deviations of a listed job from its submission, each in words."""
-    wished = {
-        "Partition": str(spec.request.get("partition", "")),
-        "QOS": str(spec.request.get("qos", "")),
-        "tres-per-node": str(spec.request.get("gres", "")),
-        "Name": job_name(spec.run_id, spec.token),
-        "Comment": job_comment(spec.run_id, spec.number, spec.token),
-    }
-    found = [
-        f"{name} is {row[name]!r}, {wish!r} was asked for"
-        for name, wish in wished.items()
-        if wish and row[name].removeprefix("gres:").removeprefix("gres/") != wish
-    ]
-    limit, minutes = _limit(row["TimeLimit"]), -(-spec.time_limit_s // 60)
-    if limit is not None and limit != 60 * minutes:
-        found.append(f"TimeLimit is {row['TimeLimit']}, {minutes} minutes were asked for")
-    return tuple(found)

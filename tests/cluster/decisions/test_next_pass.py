@@ -7,7 +7,7 @@ from math import inf
 
 from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.plan import plan
-from Daddy.cluster.orchestrator.records import Desired, Ledger, Mode, Outcome, Unknown
+from Daddy.cluster.orchestrator.records import Desired, Ledger, Mode, Outcome
 from tests.cluster.decisions.conftest import NOW, ended, queue, trains, waits
 
 POLICY = Policy(
@@ -52,10 +52,3 @@ def test_what_is_due_without_anything_new_is_said() -> None:
 
 def test_a_job_that_waits_for_an_empty_slot_is_due_when_that_makes_the_queue_slow() -> None:
     assert due(trains(1, 0), waits(3, intended_ts=NOW - 20), waits(4)) == NOW + 40
-
-
-def test_a_scheduler_that_asks_for_rest_gets_it() -> None:
-    known = Ledger(FULL)
-    tired = plan(RUN, known, Unknown(NOW, "RPC rate limit", slow_down=True), POLICY, NOW)
-    blind = plan(RUN, known, Unknown(NOW, "timed out"), POLICY, NOW)
-    assert (tired.wake_at - NOW, blind.wake_at - NOW) == (150, 30)

@@ -136,15 +136,3 @@ def test_fault_28_a_wait_of_twelve_hours(site: Site, login: Login) -> None:
     assert login.status()["waiting"][0]["expected_ts"] == pytest.approx(
         site.true + 10 * HOUR, abs=5
     )
-
-
-def test_an_rpc_rate_limit_makes_the_passes_longer(site: Site, login: Login) -> None:
-    login.settle()
-    said = "squeue: error: RPC rate limit exceeded 1 times with RPC_REQUEST_JOB_INFO\n"
-    before = site.calls("squeue")
-    login.drive(1200.0)
-    usual = site.calls("squeue") - before
-    site.fault("squeue", "say", rc=1, err=said, times=999)
-    login.drive(1200.0)
-    assert site.calls("squeue") - before - usual <= usual
-    assert site.calls("squeue") - before - usual <= 1200 / 100
