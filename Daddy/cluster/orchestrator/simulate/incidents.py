@@ -47,14 +47,10 @@ class Incidents:
 def draw_incidents(scenario: Scenario, rng: Random) -> Incidents:
     """One month's incidents."""
     rates, span = scenario.rates, scenario.span_s
-    outages = tuple(
-        (start, start + rng.expovariate(1 / rates.outage_s))
-        for start in _arrivals(rng, rates.outage_every_s, span)
-    )
-    deaths = tuple(_arrivals(rng, rates.controller_death_every_s, span))
+    begins = _arrivals(rng, rates.outage_every_s, span)
     return Incidents(
-        outages=outages,
-        deaths=deaths,
+        outages=tuple((begin, begin + rng.expovariate(1 / rates.outage_s)) for begin in begins),
+        deaths=tuple(_arrivals(rng, rates.controller_death_every_s, span)),
         deploys=_monthly(rng, rates.bad_deploys, rates.bad_deploy_s, span),
         black_holes=_monthly(rng, rates.black_holes, rates.black_hole_s, span),
         maintenance=_maintenance(scenario),
@@ -118,25 +114,20 @@ class DecayedUsage:
         return self._share
 
 
-class QueueWaits:
-    """Draws waits; jobs submitted together share most of their luck where waits correlate."""
+def draw_wait(
+    scenario: Scenario, incidents: Incidents, rng: Random, now: float, usage: float
+) -> float:
+    """Seconds that a job submitted ``now`` has to wait.
 
-    def __init__(self, scenario: Scenario, incidents: Incidents, rng: Random) -> None:
-        self._workload = scenario.workload
-        self._common = incidents.common
-        self._rng = rng
-        self._shared_weight = math.sqrt(scenario.correlation)
-        self._own_weight = math.sqrt(1 - scenario.correlation)
-        self._usage_weight = scenario.usage_weight
-
-    def draw(self, now: float, usage: float) -> float:
-        """Seconds that a job submitted ``now`` has to wait."""
-        z = self._own_weight * self._rng.gauss(0, 1)
-        if self._shared_weight:
-            at = min(int(now / _GRID_S), len(self._common) - 1)
-            z += self._shared_weight * self._common[at]
-        wait = wait_at(self._workload, z) * (1 + self._usage_weight * usage)
-        return min(wait, self._workload.longest_s)
+    Jobs submitted together share most of their luck where waits correlate.
+    """
+    workload, shared = scenario.workload, math.sqrt(scenario.correlation)
+    z = math.sqrt(1 - scenario.correlation) * rng.gauss(0, 1)
+    if shared:
+        at = min(int(now / _GRID_S), len(incidents.common) - 1)
+        z += shared * incidents.common[at]
+    wait = wait_at(workload, z) * (1 + scenario.usage_weight * usage)
+    return min(wait, workload.longest_s)
 
 
 def wait_at(workload: Workload, z: float) -> float:

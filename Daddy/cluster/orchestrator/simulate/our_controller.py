@@ -52,35 +52,30 @@ _LISTED_S = 300.0
 
 
 class SimulatedListing:
-    """The simulated queue as squeue lists it; rows that did not change are made once."""
+    """The simulated queue as squeue lists it."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._rows: dict[Job, tuple[tuple[object, ...], QueueJob]] = {}
-
-    def add(self, job: Job) -> None:
-        """From now on the job is listed."""
-        self._rows[job] = ((), _row(job, Waits.TURN))
+        self.jobs: list[Job] = []
 
     def snapshot(self) -> Snapshot:
         """The queue as it stands now."""
-        site, rows = self._site, []
+        site, now = self._site, self._site.now
+        self.jobs = [
+            job for job in self.jobs if job.stage is not Stage.ENDED or now - job.ended <= _LISTED_S
+        ]
         full = len(site.running) >= site.scenario.cap
-        for job in list(self._rows):
-            if job.stage is Stage.ENDED and site.now - job.ended > _LISTED_S:
-                del self._rows[job]
-                continue
-            waits = Waits.TURN
-            if job.stage is Stage.WAITING and (full or not site.fits(job)):
-                waits = Waits.CAP if full else Waits.RESERVATION
-            key = (job.word, job.limit_s, waits)
-            if self._rows[job][0] != key:
-                self._rows[job] = (key, _row(job, waits))
-            rows.append(self._rows[job][1])
+        rows = tuple(_row(job, self._waits(job, full=full)) for job in self.jobs)
         notice = site.scenario.rates.maintenance_notice_s
         windows = site.incidents.maintenance
-        begins = (begin for begin, end in windows if begin - notice <= site.now < end)
-        return Snapshot(site.now, tuple(rows), maintenance_ts=next(begins, None))
+        begins = (begin for begin, end in windows if begin - notice <= now < end)
+        return Snapshot(now, rows, maintenance_ts=next(begins, None))
+
+    def _waits(self, job: Job, *, full: bool) -> Waits:
+        if job.stage is Stage.WAITING and full:
+            return Waits.CAP
+        waits = job.stage is Stage.WAITING and not self._site.fits(job)
+        return Waits.RESERVATION if waits else Waits.TURN
 
 
 def _row(job: Job, waits: Waits) -> QueueJob:
@@ -291,7 +286,7 @@ class OurController(Person):
             self._note("learnt", site=limit_refused(self.ledger))
             self._note("rejected", token, reason="refused: AssocMaxSubmitJobLimit")
             return False
-        self.listing.add(job)
+        self.listing.jobs.append(job)
         self._note("submitted", token, job_id=number)
         return True
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from Daddy.cluster.orchestrator.simulate.incidents import (
     DecayedUsage,
     Incidents,
-    QueueWaits,
+    draw_wait,
     within,
 )
 from Daddy.cluster.orchestrator.simulate.scenario import Scenario
@@ -143,7 +143,6 @@ class Site:
         self.person: Person
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._events = 0
-        self._waits = QueueWaits(scenario, incidents, rng)
         self._usage = DecayedUsage(scenario.cap)
         self._aged = 0.0
         self._aged_at = 0.0
@@ -222,7 +221,7 @@ class Site:
         usage = self._usage.advance(self.now, len(self.running))
         job.stage = Stage.WAITING
         since = self.aged if aged is None else aged
-        job.target = since + self._waits.draw(self.now, usage)
+        job.target = since + draw_wait(self.scenario, self.incidents, self.rng, self.now, usage)
         self.waiting.append(job)
         self.settle()
 
