@@ -63,7 +63,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="your own site instead, from: sacct -P -X -o Submit,Eligible,Start,End,State",
     )
-    parser.add_argument("--processes", type=_count, help="side by side (one per core)")
     return parser
 
 
@@ -78,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise FileError(f"there is no folder {folder}", "make it, or name another file")
     first = main_rows(workloads, days)
     rows = first if options.quick else [*first, *more_rows(workloads, days)]
-    results = run_rows(rows, seeds, options.processes, SystemClock())
+    results = run_rows(rows, seeds, SystemClock())
     print(to_text(results, days, seeds))
     if options.json is not None:
         figures = to_json({row: results[row] for row in first}, days, seeds)

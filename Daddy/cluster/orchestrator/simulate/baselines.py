@@ -6,6 +6,7 @@ Sources of each: ``docs/simulator.md``. A person that is needed comes after ``hu
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 from Daddy.cluster.orchestrator.simulate.site import DRAINED, Job, Person, Site, Stage
 from Daddy.core.stopping import drain_margin
@@ -24,7 +25,6 @@ class Baseline(Person):
     def __init__(self, site: Site) -> None:
         self.site = site
         self.slots = range(site.scenario.cap)
-        self.human_s = site.scenario.rates.human_s
         self.runs_s = site.scenario.limit_s - drain_margin(site.scenario.limit_s)
         self._made = 0
 
@@ -32,6 +32,14 @@ class Baseline(Person):
         self._made += 1
         site = self.site
         return Job(self._made, slot, site.now, self.runs_s, site.scenario.limit_s, after)
+
+    def submits(self, job: Job) -> bool:
+        """Whether slurmctld answers and takes the job."""
+        return not self.site.down and self.site.submit(job)
+
+    def wait_for_person(self, call: Callable[[], None]) -> None:
+        """Call once a person has seen that something needs them."""
+        self.site.at(self.site.now + self.site.scenario.rates.human_s, call)
 
     def started(self, job: Job) -> None:
         self.site.boot(job, broken=self.site.broken)
@@ -46,29 +54,27 @@ class SeedPerSlot(Baseline):
     It takes a silent slurmctld for an end, and dies of its refused sbatch.
     """
 
-    def __init__(self, site: Site) -> None:
-        super().__init__(site)
+    def begin(self) -> None:
+        site = self.site
         self.runs_s = min(_SEED_RUNS_S, self.runs_s)
         self.alive = True
         self.jobs: dict[int, Job] = {}
-
-    def begin(self) -> None:
-        for death in self.site.incidents.deaths:
-            self.site.at(death, self._die)
-        for outage, end in self.site.incidents.outages:
-            poll = outage + self.site.rng.uniform(0, _POLL_S)
+        for death in site.incidents.deaths:
+            site.at(death, self._die)
+        for outage, end in site.incidents.outages:
+            poll = outage + site.rng.uniform(0, _POLL_S)
             if poll < end:
-                self.site.at(poll, self._die)
+                site.at(poll, self._die)
         self._fill()
 
     def _die(self) -> None:
         if self.alive:
             self.alive = False
-            self.site.at(self.site.now + self.human_s, self._revive)
+            self.wait_for_person(self._revive)
 
     def _revive(self) -> None:
         if self.site.down:
-            self.site.at(self.site.now + self.human_s, self._revive)
+            self.wait_for_person(self._revive)
             return
         self.alive = True
         self._fill()
@@ -89,10 +95,10 @@ class SeedPerSlot(Baseline):
 
     def again(self, slot: int) -> None:
         job = self.new(slot)
-        if self.site.down or not self.site.submit(job):
-            self._die()
-        else:
+        if self.submits(job):
             self.jobs[slot] = job
+        else:
+            self._die()
 
 
 class SeedGang(SeedPerSlot):
@@ -133,24 +139,21 @@ class SeedGang(SeedPerSlot):
 class SelfRequeue(Baseline):
     """A job that is warned requeues itself; after anything worse a person has to come."""
 
-    def __init__(self, site: Site) -> None:
-        super().__init__(site)
-        self.runs_s = site.scenario.limit_s - _WARNED_S
-
     def begin(self) -> None:
+        self.runs_s = self.site.scenario.limit_s - _WARNED_S
         for slot in self.slots:
             self._submit(slot)
 
     def _submit(self, slot: int) -> None:
-        if self.site.down or not self.site.submit(self.new(slot)):
-            self.site.at(self.site.now + self.human_s, lambda: self._submit(slot))
+        if not self.submits(self.new(slot)):
+            self.wait_for_person(lambda: self._submit(slot))
 
     def ended(self, job: Job) -> None:
         site = self.site
         if job.word == "NODE_FAIL" or (job.exit_code == DRAINED and not site.down):
             site.at(site.now + _REQUEUE_S, lambda: site.queue(self.new(job.track)))
         else:
-            site.at(site.now + self.human_s, lambda: self._submit(job.track))
+            self.wait_for_person(lambda: self._submit(job.track))
 
 
 class SingletonChain(Baseline):
@@ -163,35 +166,29 @@ class SingletonChain(Baseline):
 
     def _fill(self, slot: int) -> None:
         chain, last = self.chains[slot], None
-        for _ in range(_DEPTH):
-            job = self.new(slot, last)
-            if self.site.down or not self.site.submit(job):
-                break
+        while len(chain) < _DEPTH and self.submits(job := self.new(slot, last)):
             chain.append(job)
             last = job
         if not chain:
-            self.site.at(self.site.now + self.human_s, lambda: self._fill(slot))
+            self.wait_for_person(lambda: self._fill(slot))
 
     def ended(self, job: Job) -> None:
-        chain = self.chains[job.track]
-        chain.popleft()
-        if not chain:
-            self.site.at(self.site.now + self.human_s, lambda: self._fill(job.track))
+        self.chains[job.track].popleft()
+        if not self.chains[job.track]:
+            self.wait_for_person(lambda: self._fill(job.track))
 
 
 class Array(Baseline):
     """``--array=0-999%4``: the scheduler itself starts the next task; a person submits the next."""
 
     def begin(self) -> None:
-        self.left = 0
-        self.aged = 0.0
-        self.needed = False
+        self.left, self.aged, self.needed = 0, 0.0, False
         self._fill()
 
     def _fill(self) -> None:
         site = self.site
         if site.down:
-            site.at(site.now + self.human_s, self._fill)
+            self.wait_for_person(self._fill)
             return
         most = site.scenario.max_submit
         self.left = _TASKS if most is None else min(_TASKS, most - site.present)
@@ -206,7 +203,7 @@ class Array(Baseline):
             if self.left <= 0:
                 if not self.needed:
                     self.needed = True
-                    site.at(site.now + self.human_s, self._fill)
+                    self.wait_for_person(self._fill)
                 return
             self.left -= 1
             site.queue(self.new(0), self.aged)

@@ -269,16 +269,12 @@ class OurController(Person):
 
     def _submit(self, action: Submit) -> bool:
         site = self.site
-        number = self.ledger.next_number
-        token = _token(number)
-        limit = site.scenario.limit_s
-        runs = min(RUNS_S, limit - drain_margin(limit))
+        number, limit = self.ledger.next_number, site.scenario.limit_s
+        token, runs = _token(number), min(RUNS_S, limit - drain_margin(limit))
         after = None if action.after is None else self.jobs[_token(action.after)]
         job = Job(number, 0, site.now, runs, limit, after, token, excluded=action.exclude)
-        facts: dict[str, object] = {"number": number, "release": action.release}
-        if action.after is not None:
-            facts["after"] = action.after
-        self._note("intent", token, **facts, exclude=action.exclude)
+        facts = {"release": action.release, "after": action.after, "exclude": action.exclude}
+        self._note("intent", token, number=number, **facts)
         site.gpu_time.commands += 1
         self._hot_until = site.now + HOT_FOR_S
         self.jobs[token] = job

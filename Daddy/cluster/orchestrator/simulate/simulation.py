@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import multiprocessing
-import os
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from random import Random
 from statistics import mean, stdev
 
@@ -25,6 +24,7 @@ from Daddy.cluster.orchestrator.simulate.scenario import (
 )
 from Daddy.cluster.orchestrator.simulate.site import GpuTime, Person, Site
 from Daddy.core.clock import Clock
+from Daddy.core.machine import usable_cores
 
 Results = Mapping[Row, Mapping[str, Sequence[GpuTime]]]
 """The months of each policy in each row of the table, by seed."""
@@ -66,15 +66,13 @@ def live(scenario: Scenario, policy: str, seed: int) -> GpuTime:
     return site.live(person)
 
 
-def run_rows(rows: Sequence[Row], seeds: int, processes: int | None, clock: Clock) -> Results:
+def run_rows(rows: Sequence[Row], seeds: int, clock: Clock) -> Results:
     """Every policy of every row with every seed; progress goes to standard error."""
     keys = {(policy, as_lived(row.scenario, policy)) for row in rows for policy in row.policies}
     tasks = [(seed, *key) for seed in range(seeds) for key in sorted(keys, key=repr)]
     found: dict[tuple[str, Scenario], dict[int, GpuTime]] = defaultdict(dict)
     begun = told = clock.monotonic()
-    with multiprocessing.get_context("spawn").Pool(
-        processes or len(os.sched_getaffinity(0))
-    ) as pool:
+    with multiprocessing.get_context("spawn").Pool(usable_cores()) as pool:
         months = pool.imap_unordered(_live, tasks, _CHUNK)
         for done, ((seed, policy, scenario), month) in enumerate(months, 1):
             found[policy, scenario][seed] = month
@@ -162,12 +160,10 @@ def _effort(months: Sequence[GpuTime], days: float) -> str:
 def to_json(results: Results, days: float, seeds: int) -> dict[str, object]:
     """The main rows for machines: shares of the GPU-hours allowed."""
     workloads = {
-        row.workload: {name: _rounded(_share(cells[name])) for name in POLICIES}
+        row.workload: {
+            name: {fact: round(value, 6) for fact, value in asdict(_share(cells[name])).items()}
+            for name in POLICIES
+        }
         for row, cells in results.items()
     }
     return {"days": days if days % 1 else int(days), "seeds": seeds, "workloads": workloads}
-
-
-def _rounded(share: Share) -> dict[str, float]:
-    facts = {"used": share.used, "low": share.low, "high": share.high}
-    return {name: round(value, 6) for name, value in facts.items()}
