@@ -8,7 +8,8 @@ jobs are to know when they claim a slot, so that a waiting job never has to be c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+from dataclasses import asdict, dataclass
 
 from Daddy.cluster.orchestrator.records import Intent, Mode, Orders
 from Daddy.core.errors import FileError
@@ -50,19 +51,8 @@ def _damaged(run: RunPaths, what: str) -> FileError:
 
 def write_intent(run: RunPaths, intent: Intent, now: float) -> None:
     """Replace the intent; on disk when this returns."""
-    record = {
-        "v": VERSION,
-        "ts": round(now, 3),
-        "mode": intent.mode.value,
-        "slots": intent.slots,
-        "executor": intent.executor,
-        "release": intent.release,
-        "game": intent.game,
-        "reason": intent.reason,
-        "started_ts": round(intent.started_ts, 3),
-        "daemon": intent.daemon,
-    }
-    write_json(run.intent, record)
+    record = {**asdict(intent), "started_ts": round(intent.started_ts, 3)}
+    write_json(run.intent, {"v": VERSION, "ts": round(now, 3), **record})
 
 
 def read_orders(run: RunPaths) -> Orders | None:
@@ -80,11 +70,9 @@ def read_orders(run: RunPaths) -> Orders | None:
 
 def write_orders(run: RunPaths, orders: Orders) -> None:
     """Replace the orders, unless they stand there already; damaged ones are written anew."""
-    try:
+    with contextlib.suppress(FileError):
         if read_orders(run) == orders:
             return
-    except FileError:
-        pass
     slots = {str(slot): release for slot, release in orders.slots.items()}
     write_json(run.orders, {"v": VERSION, "slots": slots, "reason": orders.reason})
 
@@ -115,5 +103,5 @@ def read_probe(run: RunPaths) -> Probe | None:
 
 def write_probe(run: RunPaths, probe: Probe) -> None:
     """Replace what is known."""
-    record = {"may_submit": probe.may_submit, "why": probe.why, "by": probe.by}
-    write_json(run.failover, {"v": VERSION, "ts": round(probe.ts, 3), **record})
+    record = {**asdict(probe), "ts": round(probe.ts, 3)}
+    write_json(run.failover, {"v": VERSION, **record})

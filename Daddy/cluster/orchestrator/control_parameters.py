@@ -18,7 +18,6 @@ SILENCE_S = 300.0
 SLOW_CLAIM_S = 60.0
 """Seconds that a slot waits for the queue beyond which the queue counts as slow."""
 _LOCAL_DELAYS_S = (0.0, 1.0, 5.0, 30.0, 120.0, 600.0)
-_SLURM_DELAYS_S = (0.0, 60.0, 300.0, 900.0, 1800.0, 3600.0)
 _LOCAL_PASS_S = 2.0
 _SLURM_HOT_PASS_S = 10.0
 _SLURM_QUIET_PASS_S = 150.0
@@ -69,36 +68,28 @@ class Policy:
 
 
 def make_policy(config: Config, executor: str) -> Policy:
-    """The rules for one executor. Locally a look costs nothing and cannot be wrong."""
-    local = executor == "local"
-    policy = _policy(config)
-    return _for_this_machine(policy) if local else policy
-
-
-def _policy(config: Config) -> Policy:
+    """The parameters for one executor."""
     settings, slots = config.controller, config.slurm.max_running
     limit = float(parse_duration(config.slurm.time_limit))
-    handovers = 3600.0 / limit * slots
-    gpus = max(1, config.slurm.gpus_per_job)
-    budget = settings.budget_gpu_hours * 3600.0 / gpus
-    return Policy(
+    policy = Policy(
         pass_s=settings.poll_seconds,
         quiet_pass_s=max(settings.poll_seconds, min(_SLURM_QUIET_PASS_S, limit / 20)),
         hot_pass_s=min(settings.poll_seconds, _SLURM_HOT_PASS_S),
-        delays_s=_SLURM_DELAYS_S,
         max_running=slots,
         limit_s=limit,
-        hourly=max(_HOURLY, int(3 * handovers)),
-        budget_s=budget or inf,
+        hourly=max(_HOURLY, int(3 * slots * 3600.0 / limit)),
+        budget_s=settings.budget_gpu_hours * 3600.0 / max(1, config.slurm.gpus_per_job) or inf,
     )
+    return _for_this_machine(policy) if executor == "local" else policy
 
 
 def _for_this_machine(policy: Policy) -> Policy:
     """Locally a look costs nothing, cannot be wrong, and the queue keeps the cap itself."""
+    pass_s = min(policy.pass_s, _LOCAL_PASS_S)
     return replace(
         policy,
-        pass_s=min(policy.pass_s, _LOCAL_PASS_S),
-        quiet_pass_s=min(policy.pass_s, _LOCAL_PASS_S),
+        pass_s=pass_s,
+        quiet_pass_s=pass_s,
         hot_pass_s=min(policy.pass_s, 1.0),
         absence_gap_s=0.0,
         answer_s=0.0,

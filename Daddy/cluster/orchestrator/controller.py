@@ -152,9 +152,9 @@ class Controller:
             return
         self._surveyed = True
         site, source = self.effects.scheduler.site()
-        known, nothing = asdict(self.effects.view.site), asdict(Site())
+        nothing = asdict(Site())
         read = {name: value for name, value in asdict(site).items() if value != nothing[name]}
-        if any(known[name] != value for name, value in read.items()):
+        if not read.items() <= asdict(self.effects.view.site).items():
             self.effects.note("learnt", "", site=read, why=source)
 
     def _desired(self) -> Desired:

@@ -36,7 +36,7 @@ from Daddy.cluster.orchestrator.scheduler import (
     Unanswered,
 )
 from Daddy.core.clock import Clock
-from Daddy.core.errors import ControllerAliveError, DaddyError
+from Daddy.core.errors import ControllerAliveError, SchedulerError
 from Daddy.core.events import EventWriter
 from Daddy.core.lease import Lease, end_term
 from Daddy.core.names import new_token
@@ -108,34 +108,27 @@ class Effects:
         out: nobody else cancelled that job, and a job that may be held is let go again. A ledger
         that cannot be written ends the pass.
         """
-        facts: dict[str, object] = {"job_id": action.job_id, "reason": action.reason}
-        if isinstance(action, Cancel):
-            self.note("dismissed", action.token, **facts)
-        elif isinstance(action, Amend) and action.hold:
-            self.note("amended", action.token, hold=True, **facts)
-        try:
-            self._ask(action)
-        except DaddyError as error:
-            self.tell("error", text=f"job {action.job_id}: {error.message}")
-            return
-        self._note_done(action, facts)
-
-    def _ask(self, action: Signal | Cancel | Amend) -> None:
         job = JobRef(action.job_id, action.token)
-        if isinstance(action, Signal):
-            self.scheduler.signal(job)
-        elif isinstance(action, Cancel):
-            self.scheduler.cancel(job)
-        else:
-            self.scheduler.amend(job, action)
+        facts: dict[str, object] = {"job_id": action.job_id, "reason": action.reason}
+        try:
+            if isinstance(action, Signal):
+                self.scheduler.signal(job)
+                self.note("signalled", action.token, **facts)
+            elif isinstance(action, Cancel):
+                self.note("dismissed", action.token, **facts)
+                self.scheduler.cancel(job)
+                self.note("cancelled", action.token, **facts)
+            else:
+                self._amend(job, action, facts)
+        except SchedulerError as error:
+            self.tell("error", text=f"job {action.job_id}: {error.message}")
 
-    def _note_done(self, action: Signal | Cancel | Amend, facts: Mapping[str, object]) -> None:
-        if not isinstance(action, Amend):
-            kind = "signalled" if isinstance(action, Signal) else "cancelled"
-            self.note(kind, action.token, **facts)
-            return
+    def _amend(self, job: JobRef, action: Amend, facts: Mapping[str, object]) -> None:
         wishes = {"hold": action.hold, "exclude": action.exclude, "limit_s": action.limit_s}
         changes = {name: value for name, value in wishes.items() if value is not None}
+        if action.hold:
+            self.note("amended", action.token, hold=True, **facts)
+        self.scheduler.amend(job, action)
         if changes != {"hold": True}:  # that is on disk already
             self.note("amended", action.token, **facts, **changes)
 
@@ -160,32 +153,24 @@ class Effects:
         token, number = new_token(), self.view.next_number
         spec = self.make_spec(token, number, action)
         release = spec.environment.get("DADDY_RELEASE", "")
-        facts: dict[str, object] = {"number": number, "reason": action.reason, "release": release}
-        if action.after is not None:
-            facts["after"] = action.after
-        if action.exclude:
-            facts["exclude"] = action.exclude
-        self.note("intent", token, **facts)
+        asked = {"after": action.after, "exclude": action.exclude}
+        asked = {name: value for name, value in asked.items() if value}
+        facts = {"number": number, "reason": action.reason, "release": release}
+        self.note("intent", token, **facts, **asked)
         self.check_term()
         answer = self.scheduler.submit(spec)
         if isinstance(answer, Submitted):
             self.note("submitted", token, job_id=answer.job_id)
             return True
-        self._not_taken(token, action, answer, others)
-        return False
-
-    def _not_taken(
-        self, token: str, action: Submit, answer: Refused | Unanswered, others: int
-    ) -> None:
         if isinstance(answer, Unanswered):
             self.note("unanswered", token, reason=answer.why)
-            return
+            return False
         if answer.limit:
-            facts = limit_refused(self.view, others)
-            self.note("learnt", "", site=facts, why=answer.why)
+            self.note("learnt", "", site=limit_refused(self.view, others), why=answer.why)
         final = is_refused_for_good(self.view.attempts, token, action, answer)
         said = REFUSED_FOR_GOOD if final else REFUSED
         self.note("rejected", token, reason=f"{said}: {answer.why}")
+        return False
 
     def record(self, entries: Iterable[Entry]) -> None:
         """Write down what was seen."""
@@ -203,9 +188,8 @@ class Effects:
         facts: dict[str, object] = {"state": entry.kind, **entry.data}
         if entry.token:
             facts["token"] = entry.token
-            attempts = self.view.attempts
-            attempt = next((one for one in attempts if one.token == entry.token), None)
-            if attempt is not None:
+        for attempt in self.view.attempts:
+            if attempt.token == entry.token:
                 facts |= {"number": attempt.number, "job_id": attempt.job_id, "slot": attempt.slot}
         facts["text"] = _sentence(entry.kind, facts)
         self.events.write("state", 0, facts)

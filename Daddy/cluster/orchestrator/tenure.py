@@ -75,9 +75,9 @@ def _when_passed(run: RunPaths, clock: Clock) -> LeaseView | None:
     until, never = clock.monotonic() + PASS_S, threading.Event()
     while True:
         view = holder(run)
-        if view is None or not view.holder.get("passing") or holder_alive(view.holder) is False:
+        if view is None or not view.holder.get("passing") or clock.monotonic() > until:
             return view
-        if clock.monotonic() > until:
+        if holder_alive(view.holder) is False:
             return view
         clock.wait(never, 0.2)
 
