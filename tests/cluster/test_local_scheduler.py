@@ -128,19 +128,6 @@ def test_a_held_job_lets_others_pass_and_runs_once_released(queue: Queue) -> Non
     queue.ready(held)
 
 
-def test_a_waiting_jobs_limit_can_be_made_shorter(queue: Queue) -> None:
-    others = [queue.submit(POLITE) for _ in range(2)]
-    for other in others:
-        queue.ready(other)
-    job = queue.submit(STUBBORN)
-    queue.scheduler.amend(job, Amend(job.token, job.job_id, "maintenance", limit_s=2))
-    assert queue.row(job).limit_s == 2
-    for other in others:
-        queue.scheduler.signal(other)
-    row = queue.wait(job, JobState.ENDED)
-    assert row.word == "TIMEOUT"
-
-
 def test_a_strange_token_changes_nothing(queue: Queue) -> None:
     job = queue.submit(POLITE)
     with pytest.raises(SchedulerError):

@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -28,7 +29,7 @@ from Daddy.cluster.orchestrator.local_queue import (
 )
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.job import JOB_END_TIME, JOB_ID
-from Daddy.core.machine import identify, myself
+from Daddy.core.machine import ProcessId, identify, myself
 from Daddy.core.process import Child, spawn
 from Daddy.core.stopping import set_by
 
@@ -61,7 +62,7 @@ class LocalJob:
         for number in (signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, self._warn)
         who = myself()
-        self._files.write("process", {"pid": who.pid, "created": who.created})
+        self._files.write("process", asdict(who))
         word: str = "CANCELLED"
         code: int | None = None
         try:
@@ -118,9 +119,7 @@ class LocalJob:
         return None
 
     def _run_child(self, place: int) -> tuple[str, int | None]:
-        amended = self._files.read("amend") or {}
-        limit_s = float(amended.get("limit_s") or self._spec["time_limit_s"])
-        warn_s = float(self._spec["warn_s"])
+        limit_s, warn_s = (float(self._spec[name]) for name in ("time_limit_s", "warn_s"))
         began = self._clock.monotonic()
         child = self._start_child(place, self._clock.now() + limit_s)
         if not self._sees_the_end(child, began + limit_s - warn_s):
@@ -150,14 +149,9 @@ class LocalJob:
             cwd=Path(self._spec["work_dir"]),
             keep=(place,),
         )
-        who = identify(child.pid)
-        start = {
-            "pid": child.pid,
-            "created": 0.0 if who is None else who.created,
-            "started_ts": self._clock.now(),
-            "ends_ts": ends,
-        }
-        self._files.write("start", start)
+        who = identify(child.pid) or ProcessId(child.pid, 0.0)
+        times = {"started_ts": self._clock.now(), "ends_ts": ends}
+        self._files.write("start", {**asdict(who), **times})
         return child
 
     def _end_child(self) -> int | None:

@@ -1,15 +1,16 @@
 """The local queue's files: one folder per job, each file written once by one process.
 
 The scheduler writes ``job.json`` (the job), ``cancel.json`` (it must not run: a signal alone is
-lost on a job that is only being born) and ``amend.json`` (changes while it waits: held, or a
-shorter limit). ``local_job`` writes ``process.json`` (itself), ``start.json`` (the job's program
-and its times) and ``end.json``. A folder without ``job.json`` is a submission that never finished.
+lost on a job that is only being born) and ``amend.json`` (held or not while it waits).
+``local_job`` writes ``process.json`` (itself), ``start.json`` (the job's program and its times) and
+``end.json``. A folder without ``job.json`` is a submission that never finished.
 ``place-<n>.lock`` are the places: a job runs while it holds one, and the kernel frees it with the
 last process of the job, however that ends.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,8 +74,7 @@ def live_jobs(queue: Path) -> Iterator[LocalJobFiles]:
 
 def is_job_ahead(queue: Path, job_id: int, now: float) -> bool:
     """Whether a job with a smaller number still waits for its place."""
-    older = (files for files in live_jobs(queue) if files.job_id < job_id)
-    return any(_waits(files, now) for files in older)
+    return any(files.job_id < job_id and _waits(files, now) for files in live_jobs(queue))
 
 
 def is_held(files: LocalJobFiles) -> bool:
@@ -83,9 +83,8 @@ def is_held(files: LocalJobFiles) -> bool:
 
 
 def _waits(files: LocalJobFiles, now: float) -> bool:
-    if any(files.read(name) is not None for name in ("start", "end", "cancel")):
-        return False
-    if is_held(files):
+    begun = any(files.read(name) is not None for name in ("start", "end", "cancel"))
+    if begun or is_held(files):
         return False
     spec, keeper = files.read("job"), files.process("process")
     if keeper is None:
@@ -96,20 +95,13 @@ def _waits(files: LocalJobFiles, now: float) -> bool:
 def new_job(queue: Path) -> LocalJobFiles:
     """A folder under the next free number; two submitters never get the same."""
     (queue / ENDED).mkdir(parents=True, exist_ok=True)
-    number = _highest(queue)
+    names = [path.name for folder in (queue, queue / ENDED) for path in folder.iterdir()]
+    number = max((int(name) for name in names if name.isdigit()), default=0)
     while True:
         number += 1
-        folder = queue / f"{number:06d}"
-        try:
-            folder.mkdir()
-        except FileExistsError:
-            continue
-        return LocalJobFiles(folder)
-
-
-def _highest(queue: Path) -> int:
-    names = [path.name for folder in (queue, queue / ENDED) for path in folder.iterdir()]
-    return max((int(name) for name in names if name.isdigit()), default=0)
+        with contextlib.suppress(FileExistsError):
+            (queue / f"{number:06d}").mkdir()
+            return LocalJobFiles(queue / f"{number:06d}")
 
 
 def place_lock(queue: Path, number: int) -> Path:

@@ -12,7 +12,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from Daddy.cluster.orchestrator.local_queue import (
     BOOT_S,
     ENDED,
     LocalJobFiles,
+    is_held,
     live_jobs,
     new_job,
 )
@@ -100,7 +101,6 @@ class LocalScheduler:
         if spec is None:
             return None
         start, end = files.read_or_raise("start") or {}, files.read_or_raise("end")
-        amended = files.read_or_raise("amend") or {}
         if end is not None:
             if now - float(end["ended_ts"]) > _REMEMBERED_S:
                 files.folder.rename(self._queue / ENDED / files.folder.name)
@@ -108,13 +108,14 @@ class LocalScheduler:
             state, word = JobState.ENDED, str(end["word"])
         else:
             state, word = self._state(files, spec, bool(start), now)
+        why = "Held" if is_held(files) else "Places"
         return QueueJob(
             job_id=files.job_id,
             token=spec["token"],
             state=state,
             word=word,
-            why=_why(state, amended),
-            limit_s=int(amended.get("limit_s") or spec["time_limit_s"]),
+            why=why if state is JobState.PENDING else "",
+            limit_s=int(spec["time_limit_s"]),
             node="localhost" if start else "",
             started_ts=start.get("started_ts"),
             ends_ts=start.get("ends_ts"),
@@ -131,8 +132,8 @@ class LocalScheduler:
         if keeper is None and now - float(spec["submitted_ts"]) < BOOT_S:
             return JobState.PENDING, "PENDING"
         if any(process is not None and is_alive(process) for process in (keeper, child)):
-            running = (JobState.RUNNING, "RUNNING")
-            return running if started else (JobState.PENDING, "PENDING")
+            state = JobState.RUNNING if started else JobState.PENDING
+            return state, state.name
         if files.read("end") is not None:  # it ended while we looked: the next look reads how
             return JobState.RUNNING, "COMPLETING"
         return JobState.ENDED, "LOST"
@@ -149,13 +150,12 @@ class LocalScheduler:
             self._send(job, "start", signal.SIGKILL)
 
     def amend(self, job: JobRef, change: Amend) -> None:
-        """Hold or limit of a waiting job; there is one node, so none can be excluded."""
+        """Hold or release a waiting job; there is one node, and no maintenance."""
         files = self._find(job)
         if files is None:
             raise SchedulerError(f"job {job.job_id} is not ours any more", "nothing is to be done")
-        wishes = {"hold": change.hold, "limit_s": change.limit_s}
-        made = {name: value for name, value in wishes.items() if value is not None}
-        files.write("amend", {**(files.read("amend") or {}), **made})
+        if change.hold is not None:
+            files.write("amend", {"hold": change.hold})
 
     def autopsy(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...]:
         """Nothing: the end of a job stays with its files, and the listing tells it."""
@@ -176,12 +176,6 @@ class LocalScheduler:
         files = self._find(job)
         process = files.process(name) if files is not None else None
         return process is not None and signal_process(process, number)
-
-
-def _why(state: JobState, amended: Mapping[str, Any]) -> str:
-    if state is not JobState.PENDING:
-        return ""
-    return "Held" if amended.get("hold") else "Places"
 
 
 def _script(spec: JobSpec) -> str:
