@@ -79,18 +79,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     launch.tell("state", state="started")
     launch.boot.mark("script")
     signals = StopSignal().install()
-    releases = _releases(launch)
+    releases, stop_reason = _releases(launch), signals.stop_reason
     about = {slot: {"release": release.root.name} for slot, release in releases.items()}
-    asked_to_leave, holder = signals.stop_reason, launch.holder()
-    slots, clock = list(releases), launch.clock
-    seat = claim(launch.run, slots, holder, clock, PATIENCE_S, asked_to_leave, about)
+    places = (launch.run, list(releases), launch.holder(), launch.clock, PATIENCE_S)
+    seat = claim(*places, stop_reason, about)
     launch.boot.mark("slot")
     if seat is None:
-        return _not_needed(launch, signals.stop_reason() or f"no free slot among {slots}")
+        return _not_needed(launch, stop_reason() or f"no free slot among {list(releases)}")
     try:
         argv, env = _learner(launch, seat, releases[seat.number])
         hold_signals()
-        if (asked := signals.stop_reason()) is None:
+        if (asked := stop_reason()) is None:
             os.execve(argv[0], argv, env)  # noqa: S606 - that is the point
     except BaseException as error:
         seat.release(f"the learner could not be started: {error!r}")
@@ -111,13 +110,12 @@ def _releases(launch: Launch) -> dict[int, ReleasePaths]:
     """Slots that may be claimed, lowest first, with what is to run there."""
     own = ReleasePaths(launch.config.parent)
     try:
-        orders = read_orders(launch.run)
+        if (orders := read_orders(launch.run)) is not None:
+            wanted = sorted(orders.slots.items())
+            return {slot: _release(launch, ident, own) for slot, ident in wanted}
     except FileError as error:
         launch.tell("error", text=f"the orders cannot be read, all slots count: {error!r}")
-        orders = None
-    if orders is None:
-        return dict.fromkeys(range(int(launch.facts["slurm"]["max_running"])), own)
-    return {slot: _release(launch, orders.slots[slot], own) for slot in sorted(orders.slots)}
+    return dict.fromkeys(range(int(launch.facts["slurm"]["max_running"])), own)
 
 
 def _release(launch: Launch, ident: str, own: ReleasePaths) -> ReleasePaths:
@@ -178,10 +176,5 @@ def _start_sidecar(
         launch.tell("error", text=f"no failover from this job: {error}")
 
 
-def cli() -> None:
-    """The command of the job script."""
-    sys.exit(run_entry(main))
-
-
 if __name__ == "__main__":
-    cli()
+    sys.exit(run_entry(main))

@@ -8,6 +8,7 @@ their node.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import platform
@@ -24,7 +25,7 @@ from typing import Any
 from Daddy.cluster.bundle import pack
 from Daddy.core.config import CHECKOUT, effective_json
 from Daddy.core.errors import DaddyError
-from Daddy.core.files import file_sha256, read_json, sha256_hex, to_json, write_atomic, write_new
+from Daddy.core.files import sha256_hex, to_json, write_atomic, write_new
 from Daddy.core.paths import ReleasePaths, RunPaths
 from Daddy.core.process import run
 from Daddy.core.settings import Config
@@ -65,29 +66,6 @@ def environment(config: Config) -> dict[str, Any]:
         "packages": {name: _version(name) for name in _PACKAGES},
         "setup": list(config.slurm.setup),
     }
-
-
-def stamp(path: Path) -> dict[str, Any]:
-    """What the release in ``path`` was made of; FileNotFoundError or FileError."""
-    return read_json(ReleasePaths(path).stamp)
-
-
-def verify(path: Path) -> str:
-    """What is wrong with the release in ``path``; empty when it is as it was made.
-
-    One of an older format cannot be verified, and says so.
-    """
-    try:
-        record = stamp(path)
-        if record.get("v") != VERSION:
-            return f"its stamp has format {record.get('v')}, not {VERSION}"
-        content = ReleasePaths(path).config.read_bytes()
-        found = _ident(_sources(path / "Daddy"), content, record["environment"])
-        if file_sha256(ReleasePaths(path).parcel) != record["parcel_sha256"]:
-            return "its parcel was changed or damaged"
-    except (OSError, DaddyError, KeyError, TypeError) as error:
-        return str(error)
-    return "" if found == path.name else "its code or configuration was changed after it was made"
 
 
 def _sources(package: Path) -> dict[str, bytes]:
@@ -154,20 +132,18 @@ def _compiled(folder: Path, sources: Mapping[str, bytes]) -> dict[str, bytes]:
 def _commit(checkout: Path) -> dict[str, object]:
     """The commit, and whether the package differs from it."""
     git = ["git", "-C", os.fspath(checkout)]
-    try:
+    with contextlib.suppress(DaddyError):
         head = run([*git, "rev-parse", "HEAD"], 10.0)
         changes = run([*git, "status", "--porcelain", "--", "Daddy"], 10.0)
-    except DaddyError:
-        return {"commit": "unknown", "changed": None}
-    if head.returncode:
-        return {"commit": "unknown", "changed": None}
-    return {"commit": head.stdout.strip(), "changed": bool(changes.stdout.strip())}
+        if head.returncode == 0:
+            return {"commit": head.stdout.strip(), "changed": bool(changes.stdout.strip())}
+    return {"commit": "unknown", "changed": None}
 
 
 def _version(package: str) -> str:
-    from importlib.metadata import PackageNotFoundError, version
+    from importlib import metadata
 
     try:
-        return version(package)
-    except PackageNotFoundError:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
         return "absent"
