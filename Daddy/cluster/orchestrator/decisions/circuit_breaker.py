@@ -10,7 +10,6 @@ checkpoint that is written there, everything with the person's next ``start``.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -83,15 +82,12 @@ def judge(
     ours = _without_surplus(
         [attempt for attempt in ledger.attempts if attempt.release not in given_up], policy
     )
-    by_slot: dict[int, list[Attempt]] = defaultdict(list)
-    for attempt in ours:
-        if attempt.slot in suspect and attempt.slot is not None:
-            by_slot[attempt.slot].append(attempt)
     failed = _without_progress_anywhere(ours, ledger, counted)
-    found = [_open(failed, policy) if _is_open(failed, policy) else _early(ours, policy, counted)]
-    for slot in sorted(by_slot):
-        fine = max(attempt.progressed_ts or 0.0 for attempt in by_slot[slot])
-        found.append(_hold(slot, counted.of(by_slot[slot], fine), policy, f"in slot {slot}"))
+    found = [_open(failed, policy) or _early(ours, policy, counted)]
+    for slot in sorted(slot for slot in suspect if slot is not None):
+        here = [attempt for attempt in ours if attempt.slot == slot]
+        fine = max((attempt.progressed_ts or 0.0 for attempt in here), default=0.0)
+        found.append(_hold(slot, counted.of(here, fine), policy, f"in slot {slot}"))
     lasting = (hold for hold in found if hold is not None and (hold.open or hold.until > now))
     return tuple(lasting), max(1, policy.breaker_failures - len(failed)) if failed else None
 
@@ -169,12 +165,11 @@ def _last_progress(attempt: Attempt) -> float:
     return max(attempt.progressed_ts, left or 0.0) if attempt.progressed_ts else 0.0
 
 
-def _is_open(failed: Sequence[Attempt], policy: Policy) -> bool:
+def _open(failed: Sequence[Attempt], policy: Policy) -> Hold | None:
+    """The breaker, which one attempt that could not be launched opens alone."""
     unlaunched = any(attempt.outcome is Outcome.UNLAUNCHED for attempt in failed)
-    return unlaunched or len(failed) >= policy.breaker_failures
-
-
-def _open(failed: Sequence[Attempt], policy: Policy) -> Hold:
+    if not unlaunched and len(failed) < policy.breaker_failures:
+        return None
     last = failed[-1]
     wait = FOREVER_S if is_final(last) else policy.canary_s * _jitter(last.token)
     said = f"{_in_a_row(len(failed))} and no progress anywhere ({last.reason})"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from Daddy.cluster.orchestrator.actions import Action, Cancel, Conclude, Notify, Signal
-from Daddy.cluster.orchestrator.control_parameters import SILENCE_S, Policy
+from Daddy.cluster.orchestrator.control_parameters import SILENCE_S
 from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput
 from Daddy.cluster.orchestrator.records import (
     Attempt,
@@ -48,70 +48,59 @@ def drain(inputs: PlanInput) -> tuple[list[Action], list[str]]:
 
 
 def _dismiss(attempt: Attempt, inputs: PlanInput, *, running: bool) -> Action | None:
-    policy, now, mode = inputs.policy, inputs.now, inputs.desired.mode
-    if attempt.job_id is None or not _may_cancel(attempt, policy, now):
+    mode, drain_s = inputs.desired.mode, inputs.policy.drain_s
+    said = f"the run is to {mode.value}"
+    if running and mode not in (Mode.NOW, Mode.STOPPED):
+        return _ask_to_leave(attempt, inputs, said, drain_s, f"still here {drain_s:g} s after")
+    return _cancel(attempt, inputs, said)
+
+
+def _ask_to_leave(
+    attempt: Attempt, inputs: PlanInput, said: str, grace_s: float, late: str
+) -> Action | None:
+    """A signal first; ``grace_s`` seconds later a cancel."""
+    asked = attempt.requests
+    if attempt.job_id is not None and asked.signalled_ts is None and asked.cancelled_ts is None:
+        return Signal(attempt.token, attempt.job_id, said)
+    if inputs.now - (asked.signalled_ts or 0.0) < grace_s:
         return None
-    if not running or mode in (Mode.NOW, Mode.STOPPED):
-        return Cancel(attempt.token, attempt.job_id, f"the run is to {mode.value}")
-    signalled = attempt.requests.signalled_ts
-    if signalled is None:
-        return Signal(attempt.token, attempt.job_id, f"the run is to {mode.value}")
-    if now - signalled >= policy.drain_s:
-        return Cancel(attempt.token, attempt.job_id, f"still here {policy.drain_s:g} s after")
-    return None
+    return _cancel(attempt, inputs, late)
 
 
-def _may_cancel(attempt: Attempt, policy: Policy, now: float) -> bool:
-    """Whether no cancel was sent, or the last one came to nothing."""
+def _cancel(attempt: Attempt, inputs: PlanInput, said: str) -> Action | None:
+    """A cancel, unless one was sent that may still come to something."""
     cancelled = attempt.requests.cancelled_ts
-    return cancelled is None or now - cancelled >= policy.recancel_s
+    fresh = cancelled is not None and inputs.now - cancelled < inputs.policy.recancel_s
+    if attempt.job_id is None or fresh:
+        return None
+    return Cancel(attempt.token, attempt.job_id, said)
 
 
 def end_silent(inputs: PlanInput) -> list[Action]:
     """Signals and cancels for jobs that hang, a word about those without progress."""
-    found = ((one, _treat(one, inputs.policy, inputs.now)) for one in inputs.ledger.live)
-    told = [(attempt, action) for attempt, action in found if action is not None]
-    if not told:
-        return []
     excused = {job.token for job in inputs.snapshot.jobs if job.word.startswith(_NOT_YET)}
-    return [
-        action
-        for attempt, action in told
-        if attempt.slot is not None or attempt.token not in excused
-    ]
+    found = (
+        _treat(attempt, inputs)
+        for attempt in inputs.ledger.live
+        if attempt.phase is Phase.RUNNING
+        and (attempt.slot is not None or attempt.token not in excused)
+    )
+    return [action for action in found if action is not None]
 
 
-def _treat(attempt: Attempt, policy: Policy, now: float) -> Action | None:
-    job_id, claimed = attempt.job_id, attempt.claimed_ts
-    if job_id is None or attempt.phase is not Phase.RUNNING:
-        return None
+def _treat(attempt: Attempt, inputs: PlanInput) -> Action | None:
+    now, started, claimed = inputs.now, attempt.started_ts, attempt.claimed_ts
     if attempt.slot is None:
-        return _unclaimed(attempt, job_id, policy, now)
+        late = started is not None and now - started >= SILENCE_S
+        said = f"no slot was claimed within {SILENCE_S:g} s"
+        return _cancel(attempt, inputs, said) if late else None
     if attempt.observed.silent_ts is not None:
-        return _silent(attempt, job_id, policy, now)
-    if attempt.training and attempt.progressed_ts is None and claimed is not None:
-        waited_s = now - claimed
-        if waited_s >= _STALL_S:
-            said = f"slot {attempt.slot} trains for {waited_s / 60:.0f} min without a checkpoint"
-            return Notify(f"stall-{attempt.token}", said)
-    return None
-
-
-def _unclaimed(attempt: Attempt, job_id: int, policy: Policy, now: float) -> Action | None:
-    """End a job that runs and neither takes a slot nor leaves."""
-    since = attempt.started_ts
-    if since is None or now - since < SILENCE_S or not _may_cancel(attempt, policy, now):
-        return None
-    return Cancel(attempt.token, job_id, f"no slot was claimed within {SILENCE_S:g} s")
-
-
-def _silent(attempt: Attempt, job_id: int, policy: Policy, now: float) -> Action | None:
-    said = f"no sign of life for more than {SILENCE_S:g} s"
-    signalled = attempt.requests.signalled_ts
-    if signalled is None:
-        return Signal(attempt.token, job_id, said)
-    if now - signalled >= policy.recancel_s and _may_cancel(attempt, policy, now):
-        return Cancel(attempt.token, job_id, said)
+        said = f"no sign of life for more than {SILENCE_S:g} s"
+        return _ask_to_leave(attempt, inputs, said, inputs.policy.recancel_s, said)
+    waited_s = now - (now if claimed is None else claimed)
+    if attempt.training and attempt.progressed_ts is None and waited_s >= _STALL_S:
+        said = f"slot {attempt.slot} trains for {waited_s / 60:.0f} min without a checkpoint"
+        return Notify(f"stall-{attempt.token}", said)
     return None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import failures, is_final
-from Daddy.cluster.orchestrator.records import Attempt, Desired, Ledger, Outcome
+from Daddy.cluster.orchestrator.records import Desired, Ledger, Outcome
 
 _TRIES = 2
 """Failures without progress after which a new release is given up."""
@@ -38,7 +38,8 @@ def rollout(desired: Desired, ledger: Ledger) -> Rollout:
         return Rollout(wanted)
     tried = (attempt for attempt in ledger.attempts if attempt.release == wanted)
     failed = failures(tried, ledger.started_ts)
-    if len(failed) >= _TRIES or any(_is_damning(attempt) for attempt in failed):
+    damning = any(is_final(one) or one.outcome is Outcome.UNLAUNCHED for one in failed)
+    if damning or len(failed) >= _TRIES:
         said = f"release {wanted} is given up for {good}: {failed[-1].reason}"
         return Rollout(good, given_up=frozenset({wanted}), reason=said)
     slot = _trial_slot(wanted, ledger, desired.slots)
@@ -46,17 +47,11 @@ def rollout(desired: Desired, ledger: Ledger) -> Rollout:
     return Rollout(good, wanted, slot, reason=said)
 
 
-def _is_damning(attempt: Attempt) -> bool:
-    return is_final(attempt) or attempt.outcome is Outcome.UNLAUNCHED
-
-
 def _trial_slot(wanted: str, ledger: Ledger, slots: int) -> int:
     """The slot that runs it already; else an empty one; else the next to be handed over."""
     training = {one.slot: one for one in ledger.live if one.training and one.slot is not None}
-    for slot, attempt in training.items():
-        if attempt.release == wanted:
-            return slot
+    running = [slot for slot, attempt in training.items() if attempt.release == wanted]
     empty = [slot for slot in range(slots) if slot not in training]
-    if empty:
-        return empty[0]
+    if running or empty:
+        return [*running, *empty][0]
     return min(training, key=lambda slot: (training[slot].started_ts or 0.0, slot))
