@@ -49,7 +49,7 @@ def test_a_quick_run_prints_and_writes_what_it_says(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     figures = tmp_path / "figures.json"
-    argv = ["--quick", "--days", "2", "--seeds", "2", "--processes", "2"]
+    argv = ["--quick", "--days", "2", "--seeds", "2"]
     assert main([*argv, "--json", str(figures)]) == 0
     found = json.loads(figures.read_text())
     assert (found["days"], found["seeds"]) == (2, 2)
@@ -65,7 +65,7 @@ def test_a_site_of_ones_own_takes_the_place_of_the_three(
     export = tmp_path / "export.txt"
     rows = (f"{100 * n}|{100 * n}|{100 * n + 30 * n}|{100 * n + 9999}|COMPLETED" for n in range(50))
     export.write_text("Submit|Eligible|Start|End|State\n" + "\n".join(rows))
-    argv = ["--quick", "--days", "1", "--seeds", "2", "--processes", "1"]
+    argv = ["--quick", "--days", "1", "--seeds", "2"]
     assert main([*argv, "--sacct", str(export)]) == 0
     out = capsys.readouterr().out
     assert "own site" in out
