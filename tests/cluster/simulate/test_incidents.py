@@ -11,8 +11,8 @@ import pytest
 
 from Daddy.cluster.orchestrator.simulate.incidents import (
     DecayedUsage,
-    QueueWaits,
     draw_incidents,
+    draw_wait,
     wait_at,
     within,
 )
@@ -54,8 +54,9 @@ def test_a_window_is_found_from_its_beginning_to_before_its_end() -> None:
 
 
 def draws(scenario: Scenario, count: int = 4000) -> list[float]:
-    waits = QueueWaits(scenario, draw_incidents(scenario, Random(3)), Random(4))
-    return [waits.draw(n * scenario.span_s / count, 0.0) for n in range(count)]
+    incidents, rng = draw_incidents(scenario, Random(3)), Random(4)
+    stamps = (n * scenario.span_s / count for n in range(count))
+    return [draw_wait(scenario, incidents, rng, stamp, 0.0) for stamp in stamps]
 
 
 @pytest.mark.parametrize(("name", "published_mean"), [("kalos", 214.0), ("philly", 3761.0)])
@@ -97,6 +98,7 @@ def test_use_of_last_week_counts_half() -> None:
 
 def test_waits_grow_with_our_own_use_where_the_site_says_so() -> None:
     scenario = Scenario(Workload("one", 100.0, 0.0), usage_weight=3.0)
-    waits = QueueWaits(scenario, draw_incidents(scenario, Random(1)), Random(2))
-    assert waits.draw(0.0, 0.0) == pytest.approx(100)
-    assert waits.draw(0.0, 1.0) == pytest.approx(400)
+    incidents = draw_incidents(scenario, Random(1))
+    for usage, wait_s in ((0.0, 100), (1.0, 400)):
+        drawn = draw_wait(scenario, incidents, Random(2), 0.0, usage)
+        assert drawn == pytest.approx(wait_s)
