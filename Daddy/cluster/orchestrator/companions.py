@@ -49,20 +49,15 @@ class Companions:
         children = running()
         now = self._clock.monotonic()
         for name, state in self._states.items():
-            if state.process is not None and state.process.pid in children:
-                continue
-            if state.process is not None:
-                self._mourn(state, now)
-            if now >= state.due:
+            if state.process is not None and state.process.pid not in children:
+                steady = now - state.started >= _STEADY_S
+                longer = min(_LONGEST_DELAY_S, state.delay_s * 2)
+                state.delay_s = _FIRST_DELAY_S if steady else longer
+                state.process, state.due = None, now + state.delay_s
+            if state.process is None and now >= state.due:
                 log = self._logs / f"{name}.log"
                 state.process = start(self._programs[name], log_path=log, env=self._env)
                 state.started = now
-
-    def _mourn(self, state: _State, now: float) -> None:
-        steady = now - state.started >= _STEADY_S
-        state.delay_s = _FIRST_DELAY_S if steady else min(_LONGEST_DELAY_S, state.delay_s * 2)
-        state.due = now + state.delay_s
-        state.process = None
 
     def alive(self) -> dict[str, int | None]:
         """Pid of each companion; None while it is down."""

@@ -31,14 +31,6 @@ _WORDS = {
 }
 _BESIDE = {"attach": "logs", "once": "ensure"}
 """Commands that stand in the module of another one."""
-_OVERRIDES = {
-    "slurm.partition": "partition",
-    "slurm.max_running": "ddp_world_size",
-    "controller.executor": "executor",
-    "training.cartridge": "cartridge",
-}
-"""Setting → the option that overrides it."""
-
 _COLLECT_AT = 100_000
 """Objects; imports make no garbage, and to look for it among them takes a tenth of ``status``.
 
@@ -64,54 +56,46 @@ def _parser() -> argparse.ArgumentParser:
     found = {word: commands.add_parser(word, help=told) for word, told in _WORDS.items()}
     for command in found.values():
         _add_settings(command)
-    _add_start(found["start"])
+    start = found["start"].add_argument
+    start("--dry-run", action="store_true", help="print what would be done")
+    start("--foreground", action="store_true", help="stay in this terminal")
+    alone = "leave no controller: the jobs make its passes"
+    start("--no-daemon", dest="daemon", action="store_false", help=alone)
+    start("--ready-fd", type=int, help=argparse.SUPPRESS)
+    start("--release", type=Path, help=argparse.SUPPRESS)
     status = found["status"].add_argument
     status("--json", dest="as_json", action="store_true", help="one JSON object, for scripts")
     status("--watch", action="store_true", help="a screen that stays, until Ctrl-C")
     stop = found["stop"].add_mutually_exclusive_group()
     stop.add_argument("--now", action="store_true", help="cancel the jobs instead of asking them")
-    stop.add_argument(
-        "--drain", dest="now", action="store_false", help="ask the jobs to leave (the default)"
-    )
-    found["stop"].set_defaults(now=False)
+    drain = "ask the jobs to leave (the default)"
+    stop.add_argument("--drain", dest="now", action="store_false", default=False, help=drain)
     for word in ("logs", "attach"):
         found[word].add_argument("--slot", type=int, metavar="N", help="this slot alone")
     logs = found["logs"].add_argument
     logs("-f", "--follow", dest="keep_on", action="store_true", help="new lines too, until Ctrl-C")
     logs("--lines", dest="last", type=_positive, default=20, help="lines of each file (20)")
-    found["ensure"].add_argument(
-        "--print-units", action="store_true", help="print a crontab line and a systemd timer"
-    )
+    lines = "print a crontab line and a systemd timer"
+    found["ensure"].add_argument("--print-units", action="store_true", help=lines)
     clean = found["clean"].add_argument
     clean("--yes", action="store_true", help="remove what is listed")
     clean("--days", type=float, default=7.0, help="age from which logs and scripts count (7)")
     return parser
 
 
-def _add_start(start: argparse.ArgumentParser) -> None:
-    start.add_argument("--dry-run", action="store_true", help="print what would be done")
-    start.add_argument("--foreground", action="store_true", help="stay in this terminal")
-    start.add_argument(
-        "--no-daemon",
-        dest="daemon",
-        action="store_false",
-        help="leave no controller: the jobs make its passes",
-    )
-    start.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
-    start.add_argument("--release", type=Path, help=argparse.SUPPRESS)
-
-
 def _add_settings(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--config", type=Path, help="config file (the shipped one by default)")
-    command.add_argument("--site", help="site profile in cluster/sites, such as testbed")
-    command.add_argument("--partition", help="Slurm partition of the jobs")
-    command.add_argument(
-        "--ddp-world-size", type=_positive, metavar="N", help="slots: jobs that run at once"
-    )
-    command.add_argument("--executor", choices=("auto", "slurm", "local"), help="where jobs run")
-    command.add_argument(
-        "--cartridge", action="store_true", default=None, help="play the free game, as meant"
-    )
+    """What overrides a setting is called as the setting."""
+    add = command.add_argument
+    add("--config", type=Path, help="config file (the shipped one by default)")
+    add("--site", help="site profile in cluster/sites, such as testbed")
+    partition = "Slurm partition of the jobs"
+    add("--partition", dest="slurm.partition", metavar="NAME", help=partition)
+    slots = "slots: jobs that run at once"
+    add("--ddp-world-size", dest="slurm.max_running", type=_positive, metavar="N", help=slots)
+    where = ("auto", "slurm", "local")
+    add("--executor", dest="controller.executor", choices=where, help="where jobs run")
+    played = "play the free game, as meant"
+    add("--cartridge", dest="training.cartridge", action="store_const", const=True, help=played)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -126,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return serve(release, ready_fd=ready_fd)
     from Daddy.cluster.orchestrator.commands.request import Request
 
-    overrides = {setting: options.pop(option) for setting, option in _OVERRIDES.items()}
+    overrides = {name: options.pop(name) for name in [*options] if "." in name}
     request = Request(options.pop("config"), options.pop("site"), overrides)
     module = import_module(f"{_COMMANDS}.{_BESIDE.get(word, word)}")
     return cast("Callable[..., int]", getattr(module, word))(request, **options)

@@ -67,10 +67,9 @@ class Watch:
     def __post_init__(self) -> None:
         self.silence = Silence(self.clock, _BLIND_S)
         self.local = self.facts["controller"]["executor"] == "local"
-        self.look_s = 0.5 if self.local else 2.0
         self._grace_s = min(GRACE_S, 3.0 * float(self.facts["controller"]["poll_seconds"]))
-        self._helm: tuple[Helm | None, float] = (None, 0.0)
         self._held: tuple[object, ...] = ()
+        """Holders of the slots at our last pass."""
         self._begun = self.clock.monotonic()
         self._due = 0.0
         self._passed = float("-inf")
@@ -81,9 +80,9 @@ class Watch:
         intent = read_intent(self.run)
         if intent is None:
             return "nothing was ever asked for"
-        count = max(intent.slots, self.slot + 1)
-        found = ((slot, read_lease(self.run.slot(slot).lease)) for slot in range(count))
-        leases = {slot: view for slot, view in found if view is not None}
+        slots = range(max(intent.slots, self.slot + 1))
+        found = {slot: read_lease(self.run.slot(slot).lease) for slot in slots}
+        leases = {slot: view for slot, view in found.items() if view is not None}
         sight = self._sight(intent, leases)
         ours, reason = turn(sight, SILENCE_S, self._grace_s)
         if sight.helm is Helm.LIVES:
@@ -94,16 +93,11 @@ class Watch:
         return reason
 
     def _sight(self, intent: Intent, leases: Leases) -> Sight:
-        now = self.clock.monotonic()
-        still = {
-            slot: self.silence.of(slot, view.term, view.beat.get("counter"))
-            for slot, view in leases.items()
-        }
-        lower = [slot for slot, view in leases.items() if slot < self.slot and view.ended is None]
-        own = leases.get(self.slot)
+        now, own = self.clock.monotonic(), leases.get(self.slot)
+        still = {slot: self._still(slot, view) for slot, view in leases.items()}
         loads = own is not None and own.beat.get("stage") in ("claimed", "loading")
         loads = loads and now - self._begun < _BOOT_S
-        helm, since = self._at_the_helm(now)
+        helm, since = self._helm()
         return Sight(
             mode=intent.mode,
             daemon=intent.daemon,
@@ -111,14 +105,20 @@ class Watch:
             still_s=since,
             mine=own is not None and own.term == self.term and own.ended is None,
             lower=any(
-                holder_alive(leases[slot].holder) is not False and still[slot] < _SLOT_SILENCE_S
-                for slot in lower
+                view.ended is None
+                and still[slot] < _SLOT_SILENCE_S
+                and holder_alive(view.holder) is not False
+                for slot, view in leases.items()
+                if slot < self.slot
             ),
             pass_in_s=_BOOT_S if loads else max(0.0, self._due - now),
             news=not loads and _holders(leases) != self._held and now - self._passed >= _NEWS_S,
         )
 
-    def _at_the_helm(self, now: float) -> tuple[Helm, float]:
+    def _still(self, place: int, view: LeaseView) -> float:
+        return self.silence.of(place, view.term, view.beat.get("counter"))
+
+    def _helm(self) -> tuple[Helm, float]:
         """The state of the controller's lease, and for how long by our own clock."""
         view = read_lease(self.run.controller_lease)
         if view is None or view.ended is not None:
@@ -126,20 +126,17 @@ class Watch:
         elif holder_alive(view.holder) is False:
             helm = Helm.GONE
         else:
-            still = self.silence.of(_CONTROLLER, view.term, view.beat.get("counter"))
+            still = self._still(_CONTROLLER, view)
             return (Helm.SILENT if still >= SILENCE_S else Helm.LIVES), still
-        if self._helm[0] is not helm:
-            self._helm = (helm, now)
-        return helm, now - self._helm[1]
+        return helm, self.silence.of(_CONTROLLER, 0, helm.value)
 
     def _may_submit(self, intent: Intent) -> bool:
         """The answer since the last ``start``; found out now where nobody has tried."""
         known = read_probe(self.run)
         if known is None or known.ts < intent.started_ts:
             if self.local:
-                by = f"slot {self.slot}"
-                told = Probe(True, "the queue of this machine", by, self.clock.now())
-                write_probe(self.run, told)
+                why, by = "the queue of this machine", f"slot {self.slot}"
+                write_probe(self.run, Probe(True, why, by, self.clock.now()))
             else:
                 self._program("--probe")
             known = read_probe(self.run)
@@ -151,12 +148,11 @@ class Watch:
         if not self._helping:
             self._helping = True
             self._tell("state", f"{reason}: slot {self.slot}'s job makes the passes meanwhile")
-        self._due = self.clock.monotonic() + _RETRY_S
         silence = {slot: told for slot, told in self.silence.tell().items() if int(slot) >= 0}
         told = self._program(*watched, "--silence", json.dumps(silence), release=intent.release)
         self._passed = self.clock.monotonic()
-        if told is not None:
-            self._due = self._passed + max(float(told["wake_in_s"]), _NEWS_S)
+        wait_s = _RETRY_S if told is None else max(float(told["wake_in_s"]), _NEWS_S)
+        self._due = self._passed + wait_s
 
     def _program(self, *options: str, release: str = "") -> dict[str, Any] | None:
         """The program's answer; None where it failed, which is in the log."""
@@ -199,14 +195,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     die_with_parent(args.parent)
     facts, clock = read_json(args.release / "config.json"), SystemClock()
     watch = Watch(RunPaths(args.run), args.release, args.slot, args.term, clock, facts)
-    never = threading.Event()
+    look_s, never = 0.5 if watch.local else 2.0, threading.Event()
     while True:
         try:
             watch.look()
         except (DaddyError, OSError, KeyError, TypeError, ValueError) as error:
             print(f"a look failed: {error!r}", flush=True)
             clock.wait(never, _RETRY_S)
-        clock.wait(never, watch.look_s)
+        clock.wait(never, look_s)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from Daddy.cluster.orchestrator import tenure
 from Daddy.cluster.orchestrator.actions import Submit
@@ -36,8 +36,7 @@ _SILENT = ("gave no answer", "timed out", "Unable to contact", "Zero Bytes", "Co
 """Words of a Slurm that says nothing, which is neither yes nor no."""
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
+class Passed(NamedTuple):
     """The result of a pass: the run's final mode if it reached one, and the time until the next."""
 
     final: Mode | None
@@ -74,29 +73,20 @@ def one_pass(
     return Passed(final, max(0.0, wake_at - clock.now()))
 
 
-def probe(config: Config, run: RunPaths, release: Release, clock: Clock) -> Probe | None:
-    """Find out whether this host may submit, and write it down; None when Slurm is silent."""
-    found = (True, "the queue of this machine")
+def probe(config: Config, run: RunPaths, release: Release, clock: Clock) -> bool:
+    """Find out if this host may submit, and write it down; False when Slurm is silent."""
+    may_submit, why = True, "the queue of this machine"
     if config.controller.executor == "slurm":
-        answer = _ask_slurm(config, run, release, clock)
-        if answer is None:
-            return None
-        found = answer
-    told = Probe(*found, by=f"a job on {host_name()}", ts=clock.now())
-    write_probe(run, told)
-    return told
-
-
-def _ask_slurm(
-    config: Config, run: RunPaths, release: Release, clock: Clock
-) -> tuple[bool, str] | None:
-    spec = SpecMaker(config, run, release)("0" * 12, 0, Submit("probe"))
-    try:
-        SlurmScheduler(run_id(config, run), clock, calls=run.calls).check(spec)
-    except SchedulerError as error:
-        silent = any(word in error.message for word in _SILENT)
-        return None if silent else (False, error.message)
-    return True, "sbatch --test-only takes our job here"
+        spec = SpecMaker(config, run, release)("0" * 12, 0, Submit("probe"))
+        try:
+            SlurmScheduler(run_id(config, run), clock, calls=run.calls).check(spec)
+            why = "sbatch --test-only takes our job here"
+        except SchedulerError as error:
+            if any(word in error.message for word in _SILENT):
+                return False
+            may_submit, why = False, error.message
+    write_probe(run, Probe(may_submit, why, by=f"a job on {host_name()}", ts=clock.now()))
+    return True
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -111,8 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     config = load_effective(release.config)
     run = run_paths(config)
     if args.probe:
-        found = probe(config, run, release, clock)
-        print(json.dumps({"known": found is not None}))
+        print(json.dumps({"known": probe(config, run, release, clock)}))
         return ExitCode.DONE
     silence = Silence(clock)
     silence.recall(json.loads(args.silence))

@@ -37,7 +37,7 @@ def summarise(
     ledger: Ledger,
     snapshot: Observation,
     slots: Sequence[SlotView],
-    decided: Plan | None,
+    decided: Plan,
     policy: Policy,
     now: float,
 ) -> dict[str, Any]:
@@ -46,7 +46,6 @@ def summarise(
     count = intent.slots if intent is not None else len(slots)
     ends = sorted(ledger.over, key=lambda attempt: attempt.ended_ts or 0.0)[-_LAST:]
     chaining, how = choose_chaining(ledger.site, policy)
-    decided = decided or Plan((), (), 0.0)
     return {
         "v": SUMMARY_VERSION,
         "ts": round(now, 3),
@@ -67,8 +66,8 @@ def summarise(
         "queue": _queue(snapshot),
         "slots": [_slot(number, ledger, slots, rows) for number in range(count)],
         "waiting": [_waiting(job, rows.get(job.token)) for job in _in_line(ledger, rows)],
-        "reasons": list(decided.reasons),
-        "wake_ts": round(decided.wake_at, 3) or None,
+        "reasons": list(decided.reasons) if intent else [],
+        "wake_ts": round(decided.wake_at, 3),
         "last": [_end(attempt) for attempt in ends],
         "attempts": ledger.next_number - 1,
         "used_s": round(ledger.used_s, 1),

@@ -12,13 +12,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.cluster.orchestrator.commands import ensure
-from Daddy.cluster.orchestrator.commands.ensure import (
-    Host,
-    crontab_line,
-    read_host,
-    survival,
-    units,
-)
+from Daddy.cluster.orchestrator.commands.ensure import crontab_line, survival, units
 from Daddy.cluster.orchestrator.control_files import Intent, read_intent, write_intent
 from Daddy.cluster.orchestrator.records import Mode
 from Daddy.core.lease import read_lease
@@ -132,20 +126,24 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def told(root: Path, user: str = "ada", *, workers: bool | None = None) -> str:
+    return "; ".join(survival(user, workers=workers, root=root))
+
+
 def test_linger_is_what_keeps_a_daemon_after_logout(host: Path) -> None:
     put(host, "var/lib/systemd/linger/ada")
-    assert read_host("ada", host).linger
-    assert not read_host("bob", host).linger
-    assert "linger" in survival(read_host("ada", host), workers=None)[0]
+    assert "linger" in told(host)
+    assert "linger" not in told(host, "bob")
 
 
 def test_kill_user_processes_is_found_where_a_later_file_sets_it(host: Path) -> None:
     put(host, "etc/systemd/logind.conf", "[Login]\n#KillUserProcesses=yes\nKillUserProcesses=no\n")
-    assert not read_host("ada", host).kills_at_logout
+    assert "KillUserProcesses" not in told(host)
     put(host, "etc/systemd/logind.conf.d/50-site.conf", "[Login]\nKillUserProcesses=yes\n")
-    told = survival(read_host("ada", host), workers=None)
-    assert told[0] == "nothing keeps the controller alive here: logging out ends it"
-    assert any("KillUserProcesses=yes" in line for line in told)
+    assert told(host).startswith("nothing keeps the controller alive here: logging out ends it")
+    assert "KillUserProcesses=yes" in told(host)
+    put(host, "etc/systemd/logind.conf.d/60-bad.conf", "no section\n")
+    assert "KillUserProcesses" not in told(host)
 
 
 @pytest.mark.parametrize(
@@ -162,18 +160,14 @@ def test_cron_counts_only_for_those_who_may(
     put(tmp_path, "crontab", f"#!/bin/sh\n{answer}\n")
     (tmp_path / "crontab").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    host = read_host("ada", tmp_path)
-    assert (host.crontab is None) == (crontab is None)
-    assert (host.crontab or "").startswith(crontab or "")
-    told = "; ".join(survival(host, workers=None))
-    assert ("your crontab says ensure" in told) == bool(crontab)
-    assert ("shows the line for your crontab" in told) == (crontab == "")
+    assert ("your crontab says ensure" in told(tmp_path)) == bool(crontab)
+    assert ("shows the line for your crontab" in told(tmp_path)) == (crontab == "")
 
 
-def test_the_jobs_are_told_as_keepers_where_they_make_the_passes() -> None:
-    assert "the jobs make the passes" in survival(Host(), workers=True)[0]
-    assert "nothing starts it again after a reboot" in survival(Host(), workers=None)[0]
+def test_the_jobs_are_told_as_keepers_where_they_make_the_passes(host: Path) -> None:
+    assert "the jobs make the passes" in told(host, workers=True)
+    assert "nothing starts it again after a reboot" in told(host)
 
 
 def test_looking_at_this_host_changes_nothing_and_does_not_fail() -> None:
-    assert survival(read_host("nobody-of-that-name"), workers=False)
+    assert survival("nobody-of-that-name", workers=False)

@@ -16,14 +16,12 @@ from Daddy.cluster.orchestrator.commands.preflight import (
     check_others,
     check_places,
     game_name,
-    make_run_folders,
-    make_shared_folder,
     parse_partitions,
     partition_findings,
 )
 from Daddy.cluster.orchestrator.commands.request import absolute
 from Daddy.core.config import run_paths, shared_paths
-from Daddy.core.errors import FileError, RomError
+from Daddy.core.errors import RomError
 from Daddy.core.friend_accounts import Friend, write_friends
 from Daddy.core.settings import Config, Slurm
 from Daddy.core.shared_paths import JoinedPaths, SharedPaths
@@ -32,32 +30,42 @@ from tests.cluster.conftest import config_of
 from tests.weights.helpers import ToldClock, begin
 
 
+def checked(wanted: Config) -> Findings:
+    found = Findings()
+    check_places(wanted, "local", found)
+    return found
+
+
+def refused(tmp_path: Path, **settings: object) -> str:
+    found = checked(config_of(tmp_path, **settings))  # type: ignore[arg-type]
+    return "; ".join(f"{error.message}: {error.fix}" for error in found.wrong)
+
+
 def test_folders_that_jobs_need_exist_before_any_is_submitted(tmp_path: Path) -> None:
     settings = config_of(tmp_path)
+    assert checked(settings).wrong == []
     run = run_paths(settings)
-    make_run_folders(run)
     assert run.logs.is_dir()
     assert list(run.controller.iterdir()) == []
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileError, match="cannot be written"):
-        make_run_folders(run_paths(settings.model_copy(update={"run_dir": str(tmp_path / "file")})))
+    assert f"{tmp_path}/file cannot be written" in refused(tmp_path, run_dir=f"{tmp_path}/file")
 
 
 def test_each_folder_is_tried_and_not_only_made(tmp_path: Path) -> None:
-    settings = config_of(tmp_path)
-    run = run_paths(settings)
+    run = run_paths(config_of(tmp_path))
     run.logs.parent.mkdir(parents=True)
     run.logs.symlink_to("/dev/fd")  # a folder where nobody, not even root, makes a file
-    with pytest.raises(FileError, match=f"{run.root} cannot be written"):
-        make_run_folders(run)
+    assert f"{run.root} cannot be written" in refused(tmp_path)
 
 
 def test_a_shared_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    make_shared_folder(tmp_path / "weights" / "ours")
-    assert list((tmp_path / "weights" / "ours").iterdir()) == []
+    ours = tmp_path / "weights" / "ours"
+    assert checked(config_of(tmp_path, collaboration={"shared_dir": str(ours)})).wrong == []
+    assert list(ours.iterdir()) == []
     (tmp_path / "file").write_text("")
-    with pytest.raises(FileError, match=f"shared_dir {tmp_path}/file cannot be written"):
-        make_shared_folder(tmp_path / "file")
+    said = refused(tmp_path, collaboration={"shared_dir": f"{tmp_path}/file"})
+    assert f"shared_dir {tmp_path}/file cannot be written" in said
+    assert "a folder of yours that all nodes share" in said
 
 
 KNOWN = parse_partitions(
@@ -170,12 +178,6 @@ def config(tmp_path: Path, owner: Path) -> Config:
         "run_dir": str(tmp_path / "anna"),
         "collaboration": {"join": str(owner)},
     })  # fmt: skip
-
-
-def checked(wanted: Config) -> Findings:
-    found = Findings()
-    check_places(wanted, "local", found)
-    return found
 
 
 def test_whose_run_is_joined_is_beside_ones_own_folder(tmp_path: Path, owner: Path) -> None:

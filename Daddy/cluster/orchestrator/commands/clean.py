@@ -133,33 +133,25 @@ def leftovers(
     things: Iterable[Thing], use: InUse, now: float, days: float
 ) -> dict[str, list[Thing]]:
     """Reason → files that may go for it, in the order of the listing; ``now`` in wall seconds."""
-    listed = list(things)
+    listed, old_s, nothing = list(things), days * DAY_S, frozenset[str]()
     surplus = _surplus(listed, use)
-    found: dict[str, list[Thing]] = defaultdict(list)
-    for thing in listed:
-        if why := _why(thing, use, now, days * DAY_S, surplus):
-            found[why].append(thing)
-    return found
-
-
-def _why(thing: Thing, use: InUse, now: float, old_s: float, surplus: set[str]) -> str:
-    """Why it may go; empty when it stays."""
-    age = now - thing.changed_ts
-    if thing.path in surplus:
-        return f"more than the newest {use.keep_checkpoints} checkpoints of its slot"
-    for form, used, after_s, why in (
-        (_TEMP, frozenset(), _TEMP_S, "left by a crash"),
+    rules = (
+        (_TEMP, nothing, _TEMP_S, "left by a crash"),
         (_RELEASE, use.releases, _TEMP_S, "a release that nothing runs"),
         (_LOG, use.jobs, old_s, "output of an ended job"),
         (_SCRIPT, use.attempts, old_s, "script of an ended attempt"),
-        (_BROKEN, frozenset(), old_s, "a damaged checkpoint, set aside"),
-        (_ENDED_JOB, frozenset(), old_s, "an ended job of the local queue"),
-    ):
-        match = form.fullmatch(thing.path)
-        if match is not None:
-            named = match[1] if match.re.groups else ""
-            return why if named not in used and age > after_s else ""
-    return ""
+        (_BROKEN, nothing, old_s, "a damaged checkpoint, set aside"),
+        (_ENDED_JOB, nothing, old_s, "an ended job of the local queue"),
+    )
+    found: dict[str, list[Thing]] = defaultdict(list)
+    for thing in listed:
+        if thing.path in surplus:
+            found[f"more than the newest {use.keep_checkpoints} checkpoints of its slot"] += [thing]
+        for form, used, after_s, why in rules:
+            match = form.fullmatch(thing.path)
+            if match and match[match.re.groups] not in used and now - thing.changed_ts > after_s:
+                found[why].append(thing)
+    return found
 
 
 def _surplus(things: list[Thing], use: InUse) -> set[str]:

@@ -13,7 +13,6 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from Daddy.cluster.orchestrator import tenure
@@ -138,25 +137,42 @@ def crontab_line(argv: Sequence[str], folder: str, log: str) -> str:
     return f"*/5 * * * * {command}".replace("%", "\\%")
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
-    """Habits of a login host that decide whether a daemon survives there."""
+def survival(user: str, *, workers: bool | None, root: Path = Path("/")) -> list[str]:
+    """Sentences on the daemon's life on this host, whose files are below ``root``.
 
-    systemd: bool = False
-    linger: bool = False
-    kills_at_logout: bool = False
-    crontab: str | None = None
-    """The user's crontab; None where they may have none."""
-
-
-def read_host(user: str, root: Path = Path("/")) -> Host:
-    """This host as it is; ``root`` is where its files are."""
-    return Host(
-        systemd=(root / "run/systemd/system").is_dir(),
-        linger=(root / "var/lib/systemd/linger" / user).exists(),
-        kills_at_logout=_kills_at_logout(root),
-        crontab=_crontab(),
+    Its keepers come first, then its dangers and a remedy. ``workers``: the jobs make the passes
+    when it is gone; None: not known yet.
+    """
+    systemd, crontab = (root / "run/systemd/system").is_dir(), _crontab()
+    lingers = (root / "var/lib/systemd/linger" / user).exists()
+    ensured, killed = _ENSURE in (crontab or ""), systemd and _kills_at_logout(root)
+    keepers = (
+        (lingers, "systemd lets your processes linger after logout"),
+        (ensured, "your crontab says ensure"),
+        (workers, "the jobs make the passes when it is gone"),
     )
+    if kept := [said for holds, said in keepers if holds]:
+        lines = ["kept alive by: " + "; ".join(kept)]
+    elif killed:
+        lines = ["nothing keeps the controller alive here: logging out ends it"]
+    else:
+        lines = ["it survives logout; nothing starts it again after a reboot"]
+    if killed and not lingers:
+        lines.append("logind says KillUserProcesses=yes: your last logout ends what you started")
+        lines.append("loginctl enable-linger lets it outlive your login, where the site allows it")
+    if not ensured and (crontab is not None or systemd):
+        line = "the line for your crontab" if crontab is not None else "a systemd user timer"
+        lines.append(f"to have it started again: ensure --print-units shows {line}")
+    return lines
+
+
+def _crontab() -> str | None:
+    """The user's crontab; None where they may have none."""
+    with contextlib.suppress(DaddyError):
+        listed = run_program(["crontab", "-l"], _CRON_TIMEOUT_S)
+        if listed.returncode == 0 or "no crontab" in listed.stderr:
+            return listed.stdout
+    return None
 
 
 def _kills_at_logout(root: Path) -> bool:
@@ -167,37 +183,3 @@ def _kills_at_logout(root: Path) -> bool:
             logind.read([folder / "logind.conf", *sorted(folder.glob("logind.conf.d/*.conf"))])
         return logind.getboolean("Login", "KillUserProcesses", fallback=False)
     return False
-
-
-def _crontab() -> str | None:
-    with contextlib.suppress(DaddyError):
-        listed = run_program(["crontab", "-l"], _CRON_TIMEOUT_S)
-        if listed.returncode == 0 or "no crontab" in listed.stderr:
-            return listed.stdout
-    return None
-
-
-def survival(host: Host, *, workers: bool | None) -> list[str]:
-    """Sentences on the daemon's life here: its keepers first, then its dangers and a remedy.
-
-    ``workers``: the jobs make the passes when it is gone; None: not known yet.
-    """
-    ensured, killed = _ENSURE in (host.crontab or ""), host.kills_at_logout and host.systemd
-    keepers = (
-        (host.linger, "systemd lets your processes linger after logout"),
-        (ensured, "your crontab says ensure"),
-        (workers, "the jobs make the passes when it is gone"),
-    )
-    if kept := [said for holds, said in keepers if holds]:
-        lines = ["kept alive by: " + "; ".join(kept)]
-    elif killed:
-        lines = ["nothing keeps the controller alive here: logging out ends it"]
-    else:
-        lines = ["it survives logout; nothing starts it again after a reboot"]
-    if killed and not host.linger:
-        lines.append("logind says KillUserProcesses=yes: your last logout ends what you started")
-        lines.append("loginctl enable-linger lets it outlive your login, where the site allows it")
-    if not ensured and (host.crontab is not None or host.systemd):
-        line = "the line for your crontab" if host.crontab is not None else "a systemd user timer"
-        lines.append(f"to have it started again: ensure --print-units shows {line}")
-    return lines

@@ -15,7 +15,7 @@ from Daddy.cluster.orchestrator.actions import Action, Plan
 from Daddy.cluster.orchestrator.commands.request import Request, frozen, known_intent
 from Daddy.cluster.orchestrator.control_parameters import Policy, make_policy
 from Daddy.cluster.orchestrator.executors import choose_executor, make_scheduler
-from Daddy.cluster.orchestrator.history import fold
+from Daddy.cluster.orchestrator.history import Entry, fold
 from Daddy.cluster.orchestrator.ledger import read_ledger
 from Daddy.cluster.orchestrator.plan import plan as decide
 from Daddy.cluster.orchestrator.reconcile import reconcile
@@ -50,14 +50,12 @@ def plan(request: Request) -> int:
     else:
         executor, desired = intent.executor, intent.desired
         config = frozen(run, intent, config)[1]
-    policy = make_policy(config, executor)
+    policy, now = make_policy(config, executor), clock.now()
     snapshot = make_scheduler(executor, config, run, clock).snapshot()
-    ledger, now = read_ledger(run.ledger), clock.now()
-    slots = read_slots(run, max(desired.slots, policy.max_running))
-    if isinstance(snapshot, Snapshot):
-        for entry in reconcile(ledger, snapshot, slots, policy, now):
-            print(f"saw      {entry.kind} {_facts(dict(entry.data))}".rstrip())
-            ledger = fold(ledger, entry)
+    ledger, slots = read_ledger(run.ledger), read_slots(run, max(desired.slots, policy.max_running))
+    seen, ledger = _seen(ledger, snapshot, slots, policy, now)
+    for entry in seen:
+        print(f"saw      {entry.kind} {_facts(dict(entry.data))}".rstrip())
     for line in _show(decide(desired, ledger, snapshot, policy, now), snapshot, now):
         print(line)
     return ExitCode.DONE
@@ -101,21 +99,25 @@ def summary_of(
     ledger: Ledger,
 ) -> dict[str, Any]:
     """The summary that a controller would write of this look; it is written nowhere."""
-    slots = read_slots(run, intent.slots if intent is not None else policy.max_running)
-    now = clock.now()
-    if isinstance(snapshot, Snapshot):
-        ledger = _with_seen(ledger, snapshot, slots, policy, now)
-    desired = intent.desired if intent is not None else None
-    decided = decide(desired, ledger, snapshot, policy, now) if desired is not None else None
+    desired = intent.desired if intent is not None else Desired(Mode.STOPPED, policy.max_running)
+    slots, now = read_slots(run, desired.slots), clock.now()
+    _, ledger = _seen(ledger, snapshot, slots, policy, now)
+    decided = decide(desired, ledger, snapshot, policy, now)
     return summarise(intent, ledger, snapshot, slots, decided, policy, now)
 
 
-def _with_seen(
-    ledger: Ledger, snapshot: Snapshot, slots: Sequence[SlotView], policy: Policy, now: float
-) -> Ledger:
-    """The ledger after this look; adopted jobs are looked at once more, as the next pass would."""
-    seen = reconcile(ledger, snapshot, slots, policy, now)
+def _seen(
+    ledger: Ledger, snapshot: Observation, slots: Sequence[SlotView], policy: Policy, now: float
+) -> tuple[list[Entry], Ledger]:
+    """The entries of this look, and the ledger with them.
+
+    Adopted jobs are looked at once more, as the next pass would.
+    """
+    if not isinstance(snapshot, Snapshot):
+        return [], ledger
+    seen = [*reconcile(ledger, snapshot, slots, policy, now)]
     ledger = fold(ledger, *seen)
     if any(entry.kind == "intent" for entry in seen):
-        ledger = fold(ledger, *reconcile(ledger, snapshot, slots, policy, now))
-    return ledger
+        again = [*reconcile(ledger, snapshot, slots, policy, now)]
+        seen, ledger = [*seen, *again], fold(ledger, *again)
+    return seen, ledger

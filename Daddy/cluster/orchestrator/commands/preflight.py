@@ -14,7 +14,7 @@ import resource
 import shutil
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -132,11 +132,12 @@ def check_places(config: Config, executor: str, found: Findings) -> None:
         return
     if not alone and (doubt := may_be_private(str(run.root), mounted)):
         found.notes.append(doubt)
+    ours = (run.logs, run.scripts, run.controller, run.events, run.slots, run.releases)
     with found.catching():
-        make_run_folders(run)
+        make_folders(f"the run directory {run.root}", *ours)
     if apart:
         with found.catching():
-            make_shared_folder(shared.root)
+            make_folders(f"collaboration.shared_dir {shared.root}", shared.root)
     check_others(shared, found)
     if not found.wrong:
         _check_room(config, run, mounted, found)
@@ -212,12 +213,10 @@ def _check_room(config: Config, run: RunPaths, mounted: Sequence[Mount], found: 
 
 
 def _largest(folder: Path, pattern: str) -> int | None:
-    """Bytes of the largest of some files; None without any."""
-    sizes = []
-    for path in folder.glob(pattern):
-        with contextlib.suppress(OSError):
-            sizes.append(path.stat().st_size)
-    return max(sizes, default=None)
+    """Bytes of the largest of some files; None without any, or where one goes meanwhile."""
+    with contextlib.suppress(OSError):
+        return max((path.stat().st_size for path in folder.glob(pattern)), default=None)
+    return None
 
 
 def _room(folder: Path, mounted: Sequence[Mount]) -> Room:
@@ -231,21 +230,11 @@ def _room(folder: Path, mounted: Sequence[Mount]) -> Room:
     return min(disk, quota or disk)
 
 
-def make_run_folders(run: RunPaths) -> None:
-    """Make the run's folders; FileError where they cannot be written."""
-    folders = (run.logs, run.scripts, run.controller, run.events, run.slots, run.releases)
-    way_out = "set run_dir in the config to a folder of yours that all nodes share"
-    _make(folders, f"the run directory {run.root}", way_out)
+def make_folders(place: str, *folders: Path) -> None:
+    """Make folders; FileError naming their ``place`` where they cannot be written.
 
-
-def make_shared_folder(folder: Path) -> None:
-    """Make the folder of the shared weights; FileError where it cannot be written."""
-    way_out = "name a folder of yours that all nodes share"
-    _make((folder,), f"collaboration.shared_dir {folder}", way_out)
-
-
-def _make(folders: Iterable[Path], place: str, way_out: str) -> None:
-    """Each is tried by a file that is removed again: a folder that is there may be read-only."""
+    Each is tried by a file that is removed again: a folder that is there may be read-only.
+    """
     try:
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
@@ -253,7 +242,8 @@ def _make(folders: Iterable[Path], place: str, way_out: str) -> None:
             create_exclusive(probe, b"")
             probe.unlink()
     except OSError as error:
-        raise FileError(f"{place} cannot be written: {error.strerror}", way_out) from error
+        fix = "name a folder of yours that all nodes share (run_dir, collaboration.shared_dir)"
+        raise FileError(f"{place} cannot be written: {error.strerror}", fix) from error
 
 
 class Partition(NamedTuple):

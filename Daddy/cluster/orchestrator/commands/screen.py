@@ -54,7 +54,8 @@ def draw(run_name: str, status: Record, now: float, width: int = 160) -> Rendera
         parts += [Text(), _slots(status, now, wide=wide)]
     if status["others"]["jobs"]:
         parts += [Text(), _others(status["others"]["jobs"])]
-    parts += [Text(), _table(["", ""], _facts(status, now, wide=wide))]
+    facts = ((Text(name, "dim"), text) for name, text in _facts(status, now, wide=wide))
+    parts += [Text(), _table(["", ""], facts)]
     if status["last"]:
         parts += [Text(), _table([""] * 4, _last(status["last"], now))]
     return Group(first, Padding(Group(*parts), (0, 0, 0, 2)))
@@ -180,13 +181,8 @@ def _last(ends: Sequence[Record], now: float) -> Iterator[list[Text]]:
         ]
 
 
-def _facts(status: Record, now: float, *, wide: bool) -> Iterator[tuple[Text, Text]]:
+def _facts(status: Record, now: float, *, wide: bool) -> Iterator[tuple[str, Text]]:
     """Rows of two columns: what it is called, what it is."""
-    for name, text in _named(status, now, wide=wide):
-        yield Text(name, "dim"), text
-
-
-def _named(status: Record, now: float, *, wide: bool) -> Iterator[tuple[str, Text]]:
     if not wide and status["waiting"]:
         waiting = [_told_successor(job, status, now) for job in status["waiting"]]
         yield "in line", Text(", ").join(waiting)
@@ -195,17 +191,25 @@ def _named(status: Record, now: float, *, wide: bool) -> Iterator[tuple[str, Tex
         yield "releases", Text(runs, "magenta")
     if leave := status["next_handover"]:
         yield "next", Text(f"slot {leave['slot']} hands over in {span(leave['ts'] - now)}")
+    count, mirror = status["versions_per_hour"], status["mirror"] or {}
+    versions = "no version yet" if count is None else f"{count} versions in the last hour"
     yield "steps", _steps(status["steps"], status["done_ts"], now)
     yield "GPU time", _hours(status)
-    yield "sharing", _sharing(status)
-    if status["mirror"]:
-        yield "mirror", _mirror(status["mirror"], now)
+    yield "sharing", _phrases(versions, (mirror.get("worse"), "bold yellow"))
+    if mirror:
+        yield "mirror", _mirror(mirror, now)
     if status["watch"]:
         yield "watch", Text(status["watch"])
     yield "queue", _queue(status, now)
     yield "control", _control(status)
     if status["game"]:
         yield "plays", Text(f"{status['game']}, release {status['release']}")
+
+
+def _phrases(*phrases: str | tuple[object, str]) -> Text:
+    """Words, or words with a style, with semicolons between them; without those that are empty."""
+    styled = (phrase if isinstance(phrase, tuple) else (phrase, "") for phrase in phrases)
+    return Text("; ").join(Text(str(words), style) for words, style in styled if words)
 
 
 def _steps(steps: Record, done_ts: float | None, now: float) -> Text:
@@ -224,35 +228,26 @@ def _steps(steps: Record, done_ts: float | None, now: float) -> Text:
 
 def _hours(status: Record) -> Text:
     hours = status["hours"]
-    used, available = hours["used"], hours["available"]
+    used, available, budget = hours["used"], hours["available"], hours["budget"]
     digits = 1 if available >= 10 else 3  # noqa: PLR2004 - a run of an hour has some too
-    text = Text(f"{used / available if available else 0.0:.1%} used in the last ")
-    text.append(f"{age(hours['window_s'])}: {used:.{digits}f} of {available:.{digits}f} ")
-    text.append(hours["unit"])
     boots = [slot["boot_s"] for slot in status["slots"] if isinstance(slot["boot_s"], int | float)]
-    if boots:
-        text.append(f"; jobs boot in {sum(boots) / len(boots):.1f} s")
-    if hours["budget"]:
-        text.append(f"; {hours['spent']:.1f} of {hours['budget']:g} of the budget")
-    return text
-
-
-def _sharing(status: Record) -> Text:
-    count, worse = status["versions_per_hour"], (status["mirror"] or {}).get("worse")
-    text = Text("no version yet" if count is None else f"{count} versions in the last hour")
-    return text.append(f"; {worse}" if worse else "", "bold yellow")
+    return _phrases(
+        f"{used / (available or 1.0):.1%} used in the last {age(hours['window_s'])}: "
+        f"{used:.{digits}f} of {available:.{digits}f} {hours['unit']}",
+        f"jobs boot in {sum(boots) / len(boots):.1f} s" if boots else "",
+        f"{hours['spent']:.1f} of {budget:g} of the budget" if budget else "",
+    )
 
 
 def _mirror(copied: Record, now: float) -> Text:
     """Which version a purge cannot reach, and what one has taken."""
+    told: str | tuple[object, str] = "nothing to copy yet"
     if copied.get("trouble"):
-        text = Text(str(copied["trouble"]), "yellow")
-    elif copied.get("version") is None:
-        text = Text("nothing to copy yet")
-    else:
+        told = (copied["trouble"], "yellow")
+    elif copied.get("version") is not None:
         since = age(max(0.0, now - float(copied["copied_ts"])))
-        text = Text(f"v{copied['version']}, copied {since} ago to {copied['folder']}")
-    return text.append(f"; {copied['holes']}" if copied.get("holes") else "", "yellow")
+        told = f"v{copied['version']}, copied {since} ago to {copied['folder']}"
+    return _phrases(told, (copied.get("holes"), "yellow"))
 
 
 def _queue(status: Record, now: float) -> Text:
@@ -260,30 +255,28 @@ def _queue(status: Record, now: float) -> Text:
     where = status["executor"] or "nowhere"
     if not queue["known"]:
         return Text(f"{where} cannot be read: {queue['why'][:200]}", "magenta")
-    text = Text(f"{where}: {queue['running']} run, {queue['pending']} wait")
-    if queue["others"]:
-        text.append(f", {queue['others']} more of yours")
-    text.append(f"; successors: {chaining['mode']} ({chaining['how']})")
-    if queue["maintenance_ts"] is not None:
-        text.append(f"; maintenance from {clock(queue['maintenance_ts'], now)}", "yellow")
-    return text
+    others, closed_ts = queue["others"], queue["maintenance_ts"]
+    return _phrases(
+        f"{where}: {queue['running']} run, {queue['pending']} wait"
+        + (f", {others} more of yours" if others else ""),
+        f"successors: {chaining['mode']} ({chaining['how']})",
+        (closed_ts and f"maintenance from {clock(closed_ts, now)}", "yellow"),
+    )
 
 
 def _control(status: Record) -> Text:
-    held = status["controller"]
+    held, failover, calls = status["controller"], status["failover"], status["calls_today"]
+    said, style = "no daemon is wanted: the jobs make the passes", ""
     if held["alive"] is not False:
         sure = "" if held["alive"] else " (another host)"
-        named = f"pid {held.get('pid', '?')} on {held.get('host', '?')}{sure}"
-        text = Text(f"{named}, term {held['term']}")
+        said = f"pid {held.get('pid', '?')} on {held.get('host', '?')}{sure}, term {held['term']}"
     elif status["daemon"]:
-        text = Text("no controller is alive", "yellow" if status["mode"] == "run" else "")
-    else:
-        text = Text("no daemon is wanted: the jobs make the passes")
+        said, style = "no controller is alive", "yellow" if status["mode"] == "run" else ""
     if status["passed_s"] is not None:
-        text.append(f", looked {age(status['passed_s'])} ago")
-    if status["calls_today"] is not None:
-        text.append(f"; {amount(status['calls_today'])} scheduler calls today")
-    if failover := status["failover"]:
-        how = "on" if failover["on"] else f"off ({failover['how']})"
-        text.append(f"; failover {how}")
-    return text
+        said += f", looked {age(status['passed_s'])} ago"
+    how = "on" if failover and failover["on"] else f"off ({failover['how']})" if failover else ""
+    return _phrases(
+        (said, style),
+        f"{amount(calls)} scheduler calls today" if calls is not None else "",
+        f"failover {how}" if how else "",
+    )

@@ -106,10 +106,13 @@ def start_daemon(
         _become_daemon([*argv, "--ready-fd", str(writing)], env, folder, log, writing)
     os.close(writing)
     os.waitpid(first, 0)
-    try:
-        return _read_report(reading, log, timeout_s)
-    finally:
-        os.close(reading)
+    with os.fdopen(reading, "rb") as pipe:
+        ready, _, _ = select.select([pipe], [], [], timeout_s)
+        line = pipe.readline(_LINE_LIMIT) if ready else b""
+    if not line.endswith(b"\n"):
+        said = "it ended at once" if ready else "it gave no sign of life in time"
+        raise DaddyError(f"the controller did not come up: {said}", f"read {log}")
+    return dict(json.loads(line))
 
 
 def _become_daemon(
@@ -127,18 +130,6 @@ def _become_daemon(
             os.dup2(output, 2)
             os.execve(argv[0], list(argv), dict(env))  # noqa: S606 - that is the point
     os._exit(0)
-
-
-def _read_report(descriptor: int, log: Path, timeout_s: float) -> dict[str, Any]:
-    line = b""
-    while not line.endswith(b"\n") and len(line) < _LINE_LIMIT:
-        ready, _, _ = select.select([descriptor], [], [], timeout_s)
-        chunk = os.read(descriptor, 4096) if ready else b""
-        if not chunk:
-            said = "it gave no sign of life in time" if not ready else "it ended at once"
-            raise DaddyError(f"the controller did not come up: {said}", f"read {log}")
-        line += chunk
-    return dict(json.loads(line))
 
 
 def report(descriptor: int | None, facts: Mapping[str, Any]) -> None:

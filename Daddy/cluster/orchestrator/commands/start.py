@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import replace
 
 from Daddy.cluster.orchestrator import tenure
 from Daddy.cluster.orchestrator.actions import Submit
-from Daddy.cluster.orchestrator.commands.ensure import read_host, survival
+from Daddy.cluster.orchestrator.commands.ensure import survival
 from Daddy.cluster.orchestrator.commands.preflight import (
     Findings,
     check_login_host,
@@ -43,49 +43,40 @@ _LEAVES_S = 10.0
 """Time that a controller gets to leave after its run has ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """The command line's wish, resolved for this place."""
-
-    config: Config
-    run: RunPaths
-    executor: str
-    game: str
-    foreground: bool = False
-    daemon: bool = True
-
-
 def start(request: Request, *, dry_run: bool, foreground: bool, daemon: bool = True) -> int:
     """Fill the slots and keep them filled."""
     found, clock = Findings(), SystemClock()
-    wish = _resolve(request, found, foreground=foreground, daemon=daemon)
+    config, wish = _resolve(request, found, daemon=daemon)
+    run = run_paths(config)
     if dry_run:
         found.refuse()
-        _rehearse(wish)
+        _rehearse(config, wish)
         return ExitCode.DONE
-    intent, damage = known_intent(wish.run)
+    intent, damage = known_intent(run)
     if damage:
         print(f"{damage}: it is written anew")
-    view = _controller(wish.run, intent, clock)
+    view = _controller(run, intent, clock)
     if view is not None:
         found.refuse()
-        _fits(wish, intent, view)
-        if intent is not None and _nothing_new(wish, intent):
-            print(f"{wish.config.run_name} runs already: {_fleet(intent)}")
+        _fits(wish, intent, view, foreground=foreground)
+        if intent is not None and _nothing_new(config, intent):
+            print(f"{config.run_name} runs already: {_fleet(intent)}")
             print(f"controller: {tenure.named(view.holder)}, term {view.term}; nothing was changed")
             return ExitCode.DONE
-    release = _check(wish, found)
-    new = _write(wish, release, clock)
+    release = _check(config, found, daemon=daemon)
+    new = replace(wish, release=release.ident, started_ts=clock.now())
+    write_atomic(run.config, release.config.read_bytes())
+    write_intent(run, new, clock.now())  # first of all, so that each controller from now on knows
     if view is not None:
         _hand_over(new, intent, view)
         return ExitCode.DONE
-    print(f"{wish.config.run_name}: {_fleet(new)}")
+    print(f"{config.run_name}: {_fleet(new)}")
     if foreground:
         return serve(release.path, ready_fd=None)
     if daemon:
-        _leave_behind(wish, release)
+        _leave_behind(config, release)
     else:
-        print(one_pass(wish.run, release, clock))
+        print(one_pass(run, release, clock))
         print("no daemon: the jobs make the passes from now on; `status` shows the slots")
     return ExitCode.DONE
 
@@ -94,28 +85,32 @@ def _fleet(intent: Intent) -> str:
     return f"{intent.slots} slots on {intent.executor}, playing {intent.game}"
 
 
-def _resolve(request: Request, found: Findings, *, foreground: bool, daemon: bool) -> Wish:
-    """Executor and game; what is wrong with them is a finding, so that all can be told at once."""
+def _resolve(request: Request, found: Findings, *, daemon: bool) -> tuple[Config, Intent]:
+    """The configuration and what is wished for, without a release yet.
+
+    What is wrong with executor and game is a finding, so that all can be told at once.
+    """
     config = request.load(begins=True)
     executor, game = str(config.controller.executor), str(config.training.workload)
     with found.catching():
         executor = choose_executor(config, os.environ)
     with found.catching():
         game = game_name(config, executor)
-    config = absolute(config, executor)
-    return Wish(config, run_paths(config), executor, game, foreground, daemon)
+    wish = Intent(Mode.RUN, config.slurm.max_running, executor, "", game, daemon=daemon)
+    return absolute(config, executor), wish
 
 
-def _check(wish: Wish, found: Findings) -> Release:
+def _check(config: Config, found: Findings, *, daemon: bool) -> Release:
     """Everything else that can be wrong; the release that was made for it."""
-    scheduled = not any(one.exit_code == ExitCode.SCHEDULER for one in found.wrong)
-    check_places(wish.config, wish.executor if scheduled else "local", found)
-    if wish.daemon:
+    executor = config.controller.executor
+    scheduled = not any(error.exit_code == ExitCode.SCHEDULER for error in found.wrong)
+    check_places(config, executor if scheduled else "local", found)
+    if daemon:
         check_login_host(found)
     found.refuse()
-    release = freeze(wish.run, wish.config)
-    if wish.executor == "slurm":
-        check_slurm(wish.config, release, found)
+    release = freeze(run_paths(config), config)
+    if executor == "slurm":
+        check_slurm(config, release, found)
     found.refuse()
     for note in found.notes:
         print(note)
@@ -133,7 +128,7 @@ def _controller(run: RunPaths, intent: Intent | None, clock: Clock) -> LeaseView
     return view
 
 
-def _fits(wish: Wish, intent: Intent | None, view: LeaseView) -> None:
+def _fits(wish: Intent, intent: Intent | None, view: LeaseView, *, foreground: bool) -> None:
     """ControllerAliveError when the one that lives cannot do what is wished for."""
     who = tenure.named(view.holder)
     if intent is not None and intent.mode in (Mode.DRAIN, Mode.NOW):
@@ -141,41 +136,25 @@ def _fits(wish: Wish, intent: Intent | None, view: LeaseView) -> None:
             f"the run is being stopped: {who} waits for its jobs to leave",
             "start again once `status` says that it is stopped",
         )
-    why = ""
-    if intent is not None and intent.executor != wish.executor:
-        why = f"it works on {intent.executor}, not on {wish.executor}"
-    elif wish.foreground:
-        why = "it is not this terminal"
-    elif not wish.daemon:
-        why = "it is a daemon, and you want none"
-    if why:
-        raise ControllerAliveError(
-            f"this run already has a controller ({who}), and {why}", "stop it first, then start"
-        )
-
-
-def _nothing_new(wish: Wish, intent: Intent) -> bool:
-    """True where all that is asked for is so already."""
-    if intent.mode is not Mode.RUN or last_summary(wish.run).get("breaker"):
-        return False  # slots that stay empty after failures: start means "try again now"
-    release = freeze(wish.run, wish.config)
-    return (release.ident, wish.config.slurm.max_running) == (intent.release, intent.slots)
-
-
-def _write(wish: Wish, release: Release, clock: Clock) -> Intent:
-    """The intent first of all, so that whoever controls the run from now on knows."""
-    intent = Intent(
-        mode=Mode.RUN,
-        slots=wish.config.slurm.max_running,
-        executor=wish.executor,
-        release=release.ident,
-        game=wish.game,
-        started_ts=clock.now(),
-        daemon=wish.daemon,
+    executor = wish.executor if intent is None else intent.executor
+    whys = (
+        (executor != wish.executor, f"it works on {executor}, not on {wish.executor}"),
+        (foreground, "it is not this terminal"),
+        (not wish.daemon, "it is a daemon, and you want none"),
     )
-    write_atomic(wish.run.config, release.config.read_bytes())
-    write_intent(wish.run, intent, clock.now())
-    return intent
+    for holds, why in whys:
+        if holds:
+            said = f"this run already has a controller ({who}), and {why}"
+            raise ControllerAliveError(said, "stop it first, then start")
+
+
+def _nothing_new(config: Config, intent: Intent) -> bool:
+    """True where all that is asked for is so already."""
+    run = run_paths(config)
+    if intent.mode is not Mode.RUN or last_summary(run).get("breaker"):
+        return False  # slots that stay empty after failures: start means "try again now"
+    wanted = (freeze(run, config).ident, config.slurm.max_running)
+    return wanted == (intent.release, intent.slots)
 
 
 def _hand_over(new: Intent, old: Intent | None, view: LeaseView) -> None:
@@ -192,36 +171,36 @@ def _hand_over(new: Intent, old: Intent | None, view: LeaseView) -> None:
     print("\n".join(f"  {line}" for line in said))
 
 
-def _leave_behind(wish: Wish, release: Release) -> None:
+def _leave_behind(config: Config, release: Release) -> None:
     """A daemon; where another host's was faster, that one does it."""
+    run = run_paths(config)
     try:
-        told = launch(wish.run, release)
+        told = launch(run, release)
     except ControllerAliveError as error:
         print(f"{error.message}: it was told")
         return
-    log = wish.run.logs / "controller.log"
+    log = run.logs / "controller.log"
     print(f"controller: pid {told['pid']} on {told['host']}, term {told['term']}, log {log}")
-    for line in survival(read_host(user_name()), workers=_workers(wish)):
+    for line in survival(user_name(), workers=_workers(config)):
         print(f"  {line}")
     print("the shell can be closed; `status` shows the slots, `stop` ends the run")
 
 
-def _workers(wish: Wish) -> bool | None:
+def _workers(config: Config) -> bool | None:
     """True where jobs make the passes of a dead daemon; None: the first job will find out."""
-    known = read_probe(wish.run)
-    if not wish.config.controller.failover or wish.executor == "local":
-        return wish.config.controller.failover
+    known = read_probe(run_paths(config))
+    if not config.controller.failover or config.controller.executor == "local":
+        return config.controller.failover
     return None if known is None else known.may_submit
 
 
-def _rehearse(wish: Wish) -> None:
+def _rehearse(config: Config, wish: Intent) -> None:
     """Say what ``start`` would do, with the script of the first job; touches nothing."""
-    config, run = wish.config, wish.run
+    run = run_paths(config)
     example = Release("release", run.releases / "<release>")
     spec = SpecMaker(config, run, example)("0" * 12, 1, Submit("a slot is empty"))
-    slots, spares = config.slurm.max_running, Policy().spares
     print(f"# would play {wish.game} in {run.root}, jobs on {wish.executor}")
-    print(f"# would freeze a release, submit {slots} jobs for {slots} slots")
-    print(f"# and queue up to {spares} successors as they train")
+    print(f"# would freeze a release, submit {wish.slots} jobs for {wish.slots} slots")
+    print(f"# and queue up to {Policy().spares} successors as they train")
     print(f"# each job: {config.slurm.time_limit}, output in {run.logs}/slurm-<id>.out and .err")
     print(render(spec))

@@ -7,7 +7,7 @@ bound (checkpoints, shared weights, releases), and a month of what grows (logs a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from Daddy.core.errors import FileError
@@ -102,14 +102,6 @@ def place_findings(
     return found
 
 
-class Item(NamedTuple):
-    """One thing that takes room: bytes, how they are counted, and whether they were measured."""
-
-    name: str
-    size: int
-    how: str
-
-
 class Room(NamedTuple):
     """Bytes that are free at a place, as the disk or a quota says (``by``)."""
 
@@ -117,48 +109,33 @@ class Room(NamedTuple):
     by: str
 
 
-def forecast(config: Config, checkpoint: int | None, blob: int | None) -> list[Item]:
-    """Space for the run; ``checkpoint`` and ``blob`` are sizes seen in it, None: not yet."""
-    slots, envs = config.slurm.max_running, config.training.num_envs
-    keep = KEPT_CHECKPOINTS + KEPT_HOURS
-    one = checkpoint or _CHECKPOINT_BYTES + _ENVIRONMENT_BYTES * envs
-    seen = "measured here" if checkpoint else f"estimated for {envs} envs"
-    how = f"{slots} slots × {keep} kept × {human(one)} ({seen})"
-    items = [Item("checkpoints", slots * (keep + 1) * one, how)]  # one more is being written
+def forecast(config: Config, checkpoint: int | None, blob: int | None) -> dict[str, int]:
+    """Bytes that the run will need, by use; arguments are sizes seen in it, None: not yet."""
+    slots, kept = config.slurm.max_running, KEPT_CHECKPOINTS + KEPT_HOURS
+    one = checkpoint or _CHECKPOINT_BYTES + _ENVIRONMENT_BYTES * config.training.num_envs
+    each, logs = blob or _WEIGHTS_BYTES, _LOG_BYTES_A_DAY * _MONTH_DAYS
+    items = {"checkpoints": slots * (kept + 1) * one}  # one more is being written
     if config.collaboration.enabled:
-        each = blob or _WEIGHTS_BYTES
-        seen = "measured here" if blob else "estimated"
-        how = f"{KEPT_VERSIONS} versions × (1 + {slots}) × {human(each)} ({seen})"
-        items.append(Item("shared weights", KEPT_VERSIONS * (1 + slots) * each, how))
-        history = min(HISTORY_VERSIONS * each, HISTORY_MB * 1_000_000)
-        how = f"{HISTORY_VERSIONS} of hours and days, to go back to"
-        items.append(Item("older versions", history, how))
-    how = f"{_RELEASES} × {human(_RELEASE_BYTES)}"
-    items.append(Item("releases", _RELEASES * _RELEASE_BYTES, how))
-    how = f"{_MONTH_DAYS} days × {slots} × {human(_LOG_BYTES_A_DAY)}"
-    return [*items, Item("logs, events", slots * _LOG_BYTES_A_DAY * _MONTH_DAYS, how)]
+        items["shared weights"] = KEPT_VERSIONS * (1 + slots) * each
+        items["older versions"] = min(HISTORY_VERSIONS * each, HISTORY_MB * 1_000_000)
+    return items | {"releases": _RELEASES * _RELEASE_BYTES, "logs and events": slots * logs}
 
 
-def needed(items: Sequence[Item]) -> int:
-    """All of them in bytes."""
-    return sum(item.size for item in items)
-
-
-def told(items: Sequence[Item], room: Room) -> str:
+def told(items: Mapping[str, int], room: Room) -> str:
     """The forecast in two lines: the sum, and what it is made of."""
-    parts = "; ".join(f"{item.name} {human(item.size)} = {item.how}" for item in items)
-    total = f"{human(needed(items))} in a month, {human(room.free)} free by {room.by}"
+    parts = ", ".join(f"{name} {human(size)}" for name, size in items.items())
+    total = f"{human(sum(items.values()))} in a month, {human(room.free)} free by {room.by}"
     return f"disk: {total}\n  {parts}"
 
 
-def shortage(items: Sequence[Item], room: Room, place: str) -> FileError | None:
+def shortage(items: Mapping[str, int], room: Room, place: str) -> FileError | None:
     """The finding that there is not enough room; None when there is."""
-    if needed(items) <= room.free * _TIGHT_SHARE:
+    needed, largest = sum(items.values()), max(items, key=lambda name: items[name])
+    if needed <= room.free * _TIGHT_SHARE:
         return None
-    largest = max(items, key=lambda item: item.size)
     return FileError(
         f"{place} has room for {human(room.free)} by {room.by}, and the run will need "
-        f"{human(needed(items))}, {largest.name} most ({largest.how})",
+        f"{human(needed)}, {largest} most ({human(items[largest])})",
         "free some space, or set run_dir elsewhere",
     )
 
