@@ -119,10 +119,7 @@ def verdict(report: Report, tape: Tape) -> list[str]:
     begins = "power-on" if tape.from_power_on else f"the state {tape.start_name!r}"
     count, cuts = len(report.reached), len(report.cuts)
     played = f"{time_text(report.frames)} from {begins}"
-    lines = [
-        f"verified: {played}, {count} milestones reached in this order",
-        f"moment: {tape.end}",
-    ]
+    lines = [f"verified: {played}, {count} milestones reached in this order", f"moment: {tape.end}"]
     if report.held:
         lines.append(f"held when it began: {', '.join(sorted(report.held))}")
     if report.dice:

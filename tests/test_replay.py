@@ -17,13 +17,13 @@ from Daddy.core.config import effective_json, load
 from Daddy.core.errors import NetworkError, RomError, run_entry
 from Daddy.core.rom import load_rom
 from Daddy.pokemon.archive.decisions import Rules
-from Daddy.pokemon.inputs.tape import DIGEST_FRAMES, Tape, beginning, length, to_bytes
+from Daddy.pokemon.inputs.tape import DIGEST_FRAMES, Tape, beginning, to_bytes
 from Daddy.pokemon.recordings.verifying_player import ReadAhead, VerifyingPlayer
 from Daddy.pokemon.rom import cartridge_path
 from Daddy.replay import RecordingWindow
 from tests.components import program
 from tests.pokemon.archive.players import advance, archived
-from tests.pokemon.sample import record_sample
+from tests.pokemon.sample import length, record_sample
 
 ROM = load_rom(cartridge_path())
 

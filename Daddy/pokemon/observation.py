@@ -207,28 +207,15 @@ def scalars(progress: Progress) -> NDArray[np.float32]:
     rival on the ship beaten, the hideout's guard gone.
     """
     shares = _BAR * progress.enemy_hp, progress.money, progress.safari_steps, progress.enemy_level
-    return _scalars(*_SHOWN(progress.image), progress.battle, *shares).copy()
+    return _scalars(_SHOWN(progress.image), progress.battle, *shares).copy()
 
 
 @lru_cache(maxsize=512)
 def _scalars(
-    badges: int,
-    facing: int,
-    riding: int,
-    kind: int,
-    font: int,
-    dark: int,
-    flags_1: int,
-    flags_4: int,
-    ship: int,
-    guard: int,
-    battle: int,
-    bar: float,
-    money: int,
-    safari_steps: int,
-    enemy_level: int,
+    shown: tuple[int, ...], battle: int, bar: float, money: int, safari_steps: int, enemy_level: int
 ) -> NDArray[np.float32]:
     """Equal numbers give the same array (not to be written to)."""
+    badges, facing, riding, kind, font, dark, flags_1, flags_4, ship, guard = shown
     return np.array(
         [
             *[badges >> bit & 1 for bit in range(8)],

@@ -35,11 +35,6 @@ class Creature(NamedTuple):
     special: int
 
     @property
-    def experience(self) -> int:
-        """Experience points."""
-        return int.from_bytes(self.experience_bytes, "big")
-
-    @property
     def pp(self) -> tuple[int, ...]:
         """How often each move can still be used."""
         return tuple(count & 0x3F for count in self.pp_bytes)

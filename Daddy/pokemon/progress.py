@@ -57,7 +57,6 @@ class Progress:
     joypad_ignored: bool
     enemy_level: int
     enemy_hp: float
-    play_time_s: int
     wins: int
     image: bytes = field(default=bytes(ram.RAM_SIZE), repr=False, compare=False)
     """The image read from, for the facts below, which few steps need."""
@@ -203,7 +202,6 @@ def read_progress(image: Image) -> Progress:
         ignored != 0,
         byte(image, ram.ENEMY_LEVEL) if in_battle else 0,
         _enemy_hp(image) if in_battle else 0.0,
-        _play_time_s(image),
         wins,
         bytes(image),
     )
@@ -269,11 +267,6 @@ def rewardable(events: int) -> int:
 
 def _enemy_hp(image: Image) -> float:
     return fraction(word(image, ram.ENEMY_HP), word(image, ram.ENEMY_MAX_HP))
-
-
-def _play_time_s(image: Image) -> int:
-    hours, _, minutes, seconds, _ = span(image, ram.PLAY_TIME, ram.PLAY_TIME_BYTES)
-    return hours * 3600 + minutes * 60 + seconds
 
 
 _SINGLE = bytes_at(

@@ -21,8 +21,6 @@ from Daddy.pokemon.reward import Records, records_from
 
 MAGIC = b"DADDYENV"
 FORMAT = 2
-_OLDER = 1
-"""A format without memory and with fewer records; the rest is taken from its game."""
 _LENGTHS = struct.Struct("<8sIII")
 _LARGEST = 1 << 20
 """Bytes a part may have when inflated: an emulator's state has about 170,000."""
@@ -43,14 +41,14 @@ class SaveState:
     """State of a numpy bit generator."""
     visited: bytes = field(repr=False)
     emulator: bytes = field(repr=False)
-    memory: Mapping[str, Any] = field(default_factory=dict)
+    memory: Mapping[str, Any]
     """The exploration memory but for its cells (`exploration.Exploration.to_facts`)."""
     waits: int = 0
     """Steps of the episode that were waited while a script had control."""
     journal: Mapping[str, Any] = field(default_factory=dict)
-    """Facts of the caller that steps the environment; older states have none."""
+    """Facts of the caller that steps the environment."""
     assists: Mapping[str, Any] = field(default_factory=dict)
-    """History of the scripted helps (`assists.state`); older states have none."""
+    """History of the scripted helps (`assists.state`)."""
 
 
 def to_bytes(state: SaveState) -> bytes:
@@ -67,8 +65,7 @@ def from_bytes(data: bytes, rom_sha1: str, pyboy: str) -> SaveState:
     try:
         header, visited, emulator = _parts(data)
         facts = json.loads(header)
-        newest = {"format": FORMAT} if facts["format"] != _OLDER else {}
-        _refuse_foreign(facts, {**newest, "rom_sha1": rom_sha1, "pyboy": pyboy})
+        _refuse_foreign(facts, {"format": FORMAT, "rom_sha1": rom_sha1, "pyboy": pyboy})
         del facts["format"]
         facts["records"] = records_from(facts["records"])
         return SaveState(**facts, visited=_inflate(visited), emulator=_inflate(emulator))

@@ -78,10 +78,16 @@ def _where(image: Image, now: Progress, real: bool) -> dict[str, str]:
     }
 
 
+def play_time_s(image: Image) -> int:
+    """Seconds on the game's clock."""
+    hours, _, minutes, seconds, _ = span(image, ram.PLAY_TIME, ram.PLAY_TIME_BYTES)
+    return hours * 3600 + minutes * 60 + seconds
+
+
 def _who(image: Image, now: Progress) -> dict[str, str]:
     names = (letters(span(image, at, ram.NAME_BYTES)) for at in (ram.PLAYER_NAME, ram.RIVAL_NAME))
     badges = (name for bit, name in enumerate(_BADGES) if now.badges >> bit & 1)
-    minutes, seconds = divmod(now.play_time_s, 60)
+    minutes, seconds = divmod(play_time_s(image), 60)
     return {
         "names": " and ".join(name or "nobody" for name in names),
         "player number": str(word(image, ram.PLAYER_ID)),
@@ -117,7 +123,7 @@ def _member(one: Creature) -> str:
     stats = f"{one.attack}/{one.defense}/{one.speed}/{one.special}"
     return (
         f"species {one.species}, level {one.level}, HP {one.hp}/{one.max_hp}, stats {stats}, "
-        f"moves {' '.join(moves) or 'none'}, {one.experience} points"
+        f"moves {' '.join(moves) or 'none'}, {int.from_bytes(one.experience_bytes, 'big')} points"
         + (f", status {one.status:#04x}" if one.status else "")
     )
 

@@ -20,7 +20,7 @@ from Daddy.pokemon.progress import not_started, read_progress
 from Daddy.pokemon.rom import find_rom
 from Daddy.pokemon.starts import route_player
 from Daddy.pokemon.starts import start_state as starting
-from scripts.benches._state_report import table
+from scripts.benches._state_report import play_time_s, table
 from tests.pokemon.fact_sheet import SLOT_HP, SLOT_LEVEL, SLOT_MAX_HP
 from tests.pokemon.lookalike import BANKS, NOTES, lookalike, mark
 
@@ -139,7 +139,7 @@ def test_the_examples_of_the_fact_sheet_are_read_through_the_emulator(emulator: 
     assert (now.money, now.badge_count, now.options) == (12_345, 1, 0xC1)
     assert now.bag == ((0x3F, 1), (0x04, 12))
     assert now.events == 1 << 0x077 | 1 << 0x068 | 1 << 2559
-    assert now.play_time_s == 3723
+    assert play_time_s(now.image) == 3723
     assert story.reached(now) == {"beat_brock", "cut_taught"}
     told = table(emulator.ram(ram.WHOLE), real=True)
     assert told["bag"] == "ship's ticket x 1, item 4 x 12"

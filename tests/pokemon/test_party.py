@@ -13,7 +13,7 @@ def test_each_of_the_44_bytes_has_its_meaning() -> None:
     (one,) = read_party(data)
     assert (one.species, one.hp, one.status) == (10, 0x0B0C, 14)
     assert (one.types, one.moves) == (bytes((15, 16)), bytes((18, 19, 20, 21)))
-    assert one.experience == 0x18191A
+    assert int.from_bytes(one.experience_bytes, "big") == 0x18191A
     assert one.pp == (39, 40, 41, 42)
     assert (one.level, one.max_hp) == (43, 0x2C2D)
     assert (one.attack, one.defense) == (0x2E2F, 0x3031)

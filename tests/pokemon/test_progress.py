@@ -7,6 +7,7 @@ import pytest
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import story
 from Daddy.pokemon.progress import Progress, not_started, read_progress, rewardable
+from scripts.benches._state_report import play_time_s
 from tests.pokemon.images import creature, image, put
 
 
@@ -22,7 +23,7 @@ def test_the_facts_of_a_moment_are_read_from_their_addresses() -> None:
     assert progress.battle == 2
     assert progress.money == 12_345
     assert progress.items == 6
-    assert progress.play_time_s == 2 * 3600 + 3 * 60 + 4
+    assert play_time_s(data) == 2 * 3600 + 3 * 60 + 4
 
 
 def test_hit_points_are_big_endian_and_the_party_ends_at_its_count() -> None:

@@ -1,14 +1,13 @@
 """Plays a claim again in a child process that can be killed, and keeps the state it reaches.
 
-`judge` and `record` start ``python -m Daddy.pokemon.archive.claim_replay`` with an order on its
-standard input and wait a bounded time. Only the state that the child itself reached enters the
+`judge` and `record` start ``python -m Daddy.pokemon.archive.claim_replay`` with an order (JSON) and
+a folder, and wait a bounded time. Only the state that the child itself reached enters the
 archive. A child that hangs or crashes, an endless log and a log that leads elsewhere are refusals
 with a reason.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import math
@@ -18,7 +17,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from Daddy.core.errors import DaddyError, FileError, UsageError
 from Daddy.core.files import read_bounded, sha256_hex, write_atomic
@@ -79,8 +78,7 @@ class Begin:
         return frozenset(self.provenance.held if self.provenance else ())
 
 
-@dataclass(frozen=True)
-class Judgement:
+class Judgement(NamedTuple):
     """The state that a claim earned, or None, with the reason."""
 
     entry: Entry | None
@@ -92,11 +90,7 @@ Found = tuple[frozenset[str], Mapping[str, Any], bytes]
 
 
 def judge(
-    claim: Claim,
-    archive: Archive,
-    game: Game,
-    author: str,
-    find: Find | None = None,
+    claim: Claim, archive: Archive, game: Game, author: str, find: Find | None = None
 ) -> Judgement:
     """Play `claim` again in a child and keep the state it reaches; never raises for a bad claim.
 
@@ -209,11 +203,6 @@ def claims_reaching(book: ClaimStore, milestone: str) -> list[Claim]:
 # -- the parent's end of the child
 
 
-def seconds_for(claim: Claim) -> float:
-    """Longest time that playing a log again takes anywhere."""
-    return _BOOT_S + len(claim.inputs) / _STEPS_PER_S
-
-
 def _play_again(
     begin: Begin, game: Game, square: int, folder: Path, until: str = ""
 ) -> Found | str:
@@ -223,20 +212,20 @@ def _play_again(
     """
     if begin.state:
         write_atomic(folder / "parent", begin.state)
-    wanted = seconds_for(begin.claim) + (_START_S if until else 0.0)
+    write_atomic(folder / "claim", claims.to_bytes(begin.claim))
+    wanted = _BOOT_S + len(begin.claim.inputs) / _STEPS_PER_S + (_START_S if until else 0.0)
     seconds = min(game.seconds or math.inf, wanted)
     order = {
         "rom": str(game.rom),
         "options": dict(game.options),
-        "claim": base64.b64encode(claims.to_bytes(begin.claim)).decode(),
         "folder": str(folder),
         "square": square,
         "seconds": seconds,
         "until": until,
     }
-    argv = [sys.executable, "-m", _CHILD]
+    argv = [sys.executable, "-m", _CHILD, json.dumps(order)]
     try:
-        done = run(argv, seconds, stdin=json.dumps(order), die_with_us=True)
+        done = run(argv, seconds, die_with_us=True)
     except ProcessTimeoutError:
         return f"playing it again did not end within {seconds:g} s"
     return _answer(done, folder)
@@ -262,11 +251,11 @@ def _answer(done: Completed, folder: Path) -> Found | str:
 
 
 def main() -> int:
-    """Read an order, play, write the state, and print what was reached."""
-    order = json.loads(sys.stdin.read(4 * claims.CLAIM_LIMIT))
+    """Play as ordered, write the state, and print what was reached."""
+    order = json.loads(sys.argv[1])
     _limit_resources(float(order["seconds"]))
     try:
-        claim = claims.from_bytes(base64.b64decode(order["claim"]))
+        claim = claims.from_bytes(read_bounded(Path(order["folder"]) / "claim", claims.CLAIM_LIMIT))
         with contextlib.redirect_stdout(sys.stderr):  # making a start state prints a line
             found = _play(claim, order)
         print(json.dumps(found))

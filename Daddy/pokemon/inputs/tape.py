@@ -205,11 +205,6 @@ def _count(tape: Tape) -> None:
         raise ValueError(f"it has {len(tape.digests)} bytes of digests for {count}")
 
 
-def length(tape: Tape) -> int:
-    """Frames that a recording lasts."""
-    return sum(operation.frames for operation in operations.each(tape.operations))
-
-
 def beginning(tape: Tape) -> int:
     """Frames until the first kept moment, where the play began; 0 without one."""
     frames = 0

@@ -12,7 +12,7 @@ import argparse
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -25,7 +25,7 @@ from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import PYBOY_VERSION, STATE_FORMAT, Emulator
 from Daddy.pokemon.memory import Image, byte
 from Daddy.pokemon.progress import not_started
-from Daddy.pokemon.starts.player_view import STEERING, STEPS, PlayerView, read_view
+from Daddy.pokemon.starts.player_view import STEERING, STEPS, read_view
 
 FIX = (
     "begin from another state (setting training.start), or record one: "
@@ -73,32 +73,21 @@ def nonsense(image: Image) -> str | None:
 def _immovable(emulator: Emulator, state: bytes) -> str | None:
     """Reason why no key does anything; in a fight or a menu the cursor has to move."""
     emulator.load_state(state)
-    now = _look(emulator)
+    now = read_view(emulator.ram(STEERING))
     for _ in range(_TRIES):
         if now.free or now.progress.battle:
             break
         emulator.press("b")
-        now = _look(emulator)
-    tells: Callable[[PlayerView], object] = _cursor if now.progress.battle else _stand
+        now = read_view(emulator.ram(STEERING))
     for button in (*STEPS, *STEPS):
-        was = tells(_look(emulator))
+        before = read_view(emulator.ram(STEERING))
         emulator.press(button)
         emulator.press(button)
-        if tells(_look(emulator)) != was:
+        after = read_view(emulator.ram(STEERING))
+        walked = (after.progress.map_id, after.cell) != (before.progress.map_id, before.cell)
+        if after.menu != before.menu if now.progress.battle else walked:
             return None
     return f"no direction key moves the player from {now.cell} of map {now.progress.map_id}"
-
-
-def _look(emulator: Emulator) -> PlayerView:
-    return read_view(emulator.ram(STEERING))
-
-
-def _stand(now: PlayerView) -> object:
-    return now.progress.map_id, now.cell
-
-
-def _cursor(now: PlayerView) -> object:
-    return now.menu
 
 
 # -- states from elsewhere

@@ -14,25 +14,8 @@ from typing import Protocol
 
 from Daddy.core.errors import RomError
 from Daddy.pokemon.memory import Image
-from Daddy.pokemon.starts.player_view import (
-    STEERING,
-    STEPS,
-    Cell,
-    Menu,
-    PlayerView,
-    read_view,
-)
-from Daddy.pokemon.starts.route import (
-    Begin,
-    Choose,
-    Go,
-    Read,
-    Route,
-    SetOptions,
-    Step,
-    Talk,
-    Title,
-)
+from Daddy.pokemon.starts.player_view import STEERING, STEPS, Cell, Menu, PlayerView, read_view
+from Daddy.pokemon.starts.route import Begin, Choose, Go, Read, Route, SetOptions, Step, Talk, Title
 
 PRESSES = 1_500
 """Keys that one step may take; the longest of the real game's takes a few hundred."""

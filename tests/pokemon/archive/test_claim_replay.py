@@ -163,7 +163,7 @@ def test_a_log_that_reaches_nothing_new_earns_nothing(
 def test_an_endless_log_ends_with_its_time(player: ArchivedEnv, archive: Archive) -> None:
     endless = Claim("", {"seed": 1}, b"\3" * 200_000, frozenset())
     judgement = judge(endless, archive, HURRIED, "anna")
-    assert judgement == replace(judgement, entry=None)
+    assert judgement.entry is None
     assert "did not end within 2 s" in judgement.reason
 
 

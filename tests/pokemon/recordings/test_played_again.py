@@ -25,7 +25,7 @@ from Daddy.pokemon.rom import cartridge_path
 from Daddy.pokemon.starts.shelf import shelf_of
 from Daddy.pokemon.starts.start_state import BY_HAND, beginning
 from tests.pokemon.archive.players import advance, archived
-from tests.pokemon.sample import record_sample, weigh
+from tests.pokemon.sample import length, record_sample, weigh
 
 ROM = load_rom(cartridge_path())
 sample = lru_cache(record_sample)
@@ -86,7 +86,7 @@ def test_all_that_can_be_done_at_the_door_is_done_again(
     frames: list[None] = []
     assert played(found) == recorded.ram()
     assert played(found, watched=lambda: frames.append(None)) == recorded.ram()
-    assert len(frames) == tape.length(found)
+    assert len(frames) == length(found)
 
 
 def test_what_is_written_after_the_last_frame_has_a_digest_of_its_own(
@@ -121,14 +121,14 @@ def test_an_episode_is_played_again_from_power_on_and_shows_what_was_reached() -
     assert "beat_leader1" in report.reached
     assert sorted(report.reached.values()) == list(report.reached.values())
     assert (report.held, report.writes, report.cuts) == (frozenset(), 0, [])
-    assert (report.dice, report.frames) == (2, tape.length(found))
+    assert (report.dice, report.frames) == (2, length(found))
 
 
 def test_a_recording_is_about_a_byte_a_second() -> None:
     """Digests included, and beyond the framing, which is all that a few steps weigh."""
     found, short = sample(400), sample(20)
-    framing, seconds = len(to_bytes(short)), tape.length(found) / FRAMES_PER_SECOND
-    assert weigh(20) == (framing, tape.length(short) / FRAMES_PER_SECOND)
+    framing, seconds = len(to_bytes(short)), length(found) / FRAMES_PER_SECOND
+    assert weigh(20) == (framing, length(short) / FRAMES_PER_SECOND)
     assert framing < 400
     assert len(to_bytes(found)) - framing < seconds
     assert len(found.operations) < 480, "a step is a byte before it is packed"
@@ -141,7 +141,7 @@ def test_the_first_digest_that_differs_ends_it_and_says_where() -> None:
     scout = ReadAhead(ROM, replace(found, digests=bytes(second)))
     scout.advance()
     verified = scout.report
-    assert verified.frames < tape.length(found)
+    assert verified.frames < length(found)
     for _ in range(2):
         with pytest.raises(RomError, match=r"another way .* between step 25\d .* and step 4\d\d"):
             scout.advance()
