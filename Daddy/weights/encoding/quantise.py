@@ -11,13 +11,12 @@ from __future__ import annotations
 import math
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import save
 
 from Daddy.core.errors import WeightsError
 from Daddy.weights.encoding.arithmetic import StateDict, is_finite
 from Daddy.weights.encoding.delta_frames import pack, unpack
-from Daddy.weights.encoding.state_codec import decode
+from Daddy.weights.encoding.state_codec import decode, load_tensors
 from Daddy.weights.encoding.tensor_layout import (
     BLOCK,
     INT8,
@@ -61,9 +60,7 @@ def _quantised(one: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Ten
 def _blocks(one: torch.Tensor) -> torch.Tensor:
     """The numbers in rows of a block each, the last filled up with zeros."""
     missing = -one.numel() % BLOCK
-    return torch.nn.functional.pad(one.flatten(), (0, missing)).view(
-        -(-one.numel() // BLOCK), BLOCK
-    )
+    return torch.nn.functional.pad(one.flatten(), (0, missing)).view(-1, BLOCK)
 
 
 def _unit(peak: float) -> float:
@@ -88,11 +85,7 @@ def decode_delta(data: bytes, form: str, schema: str) -> StateDict:
         return decode(data, schema)
     if form != INT8:
         raise WeightsError(f"{form!r} is no form of a delta", "use the run's own release")
-    body = unpack(data, lambda layout: refuse_unless_quantised(layout, schema))
-    try:
-        found = load(body)
-    except (SafetensorError, ValueError, RuntimeError) as error:
-        raise damaged(str(error)) from error
+    found = load_tensors(unpack(data, lambda layout: refuse_unless_quantised(layout, schema)))
     return {name[2:]: _restored(name[2:], found) for name in found if name[:2] in ("q.", "i.")}
 
 

@@ -47,11 +47,16 @@ def decode(data: bytes, schema: str = "") -> StateDict:
     found = schema_of_bytes(data)
     if schema:
         refuse_other_schema(found, schema)
+    state = load_tensors(data)
+    return {name: one.float() if one.is_floating_point() else one for name, one in state.items()}
+
+
+def load_tensors(data: bytes) -> StateDict:
+    """The tensors in ``data`` as they are; WeightsError when it is no safetensors."""
     try:
-        state = load(data)
+        return load(data)
     except (SafetensorError, ValueError, RuntimeError) as error:
         raise damaged(str(error)) from error
-    return {name: one.float() if one.is_floating_point() else one for name, one in state.items()}
 
 
 def schema_of(state: StateDict) -> str:

@@ -25,9 +25,12 @@ BLOCK = 1024
 PLAIN, INT8 = "", "int8"
 """Forms of a delta's file: safetensors, or a frame of int8 with scales."""
 
-FLOATS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
-_INTEGERS = {"I64": ("int64", 8), "I32": ("int32", 4), "I16": ("int16", 2), "I8": ("int8", 1),
-             "U8": ("uint8", 1), "BOOL": ("bool", 1)}  # fmt: skip
+_KINDS = {
+    "F64": ("float", 8), "F32": ("float", 4), "F16": ("float", 2), "BF16": ("float", 2),
+    "I64": ("int64", 8), "I32": ("int32", 4), "I16": ("int16", 2), "I8": ("int8", 1),
+    "U8": ("uint8", 1), "BOOL": ("bool", 1),
+}  # fmt: skip
+"""Kind and bytes of one number, by the dtype as safetensors writes it."""
 _LENGTH_BYTES = 8
 
 Row = tuple[str, str, list[int]]
@@ -45,9 +48,9 @@ class Field:
     stop: int
 
     @property
-    def row(self) -> Row:
-        """Its row of the schema."""
-        return (self.name, kind_of(self.dtype), list(self.shape))
+    def kind(self) -> str:
+        """Kind of its numbers: "float", or an integer's name."""
+        return _KINDS[self.dtype][0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +66,6 @@ class Layout:
         return len(self.preamble) + (self.fields[-1].stop if self.fields else 0)
 
 
-def kind_of(dtype: str) -> str:
-    """The kind of a dtype as safetensors writes it: "float", or an integer's name."""
-    return "float" if dtype in FLOATS else _INTEGERS.get(dtype, (dtype, 0))[0]
-
-
 def schema_of_rows(rows: Iterable[Row]) -> str:
     """SHA-256 of the sorted rows."""
     return hashlib.sha256(json.dumps(sorted(rows)).encode()).hexdigest()
@@ -75,15 +73,11 @@ def schema_of_rows(rows: Iterable[Row]) -> str:
 
 def schema_of_bytes(data: bytes) -> str:
     """The schema hash from the header of safetensors bytes; WeightsError when it is damaged."""
-    header, _ = _header(data)
-    try:
-        return schema_of_rows(
-            (name, kind_of(one["dtype"]), [int(size) for size in one["shape"]])
-            for name, one in header.items()
-            if name != "__metadata__"
-        )
-    except (KeyError, TypeError, ValueError, OverflowError) as error:  # JSON has 1e400
-        raise damaged(f"its header lacks {error}") from error
+    return _schema_of(read_layout(data))
+
+
+def _schema_of(layout: Layout) -> str:
+    return schema_of_rows((one.name, one.kind, list(one.shape)) for one in layout.fields)
 
 
 def metadata_of(data: bytes) -> dict[str, str]:
@@ -107,7 +101,9 @@ def read_layout(data: bytes) -> Layout:
         raise damaged(f"its header lacks {error}") from error
     end = 0
     for one in fields:
-        if one.start != end or one.stop - one.start != prod(one.shape) * width_of(one.dtype):
+        if one.dtype not in _KINDS:
+            raise damaged(f"{one.dtype[:20]!r} is no kind of number that we have")
+        if one.start != end or one.stop - end != prod(one.shape) * _KINDS[one.dtype][1]:
             raise damaged(f"the place of {one.name[:80]!r} does not fit its shape")
         end = one.stop
     return Layout(data[: _LENGTH_BYTES + length], tuple(fields))
@@ -115,14 +111,6 @@ def read_layout(data: bytes) -> Layout:
 
 def _place(one: Field) -> tuple[int, int, str]:
     return (one.start, one.stop, one.name)
-
-
-def width_of(dtype: str) -> int:
-    """Bytes of one number; ValueError for a dtype that is none of ours."""
-    width = FLOATS.get(dtype) or _INTEGERS.get(dtype, ("", 0))[1]
-    if not width:
-        raise damaged(f"{dtype[:20]!r} is no kind of number that we have")
-    return width
 
 
 def _field(name: str, one: dict[str, Any]) -> Field:
@@ -137,9 +125,9 @@ def _field(name: str, one: dict[str, Any]) -> Field:
 
 def refuse_unless_half(layout: Layout, schema: str) -> None:
     """WeightsError unless these are the tensors of ``schema``, the floating ones bfloat16."""
-    if any(one.dtype in FLOATS and one.dtype != "BF16" for one in layout.fields):
+    if any(one.kind == "float" and one.dtype != "BF16" for one in layout.fields):
         raise damaged("it holds numbers that are not bfloat16")
-    refuse_other_schema(schema_of_rows(one.row for one in layout.fields), schema)
+    refuse_other_schema(_schema_of(layout), schema)
 
 
 def refuse_unless_quantised(layout: Layout, schema: str) -> None:
@@ -156,8 +144,8 @@ def refuse_unless_quantised(layout: Layout, schema: str) -> None:
             rows.append((plain, "float", list(one.shape)))
             expected |= {(name, "I8", one.shape), (f"s.{plain}", "F16", (blocks,))}
             expected.add((f"u.{plain}", "F32", (1,)))
-        elif name.startswith("i.") and one.dtype not in FLOATS:
-            rows.append((name[2:], kind_of(one.dtype), list(one.shape)))
+        elif name.startswith("i.") and one.kind != "float":
+            rows.append((name[2:], one.kind, list(one.shape)))
             expected.add((name, one.dtype, one.shape))
     refuse_other_schema(schema_of_rows(rows), schema)
     if expected != {(name, one.dtype, one.shape) for name, one in fields.items()}:
