@@ -82,7 +82,7 @@ class MilestoneSync:
 
     def _hand_in(self, sender: Sender, shown: Mapping[str, Claim]) -> None:
         now, handed = self._clock.monotonic(), parcels.handed_in(self._local, sender.peer)
-        unanswered = handed.keys() - self._answered
+        unanswered = handed - self._answered
         if now - self._handed_at < HAND_IN_S or len(unanswered) >= UNANSWERED_LIMIT:
             return
         for ident in self._new(shown, handed):
@@ -90,7 +90,7 @@ class MilestoneSync:
                 self._handed_at = now
                 return
 
-    def _new(self, shown: Mapping[str, Claim], handed: Mapping[str, object]) -> list[str]:
+    def _new(self, shown: Mapping[str, Claim], handed: set[str]) -> list[str]:
         """Claims of our own that hold more than the run is known to, most milestones first."""
         pairs = self._book.pairs()
         sent = {state for ident, state in pairs if ident in handed}
@@ -101,11 +101,11 @@ class MilestoneSync:
         return claims.to_hand_in(own, self._book.find, known)
 
     def _send(
-        self, sender: Sender, ident: str, shown: Mapping[str, Claim], handed: Mapping[str, object]
+        self, sender: Sender, ident: str, shown: Mapping[str, Claim], handed: set[str]
     ) -> bool:
         claim = self._book.find(ident)
         assert claim is not None
-        there = {*shown, *(handed.keys() & self._accepted())}
+        there = {*shown, *(handed & self._accepted())}
         try:
             claim = claims.as_the_run_knows_it(claim, self._book.find, self._names(there))
         except FileError as error:

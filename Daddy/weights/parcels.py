@@ -20,7 +20,7 @@ from Daddy.core.errors import DaddyError, FileError
 from Daddy.core.files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.names import check_peer
 from Daddy.weights.merge.contributions import SLOT, boxes, is_plain
-from Daddy.weights.store.records import ParcelReceipt, parse
+from Daddy.weights.store.records import ParcelReceipt, Record, parse
 from Daddy.weights.store.store import Store
 from Daddy.weights.store.strict_json import LIMIT
 
@@ -34,7 +34,7 @@ FLOOD = 256
 """Parcels that may lie in one box: more are thrown away unseen."""
 MOST_SENT = 64
 _NAME = re.compile(r"([0-9a-f]{8})-(\d{6})-([0-9a-f]{64})\.claim")
-_SHOWN = re.compile(r"([0-9a-f]{64})\.json")
+_SHOWN = re.compile(r"[0-9a-f]{64}")
 _MOST_HERE = 4_096
 """Things shown that a laptop keeps; then it begins anew, and fetches what is shown now."""
 
@@ -67,29 +67,31 @@ def parcels_in(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.claim"))
 
 
-def handed_in(local: Path, peer: str, *, waiting: bool = False) -> dict[str, tuple[str, int]]:
-    """(incarnation, sequence) by hash of a peer's parcels; only those ``waiting`` to be pushed."""
+def handed_in(local: Path, peer: str) -> set[str]:
+    """Hashes of a peer's parcels, whether they wait to be pushed or were."""
     outbox = local / "outbox" / check_peer(peer)
-    folders = [outbox] if waiting else [outbox, outbox / "sent"]
-    found = (_NAME.fullmatch(path.name) for folder in folders for path in folder.glob("*.claim"))
-    return {one[3]: (one[1], int(one[2])) for one in found if one}
+    paths = [*parcels_in(outbox), *parcels_in(outbox / "sent")]
+    return {found[3] for path in paths if (found := _NAME.fullmatch(path.name))}
 
 
 def read_parcel_receipts(local: Path, peer: str) -> list[ParcelReceipt]:
     """Every readable answer to a peer's parcels that was pulled."""
+    return read_records(ParcelReceipt, local / "receipts" / check_peer(peer), "claim-*.json")
+
+
+def read_records(kind: type[Record], folder: Path, pattern: str) -> list[Record]:
+    """The readable records of that kind in a folder, by name."""
     found = []
-    for path in sorted((local / "receipts" / check_peer(peer)).glob("claim-*.json")):
+    for path in sorted(folder.glob(pattern)):
         with contextlib.suppress(FileNotFoundError, DaddyError):
-            found.append(parse(ParcelReceipt, read_bounded(path, LIMIT), str(path)))
+            found.append(parse(kind, read_bounded(path, LIMIT), str(path)))
     return found
 
 
 def shown_here(local: Path) -> dict[str, Path]:
     """Things that the run shows, as pulled: each file by the hash in its name."""
-    with contextlib.suppress(FileNotFoundError):
-        paths = {path.name: path for path in (local / "wan" / CLAIMS).iterdir()}
-        return {one[1]: paths[name] for name in sorted(paths) if (one := _SHOWN.fullmatch(name))}
-    return {}
+    paths = sorted((local / "wan" / CLAIMS).glob("*.json"))
+    return {path.stem: path for path in paths if _SHOWN.fullmatch(path.stem)}
 
 
 def read_shown(path: Path) -> bytes | None:
@@ -120,17 +122,16 @@ def _from_box(store: Store, box: Path) -> Iterator[Parcel]:
         names = [name for name in os.listdir(box) if name.endswith(".claim")]  # noqa: PTH208 - flood
         kept = heapq.nsmallest(FLOOD, names)
         for name in set(names).difference(kept):
-            with contextlib.suppress(OSError):
-                (box / name).unlink()
+            _drop(box / name)
         for name in kept[:BOX_LIMIT]:
             parcel = _read(box, name)
             if parcel is None:
                 with contextlib.suppress(OSError):
                     store.set_aside(box / name, "parcel")
-            elif not _answer(store, parcel).exists():
-                yield parcel
+            elif _answer(store, parcel).exists():
+                _drop(parcel.path)
             else:
-                drop(parcel)
+                yield parcel
 
 
 def _read(box: Path, name: str) -> Parcel | None:
@@ -163,13 +164,13 @@ def answer(store: Store, parcel: Parcel, reason: str, *, accepted: bool) -> None
         reason=reason[:300],
     )
     store.durable.create(_answer(store, parcel), receipt.to_bytes(), "receipt")
-    drop(parcel)
+    _drop(parcel.path)
 
 
-def drop(parcel: Parcel) -> None:
-    """Take a parcel out of its box; one that cannot be stays, and is not judged again."""
+def _drop(path: Path) -> None:
+    """Take a file out of a box; an answered one that cannot be stays, and is not judged again."""
     with contextlib.suppress(OSError):
-        parcel.path.unlink()
+        path.unlink()
 
 
 def show(store: Store, things: Mapping[str, bytes]) -> int:
@@ -179,8 +180,7 @@ def show(store: Store, things: Mapping[str, bytes]) -> int:
         path = folder / f"{sha}.json"
         if not path.exists():
             new += store.durable.create(path, data, "shown", mode=0o444)
-    with contextlib.suppress(FileNotFoundError):
-        for path in folder.iterdir():
-            if path.stem not in things:
-                path.unlink(missing_ok=True)
+    for path in folder.glob("*"):
+        if path.stem not in things:
+            path.unlink(missing_ok=True)
     return new

@@ -58,7 +58,7 @@ def test_what_lies_in_the_outbox_arrives(tmp_path: Path, environment: dict[str, 
         child = set(psutil.Process().children(recursive=True)) - before
         assert child
     assert [path.read_bytes() for path in box.iterdir()] == [b"a milestone"]
-    assert parcels.handed_in(local, "anna") == {sha: (OWN, 1)}
+    assert parcels.handed_in(local, "anna") == {sha}
     assert said == [f"contributions are pushed every 15 s (log: {log})"]
     soon(lambda: not any(one.is_running() and one.status() != "zombie" for one in child), 20)
 

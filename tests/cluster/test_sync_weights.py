@@ -20,7 +20,7 @@ from Daddy.core.files import sha256_hex
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_folder import newest_verified
-from Daddy.weights.laptop.ssh import Remote, connect
+from Daddy.weights.laptop.ssh import Remote
 from tests.components import program
 from tests.weights.helpers import Peer, ToldClock, begin, close, make_state, nudged
 from tests.weights.login import SCRIPT, Login, running_sshd
@@ -150,7 +150,7 @@ def wait_until(true, seconds: float = 30.0):
 def masters(home) -> list[int]:
     """Shared connections of this home's cluster, by pid."""
     remote = Remote("cluster", home.login.user, "/", ssh_config=str(home.login.config))
-    start = Path(f"{connect(remote).socket}-")
+    start = Path(f"{remote.socket}-")
     sockets = [path for path in start.parent.glob(f"{start.name}*") if path.is_socket()]
     asked = (
         subprocess.run(

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from Daddy.weights.laptop.ssh import Remote
+
 
 @dataclass
 class FolderCarrier:
@@ -17,12 +19,8 @@ class FolderCarrier:
     name = "folder"
 
     @property
-    def login(self) -> str:
-        return "nobody@here"
-
-    @property
-    def folder(self) -> str:
-        return str(self.root)
+    def remote(self) -> Remote:
+        return Remote("here", "nobody", str(self.root))
 
     def prepare(self) -> None:
         """There is no connection."""

@@ -11,7 +11,7 @@ import pytest
 from Daddy.core.paths import STREAM_TOKEN
 from Daddy.streaming.protocol.handshake import load_tokens
 from Daddy.weights.laptop.setup import fetch_stream_token
-from Daddy.weights.laptop.ssh import Remote, Ssh, connect
+from Daddy.weights.laptop.ssh import Remote
 from tests.components import program
 from tests.weights.login import running_sshd
 
@@ -25,14 +25,13 @@ def there(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def ssh(tmp_path: Path, there: Path) -> Iterator[Ssh]:
+def ssh(tmp_path: Path, there: Path) -> Iterator[Remote]:
     """A login node whose commands run in ``there``."""
     with running_sshd(tmp_path / "login", program("sshd", "openssh-server")) as login:
         authorized = tmp_path / "login" / "authorized_keys"
         run = f'cd {there} && eval "$SSH_ORIGINAL_COMMAND"'.replace('"', '\\"')
         authorized.write_text(f'command="{run}" {authorized.read_text()}')
-        remote = Remote("cluster", login.user, "x", ssh_config=str(login.config))
-        made = connect(remote)
+        made = Remote("cluster", login.user, "x", ssh_config=str(login.config))
         yield made
         made.close()
 

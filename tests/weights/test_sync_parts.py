@@ -16,13 +16,12 @@ from Daddy.weights.laptop.pull_push import shown
 from Daddy.weights.laptop.ssh import (
     HostKeyChangedError,
     Remote,
-    connect,
     explain,
     find_remote,
     remember,
 )
 from Daddy.weights.laptop.transport import FLAGS, PARTIAL, RsyncCarrier, time_limit
-from Daddy.weights.sync import Stopping, Sync, pause_s, repeat
+from Daddy.weights.sync import StopNow, Sync, pause_s, repeat, stop_on_signals
 from tests.weights.helpers import ToldClock
 
 FULL = {"SYNC_CLUSTER_HOST": "login", "SYNC_CLUSTER_USER": "me", "SYNC_REMOTE_DIR": "/data/w"}
@@ -112,14 +111,14 @@ def test_a_changed_host_key_is_never_tried_again():
 
 
 def test_the_socket_is_private_short_and_differs_by_key():
-    one, other = connect(REMOTE), connect(Remote("login", "me", "/data/w", key="/k"))
+    one, other = REMOTE, Remote("login", "me", "/data/w", key="/k")
     assert one.socket != other.socket
     assert one.socket.parent.stat().st_mode & 0o077 == 0
     assert len(str(one.socket)) + 1 + 40 + 18 < 104  # %C and ssh's own suffix while it connects
 
 
 def test_ssh_never_asks_and_checks_the_host():
-    words = connect(Remote("login", "me", "/w", ssh_config="~/c", port="22", key="~/k")).options()
+    words = Remote("login", "me", "/w", ssh_config="~/c", port="22", key="~/k").options()
     for word in ("BatchMode=yes", "StrictHostKeyChecking=yes", "IdentitiesOnly=yes"):
         assert word in words
     assert str(Path("~/k").expanduser()) in words
@@ -183,17 +182,15 @@ class ToldClockThatEnds(ToldClock):
         return stop.wait(5)
 
 
-def test_a_signal_breaks_off_what_may_be_interrupted():
+def test_a_signal_breaks_off_what_is_under_way():
     before = {n: signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     try:
-        stopping, reached = Stopping().install(), []
-        with stopping.interruptible():
-            os.kill(os.getpid(), signal.SIGTERM)
+        stop_on_signals()
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        with pytest.raises(StopNow, match="SIGTERM"):
             time.sleep(5)
-            reached.append("the end")
-        assert (stopping.is_set(), stopping.reason, reached) == (True, "SIGTERM", [])
-        os.kill(os.getpid(), signal.SIGINT)  # outside: only remembered
-        assert stopping.reason == "SIGTERM"
+        os.kill(os.getpid(), signal.SIGINT)  # a second one disturbs nothing
+        time.sleep(0.01)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -219,7 +216,7 @@ def test_every_way_in_which_rsync_ends_is_said_in_words(
     shim.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     with pytest.raises(kind) as error:
-        RsyncCarrier(connect(REMOTE)).fetch("wan/HEAD.json", tmp_path / "into", 0)
+        RsyncCarrier(REMOTE).fetch("wan/HEAD.json", tmp_path / "into", 0)
     assert error.value.fix
     assert error.value.exit_code == exit_code
 
@@ -232,13 +229,11 @@ def test_what_is_not_there_is_no_failure(tmp_path, monkeypatch, code):
     )
     shim.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    assert not RsyncCarrier(connect(REMOTE)).fetch("wan/HEAD.json", tmp_path / "into", 0)
+    assert not RsyncCarrier(REMOTE).fetch("wan/HEAD.json", tmp_path / "into", 0)
 
 
 class Line:
     """A carrier that fails each time, after so many bytes of a version have arrived."""
-
-    login, folder, name = "nobody@here", "there", "line"
 
     def __init__(self, incoming: Path, arriving: list[int]):
         self._incoming, self._arriving = incoming, arriving
@@ -253,25 +248,25 @@ class Line:
 class Waits(ToldClock):
     """Remembers how long was waited, and ends it after so many."""
 
-    def __init__(self, stopping, most):
+    def __init__(self, most):
         super().__init__()
-        self.stopping, self.most, self.waited = stopping, most, []
+        self.most, self.waited = most, []
 
     def wait(self, stop, seconds):
         self.waited.append(seconds)
         if len(self.waited) == self.most:
-            self.stopping.event.set()
+            raise StopNow("the test")
         return stop.is_set()
 
 
 def test_a_line_that_breaks_while_it_carries_is_tried_again_at_once(tmp_path, capsys):
-    stopping = Stopping()
-    clock = Waits(stopping, 5)
+    clock = Waits(5)
     line = Line(tmp_path / "incoming", [100, 100, 0, 0, 100])
-    sync = Sync(line, line, None, tmp_path, clock, lambda *_: None)
-    repeat(sync, "pull", 5.0, stopping)
+    repeat(Sync(line, line, tmp_path, clock), "pull", 5.0)
     assert clock.waited[:2] == [5.0, 5.0]
     assert 7.5 <= clock.waited[2] <= 12.5
     assert 15.0 <= clock.waited[3] <= 25.0
     assert clock.waited[4] == 5.0
-    assert capsys.readouterr().out.count("waiting") == 1
+    said = capsys.readouterr().out
+    assert said.count("waiting") == 1
+    assert said.endswith("ended by the test\n")

@@ -12,8 +12,8 @@ from Daddy.core.errors import UsageError
 from Daddy.core.saved_cluster import remembered
 from Daddy.weights.laptop.keys import Rrsync, own_keys
 from Daddy.weights.laptop.setup import Seen, find_ring, read_rrsync
-from Daddy.weights.laptop.ssh import Remote, connect, explain, remember
-from Daddy.weights.laptop.transport import way_to_pull, way_to_push
+from Daddy.weights.laptop.ssh import Remote, explain, remember
+from Daddy.weights.laptop.transport import RsyncCarrier, choose_carrier
 from tests.components import program
 from tests.weights.laptop_home import a_laptop
 
@@ -94,34 +94,33 @@ def kept(tmp_path, remote: Remote = REMOTE, **found: str) -> dict[str, str]:
 
 def test_a_key_is_used_where_it_was_tried_and_nowhere_else(tmp_path):
     found = kept(tmp_path, pull_key="/k/pull", pull_by="rsync", push_key="/k/push", peer="anna")
-    assert way_to_pull(REMOTE, found, "").remote == replace(REMOTE, key="/k/pull", within="")
-    push = way_to_push(REMOTE, found, "").remote
+    assert choose_carrier("pull", REMOTE, found, "").remote == replace(
+        REMOTE, key="/k/pull", within=""
+    )
+    push = choose_carrier("push", REMOTE, found, "").remote
     assert (push.key, push.path("inbox/anna")) == ("/k/push", "/")
     for other in (replace(REMOTE, host="other"), replace(REMOTE, folder="/x"),
                   replace(REMOTE, user="you"), replace(REMOTE, key="/mine")):  # fmt: skip
-        assert way_to_pull(other, found, "").remote == other
-        assert way_to_push(other, found, "").remote == other
-    assert way_to_pull(REMOTE, found, "sftp").remote == REMOTE
+        assert choose_carrier("pull", other, found, "").remote == other
+        assert choose_carrier("push", other, found, "").remote == other
+    assert choose_carrier("pull", REMOTE, found, "sftp").remote == REMOTE
 
 
 def test_a_key_that_reads_by_sftp_is_used_without_being_told(tmp_path):
     found = kept(tmp_path, pull_key="/k/pull", pull_by="sftp")
-    assert way_to_pull(REMOTE, found, "").transport == "sftp"
-    assert way_to_pull(REMOTE, found, "rsync").remote == REMOTE
-    assert (way_to_push(REMOTE, found, "").remote, way_to_push(REMOTE, found, "").transport) == (
-        REMOTE,
-        "rsync",
-    )
+    assert choose_carrier("pull", REMOTE, found, "").name == "sftp"
+    assert choose_carrier("pull", REMOTE, found, "rsync").remote == REMOTE
+    assert choose_carrier("push", REMOTE, found, "") == RsyncCarrier(REMOTE)
 
 
 def test_over_a_connection_that_a_person_opened_no_key_is_used(tmp_path):
     found = kept(tmp_path, pull_key="/k/pull", opened="yes")
-    way = way_to_pull(REMOTE, found, "")
-    assert way.remote == replace(REMOTE, opened=True)
-    assert "ProxyCommand=false" in connect(way.remote).options()
-    assert "BatchMode=yes" in connect(way.remote).options()
-    assert "BatchMode=yes" not in connect(way.remote).asking()
-    assert way_to_pull(REMOTE, found, "sftp").remote == way.remote
+    way = choose_carrier("pull", REMOTE, found, "").remote
+    assert way == replace(REMOTE, opened=True)
+    assert "ProxyCommand=false" in way.options()
+    assert "BatchMode=yes" in way.options()
+    assert "BatchMode=yes" not in way.asking()
+    assert choose_carrier("pull", REMOTE, found, "sftp").remote == way
 
 
 @pytest.mark.parametrize(
@@ -146,17 +145,15 @@ def test_what_lies_outside_a_confined_keys_world_is_refused_here(name):
 def test_keys_are_made_once_and_never_written_over(tmp_path):
     program("ssh-keygen", "openssh-client")
     folder = tmp_path / "keys"
-    keys, made = own_keys(folder, "anna")
-    assert made
+    assert own_keys(folder, "anna")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     (folder / "pull.pub").unlink()
-    keys.push.chmod(0o644)
-    _, made = own_keys(folder, "anna")
-    assert not made
+    (folder / "push").chmod(0o644)
+    assert not own_keys(folder, "anna")
     after = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert after["pull.pub"].split()[:2] == before.pop("pull.pub").split()[:2]
     assert {name: after[name] for name in before} == before
-    assert keys.push.stat().st_mode & 0o777 == 0o600
+    assert (folder / "push").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize(

@@ -8,53 +8,42 @@ lines. Each key is tried for real, over a connection of its own: it works, and i
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from Daddy.core import process
-from Daddy.core.errors import DaddyError, FileError
+from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError
 from Daddy.core.files import create_exclusive, write_atomic
 from Daddy.core.vocabulary import TUNNEL_PORT
-from Daddy.weights.laptop.ssh import CONNECT_S, Remote, connect, explain
-from Daddy.weights.laptop.transport import Carrier, Way, open_carrier
+from Daddy.weights.laptop.ssh import CONNECT_S, Remote, explain, needs_ssh
+from Daddy.weights.laptop.transport import Carrier
 
+PURPOSES = ("pull", "push", "tunnel")
+"""Names of the private key files; the public one stands beside each, with ``.pub``."""
 KEY_S = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """Private key files; the public one stands beside each, with ``.pub``."""
-
-    pull: Path
-    push: Path
-    tunnel: Path
-
-
-def own_keys(folder: Path, laptop: str) -> tuple[Keys, bool]:
-    """The keys in ``folder``, made where one is missing, and whether any was. FileError.
+def own_keys(folder: Path, laptop: str) -> bool:
+    """Make the keys that are missing in ``folder``; True if any was. FileError.
 
     What exists is never written over; folder and keys are for their owner alone.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     folder.chmod(0o700)
-    keys = Keys(folder / "pull", folder / "push", folder / "tunnel")
-    made = [_ensure(path, f"daddy-{path.name}@{laptop}") for path in (keys.pull, keys.push,
-                                                                     keys.tunnel)]  # fmt: skip
-    return keys, any(made)
-
-
-def _ensure(path: Path, comment: str) -> bool:
-    missing = not os.path.lexists(path)
-    if missing:
-        make_key(path, comment)
-    path.chmod(0o600)
-    if not path.with_suffix(".pub").exists():
-        create_exclusive(path.with_suffix(".pub"), f"{_public(path)}\n".encode())
-    return missing
+    missing = [name for name in PURPOSES if not os.path.lexists(folder / name)]
+    for name in missing:
+        make_key(folder / name, f"daddy-{name}@{laptop}")
+    for path in (folder / name for name in PURPOSES):
+        path.chmod(0o600)
+        if not path.with_suffix(".pub").exists():
+            public = _keygen(["-y", "-P", "", "-f", str(path)], path).strip()
+            create_exclusive(path.with_suffix(".pub"), f"{public}\n".encode())
+    return bool(missing)
 
 
 def make_key(path: Path, comment: str = "") -> None:
@@ -64,15 +53,9 @@ def make_key(path: Path, comment: str = "") -> None:
     _keygen([*argv, "-C", comment] if comment else argv, path)
 
 
-def _public(path: Path) -> str:
-    return _keygen(["-y", "-P", "", "-f", str(path)], path).strip()
-
-
 def _keygen(words: list[str], path: Path) -> str:
-    try:
+    with needs_ssh():
         done = process.run(["ssh-keygen", *words], KEY_S)
-    except process.ProgramMissingError as error:
-        raise FileError("ssh is not installed on this machine", "install openssh-client") from error
     if done.returncode:
         raise FileError(f"no key in {path}: {done.stderr.strip()}", f"ssh-keygen -f {path}")
     return done.stdout
@@ -117,16 +100,6 @@ def with_key(options: str, public: str, purpose: str, laptop: str) -> str:
     return f"{options} {kind} {blob} daddy-{purpose}@{laptop}"
 
 
-def append_command(ssh: str, file: str) -> str:
-    """The command that a person types to install the lines, over a login of their own."""
-    return f"{ssh} 'umask 077; mkdir -p .ssh; cat >>.ssh/authorized_keys' <{file}"
-
-
-def as_file(lines: Sequence[str]) -> str:
-    """The file to append: it begins on a line of its own wherever it is put."""
-    return "\n" + "".join(f"{line}\n" for line in lines)
-
-
 PROBE = ".daddy-setup-was-here"
 """A file that a push of ``setup`` leaves in the laptop's own box; a merger looks at ``.json``."""
 ANSWER_S = 3.0 * CONNECT_S
@@ -144,75 +117,71 @@ class Verdict:
     fix: str = ""
 
 
-def try_pull(way: Way, scratch: Path) -> Verdict:
+def try_key(purpose: str, carrier: Carrier) -> Verdict:
+    """Try the key that the carrier goes by for real, over a connection of its own."""
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            with closing(carrier):
+                done = _TRIALS[purpose](carrier, Path(scratch))
+        except DaddyError as error:
+            return Verdict(good=False, what=f"{purpose} key: {error.message}", fix=error.fix)
+    return Verdict(good=True, what=f"{purpose} key: {done}")
+
+
+def _try_pull(carrier: Carrier, scratch: Path) -> str:
     """Reads the head, cannot write, runs no command."""
-    if trouble := _runs_commands(way.remote, "pull"):
-        return trouble
-    with _carrier(way) as carrier:
-        try:
-            there = carrier.fetch("wan/HEAD.json", scratch, 0)
-        except DaddyError as error:
-            return Verdict(good=False, what=f"pull key: {error.message}", fix=error.fix)
-        if _done(carrier, _probe(scratch), "wan"):
-            return Verdict(good=False, what="pull key: it may write, too", fix=_OLDER)
-    return Verdict(
-        good=True, what="pull key: reads, cannot write" + " (no version there yet)" * (not there)
-    )
+    _refuse_commands(carrier.remote)
+    there = carrier.fetch("wan/HEAD.json", scratch, 0)
+    if _succeeds(lambda: carrier.send([_probe(scratch)], "wan")):
+        raise UsageError("it may write, too", _OLDER)
+    return "reads, cannot write" + " (no version there yet)" * (not there)
 
 
-def try_push(way: Way, scratch: Path) -> Verdict:
+def _try_push(carrier: Carrier, scratch: Path) -> str:
     """Adds to its own box, writes nowhere else, reads nothing, runs no command."""
-    box = way.remote.within or ""
-    if trouble := _runs_commands(way.remote, "push"):
-        return trouble
-    with _carrier(way) as carrier:
-        try:
-            carrier.send([_probe(scratch)], box)
-        except DaddyError as error:
-            return Verdict(good=False, what=f"push key: {error.message}", fix=error.fix)
-        if _reads(carrier, f"{box}/{PROBE}", scratch / "back"):
-            return Verdict(good=False, what="push key: it may read, too", fix=_OLDER)
-    outside = replace(way, remote=replace(way.remote, folder="/../..", within=None))
-    with _carrier(outside) as carrier:
-        if _done(carrier, _probe(scratch), "wan"):
-            return Verdict(good=False, what="push key: it writes outside its box", fix=_OLDER)
-    return Verdict(good=True, what=f"push key: writes {box} alone")
+    box = carrier.remote.within or ""
+    _refuse_commands(carrier.remote)
+    carrier.send([_probe(scratch)], box)
+    if _succeeds(lambda: carrier.fetch(f"{box}/{PROBE}", scratch / "back", 0)):
+        raise UsageError("it may read, too", _OLDER)
+    outside = replace(carrier, remote=replace(carrier.remote, folder="/../..", within=None))
+    with closing(outside):
+        if _succeeds(lambda: outside.send([_probe(scratch)], "wan")):
+            raise UsageError("it writes outside its box", _OLDER)
+    return f"writes {box} alone"
 
 
-def try_tunnel(remote: Remote) -> Verdict:
+def _try_tunnel(carrier: Carrier, scratch: Path) -> str:  # noqa: ARG001 - it carries no files
     """Listens on the tunnel's port over there; opens nothing else, runs no command."""
-    port = TUNNEL_PORT
-    listen = ["-o", "ExitOnForwardFailure=yes", "-R", f"{port}:localhost:1"]  # nobody
-    done = _ssh(remote, [*listen, "--", remote.login, f"echo {_MARK}"])
-    if trouble := _judged(done, remote, "tunnel"):
-        return trouble
-    if "port forwarding refused" in done.stderr or "disabled port forwarding" in done.stderr:
-        fix = f"{_OLDER}; else that host allows no tunnels (AllowTcpForwarding)"
-        return Verdict(good=False, what=f"tunnel key: it may not listen on {port}", fix=fix)
-    taken = "remote port forwarding failed" in done.stderr
-    other = _ssh(remote, ["-W", "localhost:9", "--", remote.login])
-    if "prohibited" not in other.stderr:
-        return Verdict(good=False, what="tunnel key: it opens other ports, too (-L)", fix=_OLDER)
-    said = f"tunnel key: listens on {port} alone" + " (taken there, at the moment)" * taken
-    return Verdict(good=True, what=said)
+    listen = ["-o", "ExitOnForwardFailure=yes", "-R", f"{TUNNEL_PORT}:localhost:1"]  # nobody
+    remote = carrier.remote
+    said = _refuse_commands(remote, listen)
+    if "port forwarding refused" in said or "disabled port forwarding" in said:
+        raise UsageError(
+            f"it may not listen on {TUNNEL_PORT}",
+            f"{_OLDER}; else that host allows no tunnels (AllowTcpForwarding)",
+        )
+    taken = "remote port forwarding failed" in said
+    if "prohibited" not in _ssh(remote, ["-W", "localhost:9", "--", remote.login]).stderr:
+        raise UsageError("it opens other ports, too (-L)", _OLDER)
+    return f"listens on {TUNNEL_PORT} alone" + " (taken there, at the moment)" * taken
 
 
-def _runs_commands(remote: Remote, name: str) -> Verdict | None:
-    """The fault of a key that is refused, or that runs commands."""
-    return _judged(_ssh(remote, ["--", remote.login, f"echo {_MARK}"]), remote, name)
+_TRIALS = {"pull": _try_pull, "push": _try_push, "tunnel": _try_tunnel}
 
 
-def _judged(done: process.Completed, remote: Remote, name: str) -> Verdict | None:
+def _refuse_commands(remote: Remote, words: Sequence[str] = ()) -> str:
+    """What ssh says; DaddyError for a key that is refused, or that runs commands."""
+    done = _ssh(remote, [*words, "--", remote.login, f"echo {_MARK}"])
     refused = re.search(r"Permission denied \([a-z,-]*publickey", done.stderr)
     if refused or _came_by_another_key(done.stderr, remote.key):
-        return Verdict(good=False, what=f"{name} key: not installed there", fix=_NOT_THERE)
+        raise NetworkError("not installed there", _NOT_THERE)
     if _MARK in done.stdout:
-        return Verdict(good=False, what=f"{name} key: it runs commands", fix=_OLDER)
+        raise UsageError("it runs commands", _OLDER)
     if "Authenticated to " not in done.stderr:
         said = [line for line in done.stderr.splitlines() if not line.startswith("debug")]
-        error = explain("\n".join(said), remote)
-        return Verdict(good=False, what=f"{name} key: {error.message}", fix=error.fix)
-    return None
+        raise explain("\n".join(said), remote)
+    return done.stderr
 
 
 def _came_by_another_key(stderr: str, key: str) -> bool:
@@ -223,18 +192,9 @@ def _came_by_another_key(stderr: str, key: str) -> bool:
 
 def _ssh(remote: Remote, words: Sequence[str]) -> process.Completed:
     try:
-        return process.run(["ssh", "-v", *connect(remote).alone(), *words], ANSWER_S)
+        return process.run(["ssh", "-v", *remote.alone(), *words], ANSWER_S)
     except process.ProcessTimeoutError as error:
         return process.Completed(255, "", error.message)
-
-
-@contextlib.contextmanager
-def _carrier(way: Way) -> Iterator[Carrier]:
-    carrier = open_carrier(way)
-    try:
-        yield carrier
-    finally:
-        carrier.close()
 
 
 def _probe(scratch: Path) -> Path:
@@ -243,16 +203,8 @@ def _probe(scratch: Path) -> Path:
     return path
 
 
-def _done(carrier: Carrier, path: Path, folder: str) -> bool:
-    try:
-        carrier.send([path], folder)
-    except DaddyError:
-        return False
-    return True
-
-
-def _reads(carrier: Carrier, name: str, into: Path) -> bool:
-    try:
-        return carrier.fetch(name, into, 0)
-    except DaddyError:
-        return False
+def _succeeds(action: Callable[[], bool | None]) -> bool:
+    """True if it ends without an error, and with anything but False."""
+    with suppress(DaddyError):
+        return action() is not False
+    return False

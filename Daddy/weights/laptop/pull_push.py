@@ -16,18 +16,18 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from Daddy.core.clock import Clock
-from Daddy.core.errors import DaddyError, FileError, NetworkError, WeightsError
+from Daddy.core.errors import DaddyError, NetworkError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.names import PEER
 from Daddy.weights.encoding.delta_frames import LIMIT as STATE_LIMIT
 from Daddy.weights.encoding.delta_frames import unpack, unpack_step
 from Daddy.weights.encoding.tensor_layout import refuse_unless_half
-from Daddy.weights.laptop.pulled_folder import PREVIOUS, read_frame, read_version
+from Daddy.weights.laptop.pulled_folder import PREVIOUS, read_exactly, read_frame, read_version
 from Daddy.weights.laptop.transport import Carrier
 from Daddy.weights.parcels import CLAIMS, MOST_SENT, make_room, parcels_in
 from Daddy.weights.store.records import Contribution, Keyframe, Part, parse
@@ -55,8 +55,9 @@ def pull(carrier: Carrier, local: Path, clock: Clock) -> Pulled:
     what arrived does not verify (the version that was here stays).
     """
     frame = remote_frame(carrier, local)
-    here = _finish_begun(carrier, local, frame, local_frame(local), clock)
-    found = _pull_version(carrier, local, frame, here, clock)
+    puller = _Puller(carrier, local, clock, local_frame(local))
+    puller.finish_begun(frame)
+    found = puller.pull(frame)
     if found.new or not (local / "wan" / CLAIMS).exists():
         make_room(local)
         carrier.fetch_small(f"wan/{CLAIMS}", local / "wan" / CLAIMS)
@@ -74,11 +75,12 @@ def remote_frame(carrier: Carrier, local: Path) -> Keyframe:
     frame = read_frame(copy) if there else None
     if frame is None:
         raise WeightsError(
-            f"{carrier.login} offers no version in {carrier.folder} yet",
+            f"{carrier.remote.login} offers no version in {carrier.remote.folder} yet",
             "has a learner started there? is SYNC_REMOTE_DIR the run's shared_weights folder?",
         )
     if not _believable(frame):
-        raise WeightsError(f"{carrier.login} promises files of absurd sizes", "ask the run's owner")
+        promised = f"{carrier.remote.login} promises files of absurd sizes"
+        raise WeightsError(promised, "ask the run's owner")
     return frame
 
 
@@ -98,132 +100,163 @@ def local_frame(local: Path) -> Keyframe | None:
     return frame
 
 
-def _finish_begun(
-    carrier: Carrier, local: Path, frame: Keyframe, here: Keyframe | None, clock: Clock
-) -> Keyframe | None:
-    """The version here once an interrupted pull is finished, while its files are still offered."""
-    begun = _begun(local)
-    if begun is None or begun.name == frame.name or begun.run_id != frame.run_id:
-        return here
-    if here is not None and here.run_id == begun.run_id and begun.version <= here.version:
-        return here
-    route = cheapest(begun, here.sha256 if here is not None else "")
-    with shown(f"finishing v{begun.version}", route.size, clock, local / "incoming"):
-        found = bring(carrier, local, begun, route, here)
-    if not found:
-        (local / "incoming" / BEGUN).unlink(missing_ok=True)
-        return here
-    _point_at(local, begun, here)
-    return begun
+@dataclass
+class _Puller:
+    """Brings versions into ``local``; ``here`` is the head of the newest that is there."""
 
+    carrier: Carrier
+    local: Path
+    clock: Clock
+    here: Keyframe | None
 
-def _begun(local: Path) -> Keyframe | None:
-    try:
-        begun = read_frame(local / "incoming" / BEGUN)
-    except WeightsError:
-        return None
-    return begun if begun is not None and _believable(begun) else None
-
-
-def _pull_version(
-    carrier: Carrier, local: Path, frame: Keyframe, here: Keyframe | None, clock: Clock
-) -> Pulled:
-    if here is not None and here.name == frame.name:
-        return Pulled(here, new=False)
-    if here is not None and here.run_id == frame.run_id and frame.version < here.version:
-        return Pulled(here, new=False, remark=f"the cluster's head shows v{frame.version} again")
-    held, plainly = here.sha256 if here is not None else "", False
-    for _ in range(3):  # the last for a stale leftover of an interrupted transfer
-        route = plain(frame, "frames did not verify") if plainly else cheapest(frame, held)
-        write_atomic(local / "incoming" / BEGUN, frame.to_bytes())
-        with shown(f"pulling v{frame.version}", route.size, clock, local / "incoming"):
-            found = bring(carrier, local, frame, route, here)
-        if found is None:
-            before, frame = frame, remote_frame(carrier, local)
-            plainly = frame.name == before.name  # else it was cleaned away while we looked
-        elif found:
-            _point_at(local, frame, here)
-            return Pulled(frame, new=True, route=route)
+    def finish_begun(self, frame: Keyframe) -> None:
+        """Finish an interrupted pull of an older version while its files are still offered."""
+        path, here = self.local / "incoming" / BEGUN, self.here
+        try:
+            begun = read_frame(path)
+        except WeightsError:
+            return
+        if begun is None or not _believable(begun):
+            return
+        if begun.name == frame.name or begun.run_id != frame.run_id:
+            return
+        if here is not None and here.run_id == begun.run_id and begun.version <= here.version:
+            return
+        if self._bring(begun, self._cheapest(begun), "finishing"):
+            self._point_at(begun)
         else:
+            path.unlink(missing_ok=True)
+
+    def pull(self, frame: Keyframe) -> Pulled:
+        """Bring the version of ``frame``; WeightsError when it never verifies."""
+        here = self.here
+        if here is not None and here.name == frame.name:
+            return Pulled(here, new=False)
+        if here is not None and here.run_id == frame.run_id and frame.version < here.version:
+            return Pulled(
+                here, new=False, remark=f"the cluster's head shows v{frame.version} again"
+            )
+        plainly = False
+        for _ in range(3):  # the last for a stale leftover of an interrupted transfer
+            route = plain(frame, "frames did not verify") if plainly else self._cheapest(frame)
+            write_atomic(self.local / "incoming" / BEGUN, frame.to_bytes())
+            found = self._bring(frame, route, "pulling")
+            if found:
+                self._point_at(frame)
+                return Pulled(frame, new=True, route=route)
             plainly = True
-    raise WeightsError(
-        f"v{frame.version} arrived damaged, or not at all, three times",
-        "what is here is kept; pull again in a minute",
-    )
+            if found is None:
+                before, frame = frame, remote_frame(self.carrier, self.local)
+                plainly = frame.name == before.name  # else it was cleaned away while we looked
+        raise WeightsError(
+            f"v{frame.version} arrived damaged, or not at all, three times",
+            "what is here is kept; pull again in a minute",
+        )
 
+    def _cheapest(self, frame: Keyframe) -> Route:
+        return cheapest(frame, "" if self.here is None else self.here.sha256)
 
-def _point_at(local: Path, frame: Keyframe, here: Keyframe | None) -> None:
-    """The local head, last; the one before stays as a way back. Older files go."""
-    wan = local / "wan"
-    if here is not None:
-        write_atomic(wan / PREVIOUS, here.to_bytes())
-    write_atomic(wan / "HEAD.json", frame.to_bytes())
-    shutil.rmtree(local / "incoming", ignore_errors=True)  # nothing is begun any more
-    keep = {frame.name, *([here.name] if here else [])}
-    for old in sorted(wan.glob("kf-*.st"), key=lambda path: path.stat().st_mtime)[:-KEEP_KEYFRAMES]:
-        if old.name not in keep:
-            old.unlink(missing_ok=True)
+    def _bring(self, frame: Keyframe, route: Route, doing: str) -> bool | None:
+        """Put the file of ``frame`` into ``wan``.
+
+        False when what arrived does not verify, None when a file is no longer there. NetworkError.
+        """
+        incoming = self.local / "incoming"
+        files = {part.file: part.size for part in route.parts} or {frame.name: frame.size}
+        with shown(f"{doing} v{frame.version}", route.size, self.clock, incoming):
+            fetched = (self.carrier.fetch(f"wan/{name}", incoming, files[name]) for name in files)
+            if not all(fetched):
+                return None
+            try:
+                data = self._decoded(frame, route)
+            except WeightsError:
+                (incoming / frame.name).unlink(missing_ok=True)
+                return False
+            finally:
+                for left in incoming.glob("*.wire"):  # also of a pull interrupted long ago
+                    left.unlink(missing_ok=True)
+            write_atomic(self.local / "wan" / frame.name, data)
+            return True
+
+    def _decoded(self, frame: Keyframe, route: Route) -> bytes:
+        """The state in what arrived; WeightsError unless ``frame`` promises it."""
+        incoming, limit, data = self.local / "incoming", min(frame.size, STATE_LIMIT), b""
+        if not route.parts:
+            return read_version(self.local, frame, incoming / frame.name).data
+        if self.here is not None and route.parts[0].base_sha256 == self.here.sha256:
+            data = read_version(self.local, self.here).data
+        for part in route.parts:
+            body = read_exactly(incoming / part.file, part.size)
+            if part.base_sha256:
+                data = unpack_step(body, data)
+            else:
+                data = unpack(body, lambda layout: refuse_unless_half(layout, frame.schema), limit)
+        if (len(data), sha256_hex(data)) != (frame.size, frame.sha256):
+            raise WeightsError(f"v{frame.version} does not come out of its frames", "pull again")
+        return data
+
+    def _point_at(self, frame: Keyframe) -> None:
+        """Write the local head, last; the one before stays as a way back. Older files go."""
+        wan, keep = self.local / "wan", {frame.name}
+        if self.here is not None:
+            write_atomic(wan / PREVIOUS, self.here.to_bytes())
+            keep.add(self.here.name)
+        write_atomic(wan / "HEAD.json", frame.to_bytes())
+        shutil.rmtree(self.local / "incoming", ignore_errors=True)  # nothing is begun any more
+        old = sorted(wan.glob("kf-*.st"), key=lambda path: path.stat().st_mtime)
+        for path in old[:-KEEP_KEYFRAMES]:
+            if path.name not in keep:
+                path.unlink(missing_ok=True)
+        self.here = frame
 
 
 def contributors(local: Path) -> list[str]:
     """Peers that have ever contributed from this folder."""
-    with contextlib.suppress(FileNotFoundError):
-        return sorted(
-            path.name for path in (local / "outbox").iterdir() if PEER.fullmatch(path.name)
-        )
-    return []
+    names = sorted(path.name for path in (local / "outbox").glob("*"))
+    return [name for name in names if PEER.fullmatch(name)]
 
 
 def waiting(local: Path) -> list[Path]:
     """Records of contributions in the outbox, oldest name first."""
-    return [
-        path
-        for peer in contributors(local)
-        for path in sorted((local / "outbox" / peer).glob("*.json"))
-    ]
+    return [path for peer in contributors(local) for path in _records(local / "outbox" / peer)]
+
+
+def _records(outbox: Path) -> list[Path]:
+    return sorted(outbox.glob("*.json"))
 
 
 def push(carrier: Carrier, local: Path, clock: Clock) -> int:
     """Hand in every complete contribution and parcel of the outbox; returns how many."""
     sent = 0
     for peer in contributors(local):
-        sent += _push_parcels(carrier, local, peer)
-        pairs = [path for path in sorted((local / "outbox" / peer).glob("*.json")) if _whole(path)]
-        if pairs:
-            _push_box(carrier, peer, pairs, clock)
-            sent += len(pairs)
+        outbox = local / "outbox" / peer
+        parcels = [path for path in parcels_in(outbox) if path.stat().st_size]
+        records = [path for path in _records(outbox) if _whole(path)]
+        if parcels or records:
+            _push_box(carrier, peer, parcels, records, clock)
+            sent += len(parcels) + len(records)
     return sent
 
 
-def _push_box(carrier: Carrier, peer: str, records: Sequence[Path], clock: Clock) -> None:
+def _push_box(
+    carrier: Carrier, peer: str, parcels: list[Path], records: list[Path], clock: Clock
+) -> None:
+    """Each record after the file that it names; of the parcels that were sent the last are kept."""
     blobs = [path.with_suffix(".st") for path in records]
-    size = sum(path.stat().st_size for path in blobs)
-    with shown(f"pushing {len(records)} contribution(s)", size, clock):
-        carrier.send(blobs, f"inbox/{peer}")
-        carrier.send(records, f"inbox/{peer}")
-    for record in records:
-        keep = record.parent / "sent"
-        keep.mkdir(exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):  # another of our pushes was faster
-            record.replace(keep / record.name)
-        record.with_suffix(".st").unlink(missing_ok=True)
-
-
-def _push_parcels(carrier: Carrier, local: Path, peer: str) -> int:
-    """They are small and need no record beside them; the last that were sent are kept."""
-    outbox = local / "outbox" / peer
-    paths = [path for path in parcels_in(outbox) if path.stat().st_size]
-    if not paths:
-        return 0
-    carrier.send(paths, f"inbox/{peer}")
-    (outbox / "sent").mkdir(exist_ok=True)
+    paths = [*parcels, *records]
+    size = sum(path.stat().st_size for path in (*parcels, *blobs))
+    with shown(f"pushing {len(paths)} contribution(s)", size, clock):
+        for files in (parcels, blobs, records):
+            if files:
+                carrier.send(files, f"inbox/{peer}")
+    sent = paths[0].parent / "sent"
+    sent.mkdir(exist_ok=True)
     for path in paths:
         with contextlib.suppress(FileNotFoundError):  # another of our pushes was faster
-            path.replace(outbox / "sent" / path.name)
-    old = sorted(parcels_in(outbox / "sent"), key=lambda path: path.stat().st_mtime)
-    for path in old[:-MOST_SENT]:
+            path.replace(sent / path.name)
+    old = sorted(parcels_in(sent), key=lambda path: path.stat().st_mtime)[:-MOST_SENT]
+    for path in (*blobs, *old):
         path.unlink(missing_ok=True)
-    return len(paths)
 
 
 def _whole(record: Path) -> bool:
@@ -233,74 +266,6 @@ def _whole(record: Path) -> bool:
         return record.with_suffix(".st").stat().st_size == offer.size
     except (DaddyError, FileNotFoundError):
         return False
-
-
-def bring(
-    carrier: Carrier, local: Path, frame: Keyframe, route: Route, here: Keyframe | None
-) -> bool | None:
-    """Put ``frame``'s file into ``local/wan``; ``here`` is the version that was pulled before.
-
-    False when what arrived does not verify, None when a file is no longer there. NetworkError.
-    """
-    incoming = local / "incoming"
-    if not route.parts:
-        if not carrier.fetch(f"wan/{frame.name}", incoming, frame.size):
-            return None
-        return _arrived(local, frame)
-    there = all(carrier.fetch(f"wan/{one.file}", incoming, one.size) for one in route.parts)
-    try:
-        if there:
-            write_atomic(local / "wan" / frame.name, _decoded(local, frame, route, here))
-    except WeightsError:
-        return False
-    finally:
-        for left in incoming.glob("*.wire"):  # also of a pull that was interrupted long ago
-            left.unlink(missing_ok=True)
-    return True if there else None
-
-
-def _decoded(local: Path, frame: Keyframe, route: Route, here: Keyframe | None) -> bytes:
-    """The state that the route's frames give; WeightsError unless ``frame`` promises it."""
-    data = b""
-    if here is not None and route.parts[0].base_sha256 == here.sha256:
-        data = read_version(local, here).data
-    for part in route.parts:
-        data = _opened(_read(local / "incoming" / part.file, part), part, frame, data)
-    if (len(data), sha256_hex(data)) != (frame.size, frame.sha256):
-        raise WeightsError(f"v{frame.version} does not come out of its frames", "pull again")
-    return data
-
-
-def _opened(data: bytes, part: Part, frame: Keyframe, base: bytes) -> bytes:
-    if part.base_sha256:
-        return unpack_step(data, base)
-    limit = min(frame.size, STATE_LIMIT)
-    return unpack(data, lambda layout: refuse_unless_half(layout, frame.schema), limit)
-
-
-def _read(path: Path, part: Part) -> bytes:
-    try:
-        data = read_bounded(path, part.size)
-    except (FileNotFoundError, FileError) as error:
-        raise WeightsError(f"{path} cannot be read: {error}", "pull again") from error
-    if len(data) != part.size:
-        raise WeightsError(f"{path} has {len(data)} of {part.size} bytes", "pull again")
-    return data
-
-
-def _arrived(local: Path, frame: Keyframe) -> bool:
-    """Move the plain file into place if it verifies; remove it otherwise."""
-    arrived, place = local / "incoming" / frame.name, local / "wan" / frame.name
-    place.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        read_version(local, frame, arrived)
-    except WeightsError:
-        arrived.unlink(missing_ok=True)
-        return False
-    with arrived.open("rb") as stream:
-        os.fsync(stream.fileno())
-    arrived.replace(place)
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,27 +322,22 @@ def turn(local: Path, clock: Clock, patience_s: float = PATIENCE_S) -> Iterator[
 
     On a disk that knows no locks nobody waits.
     """
-    descriptor = os.open(local / ".turn", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        _await(descriptor, local, clock, clock.monotonic() + patience_s)
-        _clear(local)
+    until = clock.monotonic() + patience_s
+    with (local / ".turn").open("ab") as lock:
+        while not _locked(lock.fileno()):
+            if clock.monotonic() >= until:
+                raise NetworkError(
+                    f"another sync_weights.sh is at work in {local}",
+                    "let it finish, or end it: one is enough",
+                )
+            clock.wait(threading.Event(), LOOK_S)
+        for pattern in _LEFT_OVER:
+            for path in local.glob(pattern):
+                path.unlink(missing_ok=True)
         yield
-    finally:
-        os.close(descriptor)
 
 
-def _await(descriptor: int, local: Path, clock: Clock, until: float) -> None:
-    never = threading.Event()
-    while not _taken(descriptor):
-        if clock.monotonic() >= until:
-            raise NetworkError(
-                f"another sync_weights.sh is at work in {local}",
-                "let it finish, or end it: one is enough",
-            )
-        clock.wait(never, LOOK_S)
-
-
-def _taken(descriptor: int) -> bool:
+def _locked(descriptor: int) -> bool:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -388,12 +348,6 @@ def _taken(descriptor: int) -> bool:
     return True
 
 
-def _clear(local: Path) -> None:
-    for pattern in _LEFT_OVER:
-        for path in local.glob(pattern):
-            path.unlink(missing_ok=True)
-
-
 QUIET_S = 2.0
 STEP_S, LOG_STEP_S = 1.0, 30.0
 MEGA = 1e6
@@ -402,36 +356,28 @@ MEGA = 1e6
 @contextlib.contextmanager
 def shown(label: str, total: int, clock: Clock, arriving: Path | None = None) -> Iterator[None]:
     """Show progress of the body on stderr; ``arriving`` is the folder that grows, if it is here."""
-    stop = threading.Event()
-    step_s = STEP_S if sys.stderr.isatty() else LOG_STEP_S
+    stop, begun, live = threading.Event(), clock.monotonic(), sys.stderr.isatty()
 
     def tell() -> None:
-        begun = clock.monotonic()
-        if clock.wait(stop, QUIET_S):
-            return
-        while True:
-            done = folder_bytes(arriving) if arriving else None
-            _print(label, done, total, clock.monotonic() - begun)
-            if clock.wait(stop, step_s):
-                break
-        if sys.stderr.isatty():
+        pause_s = QUIET_S
+        while not clock.wait(stop, pause_s):
+            pause_s = STEP_S if live else LOG_STEP_S
+            amount = f"{total / MEGA:.1f} MB"
+            if arriving:
+                done = min(folder_bytes(arriving), total)
+                amount = f"{done / MEGA:.1f} of {amount}, {100 * done // total} %"
+            line = f"{label}: {amount}, {clock.monotonic() - begun:.0f} s"
+            print(line, end="\r" if live else "\n", file=sys.stderr, flush=True)
+        if live and pause_s != QUIET_S:
             print(file=sys.stderr)
 
-    thread = threading.Thread(target=tell, name="meter", daemon=True)
+    thread = threading.Thread(target=tell, name="progress", daemon=True)
     thread.start()
     try:
         yield
     finally:
         stop.set()
         thread.join()
-
-
-def _print(label: str, done: int | None, total: int, seconds: float) -> None:
-    amount = f"{total / MEGA:.1f} MB"
-    if done is not None:
-        amount = f"{min(done, total) / MEGA:.1f} of {amount}, {100 * min(done, total) // total} %"
-    end = "\r" if sys.stderr.isatty() else "\n"
-    print(f"{label}: {amount}, {seconds:.0f} s", end=end, file=sys.stderr, flush=True)
 
 
 def folder_bytes(folder: Path) -> int:

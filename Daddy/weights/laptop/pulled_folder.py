@@ -18,10 +18,11 @@ from Daddy.core.assists import strange
 from Daddy.core.errors import DaddyError, FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.names import PEER, check_peer
-from Daddy.weights.parcels import read_parcel_receipts
+from Daddy.weights.parcels import read_parcel_receipts, read_records
 from Daddy.weights.store.records import Keyframe, Receipt, Written, parse
 from Daddy.weights.store.strict_json import LIMIT
 
+_PULL_AGAIN = "run sync_weights.sh pull again: it fetches only what verifies"
 PREVIOUS = "HEAD.previous.json"
 """The head before the newest: what is used when the newest file turns out to be damaged."""
 
@@ -83,45 +84,38 @@ def read_version(shared_dir: Path, frame: Keyframe, path: Path | None = None) ->
     WeightsError when missing, truncated or damaged.
     """
     path = path or shared_dir / "wan" / frame.name
-    fix = "run sync_weights.sh pull again: it fetches only what verifies"
-    try:
-        data = read_bounded(path, frame.size)
-    except FileNotFoundError as error:
-        raise WeightsError(f"{path} is missing", fix) from error
-    except FileError as error:
-        raise WeightsError(error.message, fix) from error
-    if len(data) != frame.size:
-        raise WeightsError(f"{path} has {len(data)} of {frame.size} bytes", fix)
+    data = read_exactly(path, frame.size)
     if sha256_hex(data) != frame.sha256:
-        raise WeightsError(f"{path} does not have the hash its head promises", fix)
+        raise WeightsError(f"{path} does not have the hash its head promises", _PULL_AGAIN)
     return Verified(frame.version, frame.sha256, data, frame)
+
+
+def read_exactly(path: Path, size: int) -> bytes:
+    """The bytes of a file of just this size; WeightsError."""
+    try:
+        data = read_bounded(path, size)
+    except FileNotFoundError as error:
+        raise WeightsError(f"{path} is missing", _PULL_AGAIN) from error
+    except FileError as error:
+        raise WeightsError(error.message, _PULL_AGAIN) from error
+    if len(data) != size:
+        raise WeightsError(f"{path} has {len(data)} of {size} bytes", _PULL_AGAIN)
+    return data
 
 
 def read_all_receipts(local_dir: Path) -> list[Receipt]:
     """The readable receipts of every peer that ever got one here, oldest version first."""
-    with contextlib.suppress(FileNotFoundError):
-        peers = [path.name for path in (local_dir / "receipts").iterdir()]
-        named = sorted(peer for peer in peers if PEER.fullmatch(peer))
-        found = [one for peer in named for one in read_receipts(local_dir, peer)]
-        return sorted(found, key=lambda one: one.version)
-    return []
+    peers = sorted(path.name for path in (local_dir / "receipts").glob("*"))
+    found = [
+        one for peer in peers if PEER.fullmatch(peer) for one in read_receipts(local_dir, peer)
+    ]
+    return sorted(found, key=lambda one: one.version)
 
 
 def read_receipts(local_dir: Path, peer: str) -> list[Receipt]:
     """Every readable receipt of ``peer`` that was pulled, oldest version first."""
-    found = []
-    for path in (local_dir / "receipts" / check_peer(peer)).glob("*.json"):
-        receipt = _read_receipt(path)
-        if receipt is not None:
-            found.append(receipt)
+    found = read_records(Receipt, local_dir / "receipts" / check_peer(peer), "*.json")
     return sorted(found, key=lambda one: (one.version, one.sequence))
-
-
-def _read_receipt(path: Path) -> Receipt | None:
-    try:
-        return parse(Receipt, read_bounded(path, LIMIT), str(path))
-    except (FileNotFoundError, DaddyError):
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +130,7 @@ class Effort(Written):
 def add_visit(local: Path, peer: str, one: Effort) -> Effort:
     """The new totals of ``peer``, with this visit's; OSError when the disk refuses."""
     before = read_effort(local, peer)
-    total = Effort(
-        before.steps + one.steps,
-        before.milestones + one.milestones,
-        before.visits + 1,
-    )
+    total = Effort(before.steps + one.steps, before.milestones + one.milestones, before.visits + 1)
     write_atomic(_path(local, peer), total.to_bytes())
     return total
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,56 +31,116 @@ OPTIONS = (
     "ServerAliveCountMax=2",
     "StrictHostKeyChecking=yes",
 )
-MASTER = ("ControlMaster=auto", "ControlPersist=90")
-_FOUND = ("pull_key", "pull_by", "push_key", "tunnel_key", "peer", "opened")
+DEFAULT_LOCAL = "~/shared_weights"
 LOGIN = "./Daddy/cluster/sync_weights.sh login"
+VARIABLES = {
+    "host": "SYNC_CLUSTER_HOST",
+    "user": "SYNC_CLUSTER_USER",
+    "folder": "SYNC_REMOTE_DIR",
+    "ssh_config": "SYNC_SSH_CONFIG",
+    "port": "SYNC_SSH_PORT",
+    "key": "SYNC_SSH_KEY",
+}
+"""Environment variable of each field of a remote; ``setup`` keeps the fields under these names."""
+
+_FOUND = ("pull_key", "pull_by", "push_key", "tunnel_key", "peer", "opened")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}")
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:%-]{0,252}")
+_FOLDER = re.compile(r"(?!-)[A-Za-z0-9_.~/+@=,-]+")
 
 
 class HostKeyChangedError(NetworkError):
     """The host shows another key than before: nothing is tried again until a person has looked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ssh:
-    """ssh to one remote. ``socket`` is the control socket's path, without ``%C``."""
+@contextlib.contextmanager
+def needs_ssh() -> Iterator[None]:
+    """Raise FileError with the remedy when the body finds no ssh on this machine."""
+    try:
+        yield
+    except process.ProgramMissingError as error:
+        raise FileError(
+            "ssh is not installed on this machine",
+            "install it: sudo apt install openssh-client (Debian, Ubuntu)",
+        ) from error
 
-    remote: Remote
-    socket: Path
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """The cluster's shared weights, and ssh to them: ``user`` may be empty (ssh then decides).
+
+    ``within`` is where the world of a confined key begins, seen from the folder (empty: there);
+    None for a login that sees everything. ``opened``: over the connection that a person opened.
+    """
+
+    host: str
+    user: str
+    folder: str
+    ssh_config: str = ""
+    port: str = ""
+    key: str = ""
+    within: str | None = None
+    opened: bool = False
 
     @property
-    def opened(self) -> Path:
+    def login(self) -> str:
+        """``user@host``, or the host alone."""
+        return f"{self.user}@{self.host}" if self.user else self.host
+
+    @property
+    def socket(self) -> Path:
+        """Control socket of the shared connection, without ``%C``; its folder is private."""
+        return master_socket(self.login, self.port, self.key, self.ssh_config)
+
+    @property
+    def opened_socket(self) -> Path:
         """Control socket of the connection that a person opens."""
         return opened_socket(self.socket)
 
+    def path(self, name: str) -> str:
+        """The path of ``name`` of the shared folder for this login; UsageError where it may not go.
+
+        A confined key's paths begin with ``/``: every rrsync takes that for the folder it confines
+        to, and an account that is not confined after all may not write there.
+        """
+        if self.within is None:
+            return f"{self.folder}/{name}"
+        inside = f"{name}/".removeprefix(f"{self.within}/" if self.within else "")
+        if self.within and inside == f"{name}/":
+            raise UsageError(
+                f"this laptop's key may write {self.within} alone, not {name}",
+                f"SYNC_USER_ID={name.rpartition('/')[2]} {SETUP}; or push with a key of your own: "
+                "SYNC_SSH_KEY",
+            )
+        return f"/{inside}".rstrip("/") or "/"
+
     def options(self) -> list[str]:
         """Everything between ``ssh`` and the host."""
-        return [*self.whom(), *_as_options((*OPTIONS, *self._way()))]
-
-    def whom(self) -> list[str]:
-        """The part of the options that says with which settings, port and key."""
-        remote = self.remote
-        words = ["-F", str(Path(remote.ssh_config).expanduser())] if remote.ssh_config else []
-        words += ["-o", f"Port={remote.port}"] if remote.port else []
-        if remote.key:
-            words += ["-i", str(Path(remote.key).expanduser()), "-o", "IdentitiesOnly=yes"]
-        if remote.within is not None:  # an agent's keys would be tried before ours
-            words += ["-o", "IdentityAgent=none"]
-        return words
+        if self.opened:  # no other way: ssh would try a login of its own
+            path = f"ControlPath={self.opened_socket}"
+            return self._options(*OPTIONS, "ControlMaster=no", path, "ProxyCommand=false")
+        path = f"ControlPath={self.socket}-%C"
+        return self._options(*OPTIONS, "ControlMaster=auto", "ControlPersist=90", path)
 
     def alone(self) -> list[str]:
         """Options for one command over a connection of its own."""
-        return [*self.whom(), *_as_options((*OPTIONS, "ControlMaster=no", "ControlPath=none"))]
+        return self._options(*OPTIONS, "ControlMaster=no", "ControlPath=none")
 
     def asking(self) -> list[str]:
         """Options to open the person's connection: ssh may ask, and stays behind as a master."""
-        told = [word for word in OPTIONS if word != "BatchMode=yes"]
-        stay = ("ControlMaster=yes", "ControlPersist=yes", f"ControlPath={self.opened}")
-        return [*self.whom(), *_as_options((*told, *stay)), "-f", "-N"]
+        told = [option for option in OPTIONS if option != "BatchMode=yes"]
+        path = f"ControlPath={self.opened_socket}"
+        return [*self._options(*told, "ControlMaster=yes", "ControlPersist=yes", path), "-f", "-N"]
 
-    def _way(self) -> tuple[str, ...]:
-        if self.remote.opened:  # no other way: ssh would try a login of its own
-            return ("ControlMaster=no", f"ControlPath={self.opened}", "ProxyCommand=false")
-        return (*MASTER, f"ControlPath={self.socket}-%C")
+    def _options(self, *more: str) -> list[str]:
+        """Settings, port and key, then ``more`` options."""
+        words = ["-F", str(Path(self.ssh_config).expanduser())] if self.ssh_config else []
+        words += ["-i", str(Path(self.key).expanduser())] if self.key else []
+        options = [f"Port={self.port}"] if self.port else []
+        options += ["IdentitiesOnly=yes"] if self.key else []
+        if self.within is not None:  # an agent's keys would be tried before ours
+            options.append("IdentityAgent=none")
+        return words + [part for option in (*options, *more) for part in ("-o", option)]
 
     def command(self) -> str:
         """For rsync's ``-e``, which splits it like a shell does."""
@@ -88,56 +148,39 @@ class Ssh:
 
     def run(self, words: Sequence[str], timeout_s: float) -> process.Completed:
         """Run a command there; ``words`` are quoted for the shell over there."""
-        argv = ["ssh", *self.options(), "--", self.remote.login, shlex.join(words)]
-        return process.run(argv, timeout_s)
+        return process.run(["ssh", *self.options(), "--", self.login, shlex.join(words)], timeout_s)
 
     def drop_dead_master(self) -> None:
         """End and unlink a master that no longer answers; harmless when there is none.
 
         One that a person opened cannot be replaced: NetworkError says that it has ended.
         """
-        if self.remote.opened:
-            self._must_be_open()
-            return
-        if not list(self.socket.parent.glob(f"{self.socket.name}-*")):
-            return
-        if self._control("check"):
-            return
-        self._control("exit")
-        for path in self.socket.parent.glob(f"{self.socket.name}-*"):
-            path.unlink(missing_ok=True)
+        if not self.opened:
+            sockets = list(self.socket.parent.glob(f"{self.socket.name}-*"))
+            if sockets and not self.is_open():
+                self._control("exit")
+                for path in sockets:
+                    path.unlink(missing_ok=True)
+        elif not self.is_open():
+            raise NetworkError(
+                f"the connection to {self.login} that you opened has ended",
+                f"open it again: {LOGIN}; if a key alone is enough there: {SETUP}",
+            )
 
     def close(self) -> None:
         """End the shared connection, unless a person opened it."""
-        if not self.remote.opened:
+        if not self.opened:
             self._control("exit")
 
     def is_open(self) -> bool:
         """True if the shared connection lives."""
         return self._control("check")
 
-    def _must_be_open(self) -> None:
-        if not self.is_open():
-            raise NetworkError(
-                f"the connection to {self.remote.login} that you opened has ended",
-                f"open it again: {LOGIN}; if a key alone is enough there: {SETUP}",
-            )
-
     def _control(self, verb: str) -> bool:
-        argv = ["ssh", *self.options(), "-O", verb, "--", self.remote.login]
+        argv = ["ssh", *self.options(), "-O", verb, "--", self.login]
         with contextlib.suppress(process.ProcessTimeoutError):
             return process.run(argv, CHECK_S).returncode == 0
         return False
-
-
-def _as_options(words: Sequence[str]) -> list[str]:
-    return [part for word in words for part in ("-o", word)]
-
-
-def connect(remote: Remote) -> Ssh:
-    """An :class:`Ssh` with a private socket folder; nothing is connected yet."""
-    socket = master_socket(remote.login, remote.port, remote.key, remote.ssh_config)
-    return Ssh(remote, socket)
 
 
 def explain(stderr: str, remote: Remote) -> DaddyError:
@@ -187,64 +230,10 @@ _SIGNS = (
 )  # fmt: skip
 
 
-DEFAULT_LOCAL = "~/shared_weights"
-
-_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}")
-_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:%-]{0,252}")
-
-
-@dataclass(frozen=True, slots=True)
-class Remote:
-    """The cluster's shared weights: ``user`` may be empty (ssh then decides).
-
-    ``within`` is where the world of a confined key begins, seen from the folder (empty: there);
-    None for a login that sees everything. ``opened``: over the connection that a person opened.
-    """
-
-    host: str
-    user: str
-    folder: str
-    ssh_config: str = ""
-    port: str = ""
-    key: str = ""
-    within: str | None = None
-    opened: bool = False
-
-    @property
-    def login(self) -> str:
-        """``user@host``, or the host alone."""
-        return f"{self.user}@{self.host}" if self.user else self.host
-
-    def path(self, name: str) -> str:
-        """The path of ``name`` of the shared folder for this login; UsageError where it may not go.
-
-        A confined key's paths begin with ``/``: every rrsync takes that for the folder it confines
-        to, and an account that is not confined after all may not write there.
-        """
-        if self.within is None:
-            return f"{self.folder}/{name}"
-        inside = f"{name}/".removeprefix(f"{self.within}/" if self.within else "")
-        if self.within and inside == f"{name}/":
-            raise UsageError(
-                f"this laptop's key may write {self.within} alone, not {name}",
-                f"SYNC_USER_ID={name.rpartition('/')[2]} {SETUP}; or push with a key of your own: "
-                "SYNC_SSH_KEY",
-            )
-        return f"/{inside}".rstrip("/") or "/"
-
-
 def remember(path: Path, remote: Remote, found: Mapping[str, str] | None = None) -> None:
     """Keep host, user and folder for the next time, and what was ``found`` out about the keys."""
-    write_json(path, {
-        **(found or {}),
-        "format": 1,
-        "host": remote.host,
-        "user": remote.user,
-        "folder": remote.folder,
-        "ssh_config": remote.ssh_config,
-        "port": remote.port,
-        "key": remote.key,
-    })  # fmt: skip
+    fields = {name: getattr(remote, name) for name in VARIABLES}
+    write_json(path, {**(found or {}), "format": 1, **fields})
 
 
 def find_remote(given: str, environ: Mapping[str, str], kept: Mapping[str, str]) -> Remote:
@@ -252,48 +241,32 @@ def find_remote(given: str, environ: Mapping[str, str], kept: Mapping[str, str])
 
     ConfigError names every variable that is missing; UsageError what cannot be a user or a host.
     """
+    told = {name: environ.get(it) or kept.get(name, "") for name, it in VARIABLES.items()}
     user, _, host = given.rpartition("@") if "@" in given else (given, "", "")
-    host = host or environ.get("SYNC_CLUSTER_HOST") or kept.get("host", "")
-    user = user or environ.get("SYNC_CLUSTER_USER") or kept.get("user", "")
-    folder = environ.get("SYNC_REMOTE_DIR") or kept.get("folder", "")
-    missing = [name for name, value in (
-        ("SYNC_CLUSTER_HOST (the login node)", host),
-        ("SYNC_REMOTE_DIR (the run's shared_weights folder there)", folder),
-    ) if not value]  # fmt: skip
+    told.update({name: text for name, text in (("user", user), ("host", host)) if text})
+    wanted = {"host": "the login node", "folder": "the run's shared_weights folder there"}
+    missing = [f"{VARIABLES[name]} ({what})" for name, what in wanted.items() if not told[name]]
     if missing:
         raise ConfigError(
             f"the cluster is not known: {' and '.join(missing)} not set",
             f"export it, or answer once: {SETUP}",
         )
-    return Remote(
-        host=_checked("host", host, _HOST),
-        user=_checked("user", user, _USER) if user else "",
-        folder=check_folder(folder),
-        ssh_config=environ.get("SYNC_SSH_CONFIG") or kept.get("ssh_config", ""),
-        port=check_port(environ.get("SYNC_SSH_PORT") or kept.get("port", "")),
-        key=environ.get("SYNC_SSH_KEY") or kept.get("key", ""),
-    )
+    for name, form in (("host", _HOST), ("user", _USER)):
+        if told[name] and form.fullmatch(told[name]) is None:
+            raise UsageError(f"{told[name]!r} cannot be a {name}", "write user, or user@host")
+    port = told["port"]
+    if port and not (port.isdigit() and 0 < int(port) < 65536):  # noqa: PLR2004
+        raise UsageError(f"SYNC_SSH_PORT is {port!r}", "use a number from 1 to 65535")
+    folder = _check_folder(told["folder"])
+    return Remote(told["host"], told["user"], folder, told["ssh_config"], port, told["key"])
 
 
-def _checked(what: str, text: str, form: re.Pattern[str]) -> str:
-    if form.fullmatch(text) is None:
-        raise UsageError(f"{text!r} cannot be a {what}", "write user, or user@host")
-    return text
-
-
-def check_port(text: str) -> str:
-    """A port number as text, or empty."""
-    if text and not (text.isdigit() and 0 < int(text) < 65536):  # noqa: PLR2004
-        raise UsageError(f"SYNC_SSH_PORT is {text!r}", "use a number from 1 to 65535")
-    return text
-
-
-def check_folder(text: str) -> str:
+def _check_folder(text: str) -> str:
     """A remote path that no shell between here and there reads as anything else.
 
     ``~/x`` becomes ``x``: rsync, sftp and a login shell all begin in the home folder.
     """
-    if not re.fullmatch(r"[A-Za-z0-9_.~/+@=,-]+", text) or text.startswith("-"):
+    if _FOLDER.fullmatch(text) is None:
         raise UsageError(
             f"SYNC_REMOTE_DIR is {text!r}", "use letters, digits and any of _ . ~ / + @ = , - in it"
         )
@@ -303,30 +276,23 @@ def check_folder(text: str) -> str:
 
 def found_out(remote: Remote, kept: Mapping[str, str]) -> dict[str, str]:
     """Facts that ``setup`` or ``login`` found out about this very remote; empty for any other."""
-    facts = {name: kept[name] for name in _FOUND if kept.get(name)}
-    same = all(kept.get(name, "") == getattr(remote, name) for name in
-               ("host", "user", "folder", "ssh_config", "port", "key"))  # fmt: skip
-    return facts if same else {}
+    if any(kept.get(name, "") != getattr(remote, name) for name in VARIABLES):
+        return {}
+    return {name: kept[name] for name in _FOUND if kept.get(name)}
 
 
 def open_login(remote: Remote, settings: Path, kept: Mapping[str, str]) -> int:
     """Let the person log in, keep the connection, and remember that it is needed. NetworkError."""
-    ssh = connect(replace(remote, opened=True))
-    if not ssh.is_open():
-        _log_in(ssh)
+    opened = replace(remote, opened=True)
+    if not opened.is_open():
+        opened.opened_socket.unlink(missing_ok=True)
+        with needs_ssh():
+            status = process.attended(["ssh", *opened.asking(), "--", opened.login])
+        if status or not opened.is_open():
+            raise NetworkError(
+                f"no connection to {opened.login} was opened", "ssh says why in the lines above"
+            )
     remember(settings, remote, {**found_out(remote, kept), "opened": "yes"})
     print(f"open     the connection to {remote.login}: pulls and pushes go over it until it ends")
-    print(f"         to end it: ssh -O exit -S {ssh.opened} {remote.login}")
+    print(f"         to end it: ssh -O exit -S {opened.opened_socket} {remote.login}")
     return 0
-
-
-def _log_in(ssh: Ssh) -> None:
-    ssh.opened.unlink(missing_ok=True)
-    try:
-        status = process.attended(["ssh", *ssh.asking(), "--", ssh.remote.login])
-    except process.ProgramMissingError as error:
-        raise FileError("ssh is not installed on this machine", "install openssh-client") from error
-    if status or not ssh.is_open():
-        raise NetworkError(
-            f"no connection to {ssh.remote.login} was opened", "ssh says why in the lines above"
-        )

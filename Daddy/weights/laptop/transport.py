@@ -20,13 +20,13 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from stat import S_ISREG
-from typing import Any
+from typing import Any, ClassVar
 
 from Daddy.core import process
 from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError
 from Daddy.core.files import write_atomic
 from Daddy.core.names import check_peer, new_token
-from Daddy.weights.laptop.ssh import Remote, Ssh, connect, explain, found_out
+from Daddy.weights.laptop.ssh import Remote, explain, found_out, needs_ssh
 from Daddy.weights.store.strict_json import LIMIT
 
 FLAGS = ("--times", "--timeout=30")
@@ -34,8 +34,8 @@ PARTIAL = (*FLAGS, "--ignore-existing", "--partial-dir=.part")
 NOTHING_THERE = frozenset({23, 24})
 LOCAL_FOLDER = 11
 UNKNOWN_FLAG = 1
-MOST_FILES = 4096
-"""Of a folder over there that are looked at."""
+MOST_FILES, TYPICAL_BYTES = 4096, 1024
+"""Files of a folder over there that are looked at, and bytes of one."""
 
 SMALL_S = 60.0
 SLOWEST_BYTES_PER_S = 16_000
@@ -45,7 +45,6 @@ INSTALL = (
     "install it: sudo apt install rsync (Debian, Ubuntu), brew install rsync (macOS); "
     "or go without: export SYNC_TRANSPORT=sftp"
 )
-INSTALL_SSH = "install it: sudo apt install openssh-client (Debian, Ubuntu)"
 LAST_WORDS_S = 2.0
 """Seconds that ssh has to say why it ended."""
 
@@ -55,30 +54,28 @@ def time_limit(size: int) -> float:
     return SMALL_S + size / SLOWEST_BYTES_PER_S
 
 
+@dataclass(frozen=True)
 class Carrier(ABC):
     """Copies whole files to and from one folder of the cluster, over one shared ssh connection.
 
     Names are relative to that folder. NetworkError, FileError.
     """
 
-    name: str
+    name: ClassVar[str]
+    remote: Remote
 
-    def __init__(self, ssh: Ssh) -> None:
-        self._ssh = ssh
-
-    @property
-    def login(self) -> str:
-        """``user@host``, for people."""
-        return self._ssh.remote.login
-
-    @property
-    def folder(self) -> str:
-        """The cluster's folder."""
-        return self._ssh.remote.folder
+    def __str__(self) -> str:
+        """The way that files go, for people."""
+        transport = self.name.removesuffix("+ssh")
+        if self.remote.opened:
+            return f"{transport} over the connection that you opened"
+        if self.remote.within is None:
+            return f"{transport}, with your own login"
+        return f"{transport}, with this laptop's key {self.remote.key}"
 
     def prepare(self) -> None:
         """Before each exchange: see that the connection is alive or will be made anew."""
-        self._ssh.drop_dead_master()
+        self.remote.drop_dead_master()
 
     @abstractmethod
     def fetch(self, name: str, into: Path, size: int) -> bool:
@@ -97,14 +94,15 @@ class Carrier(ABC):
 
     def close(self) -> None:
         """End the connection, unless a person opened it."""
-        self._ssh.close()
+        self.remote.close()
 
-
-def _stopped(login: str, limit_s: float) -> NetworkError:
-    return NetworkError(
-        f"{login} stopped answering within {limit_s:.0f} s",
-        "see whether the line is up; what has arrived is kept",
-    )
+    def _stopped(self, limit_s: float) -> NetworkError:
+        """The error for a far side that is frozen; its connection is given up."""
+        self.remote.drop_dead_master()
+        return NetworkError(
+            f"{self.remote.login} stopped answering within {limit_s:.0f} s",
+            "see whether the line is up; what has arrived is kept",
+        )
 
 
 class RsyncCarrier(Carrier):
@@ -113,54 +111,51 @@ class RsyncCarrier(Carrier):
     name = "rsync+ssh"
 
     def fetch(self, name: str, into: Path, size: int) -> bool:
-        into.mkdir(parents=True, exist_ok=True)
         flags = (*(PARTIAL if size else FLAGS), f"--max-size={size or LIMIT}")
-        return self._run([*flags, self._there(name), f"{into}/"], time_limit(size), missing_ok=True)
+        return self._fetch(flags, self._there(name), into, time_limit(size))
 
     def fetch_small(self, folder: str, into: Path) -> None:
-        into.mkdir(parents=True, exist_ok=True)
         flags = (*FLAGS, "--recursive", "--ignore-existing", f"--max-size={LIMIT}")
-        self._run([*flags, self._there(f"{folder}/"), f"{into}/"], time_limit(0), missing_ok=True)
+        self._fetch(flags, self._there(f"{folder}/"), into, time_limit(0))
+
+    def _fetch(self, flags: Sequence[str], source: str, into: Path, limit_s: float) -> bool:
+        """True if it came, False if nothing is there."""
+        into.mkdir(parents=True, exist_ok=True)
+        done = self._run([*flags, source, f"{into}/"], limit_s)
+        known = done.returncode in NOTHING_THERE or "rrsync error:" in done.stderr  # rrsync's
+        if done.returncode and not (known and "No such file" in done.stderr):
+            raise self._failure(done)
+        return done.returncode == 0
 
     def send(self, paths: Sequence[Path], folder: str) -> None:
         size = sum(path.stat().st_size for path in paths)
         words = [*FLAGS, "--ignore-existing", *map(str, paths), self._there(f"{folder}/")]
-        self._run(words, time_limit(size))
+        done = self._run(words, time_limit(size))
+        if done.returncode:
+            raise self._failure(done)
 
     def _there(self, name: str) -> str:
-        path = self._ssh.remote.path(name.removesuffix("/"))
-        return f"{self.login}:{path}" + "/" * (name.endswith("/") and path != "/")
+        path = self.remote.path(name.removesuffix("/"))
+        return f"{self.remote.login}:{path}" + "/" * (name.endswith("/") and path != "/")
 
-    def _run(self, words: Sequence[str], limit_s: float, *, missing_ok: bool = False) -> bool:
-        argv = ["rsync", "-e", self._ssh.command(), *words]
+    def _run(self, words: Sequence[str], limit_s: float) -> process.Completed:
         try:
-            done = process.run(argv, limit_s)
+            return process.run(["rsync", "-e", self.remote.command(), *words], limit_s)
         except process.ProgramMissingError as error:
             raise FileError("rsync is not installed on this machine", INSTALL) from error
         except process.ProcessTimeoutError as error:
-            self._ssh.drop_dead_master()
-            raise _stopped(self.login, limit_s) from error
-        if done.returncode == 0:
-            return True
-        if missing_ok and _nothing_there(done):
-            return False
-        raise _failure(self._ssh, done)
+            raise self._stopped(limit_s) from error
 
-
-def _nothing_there(done: process.Completed) -> bool:
-    """Said by rsync, or by the rrsync that confines a key."""
-    said = done.returncode in NOTHING_THERE or "rrsync error:" in done.stderr
-    return said and "No such file" in done.stderr
-
-
-def _failure(ssh: Ssh, done: process.Completed) -> DaddyError:
-    lines = done.stderr.strip().splitlines() or ["no reason was given"]
-    if done.returncode == LOCAL_FOLDER and "No such file" not in done.stderr:
-        return FileError(f"rsync cannot write: {lines[0]}", "check space and permissions")
-    if done.returncode == UNKNOWN_FLAG:
-        fix = "please report what `rsync --version` says; until then: export SYNC_TRANSPORT=sftp"
-        return FileError(f"this rsync does not know a flag of ours: {lines[0]}", fix)
-    return explain(done.stderr, ssh.remote)
+    def _failure(self, done: process.Completed) -> DaddyError:
+        line = next(iter(done.stderr.strip().splitlines()), "no reason was given")
+        if done.returncode == LOCAL_FOLDER and "No such file" not in done.stderr:
+            return FileError(f"rsync cannot write: {line}", "check space and permissions")
+        if done.returncode == UNKNOWN_FLAG:
+            fix = (
+                "please report what `rsync --version` says; until then: export SYNC_TRANSPORT=sftp"
+            )
+            return FileError(f"this rsync does not know a flag of ours: {line}", fix)
+        return explain(done.stderr, self.remote)
 
 
 class _Pipe(socket.socket):
@@ -168,11 +163,6 @@ class _Pipe(socket.socket):
 
     def get_name(self) -> str:
         return "sftp"
-
-
-def _pair() -> tuple[_Pipe, socket.socket]:
-    ours, theirs = socket.socketpair()
-    return _Pipe(fileno=ours.detach()), theirs
 
 
 class SftpCarrier(Carrier):
@@ -196,44 +186,37 @@ class SftpCarrier(Carrier):
         return True
 
     def fetch_small(self, folder: str, into: Path) -> None:
-        wanted = {
-            name: size
-            for name, size in self._list(folder).items()
-            if name.endswith(".json") and size <= LIMIT and not (into / name).exists()
-        }
-        if wanted:
-            with self._session(time_limit(sum(wanted.values()))) as sftp:
-                for name, size in wanted.items():
+        with self._session(time_limit(MOST_FILES * TYPICAL_BYTES)) as sftp:
+            for name, size in self._list(sftp, folder).items():
+                if name.endswith(".json") and size <= LIMIT and not (into / name).exists():
                     self._get(sftp, f"{folder}/{name}", into, size)
 
     def send(self, paths: Sequence[Path], folder: str) -> None:
-        there = self._list(folder)
-        missing = [path for path in paths if path.name not in there]
-        with self._session(time_limit(sum(path.stat().st_size for path in missing))) as sftp:
+        with self._session(time_limit(sum(path.stat().st_size for path in paths))) as sftp:
             with contextlib.suppress(OSError):  # it is there
                 sftp.mkdir(self._there(folder))
-            for path in missing:
-                part = self._there(f"{folder}/.{path.name}-{new_token()}")
-                with sftp.open(part, "wb") as file:
-                    file.set_pipelined(True)
-                    file.write(path.read_bytes())
-                sftp.rename(part, self._there(f"{folder}/{path.name}"))
+            there = self._list(sftp, folder)
+            for path in paths:
+                if path.name not in there:
+                    part = self._there(f"{folder}/.{path.name}-{new_token()}")
+                    with sftp.open(part, "wb") as file:
+                        file.set_pipelined(True)
+                        file.write(path.read_bytes())
+                    sftp.rename(part, self._there(f"{folder}/{path.name}"))
 
     def _get(self, sftp: Any, name: str, into: Path, size: int) -> None:
         """Copy a file of ``size`` bytes here, whole or not at all."""
         with sftp.open(self._there(name), "rb") as file:
             file.prefetch(size)
             data = file.read(size)
-        into.mkdir(parents=True, exist_ok=True)
         write_atomic(into / Path(name).name, data)
 
-    def _list(self, folder: str) -> dict[str, int]:
+    def _list(self, sftp: Any, folder: str) -> dict[str, int]:
         """Plain files of a folder there: name and bytes; {}: there is no folder."""
-        with self._session(SMALL_S) as sftp:
-            try:
-                entries = list(islice(sftp.listdir_iter(self._there(folder)), MOST_FILES))
-            except FileNotFoundError:
-                return {}
+        try:
+            entries = list(islice(sftp.listdir_iter(self._there(folder)), MOST_FILES))
+        except FileNotFoundError:
+            return {}
         return {entry.filename: entry.st_size for entry in entries if S_ISREG(entry.st_mode or 0)}
 
     @contextlib.contextmanager
@@ -241,14 +224,11 @@ class SftpCarrier(Carrier):
         """A paramiko SFTPClient whose ssh is ended after ``limit_s`` seconds."""
         import paramiko
 
-        ours, theirs = _pair()
-        argv = ["ssh", *self._ssh.options(), "-s", "--", self.login, "sftp"]
-        try:
+        ours, theirs = socket.socketpair()
+        argv = ["ssh", *self.remote.options(), "-s", "--", self.remote.login, "sftp"]
+        with ours, theirs, needs_ssh():
             ssh = process.converse(argv, theirs.fileno())
-        except process.ProgramMissingError as error:
-            raise FileError("ssh is not installed on this machine", INSTALL_SSH) from error
-        finally:
-            theirs.close()
+            pipe = _Pipe(fileno=ours.detach())
         too_late = threading.Event()
 
         def give_up() -> None:
@@ -258,79 +238,41 @@ class SftpCarrier(Carrier):
         late = threading.Timer(limit_s, give_up)
         late.start()
         try:
-            with ours, paramiko.SFTPClient(ours) as sftp:
+            with pipe, paramiko.SFTPClient(pipe) as sftp:
                 yield sftp
         except PermissionError as error:
-            raise explain(f'"{self.folder}": {error.strerror}', self._ssh.remote) from error
+            raise explain(f'"{self.remote.folder}": {error.strerror}', self.remote) from error
         except (EOFError, OSError, paramiko.SSHException) as error:
             ssh.wait(LAST_WORDS_S)
             ssh.end(LAST_WORDS_S)  # all that it said has been read then
-            raise self._broken(ssh, limit_s, is_late=too_late.is_set()) from error
+            if too_late.is_set():
+                raise self._stopped(limit_s) from error
+            raise explain("\n".join(ssh.said()), self.remote) from error
         finally:
             late.cancel()
             ssh.end(LAST_WORDS_S)
 
-    def _broken(self, ssh: process.Conversation, limit_s: float, *, is_late: bool) -> DaddyError:
-        if not is_late:
-            return explain("\n".join(ssh.said()), self._ssh.remote)
-        self._ssh.drop_dead_master()
-        return _stopped(self.login, limit_s)
-
     def _there(self, name: str) -> str:
         """A confined key begins in its folder, but sees more: its paths are relative to that."""
-        path = self._ssh.remote.path(name)
-        return path if self._ssh.remote.within is None else path.removeprefix("/")
+        path = self.remote.path(name)
+        return path if self.remote.within is None else path.removeprefix("/")
 
 
-TRANSPORTS = ("rsync", "sftp")
+TRANSPORTS: Mapping[str, type[Carrier]] = {"rsync": RsyncCarrier, "sftp": SftpCarrier}
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
-    """A login and what carries files over it (one of ``TRANSPORTS``)."""
+def choose_carrier(task: str, remote: Remote, kept: Mapping[str, str], asked: str) -> Carrier:
+    """Choose the carrier to "pull" or "push"; ``asked`` is the person's ``SYNC_TRANSPORT``, or "".
 
-    remote: Remote
-    transport: str
-
-    def __str__(self) -> str:
-        """For people."""
-        if self.remote.opened:
-            return f"{self.transport} over the connection that you opened"
-        if self.remote.within is None:
-            return f"{self.transport}, with your own login"
-        return f"{self.transport}, with this laptop's key {self.remote.key}"
-
-
-def way_to_pull(remote: Remote, kept: Mapping[str, str], asked: str) -> Way:
-    """The way to read; ``asked`` is the person's ``SYNC_TRANSPORT``, or empty. UsageError."""
+    The laptop's own key is taken where it was tried, else the person's login. Nothing is connected
+    yet. UsageError.
+    """
     found = found_out(remote, kept)
-    by = found.get("pull_by", "rsync")
-    if _goes_by_key("pull_key", remote, found) and asked in ("", by):
-        return Way(replace(remote, key=found["pull_key"], within=""), by)
-    return _own_way(remote, found, asked)
-
-
-def way_to_push(remote: Remote, kept: Mapping[str, str], asked: str) -> Way:
-    """The way to write; UsageError."""
-    found = found_out(remote, kept)
-    if _goes_by_key("push_key", remote, found) and asked in ("", "rsync"):
-        box = f"inbox/{check_peer(found.get('peer', ''))}"
-        return Way(replace(remote, key=found["push_key"], within=box), "rsync")
-    return _own_way(remote, found, asked)
-
-
-def _goes_by_key(name: str, remote: Remote, found: Mapping[str, str]) -> bool:
-    return bool(found.get(name)) and not remote.key and not found.get("opened")
-
-
-def _own_way(remote: Remote, found: Mapping[str, str], asked: str) -> Way:
-    transport = asked or "rsync"
-    if transport not in TRANSPORTS:
-        raise UsageError(f"SYNC_TRANSPORT is {transport!r}", "use rsync or sftp")
-    return Way(replace(remote, opened=bool(found.get("opened"))), transport)
-
-
-def open_carrier(way: Way) -> Carrier:
-    """The carrier that goes this way; nothing is connected yet."""
-    ssh = connect(way.remote)
-    return RsyncCarrier(ssh) if way.transport == "rsync" else SftpCarrier(ssh)
+    key, opened = found.get(f"{task}_key"), bool(found.get("opened"))
+    by = found.get("pull_by", "rsync") if task == "pull" else "rsync"
+    if key and not remote.key and not opened and asked in ("", by):
+        box = "" if task == "pull" else f"inbox/{check_peer(found.get('peer', ''))}"
+        return TRANSPORTS[by](replace(remote, key=key, within=box))
+    if asked and asked not in TRANSPORTS:
+        raise UsageError(f"SYNC_TRANSPORT is {asked!r}", "use rsync or sftp")
+    return TRANSPORTS[asked or "rsync"](replace(remote, opened=opened))
