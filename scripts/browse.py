@@ -38,7 +38,7 @@ from Daddy.streaming.relay import make_relay
 from Daddy.streaming.tunnel_client import FrameSender
 from Daddy.streaming.viewer.receiver import Receiver
 from Daddy.streaming.viewer.view_model import Waiting
-from Daddy.streaming.web.server import Show, WebServer
+from Daddy.streaming.web.server import WebServer
 
 AGENTS, STEPS, FPS = 8, 60, 15
 SIZES = {"1280x800": (1280, 800, 1), "800x600": (800, 600, 1), "phone": (375, 700, 2)}
@@ -214,13 +214,10 @@ def look(out: Path, folder: Path, browser: Browser) -> None:
     (run / "stream").mkdir(parents=True)
     ensure_token(token, "browse")
     receiver = Receiver(0, lambda: load_tokens([token]), Wish(2, float(FPS)), SystemClock())
-    show = Show(
-        receiver.scene,
-        lambda top_k: receiver.subscribe(Wish(top_k, float(FPS))),
-        Waiting(9999, "anna@login.example.edu"),
-        2,
-    )
-    with closing(receiver), closing(WebServer(0, show, SystemClock(), links.append)) as page:
+    wish = lambda top_k: receiver.subscribe(Wish(top_k, float(FPS)))  # noqa: E731
+    waiting, say = Waiting(9999, "anna@login.example.edu"), links.append
+    page = WebServer(0, receiver.scene, wish, waiting, 2, SystemClock(), say)
+    with closing(receiver), closing(page):
         browser.resize(SIZES["800x600"])
         browser.call("Page.navigate", url=links[0].rpartition(" ")[2])
         browser.until("document.querySelectorAll('#steps li').length === 4")

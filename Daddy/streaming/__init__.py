@@ -12,8 +12,7 @@ Beside them the processes, and what callers use:
 
 tunnel_client   a learner to its streamer: ``FrameSender``
 streamer        entry: the process beside a learner
-relay           entry: the process beside the controller
-bridge          entry: a relay for one viewer, started by that viewer's ssh
+relay           entry: the process beside the controller, or one started by a viewer's ssh
 tunnel_server   entry: the viewer at home
 best_selector   which agents are featured, and why (pure)
 

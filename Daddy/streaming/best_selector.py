@@ -91,26 +91,29 @@ def select(
 ) -> Selection:
     """The next places: those that stay keep theirs; ``pinned`` are wanted most, in this order."""
     fresh = {one.key: one for one in candidates if now - one.seen <= rules.stale_s}
-    ranked = sorted(fresh.values(), key=lambda one: one.rank, reverse=True)
     kept = [key for key in pinned if key in fresh][:top_k]
     reasons = [f"{place.key} fell silent" for place in current if place.key not in fresh]
-    there = [_note_episode(one, fresh[one.key], now) for one in current if one.key in fresh]
-    places = _cut(there, top_k, kept)
-    waiting = [one for one in ranked if one.key not in {place.key for place in places}]
+    places = [_note_episode(one, fresh[one.key], now) for one in current if one.key in fresh]
+    while len(places) > top_k:  # the last agent that is not pinned goes first
+        places.remove([one for one in places if one.key not in kept][-1])
+    there = {place.key for place in places}
+    waiting = [one for one in fresh.values() if one.key not in there]
+    waiting.sort(key=lambda one: one.rank, reverse=True)
     waiting.sort(key=lambda one: (one.key not in kept, one.left_s < rules.flash_s))
     while waiting and len(places) < top_k:
         places.append(_enter(waiting.pop(0), now))
         reasons.append(f"{places[-1].key} takes a free place")
     lasting = [one for one in waiting if one.key in kept or one.left_s >= rules.flash_s]
     for challenger in (lasting or waiting)[:top_k]:
-        reasons += _challenge(challenger, places, fresh, now, rules, kept)
+        open_to_all = [place for place in places if place.key not in kept]
+        if not open_to_all:
+            break
+        weakest = min(open_to_all, key=lambda place: fresh[place.key].rank)
+        why = _reason_to_replace(weakest, fresh[weakest.key], challenger, now, rules)
+        if why := "it is pinned" if challenger.key in kept else why:
+            places[places.index(weakest)] = _enter(challenger, now)
+            reasons.append(f"{challenger.key} replaces {weakest.key}: {why}")
     return Selection(tuple(places), tuple(reasons))
-
-
-def _cut(places: list[Featured], top_k: int, kept: Collection[AgentKey]) -> list[Featured]:
-    """Give places up: the last agent that is not pinned goes first."""
-    order = sorted(range(len(places)), key=lambda index: places[index].key not in kept)
-    return [places[index] for index in sorted(order[:top_k])]
 
 
 def _enter(one: Candidate, now: float) -> Featured:
@@ -121,29 +124,6 @@ def _note_episode(place: Featured, one: Candidate, now: float) -> Featured:
     if one.report.episode == place.episode:
         return place
     return replace(place, episode=one.report.episode, ended=now)
-
-
-def _challenge(
-    challenger: Candidate,
-    places: list[Featured],
-    fresh: dict[AgentKey, Candidate],
-    now: float,
-    rules: Rules,
-    kept: Collection[AgentKey],
-) -> list[str]:
-    """Put ``challenger`` into the weakest place if that place is open to it."""
-    open_to_all = [index for index, place in enumerate(places) if place.key not in kept]
-    if not open_to_all:
-        return []
-    weakest = min(open_to_all, key=lambda index: fresh[places[index].key].rank)
-    place = places[weakest]
-    why = _reason_to_replace(place, fresh[place.key], challenger, now, rules)
-    if challenger.key in kept:
-        why = "it is pinned"
-    if why is None:
-        return []
-    places[weakest] = _enter(challenger, now)
-    return [f"{challenger.key} replaces {place.key}: {why}"]
 
 
 def _reason_to_replace(

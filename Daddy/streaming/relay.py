@@ -3,7 +3,7 @@
 Reads what every job writes, chooses whom to show, asks those jobs for pictures, and sends them to
 ``127.0.0.1:PORT``, where the viewer's ``ssh -R PORT:localhost:PORT`` ends. Reads the spool once in
 two seconds while nobody watches. One process, nothing blocks. Further viewers bring relays of their
-own (``bridge``), by the script that this one leaves in the run and in the home folder.
+own (``--attached``), by the script that this one leaves in the run and in the home folder.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import secrets
 import shlex
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -20,20 +22,28 @@ from dataclasses import replace
 from pathlib import Path
 
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import DaddyError, FileError, UsageError, run_entry
+from Daddy.core.errors import DaddyError, FileError, NetworkError, UsageError, run_entry
 from Daddy.core.events import EventWriter
 from Daddy.core.files import read_json, write_atomic, write_json
 from Daddy.core.machine import die_with_parent, full_host_name, host_name
+from Daddy.core.names import new_token
 from Daddy.core.paths import ATTACH, HOME_ATTACH, RunPaths
 from Daddy.core.stopping import set_by
 from Daddy.streaming.best_selector import Rules
 from Daddy.streaming.login.connection import Direct, Link, Sieve
-from Daddy.streaming.login.featured_streams import About, Programme, note
+from Daddy.streaming.login.featured_streams import Programme, note
 from Daddy.streaming.login.spool import SEATS, Seat, SpoolReader, jobs_token, prepare
 from Daddy.streaming.protocol.framing import Kind, Message, ProtocolError, copy_line
-from Daddy.streaming.protocol.handshake import ensure_token, home_token, load_tokens, run_token
-from Daddy.streaming.protocol.messages import Wish, read_wish
-from Daddy.streaming.protocol.spool_segment import Segment
+from Daddy.streaming.protocol.handshake import (
+    TOKEN_BYTES,
+    Token,
+    ensure_token,
+    home_token,
+    load_tokens,
+    opening_line,
+    run_token,
+)
+from Daddy.streaming.protocol.messages import Status, Wish, read_wish
 
 _CODE = Path(__file__).resolve().parents[2]
 
@@ -51,10 +61,10 @@ def leave_script(run_dir: Path, home: Path, environ: Mapping[str, str]) -> None:
 def script_text(run_dir: Path, python: str, code: Path, host: str, libraries: str) -> str:
     """A script that becomes a relay of ``run_dir`` for one viewer; line 2 names the run's relay."""
     words = [f"LD_LIBRARY_PATH={libraries}"] if libraries else []
-    words += [f"PYTHONPATH={code}", python, "-m", "Daddy.streaming.bridge", "--run-dir"]
+    words += [f"PYTHONPATH={code}", python, "-m", "Daddy.streaming.relay"]
+    command = shlex.join([*words, "--attached", "--run-dir", str(run_dir)])
     return (
-        f"#!/bin/sh\n# relay: {host}\n"
-        f'cd {shlex.quote(str(run_dir))} && exec env {shlex.join([*words, str(run_dir)])} "$@"\n'
+        f'#!/bin/sh\n# relay: {host}\ncd {shlex.quote(str(run_dir))} && exec env {command} "$@"\n'
     )
 
 
@@ -98,7 +108,7 @@ class Relay:
         self._watched = -1e9
         self._served = 0
         self._told: set[str] = set()
-        self._asked: dict[str, frozenset[int]] = {}
+        self._asked: Mapping[str, frozenset[int]] = {}
 
     def run(self, stop: threading.Event) -> None:
         """Serve until ``stop`` is set, or until the only connection there can be is lost."""
@@ -114,38 +124,37 @@ class Relay:
 
     def step(self) -> float:
         """One pass; returns the seconds until the next is needed."""
-        now = self._clock.monotonic()
+        now, programme = self._clock.monotonic(), self._programme
         for message in self._link.step(now):
-            self._hear(message)
+            self._hear(message, now)
         self._tell_changes()
         if self._link.established:
             self._watched = now
         watched = now - self._watched < LINGER_S
-        heard = self._direct.step(now)
-        self._programme.direct = self._direct.reached(now)
-        self._absorb(heard, now)
-        if self._is_due("poll", now, self._poll_s(watched=watched)):
-            self._absorb(self._spool.poll(), now)
-            self._choose(now)
+        segments = self._direct.step(now)
+        programme.direct = self._direct.reached(now)
+        polls = self._is_due("poll", now, self._poll_s() if watched else IDLE_POLL_S)
+        if polls:
+            segments += self._spool.poll()
+        if segments:
+            programme.absorb(self._sieve.new(segments), now)
+        for reason in programme.choose(now) if polls else ():
+            self._record("log", {"text": reason})
+            self._link.send(note(reason))
+            self._due["wish"] = self._due["news"] = 0.0
         if not watched:
             self._direct.hang_up()
         elif self._is_due("call", now, CALL_EVERY_S):
             self._direct.look(now)
         if self._is_due("wish", now, WISH_EVERY_S):
-            self._publish_wishes(watched=watched)
+            self._publish_wishes(programme.wanted() if watched else {}, now)
         if self._link.established:
             self._serve(now)
-        return self._pause(now, watched=watched)
+        longest, due = self._poll_s() if watched else IDLE_POLL_S / 4, programme.next_due()
+        return longest if due is None else max(0.005, min(longest, due - now))
 
-    def _poll_s(self, *, watched: bool) -> float:
-        if not watched:
-            return IDLE_POLL_S
+    def _poll_s(self) -> float:
         return EAGER_POLL_S if self._programme.awaits() else POLL_S
-
-    def _absorb(self, segments: Sequence[Segment], now: float) -> None:
-        """Take over segments, whichever way they came."""
-        if segments:
-            self._programme.absorb(self._sieve.new(segments), now)
 
     def _is_due(self, what: str, now: float, every_s: float) -> bool:
         if now < self._due.get(what, 0.0):
@@ -153,28 +162,23 @@ class Relay:
         self._due[what] = now + every_s
         return True
 
-    def _pause(self, now: float, *, watched: bool) -> float:
-        longest = self._poll_s(watched=True) if watched else IDLE_POLL_S / 4
-        due = self._programme.next_due()
-        return longest if due is None else max(0.005, min(longest, due - now))
-
-    def _hear(self, message: Message) -> None:
+    def _hear(self, message: Message, now: float) -> None:
         try:
             if message.kind == Kind.SUBSCRIBE:
                 wish = read_wish(message.body)
                 self._programme.wish = replace(wish, fps=min(wish.fps, self._fps))
             else:
-                for text in self._programme.hear(message, self._clock.monotonic()):
+                for text in self._programme.hear(message, now):
                     self._link.send(note(text))
         except ProtocolError as error:
             self._record("error", {"what": "viewer", "text": str(error)})
-            self._link.refuse(self._clock.monotonic(), str(error))
+            self._link.refuse(now, str(error))
 
     def _tell_changes(self) -> None:
         """Say that a viewer came, and each reason why none does once."""
         if self._link.connections != self._served:
             self._served = self._link.connections
-            self._programme.restart(self._link.version)
+            self._programme.restart()
             self._due |= dict.fromkeys(("poll", "wish", "news", "call"), 0.0)
             self._say("connected", "a viewer has proved itself: pictures flow")
             self._told.clear()
@@ -196,18 +200,11 @@ class Relay:
         if self._events is not None:
             self._events.write(event, 0, data)
 
-    def _choose(self, now: float) -> None:
-        for reason in self._programme.choose(now):
-            self._record("log", {"text": reason})
-            self._link.send(note(reason))
-            self._due["wish"] = self._due["news"] = 0.0
-
-    def _publish_wishes(self, *, watched: bool) -> None:
-        wanted = self._programme.wanted() if watched else {}
+    def _publish_wishes(self, wanted: Mapping[str, frozenset[int]], now: float) -> None:
         if wanted or self._asked:
-            now, fps = self._clock.monotonic(), self._programme.wish.fps
-            self._asked = wanted if self._seat.publish(fps, wanted, now) else {}
-            if wanted and not self._asked:
+            published = self._seat.publish(self._programme.wish.fps, wanted, now)
+            self._asked = wanted if published else {}
+            if wanted and not published:
                 self._link.send(note(f"{SEATS} viewers are served already: waiting for a place"))
 
     def _serve(self, now: float) -> None:
@@ -231,12 +228,87 @@ def make_relay(
     return Relay(paths, link, Programme(about, wish, Rules()), seat, events, clock)
 
 
-def about_run(paths: RunPaths, via: str) -> About:
+def about_run(paths: RunPaths, via: str) -> Status:
     """The facts of the run for a relay on this host; ``via`` is one of ``VIAS``."""
     workload = "pokemon_red"
     with contextlib.suppress(OSError, FileError, KeyError, TypeError):
         workload = str(read_json(paths.config)["workload"])
-    return About(paths.root.resolve().name, workload, host_name(), via)
+    return Status(paths.root.resolve().name, workload, host_name(), via)
+
+
+_PIECE = 64 * 1024
+_LAST_WORDS_S = 1.0
+_STDIN, _STDOUT, _STDERR = 0, 1, 2
+
+
+class Pipes:
+    """Standard input and output as one socket; ``stop`` is set when standard input has ended."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        self._stop = stop
+        self._out = os.dup(_STDOUT)
+        os.dup2(_STDERR, _STDOUT)
+        self._inner, self._outer = socket.socketpair()
+        self._writer = threading.Thread(target=self._write, daemon=True)
+
+    def say(self, line: str) -> None:
+        """One line to the other side, before anything else goes there."""
+        os.write(self._out, f"{line}\n".encode())
+
+    def told_port(self) -> int:
+        """A port's number, one line of standard input; NetworkError when there is none."""
+        line = b""
+        while len(line) <= len("65535") and (piece := os.read(_STDIN, 1)) not in (b"", b"\n"):
+            line += piece
+        if not line.strip().isdigit() or not 0 < int(line) <= 65535:  # noqa: PLR2004 - 16 bits
+            raise NetworkError("no port was told", "this is started by: tunnel_server connect")
+        return int(line)
+
+    def connect(self) -> socket.socket:
+        """Both pipes as one socket; to be called once."""
+        threading.Thread(target=self._read, daemon=True).start()
+        self._writer.start()
+        return self._outer
+
+    def close(self) -> None:
+        if self._writer.is_alive():
+            self._writer.join(_LAST_WORDS_S)
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):
+            while data := os.read(_STDIN, _PIECE):
+                self._inner.sendall(data)
+        with contextlib.suppress(OSError):
+            self._inner.shutdown(socket.SHUT_WR)
+        self._stop.set()
+
+    def _write(self) -> None:
+        with contextlib.suppress(OSError):
+            while data := self._inner.recv(_PIECE):
+                while data:
+                    data = data[os.write(self._out, data) :]
+        self._stop.set()
+
+
+def serve_attached(paths: RunPaths, wish: Wish, stop: threading.Event, *, told_port: bool) -> None:
+    """Serve the viewer whose ssh has started this process until it or its ssh has gone.
+
+    Over ssh's own pipes: works where forwarding is forbidden, and nobody else on the node can reach
+    it. With ``told_port`` at a port that ssh has opened there, whose number comes on standard
+    input. The viewer gets a token for this session alone, by the same ssh.
+    """
+    pipes, token = Pipes(stop), Token(secrets.token_bytes(TOKEN_BYTES), "connect")
+    port = pipes.told_port() if told_port else 0
+    pipes.say(opening_line(token))
+    made = pipes.connect()
+    link = Link("127.0.0.1", port, lambda: [token], None if told_port else made)
+    clock = SystemClock()
+    programme = Programme(about_run(paths, "ssh-R" if told_port else "stdio"), wish, Rules())
+    holder = f"{host_name()}-{new_token()}"
+    seat = Seat(paths.stream, round(clock.now() * 1000), holder, host_name())
+    Relay(paths, link, programme, seat, None, clock).run(stop)
+    made.close()
+    pipes.close()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -255,6 +327,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--die-with-parent", type=int, nargs="?", const=0, metavar="PID", help="end when it does"
     )
+    parser.add_argument(
+        "--attached", action="store_true", help="serve the viewer at the other end of stdin"
+    )
+    parser.add_argument("--told-port", action="store_true", help="at a port that is told on stdin")
     return parser
 
 
@@ -263,12 +339,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     if not args.run_dir.is_dir():
         raise UsageError(f"there is no run in {args.run_dir}", "give the folder of a started run")
+    paths, wish = RunPaths(args.run_dir), Wish(max(1, args.top_k), max(1.0, args.fps))
+    if args.attached:
+        stop = set_by(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        serve_attached(paths, wish, stop, told_port=args.told_port)
+        return 0
     if args.die_with_parent is not None:
         die_with_parent(args.die_with_parent)
     stop = set_by(signal.SIGTERM, signal.SIGINT)
-    paths = RunPaths(args.run_dir)
     files = _token_files(args.token, paths.stream)
-    wish = Wish(max(1, args.top_k), max(1.0, args.fps))
     if args.via != "spool":
         with contextlib.suppress(OSError):  # a full disk costs further viewers, not this one
             prepare(paths.stream)

@@ -20,7 +20,7 @@ from typing import Any
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.machine import die_with_parent
 from Daddy.core.vocabulary import SCREEN_BYTES
-from Daddy.streaming.learner.direct_port import Listener, Port
+from Daddy.streaming.learner.direct_port import Port
 from Daddy.streaming.learner.shared_ring import StreamerEnd
 from Daddy.streaming.login.spool import SpoolWriter, Watchers
 from Daddy.streaming.protocol.framing import Message
@@ -74,21 +74,16 @@ class Streamer:
         self._watched = False
         self._interval_s = 1.0
         self._due = dict.fromkeys(("look", "write", "report", "picture"), 0.0)
-        self.port = Port(stream, who, self._so_far)
+        self.port = Port(stream, who, lambda: [*self._head, *self._frames])
         self.failures = self.written = 0
-
-    @property
-    def listener(self) -> Listener | None:
-        """The open port, while somebody watches."""
-        return self.port.listener
 
     def run(self, bell: int) -> None:
         """Work until the learner says goodbye; ``bell`` can be read when there is something new."""
         heard: list[Any] = []
         while not self._memory.closing:
-            pause = self.step(heard)
-            mouths = self.listener.speaking if self.listener else []
-            ears: list[Any] = [bell, *(self.listener.ears if self.listener else ())]
+            pause, listener = self.step(heard), self.port.listener
+            mouths = listener.speaking if listener else []
+            ears: list[Any] = [bell, *(listener.ears if listener else ())]
             heard = select.select(ears, mouths, [], pause)[0]
             if bell in heard:
                 with contextlib.suppress(BlockingIOError):
@@ -101,16 +96,15 @@ class Streamer:
     def step(self, heard: Collection[Any] | None = None) -> float:
         """One pass; returns the seconds until the next is needed. ``heard``: as a listener's."""
         now = self._clock.monotonic()
-        if heard is None or heard or self._waits(now):
+        due = min(at for what, at in self._due.items() if what != "picture") <= now
+        speaking = self.port.listener and self.port.listener.speaking  # a relay may have room again
+        if heard is None or heard or due or speaking:
             self._attend(now, heard)
         if self._wanted and self._is_due("picture", now, self._interval_s):
             self._memory.ask_pictures()
-        return self._pause(now)
-
-    def _waits(self, now: float) -> bool:
-        """Anything but a picture is due, or a relay has room again for what waits."""
-        due = min(at for what, at in self._due.items() if what != "picture")
-        return due <= now or bool(self.listener and self.listener.speaking)
+        idle = set() if self._wanted else {"picture"}
+        idle |= {"report"} if self._told and not self._watched else set()
+        return max(0.0, min(at for what, at in self._due.items() if what not in idle) - now)
 
     def _attend(self, now: float, heard: Collection[Any] | None) -> None:
         """Exchange with the learner, the folder and the relays."""
@@ -122,13 +116,15 @@ class Streamer:
                 self._write()
             if self._wanted:  # both with one waking
                 self._due["look"] = self._due["write"]
-        except OSError:
-            self._give_way(now)
+        except OSError:  # the folder refuses: want nothing, and try again later
+            self.failures += 1
+            self._want(frozenset())
+            self._due["look"] = self._due["write"] = now + RETRY_S
         asks = self._watched or self._told is None
         if asks and self._is_due("report", now, REPORT_EVERY_S):
             self._memory.ask_report()
-        if self.listener:
-            self.listener.step(now, heard)
+        if self.port.listener:
+            self.port.listener.step(now, heard)
 
     def _is_due(self, what: str, now: float, every_s: float) -> bool:
         due = self._due[what]
@@ -136,11 +132,6 @@ class Streamer:
             return False
         self._due[what] = due + every_s if due + every_s > now else now + every_s
         return True
-
-    def _pause(self, now: float) -> float:
-        idle = set() if self._wanted else {"picture"}
-        idle |= {"report"} if self._told and not self._watched else set()
-        return max(0.0, min(at for what, at in self._due.items() if what not in idle) - now)
 
     def _write_every_s(self) -> float:
         if self._wanted:
@@ -156,8 +147,7 @@ class Streamer:
             whole = len(record.pixels) == SCREEN_BYTES
             if whole and (message := self._packer.pack(record)) is not None:
                 self._frames.append(message)
-                if self.listener:
-                    self.listener.tell([message])
+                self.port.tell([message])
 
     def _look(self, now: float) -> None:
         """Read the wish lists."""
@@ -183,21 +173,10 @@ class Streamer:
             return
         self._head = pack_head(self._told, round(self._clock.monotonic() * 1000))
         over, self._frames, self._packer = self._frames, [], Packer()
-        if self.listener:
-            self.listener.tell(self._head)
+        self.port.tell(self._head)
         sequence = self._spool.next_sequence()
         self._spool.write(sequence, seal(sequence, [*self._head, *over]))
         self.written += 1
-
-    def _give_way(self, now: float) -> None:
-        """The folder refuses: want nothing, and try again later."""
-        self.failures += 1
-        self._want(frozenset())
-        self._due["look"] = self._due["write"] = now + RETRY_S
-
-    def _so_far(self) -> list[Message]:
-        """The head, and the frames that are in no segment yet."""
-        return [*self._head, *self._frames]
 
 
 def _parser() -> argparse.ArgumentParser:

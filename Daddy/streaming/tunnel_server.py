@@ -9,7 +9,6 @@ user@login`` sees to ssh, too.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import functools
 import os
 import shutil
@@ -17,7 +16,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +27,7 @@ from Daddy.core.saved_cluster import kept_login, remembered, settings_path, tunn
 from Daddy.core.stopping import set_by
 from Daddy.streaming.protocol.handshake import Token, ensure_token, home_token, load_tokens
 from Daddy.streaming.protocol.messages import MAX_FPS, MAX_PINS, MAX_TOP_K, Wish, to_pins
-from Daddy.streaming.viewer.connect import add_arguments, carrying, find_target
+from Daddy.streaming.viewer.connect import Carrier, add_arguments, find_target
 from Daddy.streaming.viewer.connect_plan import Course, Way, first_course
 from Daddy.streaming.viewer.headless import Printer, Recorder, check_patience
 from Daddy.streaming.viewer.keys import View
@@ -137,11 +136,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     wish = Wish(args.top_k, args.fps, to_pins(args.pin))
     receiver = Receiver(args.port, lambda: (*once, *load_tokens([token])), wish, clock)
     waiting = _waiting(receiver.port, args.login, os.environ, Path.home())
-    with carrying(course, receiver, once, clock, hopeless):
-        try:
-            _show(args, receiver, waiting, clock, stop, hopeless)
-        finally:
-            receiver.close()
+    carrier = Carrier(course, receiver, once, clock, hopeless) if course else nullcontext()
+    with carrier, closing(receiver):
+        _show(args, receiver, waiting, clock, stop, hopeless)
     return 0
 
 
@@ -185,7 +182,7 @@ def _show(
         return
     printer = Printer(waiting, clock, json=args.json) if lines or args.web is None else None
     paged = args.web is not None
-    with _page(args, receiver, waiting, clock, subscribe) if paged else contextlib.nullcontext():
+    with _page(args, receiver, waiting, clock, subscribe) if paged else nullcontext():
         while not stop.is_set():
             scene = receiver.scene(args.top_k)
             each_second(scene)
@@ -203,11 +200,11 @@ def _page(
     subscribe: Callable[[int, Sequence[str]], None],
 ) -> AbstractContextManager[object]:
     """The page for browsers until it is closed; its link goes to the terminal, not to the lines."""
-    from Daddy.streaming.web.server import Show, WebServer
+    from Daddy.streaming.web.server import WebServer
 
-    show = Show(receiver.scene, lambda top_k: subscribe(top_k, args.pin), waiting, args.top_k)
+    wish = lambda top_k: subscribe(top_k, args.pin)  # noqa: E731
     say = functools.partial(print, file=sys.stderr, flush=True)
-    return contextlib.closing(WebServer(args.web, show, clock, say))
+    return closing(WebServer(args.web, receiver.scene, wish, waiting, args.top_k, clock, say))
 
 
 def _open_window(args: argparse.Namespace, waiting: Waiting, clock: Clock) -> Window | None:

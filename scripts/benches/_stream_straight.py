@@ -19,10 +19,10 @@ from Daddy.core.stopping import set_by
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
 from Daddy.streaming.best_selector import Rules
 from Daddy.streaming.login.connection import Link
-from Daddy.streaming.login.featured_streams import About, Programme
+from Daddy.streaming.login.featured_streams import Programme
 from Daddy.streaming.protocol.framing import HEADER, MAC_BYTES, Kind, Message
 from Daddy.streaming.protocol.handshake import load_tokens
-from Daddy.streaming.protocol.messages import Wish, row_of
+from Daddy.streaming.protocol.messages import Status, Wish, row_of
 from Daddy.streaming.protocol.spool_segment import Picture, Segment
 from scripts.benches._stream_watcher import AGENTS, stamped
 
@@ -102,7 +102,7 @@ def serve(link: Link, programme: Programme, pictures: Sequence[bytes], fps: floa
                 programme.hear(message, now)
         if link.connections != served:
             served = link.connections
-            programme.restart(link.version)
+            programme.restart()
         if now >= due:
             due, number = max(due + 1 / fps, now), number + 1
             programme.absorb([segment(pictures, number, now, crowd, walked)], now)
@@ -131,7 +131,7 @@ def main(argv: Sequence[str]) -> int:
     out, port, token, corpus = Path(argv[0]), int(argv[1]), Path(argv[2]), Path(argv[3])
     fps = float(argv[4])
     link = Link("127.0.0.1", port, lambda: load_tokens([token]))
-    about = About("bench", "pokemon_red", "bench", "ssh-R")
+    about = Status("bench", "pokemon_red", "bench", "ssh-R")
     programme = Programme(about, Wish(AGENTS, fps), Rules())
     crowd = int(argv[5]) if len(argv) > 5 else AGENTS
     books = serve(link, programme, read_corpus(corpus), fps, stop, crowd)

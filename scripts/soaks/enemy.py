@@ -161,7 +161,7 @@ def sealed(victim: str) -> tuple[Session, Callable[[bytes], bytes]]:
 
 def hello(role: str) -> bytes:
     """The greeting of a role."""
-    facts = {"proto": [1, 1], "role": role, "nonce": "ab" * 16, "keys": [TOKEN.key_id]}
+    facts = {"proto": [2, 2], "role": role, "nonce": "ab" * 16, "keys": [TOKEN.key_id]}
     return pack(Message(Kind.HELLO, to_json(facts)))
 
 

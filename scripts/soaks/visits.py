@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming.best_selector import Rules
-from Daddy.streaming.login.featured_streams import About, Programme
+from Daddy.streaming.login.featured_streams import Programme
 from Daddy.streaming.login.spool import read_wishes
 from Daddy.streaming.protocol import frame_codec, framing, messages
 from Daddy.streaming.protocol.framing import Kind, Message, ProtocolError
 from Daddy.streaming.protocol.handshake import RELAY, VIEWER, Session
-from Daddy.streaming.protocol.messages import Wish, read_status, read_wish
+from Daddy.streaming.protocol.messages import Status, Wish, read_status, read_wish
 from Daddy.streaming.protocol.spool_segment import (
     HEAD,
     Packer,
@@ -47,7 +47,7 @@ LENGTH = 40
 _PICTURE = SCREEN_BYTES + 33
 """What Python takes for the bytes of one."""
 _SIZE = (800, 600)
-_ABOUT = About("slim_run", "pokemon_red", "login1", "ssh-R")
+_ABOUT = Status("slim_run", "pokemon_red", "login1", "ssh-R")
 
 
 class Visit(NamedTuple):

@@ -232,9 +232,9 @@ def test_the_spool_tells_nothing_older_than_what_came_straight() -> None:
 
     fleet = Fleet()
     fleet.absorb([says(2000, 20), says(1000, 10)], 1.0)
-    assert fleet.steps() == 20
+    assert fleet.status((), 1.0)["steps"] == 20
     fleet.absorb([says(500, 5, "b")], 2.0)
-    assert fleet.steps() == 5, "a successor's clock has nothing to do with it"
+    assert fleet.status((), 2.0)["steps"] == 5, "a successor's clock has nothing to do with it"
 
 
 def test_a_job_takes_back_its_own_address_alone_and_says_it_again(tmp_path: Path) -> None:

@@ -7,23 +7,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
 from Daddy.core.clock import SystemClock
 from Daddy.core.paths import RunPaths
 from Daddy.streaming.best_selector import Rules
 from Daddy.streaming.login.connection import Link
-from Daddy.streaming.login.featured_streams import About, Programme, note
+from Daddy.streaming.login.featured_streams import Programme, note
 from Daddy.streaming.login.flow_control import FREE_S
 from Daddy.streaming.login.spool import Seat, SpoolWriter
 from Daddy.streaming.protocol.framing import Kind, Message
 from Daddy.streaming.protocol.handshake import VIEWER, Session
-from Daddy.streaming.protocol.messages import Frame, Wish, ack, read_frame, row_of
+from Daddy.streaming.protocol.messages import Frame, Status, Wish, ack, read_frame, row_of
 from Daddy.streaming.protocol.spool_segment import Picture, Segment, Writer
 from Daddy.streaming.relay import IDLE_POLL_S, Relay
 from tests.streaming.helpers import TOKEN, pack_segment, picture, report
 
-ABOUT = About("slim_run", "pokemon_red", "login1", "ssh-R")
+ABOUT = Status("slim_run", "pokemon_red", "login1", "ssh-R")
 
 
 def programme(agents: int = 2) -> Programme:
@@ -64,16 +62,6 @@ def test_an_agent_that_comes_back_is_there_at_once() -> None:
     told.choose(102.0)
     assert [frame.step for _, frame in frames(told, 102.0)] == [100_000]
     assert not told.awaits()
-
-
-@pytest.mark.parametrize(("version", "form"), [(1, 1), (2, 2)])
-def test_a_viewer_is_sent_what_its_version_reads(version: int, form: int) -> None:
-    told = programme(1)
-    told.restart(version)
-    (stream, first), = play(told, 100.0, 1)  # fmt: skip
-    told.hear(Message(Kind.ACK, ack(first.seq), stream), 100.1)
-    (_, second), = play(told, 100.2, 1)  # fmt: skip
-    assert (second.base, second.format) == (1, form)
 
 
 def test_on_a_line_that_stays_full_the_first_agent_is_left_and_the_person_is_told() -> None:

@@ -78,16 +78,6 @@ def test_what_a_delta_leans_on_is_what_a_viewer_still_remembers() -> None:
     assert frame.more == MAX_BASES - 1
 
 
-def test_an_older_viewer_is_sent_what_it_can_read() -> None:
-    sender = Sender(version=1)
-    for number in (1, 2, 3):
-        sender.offer(shot(number))
-        frame = sender.next(0.0, 2)
-        assert frame is not None
-        sender.acked(number, 0.0)
-        assert (frame.base, frame.format, frame.more) == (number - 1, 1, 0)
-
-
 def test_a_format_of_a_later_version_is_asked_for_anew() -> None:
     sender = Sender()
     sender.offer(shot(1))
@@ -125,12 +115,10 @@ def test_acknowledgements_of_pictures_never_sent_are_ignored() -> None:
 
 
 @settings(max_examples=20)
-@given(st.integers(0, 2**32), st.floats(0.0, 0.6), st.sampled_from([1, 2]))
-def test_whatever_is_lost_the_viewer_shows_true_pictures_or_asks(
-    seed: int, loss: float, version: int
-) -> None:
+@given(st.integers(0, 2**32), st.floats(0.0, 0.6))
+def test_whatever_is_lost_the_viewer_shows_true_pictures_or_asks(seed: int, loss: float) -> None:
     """Frames and acknowledgements are lost at random: no wrong picture is ever decoded."""
-    chance, sender, viewer = random.Random(seed), Sender(version), FrameDecoder()
+    chance, sender, viewer = random.Random(seed), Sender(), FrameDecoder()
     shown = 0
     for number in range(40):
         sender.offer(shot(number))

@@ -115,13 +115,13 @@ def test_not_one_bit_of_a_sealed_message_can_be_changed(where: int, flip: int) -
 
 
 def greeting(**changes: object) -> bytes:
-    hello = {"proto": [1, 1], "role": RELAY, "nonce": "00" * 16, "keys": [TOKEN.key_id]}
+    hello = {"proto": [2, 2], "role": RELAY, "nonce": "00" * 16, "keys": [TOKEN.key_id]}
     return pack(Message(Kind.HELLO, to_json({**hello, **changes})))
 
 
 def test_another_protocol_version_is_refused_with_both_versions() -> None:
     viewer = Session(VIEWER, [TOKEN], b"v" * 16)
-    with pytest.raises(ProtocolError, match=r"versions 1-2, the relay 3-9") as caught:
+    with pytest.raises(ProtocolError, match=r"version 2, the relay 3-9") as caught:
         viewer.receive(greeting(proto=[3, 9]))
     assert caught.value.reason is Reason.VERSION
 

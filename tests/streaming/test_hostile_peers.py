@@ -14,7 +14,7 @@ import pytest
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import NetworkError
-from Daddy.streaming.protocol import frame_codec
+from Daddy.streaming.protocol import frame_codec, handshake
 from Daddy.streaming.protocol.framing import (
     Kind,
     Message,
@@ -125,7 +125,7 @@ def test_a_laptop_that_slept_begins_anew_at_once(monkeypatch) -> None:
         def now(self) -> float:
             return super().now() + self.slept
 
-    monkeypatch.setattr(module, "SILENT_S", 1e9)
+    monkeypatch.setattr(handshake, "SILENT_S", 1e9)
     clock = Sleeper()
     viewer = Receiver(0, lambda: [TOKEN], Wish(2, 60.0), clock)
     try:
@@ -173,14 +173,14 @@ def test_a_relay_of_another_version_is_told_both(receiver: Receiver) -> None:
         wire.sendall(pack(Message(Kind.HELLO, to_json(hello))))
         said = wire.makefile("rb").read()
     assert said[0] == Kind.BYE
-    assert "versions 1-2, the relay 3-9" in read_bye(said[8:])[1]
+    assert "version 2, the relay 3-9" in read_bye(said[8:])[1]
     assert "3-9" in receiver.refused
 
 
 def test_a_stranger_who_listens_gets_no_picture_even_with_the_key_id() -> None:
     relay = Session(RELAY, [TOKEN], b"r" * 16)
     relay.take()
-    hello = {"proto": [1, 1], "role": "viewer", "nonce": "00" * 16, "keys": [TOKEN.key_id]}
+    hello = {"proto": [2, 2], "role": "viewer", "nonce": "00" * 16, "keys": [TOKEN.key_id]}
     relay.receive(pack(Message(Kind.HELLO, to_json(hello))))
     relay.take()
     with pytest.raises(ProtocolError, match="could not prove"):

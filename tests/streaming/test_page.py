@@ -23,7 +23,7 @@ from Daddy.streaming.protocol.messages import Wish
 from Daddy.streaming.viewer.receiver import Receiver, listen
 from Daddy.streaming.viewer.view_model import Waiting
 from Daddy.streaming.web import server
-from Daddy.streaming.web.server import Show, WebServer
+from Daddy.streaming.web.server import WebServer
 from tests.patience import until
 from tests.streaming.helpers import finish, free_port, picture, start
 from tests.streaming.test_relay_to_viewer import learners, receiver, relay, run, token
@@ -68,7 +68,7 @@ def page(receiver: Receiver) -> Iterator[Page]:
         served.wishes.append(top_k)
         receiver.subscribe(Wish(top_k, 60.0))
 
-    server = WebServer(0, Show(receiver.scene, wish, WAITING, 2), SystemClock(), said.append)
+    server = WebServer(0, receiver.scene, wish, WAITING, 2, SystemClock(), said.append)
     served.port = server.port
     yield served
     server.close()
@@ -329,24 +329,23 @@ def test_both_loopback_addresses_listen_and_no_other(page: Page, receiver) -> No
 
 
 def test_a_page_port_in_use_says_which_other_to_take(page: Page, receiver) -> None:
-    show = Show(receiver.scene, receiver.subscribe, WAITING, 2)
     with pytest.raises(NetworkError) as error:
-        WebServer(page.port, show, SystemClock(), print)
+        WebServer(page.port, receiver.scene, lambda _: None, WAITING, 2, SystemClock(), print)
     assert error.value.exit_code == 8
     assert f"--web {page.port - 1}" in error.value.fix
 
 
 def test_closing_frees_the_port_and_ends_whoever_waits(receiver) -> None:
     said: list[str] = []
-    show = Show(receiver.scene, lambda _: None, WAITING, 2)
-    first = WebServer(0, show, SystemClock(), said.append)
+    show = (receiver.scene, lambda _: None, WAITING, 2, SystemClock(), said.append)
+    first = WebServer(0, *show)
     served = Page(first.port, said)
     browser = Browser(served).enter(served)
     browser.hear()
     first.close()
     with pytest.raises((ConnectionError, http.client.HTTPException, AssertionError)):
         browser.hear()
-    WebServer(first.port, show, SystemClock(), said.append).close()
+    WebServer(first.port, *show).close()
 
 
 def test_the_command_prints_the_link_and_serves_the_page(tmp_path: Path) -> None:

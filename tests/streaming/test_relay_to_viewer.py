@@ -21,8 +21,8 @@ from Daddy.core.events import read_events
 from Daddy.core.machine import identify, is_alive
 from Daddy.streaming import relay as relays
 from Daddy.streaming.best_selector import Rules
-from Daddy.streaming.login import connection
 from Daddy.streaming.login.spool import SpoolReader
+from Daddy.streaming.protocol import handshake
 from Daddy.streaming.protocol.handshake import VIEWER, Session, ensure_token, load_tokens
 from Daddy.streaming.protocol.messages import Wish
 from Daddy.streaming.relay import ATTACH, HOME_ATTACH, make_relay
@@ -329,7 +329,7 @@ class FrozenViewer:
 
 def test_a_frozen_viewer_is_sent_little_and_given_up(run, token, monkeypatch) -> None:
     """TCP and ssh would take megabytes; unacknowledged pictures stay below 64 KiB."""
-    monkeypatch.setattr(connection, "SILENT_S", 7.0)
+    monkeypatch.setattr(handshake, "SILENT_S", 7.0)
     stop = threading.Event()
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,

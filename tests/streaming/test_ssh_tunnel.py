@@ -16,12 +16,11 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.clock import SystemClock
-from Daddy.streaming.login import connection
+from Daddy.streaming.protocol import handshake
 from Daddy.streaming.protocol.handshake import ensure_token, load_tokens
 from Daddy.streaming.protocol.messages import Wish
 from Daddy.streaming.relay import make_relay
 from Daddy.streaming.tunnel_client import FrameSender
-from Daddy.streaming.viewer import receiver as receiver_door
 from Daddy.streaming.viewer.receiver import Receiver
 from tests.components import program
 from tests.patience import until
@@ -181,8 +180,7 @@ def test_a_frozen_ssh_is_noticed_by_the_viewer_and_pictures_come_back(
     login: Login, tmp_path: Path, monkeypatch
 ) -> None:
     """A half-open tunnel, a laptop that sleeps: nothing fails, nothing comes."""
-    monkeypatch.setattr(connection, "SILENT_S", 4.0)
-    monkeypatch.setattr(receiver_door, "SILENT_S", 4.0)
+    monkeypatch.setattr(handshake, "SILENT_S", 4.0)
     run, token, remote = tmp_path / "slim_run", tmp_path / "token", free_port()
     (run / "stream").mkdir(parents=True)
     ensure_token(token, "test")

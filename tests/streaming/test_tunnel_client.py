@@ -26,6 +26,7 @@ from Daddy.streaming.learner.direct_port import Listener
 from Daddy.streaming.learner.shared_ring import LearnerEnd, StreamerEnd, nameless_file
 from Daddy.streaming.login import spool
 from Daddy.streaming.login.spool import SpoolReader, SpoolWriter, Wishes, read_wishes, write_wishes
+from Daddy.streaming.protocol import handshake
 from Daddy.streaming.protocol.spool_segment import Picture, Writer
 from Daddy.streaming.streamer import Streamer
 from Daddy.streaming.tunnel_client import FrameSender
@@ -238,7 +239,7 @@ def test_a_pass_in_which_anything_else_is_due_attends_to_everything(
 def test_a_stranger_is_let_go_by_a_streamer_that_hears_nothing(
     desk: Desk, tmp_path: Path, monkeypatch, refuses: bool
 ) -> None:
-    monkeypatch.setattr(listener, "GREETING_S", 0.2)
+    monkeypatch.setattr(handshake, "GREETING_S", 0.2)
     monkeypatch.setattr(streamer, "REPORT_EVERY_S", 0.05)
     monkeypatch.setattr(streamer, "RETRY_S", 60.0)
     ask(tmp_path)
@@ -257,7 +258,7 @@ def test_a_stranger_is_let_go_by_a_streamer_that_hears_nothing(
 def test_a_relay_that_has_room_again_is_served_by_a_streamer_that_hears_nothing(
     desk: Desk, tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(listener, "GREETING_S", 600.0)
+    monkeypatch.setattr(handshake, "GREETING_S", 600.0)
     wanted_and_put(desk, tmp_path)
     ours = desk.streamer.port.listener = Listener("127.0.0.1", lambda: (), lambda: ())
     with closing(ours), socket.create_connection((ours.address, ours.port)) as relay:

@@ -28,14 +28,12 @@ from Daddy.streaming.login.spool import (
     read_address,
     write_address,
 )
-from Daddy.streaming.protocol.framing import READ_BYTES, Kind, Message, ProtocolError, Reason, bye
-from Daddy.streaming.protocol.handshake import Channel, Token
+from Daddy.streaming.protocol.framing import Kind, Message, ProtocolError, Reason, bye
+from Daddy.streaming.protocol.handshake import VIEWER, Channel, Token
 from Daddy.streaming.protocol.messages import read_stamps, stamps
 from Daddy.streaming.protocol.spool_segment import Writer
 
 MAX_PROVED, MAX_STRANGERS = 4, 4
-GREETING_S = 3.0
-SILENT_S = 15.0
 OUT_LIMIT = 256 * 1024
 """Bytes that wait for a relay; a segment is less than 64 KiB."""
 _SEND_BUFFER = 64 * 1024
@@ -59,7 +57,7 @@ class Listener:
         self.address = address
         self._tokens = tokens
         self._so_far = so_far
-        self._callers: list[_Caller] = []
+        self.callers: list[_Caller] = []
         self.rest = False
         """Nobody is let in for now: accepting has failed, and would fail at once again."""
         self._socket = socket.create_server((address, 0), backlog=MAX_STRANGERS)
@@ -70,25 +68,21 @@ class Listener:
         return self._socket.fileno()
 
     @property
-    def callers(self) -> Sequence[_Caller]:
-        return self._callers
-
-    @property
     def ears(self) -> Sequence[Listener | _Caller]:
         """For ``select``: where something may come from."""
-        return self._callers if self.rest else [self, *self._callers]
+        return self.callers if self.rest else [self, *self.callers]
 
     @property
     def speaking(self) -> Sequence[_Caller]:
         """For ``select``: those for whom bytes wait."""
-        return [caller for caller in self._callers if caller.out]
+        return [caller for caller in self.callers if caller.out]
 
     @property
     def proved(self) -> int:
-        return sum(caller.welcomed for caller in self._callers)
+        return sum(caller.welcomed for caller in self.callers)
 
     def tell(self, messages: Sequence[Message]) -> None:
-        for caller in self._callers:
+        for caller in self.callers:
             if caller.welcomed:
                 for message in messages:
                     caller.session.send(message)
@@ -99,7 +93,7 @@ class Listener:
             heard = select.select(self.ears, [], [], 0)[0]
         if self in heard:
             self._let_in(now)
-        for caller in list(self._callers):
+        for caller in list(self.callers):
             try:
                 self._serve(caller, now, speaks=caller in heard)
             except ProtocolError as error:
@@ -109,7 +103,7 @@ class Listener:
 
     def close(self) -> None:
         """No port any more; who is served is told."""
-        for caller in list(self._callers):
+        for caller in list(self.callers):
             self._drop(caller, bye(Reason.DONE, "the job stops listening"))
         self._socket.close()
 
@@ -124,50 +118,37 @@ class Listener:
             self.rest = True
 
     def _greet(self, sock: socket.socket, now: float) -> None:
-        strangers = len(self._callers) - self.proved
+        strangers = len(self.callers) - self.proved
         if strangers >= MAX_STRANGERS or self.proved >= MAX_PROVED:
             sock.close()
             return
+        tokens: Sequence[Token] = ()
+        with contextlib.suppress(DaddyError, OSError):  # a damaged file refuses everyone
+            tokens = self._tokens()
         with contextlib.suppress(OSError):  # who has left already is noticed soon enough
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
-        self._callers.append(_Caller(sock, self._known_tokens(), now))
-
-    def _known_tokens(self) -> Sequence[Token]:
-        """The token as the file has it now; a damaged file refuses everyone."""
-        with contextlib.suppress(DaddyError, OSError):
-            return self._tokens()
-        return ()
+        self.callers.append(_Caller(sock, VIEWER, tokens, now))
 
     def _serve(self, caller: _Caller, now: float, *, speaks: bool) -> None:
-        if speaks:
-            data = caller.socket.recv(READ_BYTES)
-            if not data:
+        for message in caller.receive(now) if speaks else ():
+            if message.kind == Kind.BYE:
                 raise ConnectionResetError
-            caller.heard = now
-            for message in caller.session.receive(data):
-                if message.kind == Kind.BYE:
-                    raise ConnectionResetError
-                if message.kind == Kind.PING:
-                    theirs, _ = read_stamps(message.body)
-                    caller.session.send(Message(Kind.PONG, stamps(theirs, round(now * 1000))))
+            if message.kind == Kind.PING:
+                theirs, _ = read_stamps(message.body)
+                caller.session.send(Message(Kind.PONG, stamps(theirs, round(now * 1000))))
         if caller.session.established and not caller.welcomed:
             caller.welcomed = True
             for message in self._so_far():
                 caller.session.send(message)
         caller.flush()
-        late = not caller.welcomed and now - caller.began > GREETING_S
-        if late or now - caller.heard > SILENT_S or len(caller.out) > OUT_LIMIT:
+        if caller.is_overdue(now) or len(caller.out) > OUT_LIMIT:
             raise ProtocolError("too late, silent or not reading", Reason.SILENT)
 
     def _drop(self, caller: _Caller, last: Message | None = None) -> None:
         """Close a connection; strangers are told nothing."""
-        with contextlib.suppress(OSError):
-            if last is not None and caller.session.established:
-                caller.session.send(last)
-                caller.flush()
-        caller.socket.close()
-        self._callers.remove(caller)
+        caller.close(last if caller.welcomed else None)
+        self.callers.remove(caller)
 
 
 ASK_AGAIN_S = 30.0
@@ -183,7 +164,7 @@ class Lookup:
         self._find = find
         self._hosts: frozenset[str] = frozenset()
         self._found: str | None = None
-        self._again_at = math.inf
+        self._again_at = 0.0
         self._asking = False
         self._answers: queue.SimpleQueue[tuple[frozenset[str], str | None]] = queue.SimpleQueue()
 
@@ -191,20 +172,16 @@ class Lookup:
         """The address as known now, without waiting; one not found is asked for again later."""
         if hosts != self._hosts:
             self._hosts, self._again_at = hosts, now
+        with contextlib.suppress(queue.Empty):
+            asked, found = self._answers.get_nowait()
+            self._asking = False
+            if asked == hosts:
+                self._found, self._again_at = found, math.inf if found else now + ASK_AGAIN_S
         if hosts <= {self._host}:
-            self._found, self._again_at = LOOPBACK if hosts else None, math.inf
-        self._hear(now)
-        if now >= self._again_at and not self._asking:
+            self._found = LOOPBACK if hosts else None
+        elif now >= self._again_at and not self._asking:
             self._ask(hosts)
         return self._found
-
-    def _hear(self, now: float) -> None:
-        with contextlib.suppress(queue.Empty):
-            hosts, found = self._answers.get_nowait()
-            self._asking = False
-            if hosts == self._hosts and self._again_at < math.inf:
-                self._found = found
-                self._again_at = math.inf if found else now + ASK_AGAIN_S
 
     def _ask(self, hosts: frozenset[str]) -> None:
         ask = lambda: self._answers.put((hosts, self._find(hosts, self._host)))  # noqa: E731
@@ -229,12 +206,22 @@ class Port:
         address = self._lookup.address(hosts, now)
         if self.listener and self.listener.address != address:
             self.close()
+        with contextlib.suppress(DaddyError, OSError):
+            if self.listener is None and address:
+                jobs_token(self._stream)
+                self.listener = Listener(address, lambda: jobs_token(self._stream), self._so_far)
+                self._publish(self.listener)
+                self._look_at = now + LOOK_AGAIN_S
         if self.listener:
             self.listener.rest = False
             if now >= self._look_at:
-                self._say_again(self.listener, now)
-        elif address:
-            self._open(address, now)
+                self._look_at = now + LOOK_AGAIN_S
+                self._say_again(self.listener)
+
+    def tell(self, messages: Sequence[Message]) -> None:
+        """Tell every relay that has proved itself."""
+        if self.listener:
+            self.listener.tell(messages)
 
     def close(self) -> None:
         """No port any more; what another has said of its own stays."""
@@ -244,29 +231,23 @@ class Port:
             self.listener = None
             if ours:
                 with contextlib.suppress(OSError):
-                    self._publish("", 0)
+                    self._publish(None)
 
-    def _open(self, address: str, now: float) -> None:
-        with contextlib.suppress(DaddyError, OSError):
-            jobs_token(self._stream)
-            self.listener = Listener(address, lambda: jobs_token(self._stream), self._so_far)
-            self._look_at = now + LOOK_AGAIN_S
-            try:
-                self._publish(address, self.listener.port)
-            except OSError:
-                self.close()  # a port that nobody is told of is one too many
-
-    def _say_again(self, listener: Listener, now: float) -> None:
-        self._look_at = now + LOOK_AGAIN_S
-        if not self._stands(listener):
-            with contextlib.suppress(OSError):
-                self._publish(listener.address, listener.port)
+    def _say_again(self, listener: Listener) -> None:
+        """Put our address where another's stands; close a port that nobody can be told of."""
+        if self._stands(listener):
+            return
+        try:
+            self._publish(listener)
+        except OSError:
+            self.close()
 
     def _stands(self, listener: Listener) -> bool:
         there = read_address(self._stream, self._who.peer)
         ours = (self._who.incarnation, listener.port)
         return there is not None and (there.incarnation, there.port) == ours
 
-    def _publish(self, address: str, port: int) -> None:
-        where = Address(address, port, self._who.incarnation, self._who.host)
-        write_address(self._stream, self._who.peer, where)
+    def _publish(self, listener: Listener | None) -> None:
+        where = (listener.address, listener.port) if listener else ("", 0)
+        address = Address(*where, self._who.incarnation, self._who.host)
+        write_address(self._stream, self._who.peer, address)

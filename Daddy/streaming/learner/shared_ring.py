@@ -131,8 +131,7 @@ class StreamerEnd:
         """Begins with what is put from now on: older pictures are nobody's any more."""
         self._map = mmap.mmap(descriptor, SIZE)
         self._told = 0
-        counters = (self._counter(number) for number in range(RECORDS))
-        self._read = max(counters) // 2
+        self._read = self._newest()
         self.lost = 0
 
     @property
@@ -140,24 +139,22 @@ class StreamerEnd:
         return self._map[_CLOSING] == 1
 
     def ask_report(self) -> None:
-        self._grow(_REPORT_ASK, _ASKS)
+        self._grow(_REPORT_ASK)
 
     def ask_pictures(self) -> None:
         """Have the learner offer one picture of each wanted agent."""
-        self._grow(_PICTURE_ASK, _ASKS)
+        self._grow(_PICTURE_ASK)
 
     def _grow(self, *asks: int) -> None:
-        for number in asks:
+        for number in (*asks, _ASKS):
             self._map[number] = (self._map[number] + 1) % 256
 
     def want(self, agents: Iterable[int]) -> None:
         """Pictures of these agents are wanted, and of nobody else."""
-        row = bytearray(MAX_AGENTS)
-        for agent in agents:
-            if 0 <= agent < MAX_AGENTS:
-                row[agent] = 1
-        self._map[_WANTED : _WANTED + MAX_AGENTS] = bytes(row)
-        self._grow(_ASKS)
+        wanted = set(agents)
+        row = bytes(agent in wanted for agent in range(MAX_AGENTS))
+        self._map[_WANTED : _WANTED + MAX_AGENTS] = row
+        self._grow()
 
     def reports(self) -> list[AgentReport] | None:
         """The newest reports; None when there are none since the last call."""
@@ -177,13 +174,15 @@ class StreamerEnd:
         while self._counter(self._read + 1) >= 2 * (self._read + 1):
             record = self._copy(self._read + 1)
             if record is None:  # a lap behind: go on with the oldest that is still there
-                newest = max(self._counter(number) for number in range(RECORDS)) // 2
-                self.lost += max(1, newest - RECORDS // 2 - self._read)
-                self._read = max(self._read + 1, newest - RECORDS // 2)
+                oldest = max(self._read + 1, self._newest() - RECORDS // 2)
+                self.lost, self._read = self.lost + oldest - self._read, oldest
                 continue
             self._read += 1
             found.append(record)
         return found
+
+    def _newest(self) -> int:
+        return max(self._counter(number) for number in range(RECORDS)) // 2
 
     def _copy(self, number: int) -> Picture | None:
         at = _RING + number % RECORDS * _SLOT

@@ -7,11 +7,9 @@ on reading that: pictures come by the first way that has them, none is missing a
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import random
-import secrets
 import select
 import socket
 from collections.abc import Callable, Iterable, Sequence
@@ -20,9 +18,8 @@ from pathlib import Path
 
 from Daddy.core.errors import DaddyError
 from Daddy.streaming.login.spool import Address, read_addresses
+from Daddy.streaming.protocol import handshake
 from Daddy.streaming.protocol.framing import (
-    READ_BYTES,
-    VERSION,
     Kind,
     Message,
     ProtocolError,
@@ -30,21 +27,19 @@ from Daddy.streaming.protocol.framing import (
     bye,
     read_bye,
 )
-from Daddy.streaming.protocol.handshake import NONCE_BYTES, RELAY, Session, Token
+from Daddy.streaming.protocol.handshake import RELAY, Channel, Token
 from Daddy.streaming.protocol.messages import stamps
 from Daddy.streaming.protocol.spool_segment import DAMAGED, Reassembly, Segment
 
 BACKOFF_S = (0.5, 1.0, 2.0, 5.0)
 HANDSHAKE_S = 5.0
 PING_EVERY_S = 2.0
-SILENT_S = 15.0
 _SEND_BUFFER = 32 * 1024
 _READS = 4
 """Reads in one step: a viewer that never stops talking may not keep the relay from its work."""
 _OUT_LIMIT = 64 * 1024
 """Bytes that wait for a viewer that does not read; above that it is given up."""
 _CONNECTING = {0, errno.EINPROGRESS, errno.EWOULDBLOCK}
-_NOT_YET = {errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOTCONN}
 
 
 class Link:
@@ -64,58 +59,45 @@ class Link:
         self._tokens = tokens
         self._made = made
         self.over = False
-        self._socket: socket.socket | None = None
-        self._session: Session | None = None
-        self._out = bytearray()
+        self._channel: Channel | None = None
         self._attempt = 0
-        self._next_try = 0.0
-        self._began = self._heard = self._pinged = 0.0
+        self._next_try = self._pinged = 0.0
         self.trouble = ""
         self.connections = 0
 
     @property
     def established(self) -> bool:
         """A viewer has proved itself and is served."""
-        return self._session is not None and self._session.established
-
-    @property
-    def version(self) -> int:
-        """The newest protocol that both sides speak."""
-        return self._session.version if self._session else VERSION
+        return self._channel is not None and self._channel.session.established
 
     @property
     def waiting_bytes(self) -> int:
-        return len(self._out)
+        return len(self._channel.out) if self._channel else 0
 
     def send(self, message: Message) -> None:
-        if self._session and self._session.established:
-            self._session.send(message)
+        if self._channel and self.established:
+            self._channel.session.send(message)
 
     def step(self, now: float) -> list[Message]:
         """Connect, receive, keep alive, send; returns what the viewer said."""
-        if self._socket is None:
+        try:
+            if self._channel:
+                return self._attend(self._channel, now)
             if now >= self._next_try:
                 self._connect(now)
-            return []
-        try:
-            messages = self._receive(now)
-            self._keep_alive(now)
-            self._flush()
-            if len(self._out) > _OUT_LIMIT:
-                raise ProtocolError("the viewer reads nothing any more", Reason.SILENT)
         except ProtocolError as error:
             self._lose(now, str(error), error.reason)
+        except DaddyError as error:
+            self._lose(now, error.message)
         except OSError as error:
             self._lose(now, self._say(error))
-        else:
-            return messages
         return []
 
     def flush(self, now: float) -> None:
         """Send what was queued since the last step, so that it does not wait for the next."""
         try:
-            if self.established:
-                self._flush()
+            if self._channel and self.established:
+                self._channel.flush()
         except OSError as error:
             self._lose(now, self._say(error))
 
@@ -126,7 +108,7 @@ class Link:
         select.select(ears, mouths, [], max(0.0, seconds))
 
     def fileno(self) -> int:
-        return self._socket.fileno() if self._socket else -1
+        return self._channel.fileno() if self._channel else -1
 
     def refuse(self, now: float, why: str) -> None:
         """The viewer said what it may not say: BYE, and another try after a pause."""
@@ -134,111 +116,68 @@ class Link:
 
     def close(self) -> None:
         """Say BYE if anyone listens, and close."""
-        if self._session and self._socket:
-            with contextlib.suppress(OSError):
-                self._session.send(bye(Reason.DONE, "the relay ends"))
-                self._flush()
-        self._drop()
+        self._drop(bye(Reason.DONE, "the relay ends"))
 
     def _connect(self, now: float) -> None:
-        self._began = self._heard = now
-        code = self._reach()
-        if code not in _CONNECTING:
-            self._lose(now, self._say(OSError(code, os.strerror(code))))
-            return
+        sock = self._made or socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
-            tokens = self._tokens()
-        except DaddyError as error:
-            self._lose(now, error.message)
-            return
-        self._session = Session(RELAY, tokens, secrets.token_bytes(NONCE_BYTES))
+            if sock is not self._made:
+                sock.setblocking(False)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if (code := sock.connect_ex(self._address)) not in _CONNECTING:
+                    raise OSError(code, os.strerror(code))
+            self._channel = Channel(sock, RELAY, self._tokens(), now)
+        finally:
+            if self._channel is None:
+                sock.close()
 
-    def _reach(self) -> int:
-        """Begin to connect; the system's error number, or 0."""
-        if self._made is not None:
-            self._socket = self._made
-            self._socket.setblocking(False)
-            return 0
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self._socket.setblocking(False)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return self._socket.connect_ex(self._address)
-
-    def _receive(self, now: float) -> list[Message]:
-        assert self._socket
-        assert self._session
-        was = self._session.established
-        messages: list[Message] = []
-        for _ in range(_READS):
-            if (data := self._read()) is None:
-                break
-            if not data:
-                raise OSError(0, "the viewer's end is closed (is the viewer running?)")
-            self._heard = now
-            messages += self._session.receive(data)
-        if self._session.established and not was:
+    def _attend(self, channel: Channel, now: float) -> list[Message]:
+        proved_before = self.established
+        messages = channel.receive(now, _READS)
+        if self.established and not proved_before:
             self._attempt, self.trouble = 0, ""
             self.connections += 1
         for message in messages:
             if message.kind == Kind.BYE:
                 raise OSError(0, f"the viewer says: {read_bye(message.body)[1]}")
+        self._keep_alive(channel, now)
+        channel.flush()
+        if len(channel.out) > _OUT_LIMIT:
+            raise ProtocolError("the viewer reads nothing any more", Reason.SILENT)
         return [message for message in messages if message.kind != Kind.PONG]
 
-    def _read(self) -> bytes | None:
-        assert self._socket
-        try:
-            return self._socket.recv(READ_BYTES)
-        except OSError as error:
-            if error.errno in _NOT_YET:
-                return None
-            raise
-
-    def _keep_alive(self, now: float) -> None:
+    def _keep_alive(self, channel: Channel, now: float) -> None:
         if not self.established:
-            if now - self._began > HANDSHAKE_S:
+            if now - channel.began > HANDSHAKE_S:
                 raise ProtocolError("no viewer answered the greeting", Reason.SILENT)
             return
-        if now - self._heard > SILENT_S:
-            raise ProtocolError(f"the viewer was silent for {SILENT_S:.0f} s", Reason.SILENT)
+        if now - channel.heard > handshake.SILENT_S:
+            silent = f"the viewer was silent for {handshake.SILENT_S:.0f} s"
+            raise ProtocolError(silent, Reason.SILENT)
         if now - self._pinged >= PING_EVERY_S:
             self._pinged = now
             self.send(Message(Kind.PING, stamps(round(now * 1000))))
 
-    def _flush(self) -> None:
-        assert self._socket
-        assert self._session
-        self._out += self._session.take()
-        while self._out:
-            try:
-                del self._out[: self._socket.send(self._out)]
-            except OSError as error:
-                if error.errno in _NOT_YET:
-                    return
-                raise
-
     def _say(self, error: OSError) -> str:
         if error.errno == errno.ECONNREFUSED:
             return f"nobody listens on {self._address[0]}:{self._address[1]} (no tunnel?)"
+        if isinstance(error, ConnectionResetError):
+            return "connection lost: the viewer's end is closed (is the viewer running?)"
         return f"connection lost: {error.strerror or error}"
 
     def _lose(self, now: float, why: str, reason: Reason | None = None) -> None:
-        if reason is not None and self._session and self._socket:
-            with contextlib.suppress(OSError):
-                self._session.send(bye(reason, why))
-                self._flush()
-        self._drop()
+        self._drop(None if reason is None else bye(reason, why))
         self.trouble = why
         pause = BACKOFF_S[min(self._attempt, len(BACKOFF_S) - 1)] * random.uniform(0.8, 1.2)
         self._attempt += 1
         self._next_try = now + pause
 
-    def _drop(self) -> None:
-        if self._socket:
-            self._socket.close()
-            self.over = self._made is not None
-        self._socket, self._session = None, None
-        self._out.clear()
+    def _drop(self, last: Message | None) -> None:
+        self.over = self._made is not None
+        if self._channel:
+            self._channel.close(last)
+        self._channel = None
 
 
 DIAL_S = 2.0
@@ -285,10 +224,10 @@ class Direct:
             self._calls.pop(peer).link.close()
         for peer in there.keys() - self._calls.keys():
             failed, again = self._failed.get(peer, (None, 0.0))
-            if there[peer] != failed or now >= again:
-                one = there[peer]
-                link = Link(one.address, one.port, self._known_tokens)
-                self._calls[peer] = _Call(one, link, now)
+            address = there[peer]
+            if address != failed or now >= again:
+                link = Link(address.address, address.port, self._tokens)
+                self._calls[peer] = _Call(address, link, now)
 
     def step(self, now: float) -> list[Segment]:
         """The jobs' words since the last time."""
@@ -300,12 +239,6 @@ class Direct:
             call.link.close()
         self._calls.clear()
         self._failed.clear()
-
-    def _known_tokens(self) -> Sequence[Token]:
-        """None where the run's token is not ours to read: another account's run, or a full disk."""
-        with contextlib.suppress(DaddyError, OSError):
-            return self._tokens()
-        return ()
 
     def _hear(self, peer: str, call: _Call, now: float) -> Segment | None:
         try:

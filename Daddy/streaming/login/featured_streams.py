@@ -8,28 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from itertools import islice
 
 from Daddy.streaming.best_selector import AgentKey, Featured, Rules, score, select
 from Daddy.streaming.login.fleet_state import Fleet
 from Daddy.streaming.login.flow_control import FREE_S, UNACKED_BYTES, Pace, Playout, Sender, window
-from Daddy.streaming.protocol.framing import BODY_LIMIT, VERSION, Kind, Message, ProtocolError
-from Daddy.streaming.protocol.messages import MAX_TOP_K, Row, Status, Wish, pack_rows, read_ack
+from Daddy.streaming.protocol.framing import BODY_LIMIT, Kind, Message, ProtocolError
+from Daddy.streaming.protocol.messages import MAX_TOP_K, Status, Wish, pack_rows, read_ack
 from Daddy.streaming.protocol.spool_segment import Picture, Segment
 
 _DELAY_WEIGHT = 0.1
 _LAST_PICTURES = 2 * MAX_TOP_K
 _OURS = (Kind.HELLO, Kind.AUTH, Kind.STATUS, Kind.TELEM, Kind.FRAME)
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """Facts that stay while a relay runs."""
-
-    run: str
-    workload: str
-    host: str
-    via: str
 
 
 @dataclass
@@ -43,9 +32,9 @@ class Channel:
 
 
 class Programme:
-    """Chooses and paces; ``rules`` say how restless the choice may be."""
+    """Chooses and paces; ``about`` has the facts that stay, ``rules`` the choice's restlessness."""
 
-    def __init__(self, about: About, wish: Wish, rules: Rules) -> None:
+    def __init__(self, about: Status, wish: Wish, rules: Rules) -> None:
         self.about = about
         self.wish = wish
         self.fleet = Fleet()
@@ -54,7 +43,6 @@ class Programme:
         self.channels: dict[AgentKey, Channel] = {}
         self._rules = rules
         self._pace = Pace()
-        self._version = VERSION
         self._places: tuple[Featured, ...] = ()
         self._streams = 0
         self._delay_s = 0.0
@@ -103,7 +91,7 @@ class Programme:
     def _channel(self, key: AgentKey) -> Channel:
         """A stream for ``key``; it begins with the last picture known, whose stamp is its age."""
         self._streams = self._streams % 0xFFFF + 1
-        channel = Channel(self._streams, Sender(self._version), last=self._lasts.get(key))
+        channel = Channel(self._streams, Sender(), last=self._lasts.get(key))
         if channel.last:
             channel.sender.offer(channel.last)
         return channel
@@ -115,9 +103,9 @@ class Programme:
         if len(self._lasts) > _LAST_PICTURES:
             del self._lasts[next(iter(self._lasts))]
 
-    def restart(self, version: int = VERSION) -> None:
-        """A new viewer: it has no picture yet, so every stream begins anew, as it can read it."""
-        self._version, self._pace = version, Pace()
+    def restart(self) -> None:
+        """A new viewer: it has no picture yet, so every stream begins anew."""
+        self._pace = Pace()
         self.channels = {key: self._channel(key) for key in self.channels}
 
     def awaits(self) -> bool:
@@ -139,12 +127,18 @@ class Programme:
         return ()
 
     def frames(self, now: float) -> list[Message]:
-        """Frames that are due and that the link has room for."""
-        self._play_out(now)
+        """Frames that are due and that the link has room for; on a full line of one agent alone."""
+        for key in self.featured:
+            for _, picture in self.channels[key].playout.due(now):
+                self.channels[key].sender.offer(picture)
+                self._note_last(key, picture)
+        channels = [self.channels[key] for key in self.featured]
+        if self._pace.alone:
+            channels = [one for one in channels if one.sender.busy(now, FREE_S)][:1]
         allowed = window(self._pace.least_s, self.wish.fps)
         gap_s = 1 / self._pace.fps if self._pace.fps < self.wish.fps else 0.0
         messages = []
-        for channel in self._drawn(now):
+        for channel in channels:
             if self._unacked() > UNACKED_BYTES:
                 break
             frame = channel.sender.next(now, allowed, gap_s)
@@ -154,56 +148,27 @@ class Programme:
                 messages.append(Message(Kind.FRAME, frame.pack(), stream=channel.stream))
         return messages + [note(text) for text in self._pace.sent(self._unacked(), now)]
 
-    def _play_out(self, now: float) -> None:
-        """Offer what is due to whom it is to be sent."""
-        for key in self.featured:
-            channel = self.channels[key]
-            for _, picture in channel.playout.due(now):
-                channel.sender.offer(picture)
-                self._note_last(key, picture)
-
-    def _drawn(self, now: float) -> list[Channel]:
-        """Channels whose pictures may leave, by place; on a full line the first that has any."""
-        channels = [self.channels[key] for key in self.featured]
-        if not self._pace.alone:
-            return channels
-        busy = (channel for channel in channels if channel.sender.busy(now, FREE_S))
-        return list(islice(busy, 1))
-
     def _unacked(self) -> int:
         return sum(channel.sender.unacked_bytes() for channel in self.channels.values())
 
     def next_due(self) -> float | None:
         """When the next picture is due (monotonic seconds)."""
-        return min(
-            (due for c in self.channels.values() if (due := c.playout.next_due()) is not None),
-            default=None,
-        )
-
-    def rows(self, now: float) -> list[Row]:
-        """Telemetry of all agents, featured ones first."""
-        return self.fleet.rows({key: self.channels[key].stream for key in self.featured}, now)
+        dues = [one.playout.next_due() for one in self.channels.values()]
+        return min((due for due in dues if due is not None), default=None)
 
     def news(self, now: float) -> list[Message]:
-        return [
-            Message(Kind.STATUS, self.status(now).pack()),
-            Message(Kind.TELEM, pack_rows(self.rows(now))),
-        ]
+        """How the run goes, and telemetry of all agents, featured ones first."""
+        rows = self.fleet.rows({key: self.channels[key].stream for key in self.featured}, now)
+        status = self.status(now).pack()
+        return [Message(Kind.STATUS, status), Message(Kind.TELEM, pack_rows(rows))]
 
     def status(self, now: float) -> Status:
-        return Status(
-            run=self.about.run,
-            workload=self.about.workload,
-            host=self.about.host,
-            via=self.about.via,
-            agents=self.fleet.agents(),
-            steps=self.fleet.steps(),
-            steps_per_s=self.fleet.steps_per_s(now),
+        return replace(
+            self.about,
             best=self._best,
             delay_s=self._delay_s,
-            peers=self.fleet.table(now),
-            maps=self.fleet.maps(self.featured),
             direct=tuple(sorted(self.direct)),
+            **self.fleet.status(self.featured, now),
         )
 
 

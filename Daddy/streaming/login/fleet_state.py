@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
+from typing import Any
 
 from Daddy.streaming.best_selector import AgentKey, Candidate
 from Daddy.streaming.protocol.messages import MAX_MAPS, Peer, Row
@@ -26,19 +27,15 @@ class Episodes:
         self._usual_s = math.inf
 
     def add(self, rows: Iterable[Row], now: float) -> None:
-        self._began = {row.agent: self._follow(row, now) for row in rows}
-
-    def _follow(self, row: Row, now: float) -> Began:
-        before = self._began.get(row.agent)
-        if before is None:
-            return (row.episode, now, False)
-        number, since, whole = before
-        if number == row.episode:
-            return before
-        if whole and row.episode == number + 1:
-            self._lengths.append(now - since)
-            self._usual_s = median(self._lengths)
-        return (row.episode, now, True)
+        before, self._began = self._began, {}
+        for row in rows:
+            number, since, whole = before.get(row.agent, (row.episode, now, False))
+            if number != row.episode:
+                if whole and row.episode == number + 1:
+                    self._lengths.append(now - since)
+                    self._usual_s = median(self._lengths)
+                since, whole = now, True
+            self._began[row.agent] = (row.episode, since, whole)
 
     def left_s(self, agent: int, now: float) -> float:
         """Seconds left of the episode if it lasts as long as the median; infinite if unknown."""
@@ -105,11 +102,9 @@ class Fleet:
     def absorb(self, segments: Iterable[Segment], now: float) -> None:
         """Take over new segments and forget who has been silent for a minute."""
         for segment in segments:
-            state = self._peers.setdefault(segment.peer, PeerState(segment.peer))
-            state.absorb(segment, now)
-        gone = [name for name, one in self._peers.items() if now - one.seen > FORGET_S]
-        for name in gone:
-            del self._peers[name]
+            self._peers.setdefault(segment.peer, PeerState(segment.peer)).absorb(segment, now)
+        recent = {name: one for name, one in self._peers.items() if now - one.seen <= FORGET_S}
+        self._peers = recent
 
     def candidates(self, now: float) -> list[Candidate]:
         return [
@@ -119,39 +114,36 @@ class Fleet:
             if (key := AgentKey(peer.name, row.agent))
         ]
 
-    def agents(self) -> int:
-        return sum(len(peer.rows) for peer in self._peers.values())
-
     def clock_offset_ms(self, peer: str) -> int:
         """The relay's clock less ``peer``'s; off by the fastest delivery seen."""
         state = self._peers.get(peer)
         return (state.offset_ms or 0) if state else 0
 
-    def table(self, now: float) -> tuple[Peer, ...]:
+    def _ordered(self) -> list[PeerState]:
         """The peers in the order in which rows refer to them."""
-        ordered = sorted(self._peers.values(), key=lambda one: one.name)
-        return tuple(Peer(one.name, one.host, one.job, now - one.seen) for one in ordered)
+        return sorted(self._peers.values(), key=lambda one: one.name)
+
+    def status(self, featured: Sequence[AgentKey], now: float) -> dict[str, Any]:
+        """Peers, agents, steps and names of maps (those of featured agents' peers win)."""
+        peers = self._ordered()
+        names: dict[int, str] = {}
+        for name in [*self._peers, *(key.peer for key in featured)]:
+            names.update(self._peers[name].maps if name in self._peers else {})
+        return {
+            "agents": sum(len(one.rows) for one in peers),
+            "steps": sum(one.steps[-1][1] for one in peers if one.steps),
+            "steps_per_s": sum(one.steps_per_s(now) for one in peers),
+            "peers": tuple(Peer(one.name, one.host, one.job, now - one.seen) for one in peers),
+            "maps": names,
+        }
 
     def rows(self, streams: Mapping[AgentKey, int], now: float) -> list[Row]:
         """Telemetry of all agents, the featured ones first; ``streams`` is in order of place."""
         places = {key: number for number, key in enumerate(streams, 1)}
         rows = []
-        for index, peer in enumerate(sorted(self._peers.values(), key=lambda one: one.name)):
+        for index, peer in enumerate(self._ordered()):
             for row in peer.rows:
                 key = AgentKey(peer.name, row.agent)
                 shown = {"stream": streams.get(key, 0), "place": places.get(key, 0)}
                 rows.append(replace(row, peer=index, age_s=now - peer.seen, **shown))
         return sorted(rows, key=lambda row: (row.place == 0, row.place))
-
-    def maps(self, featured: Iterable[AgentKey]) -> dict[int, str]:
-        """Names of the maps, those of featured agents' peers winning."""
-        names: dict[int, str] = {}
-        for name in [*self._peers, *(key.peer for key in featured)]:
-            names.update(self._peers[name].maps if name in self._peers else {})
-        return names
-
-    def steps(self) -> int:
-        return sum(one.steps[-1][1] for one in self._peers.values() if one.steps)
-
-    def steps_per_s(self, now: float) -> float:
-        return sum(one.steps_per_s(now) for one in self._peers.values())

@@ -20,15 +20,12 @@ from collections import deque
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming.protocol import frame_codec
 from Daddy.streaming.protocol.frame_codec import MAX_BASES, Tiled, tiled
-from Daddy.streaming.protocol.framing import VERSION
 from Daddy.streaming.protocol.messages import FORMAT_TILES, FORMAT_TILING, Frame
 from Daddy.streaming.protocol.spool_segment import Picture
 
 KEY_EVERY_S = 10.0
 MIN_WINDOW, MAX_WINDOW = 2, 16
 UNACKED_BYTES = 64 * 1024
-_TILING_SINCE = 2
-"""Version of the protocol from which on a viewer reads ``FORMAT_TILING``."""
 
 
 def window(rtt_s: float, fps: float) -> int:
@@ -36,38 +33,21 @@ def window(rtt_s: float, fps: float) -> int:
     return max(MIN_WINDOW, min(MAX_WINDOW, math.ceil(rtt_s * fps) + 2))
 
 
-class Shared:
-    """Pictures of a stream that the viewer surely has, as far as deltas may lean on them.
+class Sender:
+    """Chooses, numbers and deflates the pictures of one stream.
 
-    It acknowledges each one once it has decoded it, so only these count, not those before them:
-    one of those may have failed. And only an unbroken run of them, so that its newest number and
-    its length name it; at most ``MAX_BASES``, which with a full window after them are fewer than
-    the ``KEEP`` that a viewer remembers.
+    A delta leans on pictures that the viewer surely has. It acknowledges each one once it has
+    decoded it, so only these count, not those before them: one of those may have failed. And only
+    an unbroken run of them, so that its newest number and its length name it; at most
+    ``MAX_BASES``, which with a full window after them are fewer than the ``KEEP`` that a viewer
+    remembers.
     """
 
-    def __init__(self, most: int) -> None:
-        self.newest = 0
-        self.run: deque[Tiled] = deque(maxlen=most)
-
-    def add(self, seq: int, picture: Tiled) -> None:
-        if seq != self.newest + 1:
-            self.run.clear()
-        self.newest = seq
-        self.run.append(picture)
-
-    def forget(self) -> None:
-        """The viewer lacks something: nothing is sure any more."""
-        self.run.clear()
-
-
-class Sender:
-    """Chooses, numbers and deflates the pictures of one stream for a viewer of this ``version``."""
-
-    def __init__(self, version: int = VERSION) -> None:
+    def __init__(self) -> None:
         self.sent = 0
         self.dropped = 0
-        self._format = FORMAT_TILING if version >= _TILING_SINCE else FORMAT_TILES
-        self._shared = Shared(MAX_BASES if version >= _TILING_SINCE else 1)
+        self._newest_shared = 0
+        self._shared: deque[Tiled] = deque(maxlen=MAX_BASES)
         self._pending: Picture | None = None
         self._unacked: dict[int, tuple[Tiled, int, float]] = {}
         self._seq = 0
@@ -96,35 +76,32 @@ class Sender:
         self._unacked[self._seq] = (tiles, len(data), now)
         self.sent += 1
         head = (self._seq, base, picture.step, picture.captured_ms, picture.episode)
-        return Frame(*head, data, self._format if base else FORMAT_TILES, more)
+        return Frame(*head, data, FORMAT_TILING if base else FORMAT_TILES, more)
 
     def _deflate(self, picture: Tiled, now: float) -> tuple[int, int, bytes]:
         """Base, further bases and bytes; base 0 where a whole picture is due or is shorter."""
-        bases = tuple(self._shared.run)
-        if bases and now - self._key_at < KEY_EVERY_S:
-            data = self._delta(picture, bases)
+        if self._shared and now - self._key_at < KEY_EVERY_S:
+            data = frame_codec.deflate_tiled(picture, tuple(self._shared))
             if len(data) < SCREEN_BYTES:
-                return self._shared.newest, len(bases) - 1, data
+                return self._newest_shared, len(self._shared) - 1, data
         self._key_at = now
         return 0, 0, frame_codec.deflate(picture.tiles(), None)
-
-    def _delta(self, picture: Tiled, bases: tuple[Tiled, ...]) -> bytes:
-        if self._format == FORMAT_TILES:
-            return frame_codec.deflate(picture.tiles(), bases[-1].tiles())
-        return frame_codec.deflate_tiled(picture, bases)
 
     def acked(self, seq: int, now: float) -> float | None:
         """The viewer has decoded ``seq``: seconds since it was sent; None for a settled one."""
         if seq not in self._unacked:
             return None
         picture, _, sent_at = self._unacked[seq]
-        self._shared.add(seq, picture)
+        if seq != self._newest_shared + 1:
+            self._shared.clear()
+        self._newest_shared = seq
+        self._shared.append(picture)
         self._unacked = {one: what for one, what in self._unacked.items() if one > seq}
         return now - sent_at
 
     def need_key(self) -> None:
         """The viewer cannot decode: forget what it has, begin with a whole picture."""
-        self._shared.forget()
+        self._shared.clear()
         self._unacked.clear()
         self._key_at = -math.inf
 
@@ -172,8 +149,12 @@ class Pace:
         self._crowded_since = _since(self._crowded_since, now) if crowded else None
         self._free_since = _since(self._free_since, now) if free else None
         if self._crowded_since is not None and now - self._crowded_since >= CROWDED_S:
-            self._crowded_since = now
-            return self._slower(min(self.fps, wished_fps))
+            self._crowded_since, fps = now, min(self.fps, wished_fps)
+            if fps > FLOOR_FPS:
+                self.fps = max(FLOOR_FPS, fps * _SLOWER)
+            elif not self.alone:
+                self.alone = True
+                return ("this line is slow: pictures of the first agent only",)
         if self._free_since is not None and now - self._free_since >= FREE_S:
             self._free_since = now - FREE_S + AGAIN_S
             return self._faster()
@@ -193,13 +174,6 @@ class Pace:
             self._slices.append((now, rtt_s))
         while now - self._slices[0][0] > PERIOD_S:
             self._slices.popleft()
-
-    def _slower(self, fps: float) -> tuple[str, ...]:
-        if fps > FLOOR_FPS:
-            self.fps = max(FLOOR_FPS, fps * _SLOWER)
-            return ()
-        was, self.alone = self.alone, True
-        return () if was else ("this line is slow: pictures of the first agent only",)
 
     def _faster(self) -> tuple[str, ...]:
         if self.alone:

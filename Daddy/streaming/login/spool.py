@@ -30,7 +30,7 @@ from Daddy.core.names import PEER
 from Daddy.streaming.protocol.framing import clean
 from Daddy.streaming.protocol.handshake import Token, ensure_token, load_tokens
 from Daddy.streaming.protocol.messages import MAX_TOP_K
-from Daddy.streaming.protocol.spool_segment import SEGMENT_LIMIT, Segment, read_segment, sequence_of
+from Daddy.streaming.protocol.spool_segment import SEGMENT_LIMIT, Segment, read_segment, unseal
 
 _FILES = ("a", "b")
 MAX_SPOOLS = 64
@@ -48,7 +48,7 @@ class SpoolWriter:
         """The number of the next segment; goes on where a predecessor in this slot ended."""
         if not self._sequence:
             self._paths[0].parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._sequence = max(sequence_of(_read(path)) or 0 for path in self._paths)
+            self._sequence = max(unseal(_read(path))[0] for path in self._paths)
         return self._sequence + 1
 
     def write(self, sequence: int, data: bytes) -> None:
@@ -71,25 +71,28 @@ class SpoolReader:
 
     def poll(self) -> list[Segment]:
         """Segments that are new since the last poll, oldest first per peer."""
-        found = [one for peer in self._peers() for one in self._new(peer)]
+        peers = _peers_in(self._folder, *(f".{end}" for end in _FILES))
+        found = [one for peer in peers for one in self._new(peer)]
         return sorted(found, key=lambda segment: (segment.peer, segment.sequence))
-
-    def _peers(self) -> list[str]:
-        try:
-            names = {entry.name for entry in os.scandir(self._folder)}
-        except OSError:
-            return []
-        stems = {name[:-2] for name in names if name[-2:] in {f".{end}" for end in _FILES}}
-        return sorted(stem for stem in stems if PEER.fullmatch(stem))[:MAX_SPOOLS]
 
     def _new(self, peer: str) -> list[Segment]:
         seen = self._seen.get(peer, 0)
         there = [_read(self._folder / f"{peer}.{end}") for end in _FILES]
-        fresh = [data for data in there if (sequence_of(data) or 0) > seen]
+        fresh = [data for data in there if unseal(data)[0] > seen]
         segments = [one for data in fresh if (one := read_segment(data)) and one.peer == peer]
         if segments:
             self._seen[peer] = max(one.sequence for one in segments)
         return segments
+
+
+def _peers_in(folder: Path, *endings: str) -> list[str]:
+    """Peers that have a file with one of these endings there."""
+    try:
+        names = {entry.name for entry in os.scandir(folder)}
+    except OSError:
+        return []
+    stems = {name.removesuffix(end) for name in names for end in endings if name.endswith(end)}
+    return sorted(stem for stem in stems if PEER.fullmatch(stem))[:MAX_SPOOLS]
 
 
 def _read(path: Path) -> bytes:
@@ -151,6 +154,8 @@ SEATS = 4
 """Relays of a run at a time: the controller's and three that viewers brought along."""
 WATCHED_FOR_S = 15.0
 """A wish list's counter stands still for so long: nobody watches."""
+Seen = dict[int, tuple[object, float]]
+"""Newest value of each list, and the time since when it is that."""
 
 
 def prepare(stream: Path) -> None:
@@ -168,7 +173,7 @@ class Seat:
         self._stream, self._counter = stream, counter
         self._holder, self._host = holder, host
         self._number = 0
-        self._seen: dict[int, tuple[Wishes, float]] = {}
+        self._seen: Seen = {}
 
     def publish(self, fps: float, wanted: Mapping[str, frozenset[int]], now: float) -> bool:
         """Ask the jobs for pictures; False while every list is another's."""
@@ -197,12 +202,18 @@ class Seat:
             there = read_wishes(self._stream, number)
             if there is None or not there.holder:
                 return number
-            before, since = self._seen.get(number, (None, now))
-            if there != before:
-                self._seen[number] = (there, now)
-            elif now - since > WATCHED_FOR_S:
+            if _still_for(self._seen, number, there, now) > WATCHED_FOR_S:
                 return number
         return 0
+
+
+def _still_for(seen: Seen, number: int, value: object, now: float) -> float:
+    """Seconds for which ``value`` of this list has been the same; remembers it in ``seen``."""
+    before, since = seen.get(number, (None, now))
+    if value != before:
+        since = now
+        seen[number] = (value, now)
+    return now - since
 
 
 class Watchers:
@@ -210,7 +221,7 @@ class Watchers:
 
     def __init__(self, stream: Path) -> None:
         self._stream = stream
-        self._moved: dict[int, tuple[int, float]] = {}
+        self._seen: Seen = {}
         self.hosts: frozenset[str] = frozenset()
         """Hosts of the relays that want something now."""
 
@@ -220,7 +231,9 @@ class Watchers:
         wanted = dict[str, frozenset[int]]()
         for number in range(SEATS):
             wishes = read_wishes(self._stream, number)
-            if wishes is None or not self._moves(number, wishes.counter, now):
+            if wishes is None:
+                continue
+            if _still_for(self._seen, number, wishes.counter, now) >= WATCHED_FOR_S:
                 continue
             counter, fps = counter + wishes.counter, max(fps, wishes.fps)
             hosts |= {wishes.host} if wishes.wanted and wishes.host else set()
@@ -229,13 +242,6 @@ class Watchers:
                 wanted[peer] = wanted.get(peer, frozenset()) | some
         self.hosts = frozenset(hosts)
         return Wishes(counter, fps, wanted)
-
-    def _moves(self, number: int, counter: int, now: float) -> bool:
-        before, since = self._moved.get(number, (None, now))
-        if counter != before:
-            since = now
-            self._moved[number] = (counter, now)
-        return now - since < WATCHED_FOR_S
 
 
 LOOPBACK = "127.0.0.1"
@@ -277,32 +283,22 @@ def own_address(relays: frozenset[str], host: str) -> str | None:
 
 def write_address(stream: Path, peer: str, address: Address) -> None:
     """Publish the address of this job."""
-    path = _folder(stream) / f"{peer}.json"
+    path = stream / "direct" / f"{peer}.json"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     write_json(path, {"v": 1, **asdict(address)}, durable=False)
 
 
 def read_addresses(stream: Path) -> dict[str, Address]:
     """Addresses of the jobs that listen, by peer; damaged files are none."""
-    try:
-        names = sorted(entry.name for entry in os.scandir(_folder(stream)))
-    except OSError:
-        return {}
-    peers = [name.removesuffix(".json") for name in names if name.endswith(".json")]
-    peers = [peer for peer in peers if PEER.fullmatch(peer)][:MAX_SPOOLS]
-    found = {peer: read_address(stream, peer) for peer in peers}
+    found = {peer: read_address(stream, peer) for peer in _peers_in(stream / "direct", ".json")}
     return {peer: one for peer, one in found.items() if one and one.port}
 
 
 def read_address(stream: Path, peer: str) -> Address | None:
     """The address that ``peer`` has published; None where it has not, or the file is damaged."""
     with contextlib.suppress(OSError, FileError, KeyError, TypeError, ValueError, AttributeError):
-        raw = read_json(_folder(stream) / f"{peer}.json")
+        raw = read_json(stream / "direct" / f"{peer}.json")
         address, port = str(ipaddress.IPv4Address(str(raw["address"]))), int(raw["port"])
         if 0 <= port <= _MOST_PORT:
             return Address(address, port, clean(raw["incarnation"], 8), clean(raw["host"]))
     return None
-
-
-def _folder(stream: Path) -> Path:
-    return stream / "direct"

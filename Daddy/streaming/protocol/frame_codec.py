@@ -74,29 +74,28 @@ def _units(picture: bytes) -> array[int]:
 
 def deflate(tiles: bytes, base: bytes | None) -> bytes:
     """Raw deflate of a picture in tile order; ``base`` (also in tile order) makes it a delta."""
-    if base is None:
-        squeeze = zlib.compressobj(_LEVEL, zlib.DEFLATED, _RAW_DEFLATE)
-    else:
-        squeeze = zlib.compressobj(
-            _LEVEL, zlib.DEFLATED, _RAW_DEFLATE, zlib.DEF_MEM_LEVEL, zlib.Z_DEFAULT_STRATEGY, base
-        )
+    squeeze = zlib.compressobj(_LEVEL, wbits=_RAW_DEFLATE, zdict=base or b"")
     return squeeze.compress(tiles) + squeeze.flush()
 
 
 def inflate(data: bytes, base: bytes | None) -> bytes:
     """A picture in tile order, at most one picture and a byte; CodecError for anything else."""
-    widen = (
-        zlib.decompressobj(_SMALL_WINDOW)
-        if base is None
-        else zlib.decompressobj(_SMALL_WINDOW, zdict=base)
-    )
+    tiles = _widen(data, base or b"", SCREEN_BYTES)
+    if len(tiles) != SCREEN_BYTES:
+        raise CodecError(f"{len(tiles)} bytes where one picture was expected")
+    return tiles
+
+
+def _widen(data: bytes, dictionary: bytes, most: int) -> bytes:
+    """Inflate at most ``most`` bytes; CodecError for damage, more bytes, and bytes left over."""
+    widen = zlib.decompressobj(_SMALL_WINDOW, zdict=dictionary)
     try:
-        tiles = widen.decompress(data, SCREEN_BYTES + 1)
+        plain = widen.decompress(data, most + 1)
     except zlib.error as error:
         raise CodecError(f"not a deflated picture: {error}") from error
-    if len(tiles) != SCREEN_BYTES or not widen.eof or widen.unused_data:
-        raise CodecError(f"{len(tiles)} bytes and leftovers where one picture was expected")
-    return tiles
+    if len(plain) > most or not widen.eof or widen.unused_data:
+        raise CodecError(f"{len(plain)} bytes and leftovers where one picture was expected")
+    return plain
 
 
 def encode(picture: bytes, base: bytes | None = None) -> bytes:
@@ -153,14 +152,8 @@ def deflate_tiled(picture: Tiled, bases: Sequence[Tiled]) -> bytes:
     table = _table(bases)
     numbers = _turned(picture, table)
     fresh = _fresh(numbers, _paint(picture.numbers, picture.distinct, picture.rest))
-    squeeze = zlib.compressobj(
-        _TILING_LEVEL,
-        zlib.DEFLATED,
-        _RAW_DEFLATE,
-        zlib.DEF_MEM_LEVEL,
-        zlib.Z_DEFAULT_STRATEGY,
-        _dictionary(table, bases),
-    )
+    dictionary = _dictionary(table, bases)
+    squeeze = zlib.compressobj(_TILING_LEVEL, wbits=_RAW_DEFLATE, zdict=dictionary)
     return squeeze.compress(numbers + fresh) + squeeze.flush()
 
 
@@ -171,25 +164,14 @@ def inflate_tiled(data: bytes, bases: Sequence[Tiled]) -> bytes:
     Never allocates more than 64 KiB, whatever ``data`` and ``bases`` hold.
     """
     table = _table(bases)
-    numbers, fresh = _widen(data, _dictionary(table, bases))
+    plain = _widen(data, _dictionary(table, bases), PLACES + SCREEN_BYTES)
+    numbers, fresh = plain[:PLACES], plain[PLACES:]
+    if len(numbers) != PLACES or len(fresh) != numbers.count(NEW) * TILE_BYTES:
+        raise CodecError(f"{len(plain)} bytes where one picture was expected")
     try:
         return _joined(_paint(numbers, tuple(table), fresh))
     except IndexError:
         raise CodecError("a tile that is in no base") from None
-
-
-def _widen(data: bytes, dictionary: bytes) -> tuple[bytes, bytes]:
-    """Numbers and fresh tiles; what zlib needs for it is given back before they are used."""
-    widen = zlib.decompressobj(_SMALL_WINDOW, zdict=dictionary)
-    try:
-        plain = widen.decompress(data, PLACES + SCREEN_BYTES + 1)
-    except zlib.error as error:
-        raise CodecError(f"not a deflated picture: {error}") from error
-    numbers, fresh = plain[:PLACES], plain[PLACES:]
-    whole = len(plain) == PLACES + numbers.count(NEW) * TILE_BYTES
-    if not whole or len(numbers) != PLACES or not widen.eof or widen.unused_data:
-        raise CodecError(f"{len(plain)} bytes and leftovers where one picture was expected")
-    return numbers, fresh
 
 
 def _joined(each: Sequence[bytes]) -> bytes:
@@ -270,7 +252,6 @@ class FrameDecoder:
         if frame.format == FORMAT_TILING and frame.base and frame.more < MAX_BASES:
             numbers = range(frame.base - frame.more, frame.base + 1)
             return inflate_tiled(frame.data, [self._history[number] for number in numbers])
-        if frame.format == FORMAT_TILES:
-            base = self._history[frame.base].tiles() if frame.base else None
-            return inflate(frame.data, base)
+        if frame.format == FORMAT_TILES and not frame.base:
+            return inflate(frame.data, None)
         raise CodecError(f"a picture of format {frame.format}, which is not known here")

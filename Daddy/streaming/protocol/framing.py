@@ -14,7 +14,6 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 VERSION = 2
-OLDEST_VERSION = 1
 MAC_BYTES = 16
 HEADER = struct.Struct("<BBHI")
 """kind, flags, stream, length of the body."""
@@ -39,7 +38,7 @@ class Kind(IntEnum):
     BYE = 12
 
 
-BODY_LIMIT = {
+BODY_LIMIT: dict[int, int] = {
     Kind.HELLO: 1024,
     Kind.AUTH: 32,
     Kind.STATUS: 8192,
@@ -53,7 +52,6 @@ BODY_LIMIT = {
     Kind.PONG: 16,
     Kind.BYE: 128,
 }
-_LIMITS = {int(kind): limit for kind, limit in BODY_LIMIT.items()}
 UNKNOWN_LIMIT = 32768
 """Bytes of a message of another release's kind: skipped, not an error."""
 
@@ -96,7 +94,7 @@ def pack(message: Message) -> bytes:
 
 
 def _limit(kind: int) -> int:
-    return _LIMITS.get(kind, UNKNOWN_LIMIT)
+    return BODY_LIMIT.get(kind, UNKNOWN_LIMIT)
 
 
 class Splitter:

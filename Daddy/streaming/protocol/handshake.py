@@ -13,6 +13,7 @@ connection.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import hmac
 import os
@@ -20,7 +21,7 @@ import secrets
 import socket
 import stat
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from Daddy.core.files import create_exclusive, read_bounded
 from Daddy.core.paths import STREAM_TOKEN
 from Daddy.streaming.protocol.framing import (
     MAC_BYTES,
-    OLDEST_VERSION,
+    READ_BYTES,
     VERSION,
     Kind,
     Message,
@@ -159,8 +160,6 @@ class Session:
         self.other = VIEWER if role == RELAY else RELAY
         self.token: Token | None = None
         self.established = False
-        self.version = VERSION
-        """The newest that both sides speak, once both have greeted."""
         self._tokens = tuple(tokens)[:MAX_TOKENS]
         self._nonce = nonce
         self._hellos: dict[str, bytes] = {}
@@ -186,29 +185,25 @@ class Session:
         self._splitter.feed(data)
         messages = []
         while (message := self._splitter.next()) is not None:
-            if message.kind == Kind.BYE and not self.established:
+            if self.established:
+                messages.append(message)
+            elif message.kind == Kind.BYE:
                 code, text = read_bye(message.body)
                 reason = Reason(code) if code in set(Reason) else Reason.MALFORMED
                 raise ProtocolError(text or "the other side closed", reason)
-            if self.established:
-                messages.append(message)
+            elif message.kind == Kind.HELLO and self.other not in self._hellos:
+                self._on_hello(message.body)
+            elif message.kind == Kind.AUTH and self.token is not None:
+                self._on_auth(self.token, message.body)
             else:
-                self._shake(message)
+                raise ProtocolError(f"kind {message.kind} has no place in the handshake")
         return messages
 
     def _greet(self, key_ids: list[str]) -> None:
-        facts = {"proto": [OLDEST_VERSION, VERSION], "role": self.role}
+        facts = {"proto": [VERSION, VERSION], "role": self.role}
         body = to_json({**facts, "nonce": self._nonce.hex(), "keys": key_ids})
         self._hellos[self.role] = body
         self.send(Message(Kind.HELLO, body))
-
-    def _shake(self, message: Message) -> None:
-        if message.kind == Kind.HELLO and self.other not in self._hellos:
-            self._on_hello(message.body)
-        elif message.kind == Kind.AUTH and self.token is not None:
-            self._on_auth(self.token, message.body)
-        else:
-            raise ProtocolError(f"kind {message.kind} has no place in the handshake")
 
     def _on_hello(self, body: bytes) -> None:
         hello = from_json(body)
@@ -218,7 +213,12 @@ class Session:
         known = {token.key_id: token for token in self._tokens}
         token = next((known[key_id] for key_id in offered if key_id in known), None)
         if token is None:
-            raise ProtocolError(self._no_token(offered), Reason.NO_COMMON_TOKEN)
+            mine, theirs = " ".join(known), " ".join(clean(one, 8) for one in offered)
+            raise ProtocolError(
+                f"no token in common: {self.role} has {mine or 'none'}, "
+                f"{self.other} has {theirs or 'none'}",
+                Reason.NO_COMMON_TOKEN,
+            )
         self.token = token
         if self.role == VIEWER:
             self._greet([token.key_id])
@@ -229,19 +229,15 @@ class Session:
     def _check_hello(self, hello: dict[str, Any]) -> None:
         if hello.get("role") != self.other or not isinstance(hello.get("keys"), list):
             raise ProtocolError(f"this is no greeting of a {self.other}")
-        low, high = _versions(hello.get("proto"))
-        if max(low, OLDEST_VERSION) > min(high, VERSION):
+        proto = hello.get("proto")
+        if not isinstance(proto, list) or [type(one) for one in proto] != [int, int]:
+            raise ProtocolError("a greeting's versions are no two numbers")
+        low, high = proto
+        if not low <= VERSION <= high:
             raise ProtocolError(
-                f"the {self.role} speaks stream versions {OLDEST_VERSION}-{VERSION}, "
-                f"the {self.other} {low}-{high}",
+                f"the {self.role} speaks stream version {VERSION}, the {self.other} {low}-{high}",
                 Reason.VERSION,
             )
-        self.version = min(high, VERSION)
-
-    def _no_token(self, offered: list[str]) -> str:
-        mine = " ".join(token.key_id for token in self._tokens) or "none"
-        theirs = " ".join(clean(one, 8) for one in offered) or "none"
-        return f"no token in common: {self.role} has {mine}, {self.other} has {theirs}"
 
     def _on_auth(self, token: Token, given: bytes) -> None:
         if not hmac.compare_digest(proof(token, self.other, self._bound_to), given):
@@ -253,34 +249,64 @@ class Session:
         self.established = True
 
 
-class Channel:
-    """The viewer's side of a session over a socket, which never blocks."""
+GREETING_S = 3.0
+SILENT_S = 15.0
+_NOT_YET = {errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOTCONN}
 
-    def __init__(self, sock: socket.socket, tokens: Sequence[Token], now: float) -> None:
+
+class Channel:
+    """A session over a socket, which never blocks."""
+
+    def __init__(self, sock: socket.socket, role: str, tokens: Sequence[Token], now: float) -> None:
         sock.setblocking(False)
         self.socket = sock
-        self.session = Session(VIEWER, tokens, secrets.token_bytes(NONCE_BYTES))
+        self.session = Session(role, tokens, secrets.token_bytes(NONCE_BYTES))
         self.began = self.heard = now
         self.out = bytearray()
 
     def fileno(self) -> int:
         return self.socket.fileno()
 
+    def receive(self, now: float, reads: int = 1) -> list[Message]:
+        """Messages that so many reads bring. ProtocolError; OSError, also at the other's end."""
+        messages: list[Message] = []
+        with _passing_over_not_yet():
+            for _ in range(reads):
+                if not (data := self.socket.recv(READ_BYTES)):
+                    raise ConnectionResetError
+                self.heard = now
+                messages += self.session.receive(data)
+        return messages
+
     def flush(self) -> None:
         """Hand the kernel what it takes. OSError."""
         self.out += self.session.take()
-        with contextlib.suppress(BlockingIOError):
+        with _passing_over_not_yet():
             while self.out:
                 del self.out[: self.socket.send(self.out)]
 
+    def is_overdue(self, now: float) -> bool:
+        """Too late with its proof, or silent for too long."""
+        late = not self.session.established and now - self.began > GREETING_S
+        return late or now - self.heard > SILENT_S
 
-def _versions(proto: object) -> tuple[int, int]:
-    """Oldest and newest version that the other side speaks."""
-    if isinstance(proto, list) and len(proto) == 2:  # noqa: PLR2004 - a range has two ends
-        low, high = proto
-        if isinstance(low, int) and isinstance(high, int):
-            return low, high
-    raise ProtocolError("a greeting's versions are no two numbers")
+    def close(self, last: Message | None = None) -> None:
+        """Close, after a last word if there is one."""
+        with contextlib.suppress(OSError):
+            if last:
+                self.session.send(last)
+                self.flush()
+        self.socket.close()
+
+
+@contextlib.contextmanager
+def _passing_over_not_yet() -> Iterator[None]:
+    """Nothing is there yet, there is no room yet, or the connection is not there yet."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NOT_YET:
+            raise
 
 
 _FILE_LIMIT = 8192

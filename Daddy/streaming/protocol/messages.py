@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
 from operator import attrgetter
 from typing import Any
 
@@ -36,21 +37,25 @@ class Peer:
     silent_s: float = 0.0
 
 
+MAX_PEERS = 32
+MAX_MAPS = 64
+
+
 @dataclass(frozen=True, slots=True)
 class Status:
     """A relay's words on its run, once a second; the header of the window."""
 
-    run: str
-    workload: str
-    host: str
-    via: str
-    agents: int
-    steps: int
-    steps_per_s: float
-    best: int
-    delay_s: float
-    peers: tuple[Peer, ...]
-    maps: Mapping[int, str]
+    run: str = ""
+    workload: str = ""
+    host: str = ""
+    via: str = ""
+    agents: int = 0
+    steps: int = 0
+    steps_per_s: float = 0.0
+    best: int = 0
+    delay_s: float = 0.0
+    peers: tuple[Peer, ...] = ()
+    maps: Mapping[int, str] = field(default_factory=dict)
     direct: tuple[str, ...] = ()
     """Peers that the relay is connected to; what the others say comes by the spool."""
 
@@ -73,37 +78,6 @@ class Status:
         return to_json({name: lists.get(name, getattr(self, name)) for name in self.__slots__})
 
 
-MAX_PEERS = 32
-MAX_MAPS = 64
-
-
-def read_status(body: bytes) -> Status:
-    """A STATUS with every field typed, bounded and free of control characters."""
-    raw = from_json(body)
-    try:
-        return Status(
-            run=clean(raw.get("run", "")),
-            workload=clean(raw.get("workload", "")),
-            host=clean(raw.get("host", "")),
-            via=clean(raw.get("via", "")),
-            agents=_whole(raw.get("agents", 0)),
-            steps=_whole(raw.get("steps", 0)),
-            steps_per_s=number(raw.get("steps_per_s", 0)),
-            best=_whole(raw.get("best", 0)),
-            delay_s=number(raw.get("delay_s", 0)),
-            peers=tuple(_peer(one) for one in list(raw.get("peers", []))[:MAX_PEERS]),
-            maps=read_maps(raw.get("maps", {})),
-            direct=tuple(clean(one, 31) for one in list(raw.get("direct", []))[:MAX_PEERS]),
-        )
-    except (TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise ProtocolError(f"a STATUS has a wrong field: {error}") from error
-
-
-def _whole(value: Any) -> int:
-    """A count within 64 bits, whatever number it was."""
-    return max(0, min(2**63 - 1, int(value)))
-
-
 def _peer(raw: Any) -> Peer:
     name, host, job, silent = raw
     return Peer(clean(name, 31), clean(host), clean(job, 32), number(silent))
@@ -118,6 +92,26 @@ def number(value: Any) -> float:
     """A finite number, or 0 for one that is not; ValueError for what is none."""
     number = float(value)
     return number if math.isfinite(number) else 0.0
+
+
+_STATUS: dict[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("run", "workload", "host", "via"), clean),
+    **dict.fromkeys(("agents", "steps", "best"), lambda raw: _within(raw, 2**63 - 1)),
+    **dict.fromkeys(("steps_per_s", "delay_s"), number),
+    "peers": lambda raw: tuple(_peer(one) for one in list(raw)[:MAX_PEERS]),
+    "maps": read_maps,
+    "direct": lambda raw: tuple(clean(one, 31) for one in list(raw)[:MAX_PEERS]),
+}
+"""The reader of each field of a STATUS."""
+
+
+def read_status(body: bytes) -> Status:
+    """A STATUS with every field typed, bounded and free of control characters."""
+    raw = from_json(body)
+    try:
+        return Status(**{name: read(raw[name]) for name, read in _STATUS.items() if name in raw})
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ProtocolError(f"a STATUS has a wrong field: {error}") from error
 
 
 FORMAT_TILES = 1
@@ -196,51 +190,54 @@ class Row:
 _facts = attrgetter(*Row.__slots__)
 
 
+_MOST = {
+    "agent": _U16,
+    "badges": _U8,
+    "level": _U8,
+    "story_flags": _U16,
+    "map_id": 0x7FFF,
+    "episode": _U32,
+    "step": _U32,
+}
+"""The greatest number of each field that a row has room for."""
+
+
 def row_of(report: AgentReport) -> Row:
     """A learner's report as a row, every field brought into the wire's range."""
-    value = report.episode_return if math.isfinite(report.episode_return) else 0.0
     return Row(
+        **{name: _within(getattr(report, name), most) for name, most in _MOST.items()},
         stream=0,
         peer=0,
-        agent=_within(report.agent, _U16),
         place=0,
-        badges=_within(report.badges, _U8),
-        level=_within(report.level, _U8),
-        story_flags=_within(report.story_flags, _U16),
-        map_id=_within(report.map_id, 0x7FFF),
-        episode_return=max(-1e9, min(1e9, value)),
-        episode=_within(report.episode, _U32),
-        step=_within(report.step, _U32),
+        episode_return=max(-1e9, min(1e9, number(report.episode_return))),
         x=_within(report.x + 1, _U16) - 1,
         y=_within(report.y + 1, _U16) - 1,
     )
 
 
-def _within(value: int, top: int) -> int:
-    return max(0, min(top, int(value)))
+def _within(value: Any, most: int) -> int:
+    return max(0, min(most, int(value)))
 
 
 def pack_rows(rows: Iterable[Row]) -> bytes:
     """The body of a TELEM: at most ``MAX_ROWS`` rows, the rest is left out."""
-    return b"".join(_pack_row(row) for row in list(rows)[:MAX_ROWS])
-
-
-def _pack_row(row: Row) -> bytes:
-    *facts, age_s, x, y = _facts(row)
-    return ROW.pack(*facts, _within(round(age_s * 10), _U16), x + 1, y + 1)
+    packed = []
+    for row in islice(rows, MAX_ROWS):
+        *facts, age_s, x, y = _facts(row)
+        packed.append(ROW.pack(*facts, _within(round(age_s * 10), _U16), x + 1, y + 1))
+    return b"".join(packed)
 
 
 def read_rows(body: bytes) -> list[Row]:
     """The rows of a TELEM; ProtocolError unless the body is whole rows."""
     if len(body) % ROW.size:
         raise ProtocolError("TELEM is not made of whole rows")
-    return [_read_row(fields) for fields in ROW.iter_unpack(body)]
+    return [_read_row(*fields) for fields in ROW.iter_unpack(body)]
 
 
-def _read_row(fields: tuple[Any, ...]) -> Row:
-    row = Row(*fields)
-    value = row.episode_return if math.isfinite(row.episode_return) else 0.0
-    return replace(row, episode_return=value, age_s=row.age_s / 10, x=row.x - 1, y=row.y - 1)
+def _read_row(*fields: Any) -> Row:
+    *facts, gained, episode, step, age, x, y = fields
+    return Row(*(*facts, number(gained), episode, step, age / 10, x - 1, y - 1))
 
 
 def ack(seq: int) -> bytes:
@@ -250,9 +247,7 @@ def ack(seq: int) -> bytes:
 
 def read_ack(body: bytes) -> int:
     """Sequence number of an ACK."""
-    if len(body) != _ACK.size:
-        raise ProtocolError("an ACK has 4 bytes")
-    return int(_ACK.unpack(body)[0])
+    return _unpack(_ACK, body, "an ACK")[0]
 
 
 def stamps(mine_ms: int, yours_ms: int = 0) -> bytes:
@@ -260,12 +255,15 @@ def stamps(mine_ms: int, yours_ms: int = 0) -> bytes:
     return _STAMPS.pack(mine_ms, yours_ms)
 
 
-def read_stamps(body: bytes) -> tuple[int, int]:
+def read_stamps(body: bytes) -> tuple[int, ...]:
     """Both stamps of a PING or PONG."""
-    if len(body) != _STAMPS.size:
-        raise ProtocolError("a PING or PONG has 16 bytes")
-    first, second = _STAMPS.unpack(body)
-    return int(first), int(second)
+    return _unpack(_STAMPS, body, "a PING or PONG")
+
+
+def _unpack(layout: struct.Struct, body: bytes, what: str) -> tuple[int, ...]:
+    if len(body) != layout.size:
+        raise ProtocolError(f"{what} has {layout.size} bytes")
+    return layout.unpack(body)
 
 
 MAX_TOP_K = 16

@@ -13,6 +13,7 @@ import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import NamedTuple
 
 from Daddy.core.vocabulary import AgentReport
@@ -107,11 +108,26 @@ class Told(NamedTuple):
 
 
 def pack_reports(writer: Writer, reports: Sequence[AgentReport]) -> Told:
-    """Once for every head that says them: who writes and on which maps, how far each agent is."""
-    reports = reports[:MAX_AGENTS]
-    return Told(
-        _identity(writer, reports), Message(Kind.TELEM, pack_rows(row_of(one) for one in reports))
-    )
+    """Once for every head that says them: who writes and on which maps, how far each agent is.
+
+    Names of maps that have no room in a HELLO are left out.
+    """
+    reports, maps = reports[:MAX_AGENTS], dict[str, str]()
+    who: dict[str, object] = {
+        "peer": writer.peer,
+        "host": clean(writer.host),
+        "job": clean(writer.job, 32),
+        "incarnation": writer.incarnation,
+        "sent_ms": 2**63,  # as long as it may be: each head has its own
+        "maps": maps,
+    }
+    room = BODY_LIMIT[Kind.HELLO] - len(to_json(who))
+    named = {str(one.map_id): clean(one.map_name, _NAME_LENGTH) for one in reports}
+    for number, name in islice(named.items(), MAX_MAPS):
+        size = len(to_json({number: name})) - 1  # two braces less, a comma more
+        if size <= room:
+            maps[number], room = name, room - size
+    return Told(who, Message(Kind.TELEM, pack_rows(row_of(one) for one in reports)))
 
 
 def pack_head(told: Told, sent_ms: int) -> list[Message]:
@@ -124,29 +140,6 @@ def seal(sequence: int, messages: Sequence[Message]) -> bytes:
     body = b"".join(map(pack, messages))
     summed = zlib.crc32(_SUMMED.pack(sequence, len(body)) + body)
     return HEAD.pack(MAGIC, VERSION, 0, sequence, len(body), summed) + body
-
-
-def _identity(writer: Writer, reports: Sequence[AgentReport]) -> dict[str, object]:
-    identity: dict[str, object] = {
-        "peer": writer.peer,
-        "host": clean(writer.host),
-        "job": clean(writer.job, 32),
-        "incarnation": writer.incarnation,
-        "sent_ms": 2**63,  # as long as it may be: each head has its own
-        "maps": {},
-    }
-    named = {str(one.map_id): clean(one.map_name, _NAME_LENGTH) for one in reports}
-    return {**identity, "maps": _fitting(named, BODY_LIMIT[Kind.HELLO] - len(to_json(identity)))}
-
-
-def _fitting(named: Mapping[str, str], room: int) -> dict[str, str]:
-    """Those that fit into so many bytes of JSON, ``MAX_MAPS`` at most."""
-    maps: dict[str, str] = {}
-    for number, name in list(named.items())[:MAX_MAPS]:
-        size = len(to_json({number: name})) - 1  # two braces less, a comma more
-        if size <= room:
-            maps[number], room = name, room - size
-    return maps
 
 
 class Packer:
@@ -171,35 +164,28 @@ class Packer:
         return message
 
 
-def sequence_of(data: bytes) -> int | None:
-    """Sequence number of a complete segment; None when it is torn, damaged or another version."""
-    if len(data) < HEAD.size:
-        return None
-    magic, version, _, sequence, length, summed = HEAD.unpack_from(data)
-    body = data[HEAD.size : HEAD.size + length]
-    if magic != MAGIC or version != VERSION or len(body) != length:
-        return None
-    return sequence if zlib.crc32(_SUMMED.pack(sequence, length) + body) == summed else None
+def unseal(data: bytes) -> tuple[int, bytes]:
+    """Sequence number and body of a complete segment; (0, b"") for any other bytes."""
+    if len(data) >= HEAD.size:
+        magic, version, _, sequence, length, summed = HEAD.unpack_from(data)
+        body = data[HEAD.size : HEAD.size + length]
+        whole = (magic, version, len(body)) == (MAGIC, VERSION, length)
+        if whole and zlib.crc32(_SUMMED.pack(sequence, length) + body) == summed:
+            return sequence, body
+    return 0, b""
 
 
 def read_segment(data: bytes) -> Segment | None:
-    """Everything a segment says, or None when :func:`sequence_of` or any part of it says no."""
-    sequence = sequence_of(data)
-    if sequence is None:
-        return None
-    length = HEAD.unpack_from(data)[4]
+    """Everything a segment says; None when it is not complete, or any part of it is damaged."""
+    sequence, body = unseal(data)
+    splitter, reassembly = Splitter(), Reassembly()
+    splitter.feed(body)
     try:
-        return _read_body(sequence, data[HEAD.size : HEAD.size + length])
+        while (message := splitter.next()) is not None:
+            reassembly.hear(message)
     except DAMAGED:
         return None
-
-
-def _read_body(sequence: int, body: bytes) -> Segment | None:
-    splitter, listener = Splitter(), Reassembly()
-    splitter.feed(body)
-    while (message := splitter.next()) is not None:
-        listener.hear(message)
-    said = listener.take()
+    said = reassembly.take()
     return None if said is None else replace(said, sequence=sequence)
 
 
@@ -220,7 +206,15 @@ class Reassembly:
         elif message.kind == Kind.TELEM:
             self._rows = read_rows(message.body)
         elif message.kind == Kind.FRAME:
-            self._pictures.append(_read_picture(message, self._last))
+            self._pictures.append(self._picture(message.stream, read_frame(message.body)))
+
+    def _picture(self, agent: int, frame: Frame) -> Picture:
+        base = self._last[agent] if frame.base else None
+        if len(self._last) >= MAX_AGENTS and agent not in self._last:
+            raise ProtocolError("pictures of too many agents")
+        tiles = self._last[agent] = frame_codec.inflate(frame.data, base)
+        pixels = frame_codec.from_tiles(tiles)
+        return Picture(agent, frame.step, frame.episode, frame.captured_ms, pixels)
 
     def take(self) -> Segment | None:
         """The words since the last time; None when that is nothing, or nobody's."""
@@ -241,16 +235,4 @@ def _read_identity(identity: Mapping[str, object]) -> Segment:
         sent_ms=int(str(identity["sent_ms"])),
         rows=(),
         maps=read_maps(identity["maps"]),
-    )
-
-
-def _read_picture(message: Message, last: dict[int, bytes]) -> Picture:
-    frame = read_frame(message.body)
-    base = last[message.stream] if frame.base else None
-    if len(last) >= MAX_AGENTS and message.stream not in last:
-        raise ProtocolError("pictures of too many agents")
-    tiles = frame_codec.inflate(frame.data, base)
-    last[message.stream] = tiles
-    return Picture(
-        message.stream, frame.step, frame.episode, frame.captured_ms, frame_codec.from_tiles(tiles)
     )

@@ -10,6 +10,7 @@ import io
 import queue
 import shutil
 import tempfile
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -95,13 +96,11 @@ def _mp4(
         raw, made = Path(scratch) / "film.raw", Path(scratch) / "film.mp4"
         with raw.open("wb") as stream:
             stream.writelines(unpacked(picture, greys) for picture in pictures)
-        size, wide = (
-            f"{SCREEN_WIDTH}x{SCREEN_HEIGHT}",
-            f"scale=iw*{scale}:ih*{scale}:flags=neighbor",
-        )
-        source = ["-f", "rawvideo", "-pix_fmt", "gray", "-s", size, "-r", f"{per_second:.4f}"]
-        look = ["-vf", wide, "-pix_fmt", "yuv420p", "-movflags", "+faststart"]
-        argv = ["ffmpeg", "-loglevel", "error", "-y", *source, "-i", str(raw), *look, str(made)]
+        size, larger = f"{SCREEN_WIDTH}x{SCREEN_HEIGHT}", f"scale=iw*{scale}:ih*{scale}"
+        argv = ["ffmpeg", "-loglevel", "error", "-y", "-f", "rawvideo", "-pix_fmt", "gray"]
+        argv += ["-s", size, "-r", f"{per_second:.4f}", "-i", str(raw)]
+        argv += ["-vf", f"{larger}:flags=neighbor", "-pix_fmt", "yuv420p"]
+        argv += ["-movflags", "+faststart", str(made)]
         done = run(argv, _ENCODE_S)
         if done.returncode:
             said = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
@@ -146,16 +145,11 @@ class Reel:
         kept = list(self._kept.get(name, ()))
         if not kept or kept[0][0] >= end:
             return []
-        pictures, index, pixels = [], -1, b""
-        count = max(1, int((end - max(begin, kept[0][0])) * FILM_FPS))
-        for number in range(count):
-            at = max(begin, kept[0][0]) + number / FILM_FPS
-            while index + 1 < len(kept) and kept[index + 1][0] <= at:
-                index += 1
-                pixels = b""
-            pixels = pixels or frame_codec.decode(kept[index][1])
-            pictures.append(pixels)
-        return pictures
+        times, begin = [at for at, _ in kept], max(begin, kept[0][0])
+        count = max(1, int((end - begin) * FILM_FPS))
+        shown = [bisect_right(times, begin + number / FILM_FPS) - 1 for number in range(count)]
+        pictures = {index: frame_codec.decode(kept[index][1]) for index in set(shown)}
+        return [pictures[index] for index in shown]
 
 
 _MOST_WAITING = 2

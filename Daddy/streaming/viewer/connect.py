@@ -12,7 +12,7 @@ import random
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,6 +50,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(port=0)
 
 
+_VARIABLES = {
+    "ssh_config": "SYNC_SSH_CONFIG",
+    "port": "SYNC_SSH_PORT",
+    "key": "SYNC_SSH_KEY",
+    "folder": "SYNC_REMOTE_DIR",
+}
+"""Settings that ``setup`` keeps, and the variables that come before them."""
+
+
 def find_target(
     args: argparse.Namespace, environ: Mapping[str, str], home: Path, *, asks: bool
 ) -> Target:
@@ -60,25 +69,21 @@ def find_target(
     if not is_login(login):
         raise UsageError(f"{login!r} is nobody to connect to", "type: connect user@login-node")
     facts = kept if login == kept_login(kept) else {}
-    own_key = environ.get("SYNC_SSH_KEY") or facts.get("key", "")
+    told = {name: environ.get(one) or facts.get(name, "") for name, one in _VARIABLES.items()}
     port = _port(args.remote_port)
-    words = _whom(environ, facts)
+    words = ["-F", str(Path(told["ssh_config"]).expanduser())] if told["ssh_config"] else []
+    words += ["-p", told["port"]] if told["port"] else []
+    words += ["-i", told["key"], "-o", "IdentitiesOnly=yes"] if told["key"] else []
+    usual = port == TUNNEL_PORT and not told["key"]
     return Target(
         login=login,
-        scripts=_scripts(args.run_dir, environ.get("SYNC_REMOTE_DIR") or facts.get("folder", "")),
-        whom=(*words, *(["-i", own_key, "-o", "IdentitiesOnly=yes"] if own_key else [])),
+        scripts=_scripts(args.run_dir, told["folder"]),
+        whom=tuple(words),
         opened=_opened(facts),
-        tunnel_key="" if own_key or port != TUNNEL_PORT else facts.get("tunnel_key", ""),
+        tunnel_key=facts.get("tunnel_key", "") if usual else "",
         port=port,
         asks=asks,
     )
-
-
-def _whom(environ: Mapping[str, str], facts: Mapping[str, str]) -> list[str]:
-    config = environ.get("SYNC_SSH_CONFIG") or facts.get("ssh_config", "")
-    port = environ.get("SYNC_SSH_PORT") or facts.get("port", "")
-    words = ["-F", str(Path(config).expanduser())] if config else []
-    return [*words, "-p", port] if port else words
 
 
 def _opened(facts: Mapping[str, str]) -> str:
@@ -133,9 +138,13 @@ class Call:
     heard: bytearray = field(default_factory=bytearray)
     told_port: bool = False
     opened: float | None = None
-    adopted: bool = False
     alone: bool = False
     worked: bool = False
+
+    @property
+    def adopted(self) -> bool:
+        """The receiver has the wire now."""
+        return self.opened is not None and self.way is Way.STDIO
 
     def close(self) -> None:
         """End ssh; its processes at the other side end with it."""
@@ -148,7 +157,7 @@ class Carrier:
     """Brings relays to ``receiver`` until closed, or until a person has to do something first.
 
     Then ``error`` says what and ``hopeless`` is set. ``once`` holds the token of the relay that was
-    brought last; the receiver is to know it.
+    brought last; the receiver is to know it. As a context it raises that error at its end.
     """
 
     def __init__(
@@ -171,62 +180,56 @@ class Carrier:
         self._thread = threading.Thread(target=self._work, name="carrier", daemon=True)
         self._thread.start()
 
+    def __enter__(self) -> Carrier:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        if self.error is not None:
+            raise self.error
+
     def close(self) -> None:
         self._stop.set()
         self._thread.join(timeout=4 * _GRACE_S)
 
     def _work(self) -> None:
-        while (way := self._course.way) is not None:
-            if self._clock.wait(self._stop, self._course.wait_s * random.uniform(0.8, 1.2)):
+        course = self._course
+        while course.way is not None:
+            if self._clock.wait(self._stop, course.wait_s * random.uniform(0.8, 1.2)):
                 return
-            self._tell((f"calling {self._course.target.login} by {self._course.name(way)}",
-                        *self._course.failures()))  # fmt: skip
-            end = self._try(way)
+            calling = f"calling {course.target.login} by {course.name(course.way)}"
+            self._tell((calling, *course.failures()))
+            end = self._try(course.way)
             if self._stop.is_set():
                 return
-            self._go_on(self._course.after(end))
-
-    def _go_on(self, course: Course) -> None:
-        self._course = course
-        if course.way is None:
-            message = "\n  ".join([course.why, *course.failures()])
-            self._give_up(NetworkError(message, course.fix))
-        elif course.wait_s or course.fix:
-            again = f"again in {course.wait_s:.1f} s"
-            self._tell((f"{course.why}; {again}", *[course.fix] * bool(course.fix)))
-
-    def _give_up(self, error: NetworkError) -> None:
-        self.error = error
-        self._receiver.tell((*error.message.split("\n  "), f"what to do: {error.fix}"))
+            self._course = course = course.after(end)
+            if course.way is not None and (course.wait_s or course.fix):
+                again = f"{course.why}; again in {course.wait_s:.1f} s"
+                self._tell((again, *[course.fix] * bool(course.fix)))
+        reasons = (course.why, *course.failures())
+        self.error = NetworkError("\n  ".join(reasons), course.fix)
+        self._receiver.tell((*reasons, f"what to do: {course.fix}"))
         self._hopeless.set()
 
     def _try(self, way: Way) -> End:
         """One call to its end; a computer without a socket to spare has ended it, too."""
+        words = connect_plan.ssh_words(way, self._course.target, self._receiver.port)
         try:
-            return self._call(way)
+            ours, theirs = socket.socketpair()
+            with ours, theirs:
+                ssh = converse(words, theirs.fileno())
+                call = Call(way, ssh, ours.dup(), self._clock.monotonic())
+            call.wire.setblocking(False)
+            try:
+                return self._attend(call)
+            finally:
+                call.close()
         except ProgramMissingError as error:
             return End(None, why=error.message)
         except OSError as error:
             return End(None, why=f"this computer: {error.strerror or error}")
         finally:
             self._once.clear()
-
-    def _call(self, way: Way) -> End:
-        ours, theirs = socket.socketpair()
-        try:
-            words = connect_plan.ssh_words(way, self._course.target, self._receiver.port)
-            ssh = converse(words, theirs.fileno())
-        except BaseException:
-            ours.close()
-            raise
-        finally:
-            theirs.close()
-        ours.setblocking(False)
-        call = Call(way, ssh, ours, self._clock.monotonic())
-        try:
-            return self._attend(call)
-        finally:
-            call.close()
 
     def _attend(self, call: Call) -> End:
         """Look after a call until it has ended, or has to be ended."""
@@ -243,7 +246,9 @@ class Carrier:
             call.alone |= not connected
             if connected and call.alone and not call.worked:
                 call.worked = True
-                self._arrived(call.way)
+                text = (f"connected by {self._course.name(call.way)}", *self._course.failures())
+                self._told = ()
+                self._tell(text, "; ".join(text))
         return End(None)
 
     def _standing(self, call: Call) -> str:
@@ -272,7 +277,6 @@ class Carrier:
         if (found := find_opening(bytes(call.heard))) is not None:
             call.opened = now
             self._once[:] = [found[0]]
-            call.adopted = call.way is Way.STDIO
             if call.adopted:
                 self._receiver.adopt(call.wire, found[1])
             return ""
@@ -288,12 +292,6 @@ class Carrier:
                     call.wire.send(f"{port}\n".encode())
                 call.told_port = True
 
-    def _arrived(self, way: Way) -> None:
-        text = f"connected by {self._course.name(way)}"
-        failures = self._course.failures()
-        self._told = ()
-        self._tell((text, *failures), "; ".join([text, *failures]))
-
     def _tell(self, lines: tuple[str, ...], note: str = "") -> None:
         """To the screen, and what is new of it as lines to the terminal."""
         for line in lines:
@@ -301,24 +299,3 @@ class Carrier:
                 print(f"connect: {line}", file=sys.stderr, flush=True)
         self._told = lines
         self._receiver.tell(lines, note)
-
-
-@contextlib.contextmanager
-def carrying(
-    course: Course | None,
-    receiver: Receiver,
-    once: list[Token],
-    clock: Clock,
-    hopeless: threading.Event,
-) -> Iterator[None]:
-    """A carrier for as long as this lasts; at its end NetworkError when no way led anywhere."""
-    if course is None:
-        yield
-        return
-    carrier = Carrier(course, receiver, once, clock, hopeless)
-    try:
-        yield
-    finally:
-        carrier.close()
-    if carrier.error is not None:
-        raise carrier.error

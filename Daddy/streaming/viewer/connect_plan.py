@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import NamedTuple
 
 from Daddy.core.vocabulary import TUNNEL_PORT
 from Daddy.streaming.protocol.framing import clean
@@ -40,13 +41,6 @@ class Way(Enum):
     STDIO = "stdio"
     PORT = "port"
     DYNAMIC = "dynamic"
-
-
-TEXT = {
-    Way.STDIO: "stdio (ssh's own pipes)",
-    Way.PORT: "ssh -R {port}",
-    Way.DYNAMIC: "ssh -R 0 (a port of ssh's choice)",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +140,7 @@ class End:
     slept: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """The meaning of an end in words, and the remedy."""
 
     kind: Kind
@@ -178,35 +171,37 @@ class Course:
         course = replace(self, worked=self.worked or end.worked, fix="")
         if end.slept:
             return replace(course, wait_s=0.0, tries=0, why="this computer was asleep")
-        verdict = judge(self.way, end, self.target)
-        if verdict.kind is Kind.PERSON:
-            return replace(course, way=None, why=verdict.why, fix=verdict.fix)
-        if verdict.kind is Kind.LINK or end.worked:
+        kind, why, fix = judge(self.way, end, self.target)
+        if kind is Kind.PERSON:
+            return replace(course, way=None, why=why, fix=fix)
+        if kind is Kind.LINK or end.worked:
             tries = 0 if end.worked else self.tries
             wait_s = BACKOFF_S[min(tries, len(BACKOFF_S) - 1)]
-            return replace(course, wait_s=wait_s, tries=tries + 1, why=verdict.why, fix=verdict.fix)
-        return _next_way(course, verdict)
+            return replace(course, wait_s=wait_s, tries=tries + 1, why=why, fix=fix)
+        return _next_way(course, self.way, why, fix)
 
     def failures(self) -> list[str]:
         """Reasons of the ways that did not lead there."""
         return [f"not by {self.name(way)}: {why}" for way, why in self.passed]
 
     def name(self, way: Way) -> str:
-        return TEXT[way].format(port=self.target.port)
+        if way is Way.PORT:
+            return f"ssh -R {self.target.port}"
+        stdio = way is Way.STDIO
+        return "stdio (ssh's own pipes)" if stdio else "ssh -R 0 (a port of ssh's choice)"
 
 
-def _next_way(course: Course, verdict: Verdict) -> Course:
+def _next_way(course: Course, way: Way, why: str, fix: str) -> Course:
     """The next way, or all of them again where one has led there once, or none."""
-    assert course.way is not None
-    passed = (*course.passed, (course.way, verdict.why))
-    rest = [one for one in course.ways if one not in {way for way, _ in passed}]
-    on = replace(course, passed=passed, tries=0, why=verdict.why, wait_s=0.0)
+    passed = (*course.passed, (way, why))
+    rest = [one for one in course.ways if one not in {tried for tried, _ in passed}]
+    on = replace(course, passed=passed, tries=0, why=why, wait_s=0.0)
     if rest:
         return replace(on, way=rest[0])
     if course.worked:
         return replace(on, way=course.ways[0], passed=(), wait_s=ROUND_S)
     why = f"no way leads to a relay at {course.target.login}"
-    return replace(on, way=None, why=why, fix=verdict.fix or FIX_NO_WAY)
+    return replace(on, way=None, why=why, fix=fix or FIX_NO_WAY)
 
 
 FIX_NO_WAY = (
@@ -221,8 +216,8 @@ def first_course(target: Target, only: Way | None = None) -> Course:
     The key that ``setup`` made for the tunnel opens one port; one's own login may do more. A port
     of ssh's choice needs what the pipes need, so it is not tried where that key is the second try.
     """
-    all_ways = tuple(Way) if not target.tunnel_key else (Way.STDIO, Way.PORT)
-    ways = (only,) if only else all_ways
+    every = (Way.STDIO, Way.PORT) if target.tunnel_key else tuple(Way)
+    ways = (only,) if only else every
     return Course(target, ways, ways[0])
 
 
@@ -239,9 +234,12 @@ def judge(way: Way, end: End, target: Target) -> Verdict:
         if sign in said:
             facts = {"login": target.login, "host": target.host}
             return Verdict(kind, why.format(**facts), fix.format(**facts))
-    failed = end.code == _SSH_FAILED
-    last = _last_line(end.said) or f"it ended with status {end.code} and gave no reason"
-    return Verdict(Kind.LINK if failed else Kind.WAY, f"ssh ended: {last}" if failed else last)
+    lines = [clean(line, 200).strip() for line in end.said if not line.startswith(_MARKS)]
+    last = f"it ended with status {end.code} and gave no reason"
+    last = next((line for line in reversed(lines) if line), last)
+    if end.code == _SSH_FAILED:
+        return Verdict(Kind.LINK, f"ssh ended: {last}")
+    return Verdict(Kind.WAY, last)
 
 
 def _denied(way: Way, target: Target) -> Verdict:
@@ -265,11 +263,6 @@ def _no_forward(way: Way, target: Target) -> tuple[str, str]:
     return why, "with a login that may run commands, connect needs no port"
 
 
-def _last_line(said: Sequence[str]) -> str:
-    lines = [clean(line, 200).strip() for line in said if not line.startswith(_MARKS)]
-    return next((line for line in reversed(lines) if line), "")
-
-
 _MARKS = ("daddy-", "Allocated port", "Connection to ", "  what to do", "relay: a viewer has")
 _SIGNS = (
     (Kind.PERSON, "REMOTE HOST IDENTIFICATION HAS CHANGED",
@@ -290,7 +283,8 @@ _SIGNS = (
 def wrong_node(said: Sequence[str], target: Target) -> str:
     """A sentence where a tunnel leads to another node than the run's relay (ssh's ``said``)."""
     told = dict(line.split(maxsplit=1) for line in said if re.match("daddy-[a-z]+ .", line))
-    here, relay = (_short(clean(told.get(name, ""))) for name in ("daddy-here", "daddy-relay"))
+    names = [clean(told.get(name, "")) for name in ("daddy-here", "daddy-relay")]
+    here, relay = (name.partition(".")[0] for name in names)
     if not here or not relay or here == relay:
         return ""
     login = target.login.replace(target.host, ".".join([relay, *target.host.split(".")[1:]]))
@@ -298,10 +292,6 @@ def wrong_node(said: Sequence[str], target: Target) -> str:
         f"this tunnel ends on {here}, the run's relay is on {relay}; "
         f"python -m Daddy.streaming.tunnel_server connect {login}"
     )
-
-
-def _short(host: str) -> str:
-    return host.partition(".")[0]
 
 
 def usual_causes(login: str, port: int) -> tuple[str, ...]:

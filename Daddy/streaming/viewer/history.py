@@ -105,14 +105,8 @@ class History:
     def _place(self, number: int, agents: Sequence[Named]) -> Place:
         cells = self._heat[number].most_common(_WARMEST)
         most = cells[0][1]
-        trails = [
-            tuple(cell for where, cell in self._trails[name] if where == number)
-            for name, _, row in agents
-            if row.place
-        ]
-        return Place(
-            agents[0][1],
-            tuple(Dot(name, row.place, row.x, row.y) for name, _, row in agents),
-            tuple(trails),
-            tuple((cell, n / most) for cell, n in cells),
-        )
+        shown = [self._trails[name] for name, _, row in agents if row.place]
+        trails = (tuple(cell for where, cell in trail if where == number) for trail in shown)
+        dots = (Dot(name, row.place, row.x, row.y) for name, _, row in agents)
+        heat = ((cell, seen / most) for cell, seen in cells)
+        return Place(agents[0][1], tuple(dots), tuple(trails), tuple(heat))

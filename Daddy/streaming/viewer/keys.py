@@ -34,14 +34,6 @@ class Sheet(Enum):
     FIGURES = "figures"
 
 
-class Band(Enum):
-    """The strip below the panels where there is room."""
-
-    HEAT = "maps with their heat, and the course"
-    DOTS = "maps without heat, and the course"
-    NONE = "no maps"
-
-
 @dataclass(frozen=True, slots=True)
 class View:
     """The person's choices; agents are named as on screen: ``slot-0/3``."""
@@ -51,8 +43,8 @@ class View:
     chosen: str = ""
     full: bool = False
     sheet: Sheet = Sheet.NONE
-    band: Band = Band.HEAT
-    bare: bool = False
+    maps: bool = True
+    """Maps and the run's course stand below the panels where there is room."""
     paused: bool = False
     recording: bool = False
     leaving: bool = False
@@ -85,13 +77,18 @@ class Key(NamedTuple):
     names: tuple[str, ...]
     label: str
     what: str
-    do: Callable[[View, Shown, str], Pressed]
+    do: Act | Sheet | Callable[[View, Shown, str], Pressed]
 
 
 def press(view: View, key: str, shown: Shown) -> Pressed:
     """``key`` as pygame names it, ``shown`` the agents on screen. Keys of no meaning do nothing."""
-    found = next((one for one in TABLE if key in one.names), None)
-    done = found.do(view, shown, key) if found else Pressed(view)
+    do = next((one.do for one in TABLE if key in one.names), None)
+    if isinstance(do, Sheet):
+        done = Pressed(replace(view, sheet=Sheet.NONE if view.sheet is do else do))
+    elif isinstance(do, Act) or do is None:
+        done = Pressed(view, act=do)
+    else:
+        done = do(view, shown, key)
     return done if key == "escape" else done._replace(view=replace(done.view, leaving=False))
 
 
@@ -139,14 +136,6 @@ def _back(view: View, _: Shown, __: str) -> Pressed:
     return Pressed(replace(view, leaving=True), "Esc again closes the window; training goes on")
 
 
-_SHEETS = {"s": Sheet.SCORE, "f": Sheet.FIGURES, "h": Sheet.HELP, "?": Sheet.HELP}
-
-
-def _sheet(view: View, _: Shown, key: str) -> Pressed:
-    sheet = _SHEETS[key]
-    return Pressed(replace(view, sheet=Sheet.NONE if view.sheet is sheet else sheet))
-
-
 def _agents(view: View, _: Shown, key: str) -> Pressed:
     top_k = max(1, min(MAX_TOP_K, view.top_k + (-1 if key == "-" else 1)))
     return Pressed(replace(view, top_k=top_k), f"the best {top_k}")
@@ -179,15 +168,13 @@ def _pause(view: View, _: Shown, __: str) -> Pressed:
     return Pressed(replace(view, paused=not view.paused), toast)
 
 
-def _look(view: View, _: Shown, key: str) -> Pressed:
-    """The next band, palette, or fewer words and all."""
-    if key == "m":
-        band = list(Band)[(list(Band).index(view.band) + 1) % len(Band)]
-        return Pressed(replace(view, band=band), band.value)
-    if key == "v":
-        theme = (view.theme + 1) % len(THEMES)
-        return Pressed(replace(view, theme=theme), f"palette: {THEMES[theme].name}")
-    return Pressed(replace(view, bare=not view.bare), "all words" if view.bare else "fewer words")
+def _maps(view: View, _: Shown, __: str) -> Pressed:
+    return Pressed(replace(view, maps=not view.maps), "no maps" if view.maps else "maps and course")
+
+
+def _palette(view: View, _: Shown, __: str) -> Pressed:
+    theme = (view.theme + 1) % len(THEMES)
+    return Pressed(replace(view, theme=theme), f"palette: {THEMES[theme].name}")
 
 
 def _record(view: View, shown: Shown, _: str) -> Pressed:
@@ -200,13 +187,6 @@ def _record(view: View, shown: Shown, _: str) -> Pressed:
     return Pressed(view, f"recording {name}; R ends it", Act.RECORD)
 
 
-_ACTS = {"b": Act.CLIP, "f12": Act.SHOT, "c": Act.COPY, "q": Act.LEAVE}
-
-
-def _reach_out(view: View, _: Shown, key: str) -> Pressed:
-    return Pressed(view, act=_ACTS[key])
-
-
 TABLE = (
     Key(tuple("12345678"), "1-8", "choose a panel (or click)", _choose),
     Key(("return", "g"), "Enter G", "fill the window; all panels", _fill),
@@ -215,17 +195,16 @@ TABLE = (
     Key(("p",), "P", "pin: this agent stays, or not", _pin),
     Key(("t",), "T", "tour of all agents, or not", _tour),
     Key(("space",), "Space", "pause this window, or go on", _pause),
-    Key(("s",), "S", "what the score is made of", _sheet),
-    Key(("f",), "F", "figures of the stream", _sheet),
-    Key(("m",), "M", "maps: with heat, without, none", _look),
-    Key(("o",), "O", "fewer words, or all", _look),
-    Key(("v",), "V", "next palette", _look),
-    Key(("b",), "B", "keep the last 30 s as a GIF", _reach_out),
+    Key(("s",), "S", "what the score is made of", Sheet.SCORE),
+    Key(("f",), "F", "figures of the stream", Sheet.FIGURES),
+    Key(("m",), "M", "maps and course, or none", _maps),
+    Key(("v",), "V", "next palette", _palette),
+    Key(("b",), "B", "keep the last 30 s as a GIF", Act.CLIP),
     Key(("r",), "R", "record a film, and end it", _record),
-    Key(("f12",), "F12", "keep a picture of the window", _reach_out),
-    Key(("c",), "C", "copy the ssh line", _reach_out),
-    Key(("h", "?"), "H ?", "these keys", _sheet),
-    Key(("q",), "Q", "close; training goes on", _reach_out),
+    Key(("f12",), "F12", "keep a picture of the window", Act.SHOT),
+    Key(("c",), "C", "copy the ssh line", Act.COPY),
+    Key(("h", "?"), "H ?", "these keys", Sheet.HELP),
+    Key(("q",), "Q", "close; training goes on", Act.LEAVE),
 )
 
 HINT = "H  keys    C  copy the ssh line    +/-  agents    Q  quit"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from Daddy.core.humanize import amount
 from Daddy.streaming.viewer.drawing import (
     BADGES,
     DEPTH,
@@ -29,7 +30,7 @@ from Daddy.streaming.viewer.drawing import (
 )
 from Daddy.streaming.viewer.history import Cell, Place, World
 from Daddy.streaming.viewer.keys import TABLE, Sheet
-from Daddy.streaming.viewer.view_model import Panel, Scene, short
+from Daddy.streaming.viewer.view_model import Panel, Scene
 
 _CURVE = 2 * LINE
 _ROOMY = 120
@@ -111,7 +112,7 @@ def _facts(
 ) -> Iterator[tuple[int, Word, Word]]:
     """Lines below the title: letter pixels from the line before, left word, right word."""
     row, ink, soft = panel.row, theme.ink, theme.soft
-    gained, steps = f"{row.episode_return:.1f}", short(row.step)
+    gained, steps = f"{row.episode_return:.1f}", amount(row.step)
     if style is not Style.BESIDE:
         named = gained if narrow or style is Style.COMPACT else f"return {gained}"
         yield 0, ("", ink), (f"L{row.level}" if row.level else "", ink)
@@ -256,7 +257,7 @@ _KEPT = 4
 
 @lru_cache(_KEPT)
 def draw_band(
-    world: World, room: Rect, text: int, theme: Theme, *, heat: bool, news: tuple[str, ...]
+    world: World, room: Rect, text: int, theme: Theme, news: tuple[str, ...]
 ) -> tuple[Draw, ...]:
     """Maps on the left three fifths; on the right the course, and below it the news.
 
@@ -274,26 +275,24 @@ def draw_band(
         for index, line in enumerate(fit(what, inner.width, text) for what in news[:lines])
     ]
     frame = Box(right, theme.panel, theme.faint)
-    maps = _maps(world.places, left, text, theme, heat=heat)
+    maps = _maps(world.places, left, text, theme)
     return (*maps, frame, *_course(world.course, course, text, theme), *below)
 
 
-def _maps(
-    places: Sequence[Place], room: Rect, text: int, theme: Theme, *, heat: bool
-) -> Iterator[Draw]:
+def _maps(places: Sequence[Place], room: Rect, text: int, theme: Theme) -> Iterator[Draw]:
     count = max(1, min(len(places), room.width // max(1, room.height * 3 // 5), 4))
     wide, pad = room.width // count, _PAD * text
     for index, place in enumerate(places[:count]):
         gap = pad if index < count - 1 else 0
         rect = Rect(room.x + index * wide, room.y, wide - gap, room.height)
-        yield from _draw_map(place, rect, text, theme, heat=heat)
+        yield from _draw_map(place, rect, text, theme)
     if not places:
         yield Box(room, theme.panel, theme.faint)
         word = fit("nobody says where it is", room.width - 2 * pad, text)
         yield Text(room.x + pad, room.y + pad, word, theme.soft, text)
 
 
-def _draw_map(place: Place, rect: Rect, text: int, theme: Theme, *, heat: bool) -> Iterator[Draw]:
+def _draw_map(place: Place, rect: Rect, text: int, theme: Theme) -> Iterator[Draw]:
     yield Box(rect, theme.panel, theme.faint)
     pad = _PAD * text
     inner = Rect(rect.x + pad, rect.y + pad, rect.width - 2 * pad, rect.height - 2 * pad)
@@ -301,7 +300,7 @@ def _draw_map(place: Place, rect: Rect, text: int, theme: Theme, *, heat: bool) 
     yield from between(inner, inner.y, text, (place.name, theme.ink), (agents, theme.soft))
     top = inner.y + LINE * text
     grid = _Grid(place, Rect(inner.x, top, inner.width, inner.bottom - top))
-    for cell, share in place.heat if heat else ():
+    for cell, share in place.heat:
         warm = mix(theme.faint, theme.panel, 0.35 + 0.65 * share)
         yield Box(grid.rect(cell), warm, warm)
     for cell in (cell for trail in place.trails for cell in trail):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import selectors
 import socket
 import threading
@@ -19,8 +20,8 @@ from dataclasses import replace
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, NetworkError
 from Daddy.core.machine import listener_on, socket_owner
-from Daddy.streaming.protocol.framing import READ_BYTES, Kind, Message, ProtocolError, Reason, bye
-from Daddy.streaming.protocol.handshake import Channel, Token
+from Daddy.streaming.protocol.framing import Kind, Message, ProtocolError, Reason, bye
+from Daddy.streaming.protocol.handshake import VIEWER, Channel, Token
 from Daddy.streaming.protocol.messages import Wish
 from Daddy.streaming.viewer.connect_plan import Naps
 from Daddy.streaming.viewer.view_model import Scene, Source, compose
@@ -42,36 +43,22 @@ def carrier_of(sock: socket.socket) -> str | None:
 
 def listen(port: int, backlog: int, otherwise: str) -> list[socket.socket]:
     """Listeners on both loopback addresses; NetworkError with ``otherwise`` as a remedy."""
-    first = _bind(socket.AF_INET, "127.0.0.1", port, backlog, otherwise)
-    chosen = int(first.getsockname()[1])
-    with contextlib.suppress(NetworkError, OSError):
-        return [first, _bind(socket.AF_INET6, "::1", chosen, backlog, otherwise)]
+    try:
+        first = socket.create_server(("127.0.0.1", port), backlog=backlog)
+    except OSError as error:
+        by = listener_on(port) if error.errno == errno.EADDRINUSE else None
+        why = os.strerror(error.errno or 0) + (f" by {by}" if by else "")
+        raise NetworkError(
+            f"port {port} of 127.0.0.1 cannot be used: {why}",
+            f"end the program that uses it (another viewer?), or choose another port: {otherwise}",
+        ) from error
+    with contextlib.suppress(OSError):
+        family, same = socket.AF_INET6, ("::1", int(first.getsockname()[1]))
+        return [first, socket.create_server(same, family=family, backlog=backlog)]
     return [first]
 
 
-def _bind(
-    family: socket.AddressFamily, host: str, port: int, backlog: int, otherwise: str
-) -> socket.socket:
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listener.bind((host, port))
-        listener.listen(backlog)
-    except OSError as error:
-        listener.close()
-        by = listener_on(port) if error.errno == errno.EADDRINUSE else None
-        raise NetworkError(
-            f"port {port} of {host} cannot be used: {error.strerror}{f' by {by}' if by else ''}",
-            f"end the program that uses it (another viewer?), or choose another port: {otherwise}",
-        ) from error
-    return listener
-
-
 MAX_CONNECTIONS = 8
-GREETING_S = 3.0
-SILENT_S = 15.0
 OUT_LIMIT = 64 * 1024
 """Bytes that wait for a relay that does not read; above that it is given up."""
 _NOTES = 12
@@ -98,7 +85,6 @@ class Receiver:
         self._carrier: tuple[str, ...] = ()
         self._adopted: list[tuple[socket.socket, bytes]] = []
         self._alone_since: float | None = clock.monotonic()
-        self._closed = False
         self._past: dict[str, int] = {}
         self._naps = Naps(clock.now(), clock.monotonic())
         self.served = 0
@@ -106,10 +92,9 @@ class Receiver:
         self._selector = selectors.DefaultSelector()
         other = f"--port {port + 1} and ssh -R 9999:localhost:{port + 1} …"
         self._listeners = listen(port, MAX_CONNECTIONS, other)
-        for listener in self._listeners:
-            listener.setblocking(False)
         self.port = int(self._listeners[0].getsockname()[1])
         for listener in self._listeners:
+            listener.setblocking(False)
             self._selector.register(listener, selectors.EVENT_READ, None)
         self._thread = threading.Thread(target=self._work, name="receiver", daemon=True)
         self._thread.start()
@@ -140,7 +125,7 @@ class Receiver:
     def adopt(self, sock: socket.socket, data: bytes) -> None:
         """Take over, and close, a connection without a port; ``data`` has been read of it."""
         with self._lock:
-            if self._closed:
+            if self._stop.is_set():
                 sock.close()
             else:
                 self._adopted.append((sock, data))
@@ -185,7 +170,6 @@ class Receiver:
                 self._drop(one, bye(Reason.DONE, "the viewer was closed"))
             for sock, _ in self._adopted:
                 sock.close()
-            self._closed = True
             for listener in self._listeners:
                 listener.close()
             self._selector.close()
@@ -200,34 +184,28 @@ class Receiver:
             self._take_in(sock)
 
     def _take_in(self, sock: socket.socket, data: bytes = b"") -> None:
-        connection = Connection(sock, self._known_tokens(), self._clock.monotonic())
+        try:
+            tokens = self._tokens()
+        except DaddyError as error:  # a damaged file refuses everyone, and that is told
+            tokens, self._trouble = (), error.message
+        connection = Connection(sock, VIEWER, tokens, self._clock.monotonic())
         self._connections.append(connection)
         self._selector.register(sock, selectors.EVENT_READ, connection)
         if data:
             self._serve(connection, data)
 
-    def _known_tokens(self) -> Sequence[Token]:
-        """The tokens as the file has them now; a damaged file refuses everyone and says so."""
-        try:
-            return self._tokens()
-        except DaddyError as error:
-            self._trouble = error.message
-            return ()
-
     def _serve(self, connection: Connection, data: bytes = b"") -> None:
+        now = self._clock.monotonic()
         try:
-            data = data or connection.socket.recv(READ_BYTES)
-            if not data:
-                self._drop(connection)
-                return
-            connection.heard = self._clock.monotonic()
-            for message in connection.session.receive(data):
-                self._hear(connection, message)
+            heard = connection.session.receive(data) if data else connection.receive(now)
             if connection.session.established and connection.source is None:
-                self._welcome(connection)
+                self._trouble, self._alone_since = "", None
+                self.served += 1
+                connection.source = Source(carrier_of(connection.socket))
+                connection.session.send(self._subscribe())
+            for message in heard:
+                self._hear(connection, message, now)
             connection.flush()
-        except BlockingIOError:
-            return
         except ProtocolError as error:
             self._trouble = str(error)
             if error.reason in _REFUSALS:
@@ -236,17 +214,9 @@ class Receiver:
         except OSError:
             self._drop(connection)
 
-    def _welcome(self, connection: Connection) -> None:
-        self._trouble, self._alone_since = "", None
-        self.served += 1
-        connection.source = Source(carrier_of(connection.socket))
-        connection.session.send(self._subscribe())
-
-    def _hear(self, connection: Connection, message: Message) -> None:
-        if connection.source is None:
-            self._welcome(connection)
+    def _hear(self, connection: Connection, message: Message, now: float) -> None:
         assert connection.source
-        reply, text = connection.source.hear(message, self._clock.monotonic())
+        reply, text = connection.source.hear(message, now)
         for answer in reply:
             connection.session.send(answer)
         if text:
@@ -256,22 +226,18 @@ class Receiver:
         now = self._clock.monotonic()
         slept = self._naps.slept(self._clock.now(), now)  # relays have given us up long ago
         for connection in list(self._connections):
-            late = not connection.session.established and now - connection.began > GREETING_S
-            if slept or late or len(connection.out) > OUT_LIMIT:
+            if slept or len(connection.out) > OUT_LIMIT:
                 self._drop(connection)
-            elif now - connection.heard > SILENT_S:
-                self._drop(connection, bye(Reason.SILENT, "nothing was heard for 15 s"))
+            elif connection.is_overdue(now):
+                silent = bye(Reason.SILENT, "nothing was heard for 15 s")
+                self._drop(connection, silent if connection.source else None)
             else:
                 with contextlib.suppress(OSError):
                     connection.flush()
 
     def _drop(self, connection: Connection, farewell: Message | None = None) -> None:
-        with contextlib.suppress(OSError):
-            if farewell:
-                connection.session.send(farewell)
-                connection.flush()
         self._selector.unregister(connection.socket)
-        connection.socket.close()
+        connection.close(farewell)
         self._connections.remove(connection)
         if self._alone_since is None and not any(other.source for other in self._connections):
             self._alone_since = self._clock.monotonic()

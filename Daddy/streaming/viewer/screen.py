@@ -26,7 +26,7 @@ from Daddy.streaming.viewer.drawing import (
     fit,
     measure,
 )
-from Daddy.streaming.viewer.keys import HINT, Band, Sheet, View, focus
+from Daddy.streaming.viewer.keys import HINT, Sheet, View, focus
 from Daddy.streaming.viewer.panels import MIN_LINES, draw_band, draw_panel, draw_sheet
 from Daddy.streaming.viewer.view_model import (
     Panel,
@@ -62,26 +62,22 @@ def draw(
 
 
 def _place_panels(scene: Scene, size: tuple[int, int], view: View) -> Layout:
-    return arrange(*size, len(scene.panels), bare=view.bare, band=_has_band(scene, view))
+    return arrange(*size, len(scene.panels), band=_has_band(scene, view))
 
 
 def _has_band(scene: Scene, view: View) -> bool:
-    return view.band is not Band.NONE and bool(scene.world.course)
+    return view.maps and bool(scene.world.course)
 
 
 def _below(scene: Scene, layout: Layout, theme: Theme, view: View) -> Iterator[Draw]:
     """Maps, course and news where there is room for them, else the news alone, newest first."""
     text, rect = layout.text, layout.footer
     if _has_band(scene, view) and rect.height >= MIN_LINES * LINE * text:
-        news = (*_next(scene, rect.width // 3, text), *reversed(scene.notes))
-        heat = view.band is Band.HEAT
-        yield from draw_band(scene.world, rect, text, theme, heat=heat, news=news)
+        yield from draw_band(scene.world, rect, text, theme, scene.notes[::-1])
         return
     x, width = rect.x + PAD * text, rect.width - 2 * PAD * text
-    lines = [(line, theme.soft) for line in _next(scene, width, text)]
-    lines += [(line, theme.faint) for line in reversed(scene.notes)]
-    for index, (line, colour) in enumerate(lines[: rect.height // (LINE * text)]):
-        yield Text(x, rect.y + index * LINE * text, fit(line, width, text), colour, text)
+    for index, line in enumerate(scene.notes[::-1][: rect.height // (LINE * text)]):
+        yield Text(x, rect.y + index * LINE * text, fit(line, width, text), theme.faint, text)
 
 
 def seen(scene: Scene, view: View) -> Scene:
@@ -133,17 +129,6 @@ def _second_line(scene: Scene, layout: Layout, view: View) -> str:
     if shown < there:
         return f"room for {shown} of {there}: a larger window shows more"
     return fleet_line(scene)
-
-
-def _next(scene: Scene, width: int, text: int) -> list[str]:
-    """The agents that wait, as many as fit into one line."""
-    line = "next"
-    for name, score in scene.next_up:
-        longer = f"{line}   {name} {score}"
-        if measure(longer, text) > width:
-            break
-        line = longer
-    return [line] if scene.next_up else []
 
 
 def _waiting(
@@ -231,16 +216,13 @@ def text_scale(width: int, height: int) -> int:
 
 
 @lru_cache
-def arrange(
-    width: int, height: int, count: int, *, bare: bool = False, band: bool = False
-) -> Layout:
+def arrange(width: int, height: int, count: int, *, band: bool = False) -> Layout:
     """Lay ``count`` panels out so that their pictures are as large as they can be.
 
-    ``bare``: with nothing but the agent's name and score, which leaves more room for pictures;
     ``band``: without curves of their own, which leaves more room below.
     Fewer panels, if so many whole pictures do not fit.
     """
-    styles = [Style.BARE] if bare else [one for one in Style if not (band and one is Style.BELOW)]
+    styles = [style for style in Style if not (band and style is Style.BELOW)]
     best = (
         max(_grids(width, height, number, styles), key=attrgetter("merit"), default=None)
         for number in range(max(1, count), 0, -1)

@@ -5,11 +5,12 @@ The window, the page and the lines are made of the same :class:`Scene`, and of t
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from Daddy.core.humanize import amount
 from Daddy.core.vocabulary import TUNNEL_PORT
 from Daddy.streaming.protocol.frame_codec import FrameDecoder
 from Daddy.streaming.protocol.framing import (
@@ -90,7 +91,6 @@ class Scene:
     notes: tuple[str, ...]
     trouble: str
     frames: Mapping[str, int]
-    next_up: tuple[tuple[str, int], ...] = ()
     agents: tuple[str, ...] = ()
     world: World = NOWHERE
     carrier: tuple[str, ...] = ()
@@ -145,25 +145,15 @@ def fleet_line(scene: Scene) -> str:
     statuses = scene.statuses
     if not statuses:
         return "Watching never slows training, and closing this never stops it."
+    jobs, agents = sum(len(one.peers) for one in statuses), sum(one.agents for one in statuses)
     parts = (
-        _counted(sum(len(one.peers) for one in statuses), "job"),
-        _counted(sum(one.agents for one in statuses), "agent"),
+        f"{jobs} job{'s' * (jobs != 1)}",
+        f"{agents} agent{'s' * (agents != 1)}",
         f"{sum(one.steps_per_s for one in statuses):,.0f} steps/s",
-        f"{short(sum(one.steps for one in statuses))} steps",
+        f"{amount(sum(one.steps for one in statuses))} steps",
         f"best score {max(one.best for one in statuses)}",
     )
     return "  ·  ".join(parts)
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def short(number: float) -> str:
-    """A count that fits: ``9,876``, ``123.4k``, ``1.23M``."""
-    if number < 10_000:  # noqa: PLR2004 - five digits and more are cut
-        return f"{number:,.0f}"
-    return f"{number / 1e3:.1f}k" if number < 1e6 else f"{number / 1e6:.2f}M"  # noqa: PLR2004
 
 
 def waiting_steps(scene: Scene, waiting: Waiting) -> list[tuple[str, str]]:
@@ -199,7 +189,6 @@ def line_to_copy(scene: Scene, waiting: Waiting) -> tuple[str, str]:
 MAX_STREAMS = 32
 MAX_NAMES = 512
 """Agents whose pictures are counted by name: as many as a TELEM has rows."""
-_NEXT_UP = 6
 _RETURNS = 120
 _OF_LATE_S = 5.0
 _ARRIVALS = 360
@@ -249,7 +238,7 @@ class Source:
     def transport(self) -> str:
         """The carrier of the pictures: as seen at the socket, else as the relay says."""
         if self._owner is None:
-            return self.status.via if self.status else "unknown"
+            return (self.status or Status(via="unknown")).via
         return "ssh-R" if self._owner.startswith("ssh") else "spool"
 
     def hear(self, message: Message, now: float) -> tuple[list[Message], str]:
@@ -282,7 +271,10 @@ class Source:
         stream = self._stream(message.stream)
         pixels = stream.decoder.decode(frame)
         if pixels is None:
-            return [self._ask_key(message.stream, now)]
+            self._need_keys.append(now)
+            if len(self._need_keys) == _NEED_KEYS and now - self._need_keys[0] < _NEED_KEYS_S:
+                raise ProtocolError("three pictures in ten seconds could not be decoded")
+            return [Message(Kind.NEED_KEY, stream=message.stream)]
         stream.pixels, stream.received = pixels, now
         stream.arrivals.append(now)
         stream.captured_ms = frame.captured_ms
@@ -300,33 +292,20 @@ class Source:
             self.streams[number] = Stream()
         return self.streams[number]
 
-    def _ask_key(self, number: int, now: float) -> Message:
-        self._need_keys.append(now)
-        if len(self._need_keys) == _NEED_KEYS and now - self._need_keys[0] < _NEED_KEYS_S:
-            raise ProtocolError("three pictures in ten seconds could not be decoded")
-        return Message(Kind.NEED_KEY, stream=number)
-
     def _telemetry(self, rows: list[Row]) -> str:
         """Take the rows over; a sentence on what featured agents have just achieved."""
-        news = self._news(rows)
-        self._keep_outgoing(rows)
-        self.rows = tuple(rows)
-        self.history.add([(self.name(row), self.place(row), row) for row in rows])
         live = {row.stream: row for row in rows if row.stream}
-        for number in [one for one in self.streams if one not in live]:
-            del self.streams[number]
+        for row in self.rows:  # an agent that leaves stays until its successor's first picture
+            stream = self.streams.get(row.stream)
+            shown = row.place <= MAX_TOP_K and row.stream not in live
+            if shown and stream and stream.pixels:
+                self._outgoing[row.place] = (row, stream)
+        news, self.rows = self._news(rows), tuple(rows)
+        self.history.add([(self.name(row), self.place(row), row) for row in rows])
+        self.streams = {number: one for number, one in self.streams.items() if number in live}
         for number, row in live.items():
             self._stream(number).returns.append(row.episode_return)
         return "  ·  ".join(news)
-
-    def _keep_outgoing(self, rows: list[Row]) -> None:
-        """Keep an agent that leaves until its successor's first picture is here."""
-        staying = {row.stream for row in rows if row.stream}
-        for row in self.rows:
-            stream = self.streams.get(row.stream)
-            shown = row.place <= MAX_TOP_K
-            if shown and stream and stream.pixels and row.stream not in staying:
-                self._outgoing[row.place] = (row, stream)
 
     def _news(self, rows: list[Row]) -> list[str]:
         """Sentences on badges and maps that featured agents have just reached."""
@@ -341,15 +320,14 @@ class Source:
         return news
 
     def place(self, row: Row) -> str:
-        maps = self.status.maps if self.status else {}
-        return maps.get(row.map_id, f"map {row.map_id}")
+        return (self.status or Status()).maps.get(row.map_id, f"map {row.map_id}")
 
     def name(self, row: Row) -> str:
         """``slot-0/3``: the agent's name on screen and in events."""
         return f"{self.peer(row).name}/{row.agent}"
 
     def peer(self, row: Row) -> Peer:
-        table = self.status.peers if self.status else ()
+        table = (self.status or Status()).peers
         return table[row.peer] if row.peer < len(table) else _MISSING
 
     def panel(self, row: Row, now: float) -> Panel:
@@ -400,16 +378,13 @@ def compose(
     """The best ``top_k`` agents, the pinned first; ``past`` counts frames of ended connections."""
     panels = [source.panel(row, now) for source in sources for row in source.rows if row.stream]
     if len(sources) > 1:
-        panels.sort(
-            key=lambda one: (one.name in pinned, one.row.score, one.row.episode_return),
-            reverse=True,
-        )
+        rank = lambda one: (one.name in pinned, one.row.score, one.row.episode_return)  # noqa: E731
+        panels.sort(key=rank, reverse=True)
     else:
         panels.sort(key=lambda one: one.row.place)
-    frames = dict(past)
+    frames = Counter(past)
     for source in sources:
-        for name, count in source.totals.items():
-            frames[name] = frames.get(name, 0) + count
+        frames.update(source.totals)
     transports = sorted({source.transport for source in sources})
     statuses = tuple(source.status for source in sources if source.status)
     return Scene(
@@ -419,14 +394,6 @@ def compose(
         notes=notes,
         trouble=trouble,
         frames=frames,
-        next_up=_next_up(sources),
         world=sources[0].history.world if sources else NOWHERE,
         agents=tuple(sorted(source.name(row) for source in sources for row in source.rows)),
     )
-
-
-def _next_up(sources: Sequence[Source]) -> tuple[tuple[str, int], ...]:
-    """The best agents that are not featured, with their scores."""
-    rest = [(source, row) for source in sources for row in source.rows if not row.place]
-    rest.sort(key=lambda one: (one[1].score, one[1].episode_return), reverse=True)
-    return tuple((source.name(row), row.score) for source, row in rest[:_NEXT_UP])

@@ -78,14 +78,7 @@ class Painter:
 def paint(surface: Any, things: Iterable[Draw]) -> None:
     """Paint ``things`` in their order; a clip changes no pixel inside it."""
     for thing in things:
-        if isinstance(thing, Box):
-            _box(surface, thing)
-        elif isinstance(thing, Text):
-            _text(surface, thing)
-        elif isinstance(thing, Picture):
-            _picture(surface, thing)
-        else:
-            _curve(surface, thing)
+        _PAINTERS[type(thing)](surface, thing)
 
 
 def save(surface: Any, path: Path) -> None:
@@ -141,6 +134,12 @@ def _curve(surface: Any, what: Curve) -> None:
     surface.blit(sheet, (left, top))
 
 
+_PAINTERS: dict[type, Callable[[Any, Any], None]] = {
+    Box: _box,
+    Text: _text,
+    Picture: _picture,
+    Curve: _curve,
+}
 _TOAST_S = 3.0
 
 
@@ -154,11 +153,6 @@ class Watcher:
         self._clock = clock
         self._scene: Scene | None = None
         self._toast, self._toast_until = "", 0.0
-
-    @property
-    def wish(self) -> tuple[int, tuple[str, ...]]:
-        """(number of agents, agents to show whatever their rank)."""
-        return self.view.top_k, self.view.wanted
 
     def look(self, scene: Scene) -> None:
         """There is a new scene to see; while paused the one before stays."""
@@ -241,16 +235,17 @@ class Window:
         stop: threading.Event,
     ) -> None:
         """Show ``scene_of(top_k)`` until closed or ``stop``; ``wish`` is told of another wish."""
-        next_second, asked, pause = 0.0, self._watcher.wish, 1 / FPS
+        next_second, asked, pause = 0.0, self._watcher.view, 1 / FPS
         try:
             while not self._clock.wait(stop, pause) and not self._leave:
-                scene = scene_of(asked[0])
+                scene = scene_of(asked.top_k)
                 self._show(scene)
                 pause = 1 / FPS if scene.panels else _WAITING_S
                 self._listen()
-                if self._watcher.wish != asked:
-                    asked = self._watcher.wish
-                    wish(*asked)
+                view = self._watcher.view
+                if (view.top_k, view.wanted) != (asked.top_k, asked.wanted):
+                    wish(view.top_k, view.wanted)
+                asked = view
                 if self._clock.monotonic() >= next_second:
                     next_second = self._clock.monotonic() + 1.0
                     each_second(scene)

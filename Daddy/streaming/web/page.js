@@ -200,15 +200,12 @@ function curve(svg, values, low, high) {
 }
 
 function drawNews() {
-  const lines = facts.next_up.length === 0 ? [] : [
-    ["next", "next  " + facts.next_up.map(([name, score]) => `${name} ${score}`).join("   ").replaceAll("-", "\u2011")]];
-  lines.push(...facts.notes.slice(0, NEWS - lines.length).map((note) => ["", note]));
+  const lines = facts.notes.slice(0, NEWS);
   const told = JSON.stringify(lines);
   if ($("news").dataset.told === told) return;
   $("news").dataset.told = told;
-  $("news").replaceChildren(...lines.map(([kind, text]) => {
+  $("news").replaceChildren(...lines.map((text) => {
     const line = document.createElement("div");
-    line.className = kind;
     line.textContent = text;
     return line;
   }));

@@ -30,7 +30,6 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -131,7 +130,6 @@ def _facts(scene: Scene, top_k: int, waiting: Waiting) -> dict[str, Any]:
             {**one.facts(), "returns": [round(value, 1) for value in one.returns]}
             for one in scene.panels
         ],
-        "next_up": scene.next_up,
         "notes": scene.notes[::-1],
     }
 
@@ -252,12 +250,7 @@ class Visit(BaseHTTPRequestHandler):
         super().handle_one_request()
 
     def do_GET(self) -> None:
-        self._answer(self._get)
-
-    def do_POST(self) -> None:
-        self._answer(self._post)
-
-    def _answer(self, what: Callable[[str, Mapping[str, str]], None]) -> None:
+        """Answer our own page, whatever it asks, and refuse everybody else."""
         headers = {name.lower(): self.headers.get_all(name, []) for name in self.headers}
         try:
             address = urlsplit(self.path)
@@ -271,10 +264,15 @@ class Visit(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.FORBIDDEN, objection)
         elif not (self._cookie or self._site.keeper.knows(headers)):
             self._refuse(HTTPStatus.FORBIDDEN, NO_KEY)
+        elif self.command == "POST":
+            self._take_wish(address.path, asked.get("top_k", ""))
         else:
-            what(address.path, asked)
+            self._show(address.path, asked)
 
-    def _get(self, path: str, asked: Mapping[str, str]) -> None:
+    def do_POST(self) -> None:
+        self.do_GET()
+
+    def _show(self, path: str, asked: Mapping[str, str]) -> None:
         if path in _PAGE:
             name, kind = _PAGE[path]
             self._send(HTTPStatus.OK, _part(name), kind)
@@ -290,8 +288,7 @@ class Visit(BaseHTTPRequestHandler):
             else:
                 self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "The viewer was closed.")
 
-    def _post(self, path: str, asked: Mapping[str, str]) -> None:
-        top_k = asked.get("top_k", "")
+    def _take_wish(self, path: str, top_k: str) -> None:
         if path != "/wish":
             self._refuse(HTTPStatus.NOT_FOUND, "Only a wish can be posted.")
         elif top_k not in {str(number) for number in range(1, MAX_TOP_K + 1)}:
@@ -369,31 +366,39 @@ _LOOK_S = 1 / 60
 _SEND_BYTES = 64 * 1024
 
 
-@dataclass
-class Show:
-    """Scenes, the wish for another number of agents, the waiting screen's facts, that number."""
+class WebServer:
+    """Serves from construction until :meth:`close`; NetworkError when the port is taken.
 
-    scene: Callable[[int], Scene]
-    wish: Callable[[int], None]
-    waiting: Waiting
-    top_k: int
+    Its link goes to ``say`` alone: on a command line every user of this computer could read it.
+    The lock is for what two visits might change at once.
+    """
 
-
-@dataclass
-class Site:
-    """The state that all visits share. The lock is for what two of them might change at once."""
-
-    show: Show
-    clock: Clock
-    keeper: Doorkeeper
-    say: Callable[[str], None]
-    stop: threading.Event = field(default_factory=threading.Event)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    visitors: set[socket.socket] = field(default_factory=set)
+    def __init__(
+        self,
+        port: int,
+        scene: Callable[[int], Scene],
+        wish: Callable[[int], None],
+        waiting: Waiting,
+        top_k: int,
+        clock: Clock,
+        say: Callable[[str], None],
+    ) -> None:
+        """``wish`` is told of another number of agents, ``say`` of each new link to the page."""
+        self._scene, self._wish, self._waiting, self._top_k = scene, wish, waiting, top_k
+        self.clock = clock
+        self._say = say
+        self._stop = threading.Event()
+        self.lock = threading.Lock()
+        self.visitors: set[socket.socket] = set()
+        listeners = listen(port, MAX_CONNECTIONS, f"--web {port - 1}")
+        self.port = int(listeners[0].getsockname()[1])
+        self.keeper = Doorkeeper(self.port)
+        self._listeners = [_Listener(one, self) for one in listeners]
+        say(f"open in a browser: {self.keeper.link}")
 
     def admit(self, visitor: socket.socket) -> bool:
         with self.lock:
-            room = len(self.visitors) < MAX_CONNECTIONS and not self.stop.is_set()
+            room = len(self.visitors) < MAX_CONNECTIONS and not self._stop.is_set()
             if room:
                 self.visitors.add(visitor)
             return room
@@ -404,29 +409,40 @@ class Site:
             cookie = self.keeper.exchange(key)
         if cookie:
             with suppress(OSError):  # a terminal that has gone is no reason to refuse a browser
-                self.say(f"shown; in another browser: {self.keeper.link}")
+                self._say(f"shown; in another browser: {self.keeper.link}")
         return cookie
 
     def news(self, had: Had) -> bytes:
         """The news for a page that has ``had``, once there is any; empty at the end."""
-        until, show = self.clock.monotonic() + HOLD_S, self.show
+        until = self.clock.monotonic() + HOLD_S
         while True:
-            message, new = pack(show.scene(show.top_k), show.top_k, show.waiting, had)
+            message, new = pack(self._scene(self._top_k), self._top_k, self._waiting, had)
             if new or self.clock.monotonic() >= until:
                 return message
-            if self.clock.wait(self.stop, _LOOK_S):
+            if self.clock.wait(self._stop, _LOOK_S):
                 return b""
 
     def want(self, top_k: int) -> None:
         with self.lock:
-            self.show.top_k = top_k
-            self.show.wish(top_k)
+            self._top_k = top_k
+            self._wish(top_k)
+
+    def close(self) -> None:
+        self._stop.set()
+        for listener in self._listeners:
+            listener.shutdown()
+            listener.server_close()
+        with self.lock:
+            visitors = list(self.visitors)
+        for visitor in visitors:
+            with suppress(OSError):
+                visitor.shutdown(socket.SHUT_RDWR)
 
 
 class _Listener(ThreadingHTTPServer):
     """One loopback address; a thread for each connection, which lives as long as it is open."""
 
-    def __init__(self, listener: socket.socket, site: Site) -> None:
+    def __init__(self, listener: socket.socket, site: WebServer) -> None:
         super().__init__(listener.getsockname()[:2], Visit, bind_and_activate=False)
         self.socket.close()
         self.socket = listener
@@ -449,35 +465,3 @@ class _Listener(ThreadingHTTPServer):
         """A connection that broke is no news; anything else is a bug of ours."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
-
-
-class WebServer:
-    """Listens from construction until :meth:`close`; NetworkError when the port is taken.
-
-    Its link goes to ``say`` alone: on a command line every user of this computer could read it.
-    """
-
-    def __init__(
-        self,
-        port: int,
-        show: Show,
-        clock: Clock,
-        say: Callable[[str], None],
-    ) -> None:
-        """``say`` is told the page's address whenever there is a new link to it."""
-        listeners = listen(port, MAX_CONNECTIONS, f"--web {port - 1}")
-        self.port = int(listeners[0].getsockname()[1])
-        self._site = Site(show, clock, Doorkeeper(self.port), say)
-        self._listeners = [_Listener(one, self._site) for one in listeners]
-        say(f"open in a browser: {self._site.keeper.link}")
-
-    def close(self) -> None:
-        self._site.stop.set()
-        for listener in self._listeners:
-            listener.shutdown()
-            listener.server_close()
-        with self._site.lock:
-            visitors = list(self._site.visitors)
-        for visitor in visitors:
-            with suppress(OSError):
-                visitor.shutdown(socket.SHUT_RDWR)
