@@ -9,6 +9,9 @@ from Daddy.core.errors import UsageError
 
 PEER = re.compile(r"[a-z0-9][a-z0-9-]{1,30}")
 
+SLOT = re.compile(r"slot-\d+")
+"""A job of the run's own account."""
+
 FRIENDS_JOB = re.compile(rf"{PEER.pattern}\.slot-\d{{1,2}}")
 """A job of a friend with an account of his own: no laptop and no job of ours has a dot."""
 

@@ -19,9 +19,9 @@ resume       going on after a restart
 exchange     a job's WeightExchange
 friend_exchange  a WeightExchange of a friend's job: reads the owner's folder, writes its own
 friends      entry: who takes part with an account of his own: add, remove, list
-history      the chain of versions, for reports (no torch)
+history      commit records and their flaws, for reports (no torch)
 whereabouts  which shared weights a command means
-backup       a copy where no purge comes, and the state to go on from after one
+backup       a copy where no purge comes (no torch)
 lineage      a version's contributions, refusals and adoptions, as lines of text too (pure)
 lineage_plot  the same as one picture (the only importer of matplotlib)
 weights_report  the state of a run's or a laptop's shared weights as one record (no torch)
@@ -36,6 +36,5 @@ sync         entry behind ``sync_weights.sh``: pull, push, bidirectional, status
 
 Callers may use: exchange.SharedExchange, friend_exchange.join, LaptopExchange and PulledVersions of
 laptop.laptop_exchange, laptop.pulled_folder.newest_verified, settings.ExchangeSettings and
-settings.from_config, encoding.state_codec.decode, history.read_history, sync.main,
-import_export.card_in.
+settings.from_config, encoding.state_codec.decode, sync.main, import_export.card_in.
 """

@@ -25,11 +25,10 @@ from Daddy.core.terms import agreed, to_pairs
 from Daddy.weights.encoding.arithmetic import StateDict, is_finite
 from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.encoding.tensor_layout import metadata_of, schema_of_bytes
-from Daddy.weights.history import numbers
 from Daddy.weights.laptop.pulled_folder import PREVIOUS, newest_verified, read_frame, read_version
 from Daddy.weights.store.delivery import serve
 from Daddy.weights.store.records import Keyframe, RunCard, Version, Written, parse
-from Daddy.weights.store.store import BLOB_LIMIT, Store
+from Daddy.weights.store.store import BLOB_LIMIT, Store, numbers
 from Daddy.weights.store.strict_json import LIMIT
 from Daddy.weights.whereabouts import Whereabouts, nothing_in
 

@@ -27,8 +27,8 @@ from Daddy.core.shared_paths import SharedPaths
 from Daddy.core.stopping import set_by
 from Daddy.weights.backup import RESTORE, MirrorCard, export, find_missing
 from Daddy.weights.evaluations import worse_said
-from Daddy.weights.history import numbers
 from Daddy.weights.store.durable import Hook, no_hook
+from Daddy.weights.store.store import numbers
 from Daddy.weights.whereabouts import add_settings
 
 ROOM = 256_000_000
@@ -44,7 +44,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add_settings(parser)
     parser.add_argument(
-        "--every", type=float, metavar="SECONDS", help="repeat after so many seconds"
+        "--every", type=float, metavar="SECONDS", help="seconds between copies (one copy)"
     )
     parser.add_argument(
         "--die-with-parent", type=int, nargs="?", const=0, metavar="PID", help="end with the parent"
@@ -61,58 +61,46 @@ class Keeper:
     config: bytes
     folder: Path
     room: int
-    keep: int
     clock: Clock
     hook: Hook = no_hook
-    card: MirrorCard | None = None
     said: str = ""
 
     def once(self) -> bool:
         """One pass, noted where ``status`` looks; False when it failed, and said why."""
-        trouble = ""
+        card, trouble = None, ""
         try:
             card, said = export(
-                self.run, self.shared, self.config, self.folder,
-                room=self.room, keep=self.keep, clock=self.clock, hook=self.hook,
-            )  # fmt: skip
-            self.card = card or self.card
+                self.run, self.shared, self.config, self.folder, self.room, self.clock, self.hook
+            )
         except (OSError, DaddyError) as error:
-            trouble = said = f"no copy is made: {_explained(error)}"
+            cause = error.message if isinstance(error, DaddyError) else error
+            trouble = said = f"no copy is made: {cause}"
         if said != self.said and (trouble or not self.said):
             print(said, flush=True)
         self.said = said
         with contextlib.suppress(OSError, DaddyError):
             if self.run.controller.is_dir():  # a run that is gone is not made again
-                write_json(self.run.mirrored, self._note(trouble), durable=False)
+                write_json(self.run.mirrored, self._note(card, trouble), durable=False)
         return not trouble
 
-    def _note(self, trouble: str) -> dict[str, Any]:
-        version, copied = (self.card.version, self.card.ts) if self.card else (None, None)
-        gone = not numbers(self.shared) and (self.card is not None or self._had_versions())
-        lost = f"the shared weights are gone; {RESTORE}"
+    def _note(self, card: MirrorCard | None, trouble: str) -> dict[str, Any]:
+        """The copy in words; an earlier note tells of a copy and of versions that were there."""
+        before: dict[str, Any] = {}
+        with contextlib.suppress(OSError, DaddyError):
+            before = read_json(self.run.mirrored)
+        there = bool(numbers(self.shared))
+        seen = there or card is not None or bool(before.get("seen"))
+        lost = f"the shared weights are gone; {RESTORE}" if seen and not there else ""
         return {
             "ts": round(self.clock.now(), 3),
             "folder": str(self.folder),
-            "version": version,
-            "copied_ts": copied,
+            "version": card.version if card else before.get("version"),
+            "copied_ts": card.ts if card else before.get("copied_ts"),
             "trouble": trouble,
-            "holes": lost if gone else find_missing(self.shared, self.keep),
+            "holes": lost or find_missing(self.shared, KEPT_VERSIONS),
             "worse": worse_said(self.shared, self.run.events),
-            "seen": gone or bool(numbers(self.shared)),
+            "seen": seen,
         }
-
-    def _had_versions(self) -> bool:
-        """True if an earlier keeper of this run saw a version: only what was there can be gone."""
-        with contextlib.suppress(OSError, DaddyError):
-            note = read_json(self.run.mirrored)
-            return bool(note.get("seen")) or note.get("version") is not None
-        return False
-
-
-def _explained(error: OSError | DaddyError) -> str:
-    if isinstance(error, DaddyError):
-        return error.message
-    return f"{error.strerror}: {error.filename}" if error.filename else str(error.strerror)
 
 
 def make_keeper(args: argparse.Namespace, clock: Clock) -> Keeper | None:
@@ -122,14 +110,9 @@ def make_keeper(args: argparse.Namespace, clock: Clock) -> Keeper | None:
     config = load(args.config, {"run_dir": args.run_dir}, os.environ, args.site)
     if not config.mirror.minutes:
         return None
+    folder = mirrors_folder(config.mirror.folder, os.environ, Path.home())
     return Keeper(
-        run_paths(config),
-        shared_paths(config),
-        effective_json(config),
-        mirrors_folder(config.mirror.folder, os.environ, Path.home()),
-        ROOM,
-        KEPT_VERSIONS,
-        clock,
+        run_paths(config), shared_paths(config), effective_json(config), folder, ROOM, clock
     )
 
 

@@ -18,8 +18,8 @@ from typing import Final
 
 from Daddy.core.errors import DaddyError, FileError
 from Daddy.core.files import read_bounded, sha256_hex, write_atomic
-from Daddy.core.names import check_peer
-from Daddy.weights.merge.contributions import SLOT, boxes, is_plain
+from Daddy.core.names import SLOT, check_peer
+from Daddy.weights.merge.contributions import boxes, is_plain
 from Daddy.weights.store.records import ParcelReceipt, Record, parse
 from Daddy.weights.store.store import Store
 from Daddy.weights.store.strict_json import LIMIT

@@ -3,10 +3,11 @@
 `python -m Daddy.weights.restore [RUN] [--from COPY …] [--dry-run]`. Without `--from` it takes the
 copy that the controller kept in the home directory. Nothing is done while anybody may write there.
 
-A restore is looked at first (:func:`survey`), then done (:func:`carry_out`). Nothing that is good
-is overwritten: files are created under names that say their content, and only what does not verify
-is set aside. Killed anywhere, it can be said again. Kill points: C1 to C5 of each file, R1 before
-the new record, R2 between it and the head, R3 after the head.
+The run goes on from the newest state that verifies anywhere. Nothing that is good is overwritten,
+only what does not verify is set aside. A merger that was frozen may commit the next number any day,
+a laptop may stand on a version that nothing here names: a run that lost anything at its top leaps
+to a number ten thousand higher. Killed anywhere, it can be repeated. Kill points: C1 to C5 of each
+file, R1 before the new record, R2 between it and the head, R3 after the head.
 """
 
 from __future__ import annotations
@@ -15,339 +16,403 @@ import argparse
 import contextlib
 import os
 import sys
-import uuid
+import tempfile
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.errors import ExitCode, WeightsError, run_entry
+from Daddy.core.errors import DaddyError, ExitCode, WeightsError, run_entry
 from Daddy.core.lease import Lease, end_term, holder_alive, read_lease
 from Daddy.core.paths import RunPaths, mirrors_folder
 from Daddy.core.settings import KEPT_VERSIONS, Config
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.backup import (
-    Decision,
+    Files,
     Known,
     Read,
-    Source,
-    copies_of,
-    decide,
-    fitting,
-    read_state,
-    source_at,
+    kind_of,
+    newest_copy,
+    newest_whole,
+    read_known,
     states_of,
+    states_to,
     write_copy,
 )
+from Daddy.weights.laptop.pulled_folder import PREVIOUS, newest_verified, read_frame
 from Daddy.weights.settings import SILENCE_S
 from Daddy.weights.store import heartbeats
 from Daddy.weights.store.durable import Hook, no_hook
-from Daddy.weights.store.records import RunCard, Version
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.records import Keyframe, RunCard, Version, is_reverted
+from Daddy.weights.store.store import Store, numbers
 from Daddy.weights.whereabouts import add_settings
+
+LEAP = 10_000
+"""Numbers between what was known and what follows, at least: at a version each five seconds, half a
+day that nobody told of. Eight digits are room for thousands of restores."""
+
+HIGHEST = 99_000_000
+"""Numbers beyond it no honest file names: their names have eight digits."""
+
+DEPTH = 64
+"""Records that are looked at for a state that verifies, the newest first."""
 
 UNTOLD = "untold"
 """Contributor of steps that only a laptop's copy counts, without their peers."""
+
+_KINDS = {
+    "card": "RUN.json",
+    "config": "config.json",
+    "moment": "states of the archive",
+    "state": "states of versions",
+    "record": "commit records",
+}
+
+
+# -- sources
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A version whose state verifies below ``root``: exact, or rounded to bfloat16."""
+
+    version: int
+    exact: bool = True
+    fleet_steps: int = 0
+    root: Path = Path()
+    read: Read = bytes
+    """Reads the state as float32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A run, a copy of one, or a laptop's folder, which has nothing beside its shared weights.
+
+    Names prove nothing: a state counts when its bytes have the hash that its record or head
+    promises, a record when it reads as one.
+    """
+
+    run: RunPaths
+    shared: SharedPaths
+
+    def frames(self) -> list[Keyframe]:
+        """The readable heads of a pulled folder, the newest first."""
+        found = []
+        for name in ("HEAD.json", PREVIOUS):
+            with contextlib.suppress(DaddyError, OSError):
+                found.append(read_frame(self.shared.wan / name))
+        return [frame for frame in found if frame is not None]
+
+    def card(self) -> RunCard | None:
+        """The run card, or as much as a laptop's head tells; None where nothing does."""
+        with contextlib.suppress(DaddyError, OSError):
+            return Store(self.shared).card()
+        cards = [RunCard(f.run, f.run_id, f.workload, f.schema, f.assists) for f in self.frames()]
+        return cards[0] if cards else None
+
+    def candidates(self, card: RunCard, reverted: Sequence[tuple[int, int]]) -> Iterator[Candidate]:
+        """The newest version whose exact state is here, and the newest rounded one, if any."""
+        store = Store(self.shared)
+        if record := newest_whole(store, DEPTH, reverted):
+            read = partial(store.get_blob, record.state)
+            yield Candidate(record.version, True, record.fleet_steps, self.run.root, read)
+        with contextlib.suppress(DaddyError, OSError):
+            found = newest_verified(self.shared.root)
+            if found and not is_reverted(found.version, reverted):
+                read = partial(_widened, found.data, card.schema)
+                steps = found.frame.fleet_steps
+                yield Candidate(found.version, False, steps, self.run.root, read)
+
+    def highest(self) -> int:
+        """The highest version that anything here names; -1: none."""
+        store = Store(self.shared)
+        named = [-1, *numbers(self.shared), *(frame.version for frame in self.frames())]
+        named += [pulse.version for pulse in heartbeats.pulses(store) if pulse.uid is None]
+        named += [head.version] if (head := store.head()) else []
+        digits = (path.name.split("-")[1] for path in self.shared.wan.glob("*-*-*"))
+        named += [int(text) for text in digits if text.isdecimal()]
+        return max(number for number in named if number <= HIGHEST)
+
+    def holds(self, sha: str) -> bool:
+        """True if the state with this hash is here and verifies."""
+        with contextlib.suppress(DaddyError, OSError):
+            return bool(Store(self.shared).get_blob(sha))
+        return False
+
+
+def _widened(data: bytes, schema: str) -> bytes:
+    from Daddy.weights.encoding.state_codec import decode, encode
+
+    return encode(decode(data, schema))
+
+
+def source_at(path: Path) -> Source:
+    """The copy, laptop's folder or run at ``path``; WeightsError where it is none of them."""
+    run = RunPaths(path)
+    for shared in (SharedPaths(run.shared_weights), SharedPaths(path)):
+        if shared.merged.is_dir() or shared.wan.is_dir():
+            return Source(run, shared)
+    raise WeightsError(
+        f"{path} holds nothing to restore from",
+        "name a copy below ~/.local/share/daddy/mirrors, a folder that sync_weights.sh pulled "
+        "into, or a copy of the run",
+    )
+
+
+def _one_run(everywhere: Sequence[Source]) -> RunCard:
+    """The card of the run that all folders speak of; WeightsError: several runs, or none."""
+    cards = [(source.run.root, card) for source in everywhere if (card := source.card())]
+    if len({(card.run_id, card.schema) for _, card in cards}) == 1:
+        return cards[0][1]
+    told = [f"{root} is of run {card.run!r} {card.run_id[:8]}" for root, card in cards]
+    raise WeightsError(
+        "; ".join(told) or f"nothing says which run {everywhere[0].run.root} was",
+        "name sources of one run; a run that began anew in this folder is moved away first",
+    )
 
 
 # -- the plan
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class Plan:
     """Everything that a restore of ``target`` would do.
 
-    ``files``: path to write and the function that reads its bytes, records after their states.
-    ``newest``: the highest commit record there is then. ``lines``: the same for people.
+    ``files``: records after their states. ``newest``: the highest commit record there is then.
+    ``number``: the version to go on as from ``best``; None: its own.
     """
 
     target: Source
     card: RunCard
-    files: Mapping[Path, Read]
+    files: Files
     newest: int | None
-    decision: Decision
-    lines: tuple[str, ...]
+    best: Candidate
+    number: int | None
 
     @property
     def is_idle(self) -> bool:
         """True if there is nothing to do."""
-        return not self.files and self.decision.number is None
+        return not self.files and self.number is None
+
+    def lines(self) -> list[str]:
+        """The plan in words."""
+        counts = Counter(_KINDS[kind_of(path)] for path in self.files)
+        found = [f"{kind}: {count}" for kind, count in counts.items()]
+        if self.number is None:
+            return [*found, f"v{self.best.version} is the newest that anything names: it stays"]
+        rounded = "" if self.best.exact else ", rounded to bfloat16: a laptop's copy"
+        onward = f"v{self.number} goes on from v{self.best.version} of {self.best.root}{rounded}"
+        return [*found, onward, "numbers leap, so that no lost version's number is used again"]
 
 
-def survey(target: Source, sources: Sequence[Source], keep: int) -> Survey:
-    """Missing files and the version to follow; ``keep``: versions whose states are put back.
+def plan_restore(target: Source, sources: Sequence[Source]) -> Plan:
+    """Missing files and the version to follow.
 
     WeightsError: nothing verifies anywhere, or the folders speak of different runs.
     """
     everywhere = (target, *sources)
     card = _one_run(everywhere)
-    ours, theirs = target.records(), _records_of(sources, card)
-    reverted = tuple(pair for source in everywhere for pair in source.reverted())
-    candidates = [found for source in everywhere for found in source.candidates(reverted)]
+    ours = read_known(target.shared, numbers(target.shared), card.run_id)
+    theirs: Known = {}
+    for source in reversed(sources):
+        theirs |= read_known(source.shared, numbers(source.shared), card.run_id)
+    reverted = {pair for one, *_ in (*ours.values(), *theirs.values()) for pair in one.reverted}
+    reverted |= {pair for source in everywhere for one in source.frames() for pair in one.reverted}
+    candidates = [one for source in everywhere for one in source.candidates(card, [*reverted])]
     if not candidates:
-        asked = ", ".join(str(source.root) for source in everywhere)
+        asked = ", ".join(str(source.run.root) for source in everywhere)
         raise WeightsError(
             f"no state verifies, neither here nor in a source: {asked}",
             "name another source with --from",
         )
-    missing = fitting(ours, theirs)
-    whole = {**ours, **{number: theirs[number] for number in missing}}
-    highest = max(source.highest() for source in everywhere)
-    head = target.shared.head.exists()
-    decision = decide(max(ours, default=None), highest, candidates, head=head)
-    newest = [whole[number][0] for number in sorted(whole)[-keep:]]
-    files: dict[Path, Read] = {}
-    lines: list[str] = []
-    _plan_weights(files, lines, target, sources, card, newest)
-    for number in missing:
-        files[target.shared.version(number)] = partial(bytes, theirs[number][1])
-    lines += [_count(len(missing), "commit record")] * bool(missing)
-    if target.run is not None:
-        _plan_beside(files, lines, target.run, [s.run for s in sources if s.run])
-    lines += _told(decision)
-    return Survey(target, card, files, max(whole, default=None), decision, tuple(lines))
+    highest, head = max(source.highest() for source in everywhere), target.shared.head.exists()
+    best, number = decide(max(ours, default=None), highest, candidates, head=head)
+    records = {missing: theirs[missing] for missing in fitting(ours, theirs)}
+    whole = {**records, **ours}
+    newest = [whole[known][0] for known in sorted(whole)[-KEPT_VERSIONS:]]
+    files = _plan_files(target, sources, card, newest)
+    files |= {target.shared.version(known): partial(bytes, records[known][1]) for known in records}
+    return Plan(target, card, files, max(whole, default=None), best, number)
 
 
-def _records_of(sources: Sequence[Source], card: RunCard) -> Known:
-    found: Known = {}
-    for source in sources:
-        for number, record in source.records().items():
-            if record[0].run_id == card.run_id:
-                found.setdefault(number, record)
-    return found
+def decide(
+    newest: int | None, highest: int, candidates: Iterable[Candidate], *, head: bool
+) -> tuple[Candidate, int | None]:
+    """The version to go on from, and the number to go on as; None: nothing at the top is lost.
+
+    ``newest``: the highest commit record of the run's own folder; ``highest``: the highest number
+    that anything names, here or in a source; ``head``: HEAD.json is there.
+    """
+    best = max(candidates, key=lambda candidate: (candidate.version, candidate.exact))
+    whole = head and best.exact and best.version == newest == highest
+    return best, None if whole else (highest // LEAP + 2) * LEAP
 
 
-def _one_run(everywhere: Sequence[Source]) -> RunCard:
-    cards = [(source.root, card) for source in everywhere if (card := source.card()) is not None]
-    if not cards:
-        raise WeightsError(
-            f"nothing says which run {everywhere[0].root} was",
-            "name its copy, or a laptop's folder",
-        )
-    first, ours = cards[0]
-    for root, card in cards[1:]:
-        if (card.run_id, card.schema) != (ours.run_id, ours.schema):
-            raise WeightsError(
-                f"{root} is of run {card.run!r} {card.run_id[:8]}, {first} of {ours.run!r} "
-                f"{ours.run_id[:8]}",
-                "name a source of the same run; a run that began anew in this folder is moved away "
-                "first",
-            )
-    return ours
+def fitting(ours: Known, theirs: Known) -> list[int]:
+    """Numbers of ``theirs`` that are missing in ``ours``: each is the parent of the next higher.
+
+    What was lost before an earlier restore is another line of descent: it stays out.
+    """
+    missing, parent = [], ""
+    for number in sorted({*ours, *theirs}, reverse=True):
+        if number not in ours:
+            if parent and theirs[number][2] != parent:
+                continue
+            missing.append(number)
+        parent = (ours if number in ours else theirs)[number][0].parent
+    return missing
 
 
-def _plan_weights(
-    files: dict[Path, Read],
-    lines: list[str],
-    target: Source,
-    sources: Sequence[Source],
-    card: RunCard,
-    records: Sequence[Version],
-) -> None:
-    """The run card, and the states of ``records`` that a source holds."""
-    shared = target.shared
-    if not shared.run.exists():
-        files[shared.run] = card.to_bytes
-        lines.append(f"RUN.json of run {card.run!r}")
-    for record in records:
-        if not target.holds(record.state):
-            for source in [one for one in sources if one.holds(record.state)][:1]:
-                files[shared.blob(record.state)] = partial(
-                    Store(source.shared).get_blob, record.state
-                )
-                lines.append(f"the state of v{record.version} from {source.root}")
+def _plan_files(
+    target: Source, sources: Sequence[Source], card: RunCard, newest: Sequence[Version]
+) -> Files:
+    """Run card, states of the ``newest`` versions, archive and configuration that are missing.
 
-
-def _plan_beside(
-    files: dict[Path, Read], lines: list[str], run: RunPaths, copies: Sequence[RunPaths]
-) -> None:
-    """States of the archive; the configuration, where not even the releases are left."""
-    moments: dict[Path, Read] = {}
-    for path, _ in (state for copy in copies for state in states_of(copy).values()):
-        there = run.archive / path.parent.name / path.name
-        if not there.exists():
-            moments.setdefault(there, partial(read_state, path))
-    files.update(moments)
-    lines += [f"{_count(len(moments), 'state')} of the archive"] * bool(moments)
-    config = next((copy.config for copy in copies if copy.config.is_file()), None)
-    if config is not None and not run.config.exists() and not run.releases.exists():
-        files[run.config] = config.read_bytes
-        lines.append(f"config.json from {config}")
-
-
-def _told(decision: Decision) -> list[str]:
-    best, number = decision.best, decision.number
-    if number is None:
-        return [decision.reason]
-    rounded = "" if best.exact else ", rounded to bfloat16: a laptop's copy"
-    onward = f"v{number} goes on from v{best.version} of {best.source.root}{rounded}"
-    return [onward, decision.reason]
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
+    The configuration only where not even the releases are left.
+    """
+    files: Files = {target.shared.run: card.to_bytes}
+    for source in reversed(sources):
+        files |= states_to(target.run, states_of(source.run))
+        if source.run.config.is_file() and not target.run.releases.exists():
+            files[target.run.config] = source.run.config.read_bytes
+    files = {path: read for path, read in files.items() if not path.exists()}
+    for record in newest:
+        holders = () if target.holds(record.state) else sources
+        for holder in [one for one in holders if one.holds(record.state)][:1]:
+            read = partial(Store(holder.shared).get_blob, record.state)
+            files[target.shared.blob(record.state)] = read
+    return files
 
 
 # -- carrying it out
 
 
-def carry_out(found: Survey, clock: Clock, hook: Hook = no_hook) -> int:
-    """Do what the survey says; the version that the run goes on from.
+def carry_out(plan: Plan, clock: Clock, hook: Hook = no_hook) -> int:
+    """Do what the plan says; the version that the run goes on from.
 
+    The merge lease is taken from a holder that is gone: the caller has looked for writers.
     WeightsError when another process merges or restores here meanwhile; OSError of the disk.
     """
-    store = Store(found.target.shared, hook)
-    store.paths.inbox.mkdir(parents=True, exist_ok=True)
-    lease = _claim(store.paths)
+    store = Store(plan.target.shared, hook)
+    paths = store.paths
+    paths.inbox.mkdir(parents=True, exist_ok=True)
+    view = read_lease(paths.lease)
+    if view is not None and view.ended is None:
+        end_term(paths.lease, view.term, "its holder is gone: a restore goes on")
+    lease = Lease.claim(paths.lease, {"merger": "restore"})
+    if lease is None:
+        raise WeightsError(f"somebody merges or restores in {paths.root}", "look again")
     try:
-        for path, read in found.files.items():
+        for path, read in plan.files.items():
             if path.exists():  # it does not verify
                 store.set_aside(path, "damaged")
             write_copy(path, read, store.durable)
-        return _go_on(store, found, clock)
+        return _go_on(store, plan, clock)
     finally:
         lease.release("restored")
 
 
-def _claim(shared: SharedPaths) -> Lease:
-    """The merge lease, whose last holder is gone: :func:`writers` looked before."""
-    view = read_lease(shared.lease)
-    if view is not None and view.ended is None:
-        end_term(shared.lease, view.term, "whoever held it is gone: a restore goes on")
-    lease = Lease.claim(shared.lease, {"merger": "restore"})
-    if lease is None:
-        raise WeightsError(f"somebody merges or restores in {shared.root}", "look again")
-    return lease
-
-
-def _go_on(store: Store, found: Survey, clock: Clock) -> int:
+def _go_on(store: Store, plan: Plan, clock: Clock) -> int:
     """The head of what is there, or the next version under a number that is nobody's."""
-    number = found.decision.number
-    if number is None:
-        store.write_head(found.decision.best.version)
-        return found.decision.best.version
-    record = _next_version(store, found, number, round(clock.now(), 3))
-    store.durable.hook("R1")
-    store.paths.head.unlink(missing_ok=True)  # a hint at a lower number would hide the new one
-    if not store.commit(record):
-        raise WeightsError(f"somebody else wrote v{number}", "look at it, and say it again")
-    store.durable.hook("R2")
+    number = plan.best.version if plan.number is None else plan.number
+    if plan.number is not None:
+        record = _next_version(store, plan, number, round(clock.now(), 3))
+        store.durable.hook("R1")
+        store.paths.head.unlink(missing_ok=True)  # a hint at a lower number would hide the new one
+        if not store.commit(record):
+            raise WeightsError(f"somebody else wrote v{number}", "look at it, and say it again")
+        store.durable.hook("R2")
     store.write_head(number)
     store.durable.hook("R3")
     return number
 
 
-def _next_version(store: Store, found: Survey, number: int, ts: float) -> Version:
+def _next_version(store: Store, plan: Plan, number: int, ts: float) -> Version:
     """The commit record under which the run goes on.
 
     The newest record's totals and what it judged go on, so that nothing counts twice.
     """
-    best, data = found.decision.best, _exact_bytes(found)
-    blank = Version(
-        run_id=found.card.run_id,
-        schema=found.card.schema,
+    best, parent = plan.best, None if plan.newest is None else store.version(plan.newest)
+    data = best.read()
+    first = Version(
+        run_id=plan.card.run_id,
+        schema=plan.card.schema,
         state=store.put_blob(data, "state"),
         size=len(data),
-        rule="delta",
+        rule="delta" if parent is None else parent.rule,
         merger=f"restore of v{best.version}",
         ts=ts,
-        assists=found.card.assists,
+        assists=plan.card.assists,
     )
-    parent = None if found.newest is None else store.version(found.newest)
-    known = parent or blank
-    totals = dict(known.contributors)
-    if (more := best.fleet_steps - sum(totals.values())) > 0:
-        totals[UNTOLD] = totals.get(UNTOLD, 0) + more
+    known = parent or first
+    totals = Counter(known.contributors)
+    totals[UNTOLD] += max(0, best.fleet_steps - totals.total())
     return replace(
-        blank,
+        first,
         version=number,
         parent="" if parent is None else store.record_hash(parent.version),
         base=number if parent is None else min(best.version, parent.version),
-        rule=known.rule,
         denominator=known.denominator,
         consumed=dict(known.consumed),
-        contributors=totals,
+        contributors={peer: steps for peer, steps in totals.items() if steps or peer != UNTOLD},
         norms=known.norms,
-        fleet_steps=sum(totals.values()),
+        fleet_steps=totals.total(),
         restored=True,
         reverted=known.reverted,
     )
 
 
-def _exact_bytes(found: Survey) -> bytes:
-    """The state to go on from as float32; a laptop's is widened."""
-    best = found.decision.best
-    if best.exact:
-        store = Store(best.source.shared)
-        return store.get_blob(store.version(best.version).state)
-    from Daddy.weights.encoding.state_codec import decode, encode
-
-    rounded = best.source.rounded()
-    if rounded is None or rounded[0].version != best.version:
-        raise WeightsError(
-            f"v{best.version} of {best.source.root} has gone meanwhile", "say it again"
-        )
-    return encode(decode(rounded[1], found.card.schema))
-
-
 # -- writers
 
 
-def now_there(folder: Path) -> float | None:
-    """The file system's own time at ``folder``, in wall seconds; None where it takes no file."""
-    probe = folder / f".tmp-now-{os.getpid()}-{uuid.uuid4().hex}"
-    try:
-        probe.touch(exist_ok=False)
-        return probe.stat().st_mtime
-    except OSError:
-        return None
-    finally:
-        with contextlib.suppress(OSError):
-            probe.unlink()
+def _refuse_written(run: RunPaths, shared: SharedPaths, *, dry_run: bool) -> None:
+    """WeightsError while anybody may write.
+
+    Ages are told by the clock of the file system that holds the beats; a dry run leaves no file to
+    read it from, and trusts this host's.
+    """
+    now = SystemClock().now()
+    if not dry_run:
+        with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=shared.root) as probe:
+            now = os.fstat(probe.fileno()).st_mtime
+    if found := writers(run, shared, now):
+        raise WeightsError(
+            f"somebody may still write to {shared.root}: {'; '.join(found)}",
+            "say `run_controller stop`, wait until the jobs have left, then say it again",
+        )
 
 
-def writers(run: RunPaths | None, shared: SharedPaths, now: float) -> list[str]:
+def writers(run: RunPaths, shared: SharedPaths, now: float) -> list[str]:
     """Processes that may still write there, in words: a controller, learners, mergers.
 
-    One look cannot watch a counter stand still, and clocks of two machines are not compared: a
-    beat's age is told by ``now``, the clock of the file system that holds it.
+    One look cannot watch a counter stand still: the age of a beat's file counts instead.
     """
-    found = [] if run is None else [said for said in _holders(run, now) if said]
+    found = []
+    leases = {f"slot {path.parent.name}": path for path in sorted(run.slots.glob("*/lease"))}
+    for name, folder in {"the controller": run.controller_lease, **leases}.items():
+        view, age = read_lease(folder), _age(folder / "beat.json", now)
+        if view is not None and view.ended is None:
+            alive = holder_alive(view.holder)
+            if alive or (alive is None and age < SILENCE_S):
+                found.append(
+                    f"{name}: process {view.holder.get('pid')} on {view.holder.get('host')}"
+                )
     for pulse in heartbeats.pulses(Store(shared)):
         age = _age(pulse.heartbeat, now)
-        if not pulse.left and age is not None and age < SILENCE_S:
-            found.append(f"{pulse.peer} beat {max(0.0, age):.0f} s ago in {shared.root}")
+        if not pulse.left and age < SILENCE_S:
+            found.append(f"{pulse.peer} beat {age:.0f} s ago in {shared.root}")
     return found
 
 
-def _holders(run: RunPaths, now: float) -> Iterator[str]:
-    yield _holder("the controller", run.controller_lease, now)
-    with contextlib.suppress(OSError):
-        for slot in sorted(run.slots.iterdir()):
-            yield _holder(f"the learner of slot {slot.name}", slot / "lease", now)
-
-
-def _holder(name: str, folder: Path, now: float) -> str:
-    """A sentence on a lease's holder; empty for one that is gone: its process, or by silence."""
-    view = read_lease(folder)
-    if view is None or view.ended is not None:
-        return ""
-    alive = holder_alive(view.holder)
-    if alive:
-        return f"{name} lives, process {view.holder.get('pid')} of this host"
-    age = _age(folder / "beat.json", now)
-    if alive is False or age is None or age >= SILENCE_S:
-        return ""
-    return f"{name} beat {max(0.0, age):.0f} s ago on {view.holder.get('host')}"
-
-
-def _age(path: Path, now: float) -> float | None:
+def _age(path: Path, now: float) -> float:
+    """Seconds since the file was written; infinite where there is none."""
     try:
-        return now - path.stat().st_mtime
+        return max(0.0, now - path.stat().st_mtime)
     except OSError:
-        return None
+        return float("inf")
 
 
 # -- the command
@@ -368,7 +433,7 @@ def make_parser() -> argparse.ArgumentParser:
         action="append",
         type=Path,
         metavar="COPY",
-        help="a mirror, a folder that a laptop pulled, a copy of the run; may be said again "
+        help="a mirror, a folder that a laptop pulled, a copy of the run; may be repeated "
         "(the mirror in the home folder)",
     )
     add_settings(parser)
@@ -380,65 +445,36 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Codes: 0 done, 2 usage, 3 config, 6 nothing verifies, another run, or it is written to, 9."""
     args = make_parser().parse_args(argv)
     warnings.filterwarnings("ignore", "The pynvml package", FutureWarning)  # torch's, not ours
-    from Daddy.core.config import load
+    from Daddy.core.config import load, run_paths, shared_paths
 
     folder = args.run_dir if args.run is None else str(args.run.expanduser().absolute())
     config = load(args.config, {"run_dir": folder}, os.environ, args.site)
-    target = _target(config)
-    found = survey(target, _sources(args, config, target), KEPT_VERSIONS)
-    if found.is_idle:
-        print(f"{target.shared.root} lacks nothing: {found.decision.reason}")
+    run, shared = run_paths(config), shared_paths(config)
+    target = Source(run, shared)
+    sources = [source_at(path.expanduser().absolute()) for path in args.sources or ()]
+    plan = plan_restore(target, sources or _copy_at_home(config, target))
+    if plan.is_idle:
+        print(f"{shared.root} lacks nothing: {plan.lines()[-1]}")
         return ExitCode.DONE
-    _refuse_written(target, dry_run=args.dry_run)
-    return _say(found) if args.dry_run else _do(found)
+    _refuse_written(run, shared, dry_run=args.dry_run)
+    number = None if args.dry_run else carry_out(plan, SystemClock())
+    print(f"{'would put' if args.dry_run else 'put'} back into {run.root}:")
+    print("\n".join(f"  {line}" for line in plan.lines()))
+    if number is not None:
+        print(f"the run goes on from v{number}: start it again")
+    return ExitCode.DONE
 
 
-def _target(config: Config) -> Source:
-    from Daddy.core.config import run_paths, shared_paths
-
-    run = run_paths(config)
-    return Source(run.root, shared_paths(config), run)
-
-
-def _sources(args: argparse.Namespace, config: Config, target: Source) -> list[Source]:
-    """Those that were named, else the newest copy in the home directory, if there is one."""
-    if args.sources:
-        return [source_at(path.expanduser().absolute()) for path in args.sources]
-    assert target.run is not None
+def _copy_at_home(config: Config, target: Source) -> list[Source]:
+    """The newest copy in the home directory, if there is one."""
     folder = mirrors_folder(config.mirror.folder, os.environ, Path.home())
-    copies = copies_of(folder, target.run, target.card())
-    if not copies and not target.shared.merged.is_dir():
+    copy = newest_copy(folder, target.run, target.card())
+    if copy is None and not target.shared.merged.is_dir():
         raise WeightsError(
             f"{target.shared.root} is gone and {folder} holds no copy of it",
             "name a copy with --from: a laptop's folder will do",
         )
-    return [source_at(path) for path in copies[:1]]
-
-
-def _refuse_written(target: Source, *, dry_run: bool) -> None:
-    """WeightsError while anybody may write; a look leaves no file, and trusts this host's clock."""
-    root = target.shared.root
-    now = None if dry_run or not root.is_dir() else now_there(root)
-    found = writers(target.run, target.shared, SystemClock().now() if now is None else now)
-    if found:
-        raise WeightsError(
-            f"somebody may still write to {root}: {'; '.join(found)}",
-            "say `run_controller stop`, wait until the jobs have left, then say it again",
-        )
-
-
-def _say(found: Survey) -> int:
-    print(f"would put back into {found.target.root}:")
-    print("\n".join(f"  {line}" for line in found.lines))
-    return ExitCode.DONE
-
-
-def _do(found: Survey) -> int:
-    number = carry_out(found, SystemClock())
-    print(f"put back into {found.target.root}:")
-    print("\n".join(f"  {line}" for line in found.lines))
-    print(f"the run goes on from v{number}: start it again")
-    return ExitCode.DONE
+    return [source_at(copy)] if copy else []
 
 
 def cli() -> None:

@@ -20,7 +20,6 @@ from Daddy.weights import exchange as exchanging
 from Daddy.weights import peer_progress
 from Daddy.weights.encoding.arithmetic import StateDict, copy, difference, move
 from Daddy.weights.encoding.state_codec import decode, encode, schema_of
-from Daddy.weights.history import read_history
 from Daddy.weights.merge import contributions, judging
 from Daddy.weights.merge.admission import ADMITTED, Verdict
 from Daddy.weights.peer_progress import Adoption
@@ -28,6 +27,7 @@ from Daddy.weights.store.heartbeats import Pulse, beat
 from Daddy.weights.store.records import Contribution, Version
 from Daddy.weights.store.store import Store
 from scripts.benches._sharing_crew import Crew, Member
+from scripts.version_history import read_history
 
 BOAST = 1_000
 """Times the steps that it made are what a boaster claims."""

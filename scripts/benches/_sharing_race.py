@@ -21,11 +21,11 @@ from Daddy.learning.device import limit_threads
 from Daddy.weights.encoding.arithmetic import StateDict, add
 from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.exchange import SharedExchange
-from Daddy.weights.history import read_history
 from Daddy.weights.merge.merger import Merger
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store.records import Version
 from Daddy.weights.store.store import Store
+from scripts.version_history import read_history
 
 if TYPE_CHECKING:
     from multiprocessing.synchronize import Barrier

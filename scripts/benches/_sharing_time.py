@@ -17,8 +17,8 @@ from Daddy.core.errors import DaddyError
 from Daddy.core.events import read_events
 from Daddy.core.paths import RunPaths
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.history import read_history
 from scripts.benches._learning_pool import single_threaded
+from scripts.version_history import read_history
 
 LEARNERS = 4
 _TRAINING = {

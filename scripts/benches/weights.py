@@ -28,9 +28,9 @@ from Daddy.core.shared_paths import SharedPaths
 from Daddy.learning.device import limit_threads
 from Daddy.weights.encoding.arithmetic import StateDict, move
 from Daddy.weights.exchange import SharedExchange
-from Daddy.weights.history import read_history
 from Daddy.workloads import WORKLOADS
 from scripts.benches._sharing_race import bare_exchange, loss
+from scripts.version_history import read_history
 
 PEERS = 4
 CLOCK = SystemClock()

@@ -25,11 +25,11 @@ from Daddy.core.events import read_events
 from Daddy.core.paths import RunPaths
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import decode
-from Daddy.weights.history import read_history
 from Daddy.weights.laptop.pulled_folder import newest_verified, read_receipts
 from Daddy.weights.store.records import Version
 from scripts.demonstration.stage import Stage, fresh_run
 from scripts.soaks.hostile import SPARSE_BYTES, Attack, Forge
+from scripts.version_history import read_history
 
 SITE = "demo"
 BOOT_S, GRACE_S, SIEGE_S = 180.0, 10.0, 90.0

@@ -28,13 +28,13 @@ from Daddy.core.shared_paths import SharedPaths
 from Daddy.learning.device import limit_threads
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.exchange import SharedExchange
-from Daddy.weights.history import read_history
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.reverting import roll_back
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store.records import Input, Version, is_reverted
 from Daddy.weights.store.store import Store
 from scripts.soaks.fleet import small
+from scripts.version_history import read_history
 
 JOBS, LAPTOPS = 4, 2
 WIDTH = 8_192

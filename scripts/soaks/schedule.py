@@ -11,7 +11,6 @@ from unittest.mock import patch
 from Daddy.core.errors import DaddyError, WeightsError
 from Daddy.weights.encoding.arithmetic import add
 from Daddy.weights.exchange import SharedExchange
-from Daddy.weights.history import read_history
 from Daddy.weights.merge import retention
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store.rebuild import replay
@@ -21,6 +20,7 @@ from scripts.soaks.fleet import Fleet, Silent, small
 from scripts.soaks.lagging import LaggingFiles
 from scripts.soaks.mounting import mounted
 from scripts.soaks.witness import Witness
+from scripts.version_history import read_history
 
 ROOT = "/lagging"
 DRAIN_ROUNDS = 40

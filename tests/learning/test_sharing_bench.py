@@ -16,7 +16,6 @@ from Daddy.core.shared_paths import SharedPaths
 from Daddy.learning.cartpole import SCALE, CartPole
 from Daddy.weights.encoding.arithmetic import StateDict, norm
 from Daddy.weights.encoding.state_codec import decode
-from Daddy.weights.history import read_history
 from Daddy.weights.store.store import Store
 from scripts.benches import _sharing_hostile as hostile
 from scripts.benches import _sharing_race as race
@@ -26,6 +25,7 @@ from scripts.benches._sharing_crew import Crew
 from scripts.benches._sharing_judge import Crowd, advance, judge, probe
 from scripts.benches._sharing_learner import first_policy
 from scripts.benches._sharing_results import Found, best, iqm, middle, ratio, worth
+from scripts.version_history import read_history
 
 
 def state(seed: int) -> StateDict:

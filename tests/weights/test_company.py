@@ -14,10 +14,10 @@ import torch
 
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.encoding.arithmetic import StateDict, add, move
-from Daddy.weights.history import read_history
 from Daddy.weights.store.rebuild import replay
 from Daddy.weights.store.records import Version
 from Daddy.weights.store.store import Store
+from scripts.version_history import read_history
 from tests.weights.helpers import Peer, ToldClock, begin, make_state
 
 SIZE = 1_000

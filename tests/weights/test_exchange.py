@@ -11,8 +11,8 @@ import torch
 
 from Daddy.core.errors import WeightsError
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.history import read_history
 from Daddy.weights.store.store import Store
+from scripts.version_history import read_history
 from tests.weights.helpers import ToldClock, begin, close, make_state, nudged, shifted
 
 

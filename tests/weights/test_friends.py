@@ -24,7 +24,6 @@ from Daddy.core.names import new_incarnation
 from Daddy.core.shared_paths import JoinedPaths, SharedPaths
 from Daddy.weights import friends
 from Daddy.weights.friend_exchange import join
-from Daddy.weights.history import read_history
 from Daddy.weights.merge import merger
 from Daddy.weights.merge.contributions import Found, in_turn
 from Daddy.weights.merge.merge_inputs import FRIENDS_INPUTS_LIMIT
@@ -32,6 +31,7 @@ from Daddy.weights.store.rebuild import replay
 from Daddy.weights.store.records import Contribution, parse
 from Daddy.weights.store.store import Store
 from Daddy.weights.weights_report import report_run
+from scripts.version_history import read_history
 from tests.weights.helpers import Peer, Told, ToldClock, begin, close, make_state, settings, shifted
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import decode
-from Daddy.weights.history import read_history
 from Daddy.weights.laptop.pulled_folder import newest_verified
 from scripts.soaks.hostile import SPARSE_BYTES, Forge, touching
+from scripts.version_history import read_history
 from tests.weights.helpers import ToldClock
 from tests.weights.test_inbox import Cluster
 

@@ -9,13 +9,13 @@ import pytest
 
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import schema_of
-from Daddy.weights.history import read_history
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_folder import read_receipts
 from Daddy.weights.merge.contributions import box_name
 from Daddy.weights.merge.merge_inputs import PeerReader
 from Daddy.weights.store.records import Contribution, parse
 from Daddy.weights.store.store import Store
+from scripts.version_history import read_history
 from tests.weights.helpers import ToldClock, begin, close, make_state, nudged, shifted
 
 

@@ -14,9 +14,9 @@ from Daddy.core.files import sha256_hex
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import encode
 from Daddy.weights.encoding.tensor_layout import PLAIN
-from Daddy.weights.history import read_history
 from Daddy.weights.laptop.pulled_folder import read_receipts
 from Daddy.weights.merge.contributions import box_name
+from scripts.version_history import read_history
 from tests.weights.helpers import ToldClock, nudged
 from tests.weights.test_inbox import Cluster, box_with_one, rename_pair
 

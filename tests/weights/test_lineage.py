@@ -13,7 +13,6 @@ import pytest
 from Daddy.core.errors import ExitCode, run_entry
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import log, status
-from Daddy.weights.lineage import kind_of
 from Daddy.weights.lineage_plot import LAPTOPS
 from tests.weights.lineage_run import LineageRun, everything_below
 
@@ -252,19 +251,3 @@ def test_what_a_stranger_wrote_commands_neither_the_terminal_nor_the_picture(tmp
         assert "belongs to run ?[2J?v99" in shown
         assert "\x1b" not in shown
     assert run_entry(log.main, [str(run.run.root), "--picture", str(tmp_path / "x.png")]) == 0
-
-
-@pytest.mark.parametrize(
-    ("reasons", "kind"),
-    [
-        (("base v8 is 5 versions old, the limit is 4", "base v9 is 9 versions old, the limit is 8"),
-         "base v… is … versions old, the limit is …"),
-        (("its norm 1.2e+03 is 7.5 times the usual 160",), "its norm … is … times the usual …"),
-        (("the file's hash is not the one in its record (damaged)",),
-         "the file's hash is not the one in its record"),
-        (("belongs to run 0123456789ab, this is run ba9876543210",),
-         "belongs to run …, this is run …"),
-    ],
-)  # fmt: skip
-def test_reasons_that_differ_in_figures_alone_are_of_one_kind(reasons, kind):
-    assert {kind_of(reason) for reason in reasons} == {kind}

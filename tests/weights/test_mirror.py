@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -15,15 +16,7 @@ from Daddy.core.errors import WeightsError
 from Daddy.core.files import sha256_hex
 from Daddy.core.paths import MirrorPaths, RunPaths
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.backup import (
-    RECORDS,
-    choose,
-    export,
-    find_missing,
-    find_missing_states,
-    hash_in,
-    read_mirror,
-)
+from Daddy.weights.backup import RECORDS, choose, export, find_missing, hash_in, read_mirror
 from Daddy.weights.mirror import Keeper
 from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin
@@ -59,11 +52,11 @@ def learn(run, clock, rounds: int = 3):
 def copy(run, home, clock, room: int = ROOM, **more):
     """The copy's card, and what is said."""
     shared = SharedPaths(run.shared_weights)
-    return export(run, shared, b"{}\n", home, room=room, keep=8, clock=clock, **more)
+    return export(run, shared, b"{}\n", home, room, clock, **more)
 
 
 def keeper_of(run, home, clock, **more) -> Keeper:
-    return Keeper(run, SharedPaths(run.shared_weights), b"{}\n", home, ROOM, 8, clock, **more)
+    return Keeper(run, SharedPaths(run.shared_weights), b"{}\n", home, ROOM, clock, **more)
 
 
 def only(home) -> MirrorPaths:
@@ -307,11 +300,11 @@ def test_the_program_copies_until_it_is_told_to_end(run, home, clock, tmp_path):
 def test_missing_files_are_counted(run, clock):
     learn(run, clock, rounds=10)
     shared = SharedPaths(run.shared_weights)
-    assert find_missing(shared, 8) == find_missing_states(shared, 8) == ""
+    assert find_missing(shared, 8) == ""
     store = Store(shared)
     for number in (5, 6, 9):
         shared.blob(store.version(number).state).unlink()
-    assert find_missing_states(shared, 8).startswith("3 of 8 states are missing; python -m")
+    assert find_missing(shared, 8).startswith("3 of 8 states are missing; python -m")
     shared.version(7).unlink()
     said = find_missing(shared, 8)
     assert said.startswith("1 commit record is missing, 3 of 8 states are missing; python -m")
@@ -347,12 +340,14 @@ def test_the_archives_own_names_are_understood():
 
 def test_the_best_of_each_milestone_comes_first():
     def name(rank, key, hp, seed):
-        return f"r{rank:03d}-{key * 16}-p1a2b3c-h{hp:04d}-{seed:012d}-{f'{seed:x}' * 64}.state"
+        return Path(
+            f"r{rank:03d}-{key * 16}-p1a2b3c-h{hp:04d}-{seed:012d}-{f'{seed:x}' * 64}.state"
+        )
 
     low = [name(1, "a", 10, 1), name(1, "a", 20, 2), name(1, "b", 5, 3)]
     high = [name(2, "c", 1, 4)]
-    listed = [(one, 10) for one in [*low, *high]]
+    listed = dict.fromkeys([*low, *high], 10)
     assert choose(listed, 1000, 99) == [high[0], low[1], low[2], low[0]]
     assert choose(listed, 25, 99) == [high[0], low[1]]
     assert choose(listed, 1000, 1) == [high[0]]
-    assert choose([("notes.txt", 1), (".tmp-1", 1)], 1000, 99) == []
+    assert choose({Path("notes.txt"): 1, Path(".tmp-1"): 1}, 1000, 99) == []

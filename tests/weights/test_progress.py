@@ -9,7 +9,7 @@ import torch
 
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.encoding.state_codec import encode
-from Daddy.weights.history import read_history
+from scripts.version_history import read_history
 from tests.weights.helpers import ToldClock, begin, close, shifted
 
 

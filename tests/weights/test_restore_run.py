@@ -14,8 +14,7 @@ import pytest
 from Daddy.cluster.orchestrator.slots import newest_checkpoint
 from Daddy.core.paths import RunPaths
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.history import numbers
-from Daddy.weights.store.store import Store
+from Daddy.weights.store.store import Store, numbers
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 

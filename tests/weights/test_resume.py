@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.history import read_history
+from scripts.version_history import read_history
 from tests.weights.helpers import ToldClock, begin, close, shifted
 
 

@@ -15,7 +15,6 @@ from Daddy.core.shared_paths import SharedPaths, joined
 from Daddy.weights import rollback
 from Daddy.weights.encoding.arithmetic import StateDict
 from Daddy.weights.encoding.state_codec import decode
-from Daddy.weights.history import read_history
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_folder import read_receipts
 from Daddy.weights.lineage import from_records, lines
@@ -26,6 +25,7 @@ from Daddy.weights.store.records import Revert, Version, parse
 from Daddy.weights.store.store import Store
 from Daddy.weights.weights_report import report_run
 from scripts.soaks import rollback as soak
+from scripts.version_history import read_history
 from tests.weights.helpers import Peer, ToldClock, begin, close, make_state
 
 

@@ -23,9 +23,9 @@ import pytest
 
 from Daddy.core.errors import ExitCode
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.history import read_history
 from Daddy.weights.store.rebuild import replay
 from Daddy.weights.store.store import Store
+from scripts.version_history import read_history
 
 PATIENCE_S = 150.0
 CHECKOUT = Path(__file__).resolve().parents[2]

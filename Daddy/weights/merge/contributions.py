@@ -20,13 +20,12 @@ from pathlib import Path
 
 from Daddy.core.errors import DaddyError, FileError, WeightsError
 from Daddy.core.files import read_bounded
-from Daddy.core.names import FRIENDS_JOB, PEER
+from Daddy.core.names import FRIENDS_JOB, PEER, SLOT
 from Daddy.weights.store.heartbeats import Process, folders, processes
 from Daddy.weights.store.records import Contribution, Key, Receipt, Version, parse
 from Daddy.weights.store.store import BLOB_LIMIT, Store
 from Daddy.weights.store.strict_json import INCARNATION, LIMIT
 
-SLOT = re.compile(r"slot-\d+")
 BOX_LIMIT = 64
 """Records read from one laptop's box at a time; the rest waits for the next look."""
 

@@ -174,7 +174,7 @@ class Store:
         """The highest version that exists; None before the first. Never lower than seen before."""
         number = max(self.seen, self._hint())
         if number < 0 or (number > self.seen and not self.paths.version(number).exists()):
-            number = max(self.seen, self._listed())
+            number = max([self.seen, *numbers(self.paths)])
         if number < 0:
             return None
         while self.paths.version(number + 1).exists():
@@ -185,12 +185,6 @@ class Store:
     def _hint(self) -> int:
         head = self.head()
         return -1 if head is None else head.version
-
-    def _listed(self) -> int:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            found = (VERSION_NAME.fullmatch(path.name) for path in self.paths.merged.iterdir())
-            return max((int(match.group(1)) for match in found if match), default=-1)
-        return -1
 
     def version(self, number: int) -> Version:
         """The commit record of a version; WeightsError when missing or damaged."""
@@ -269,6 +263,14 @@ class Store:
     def keyframe(self) -> Keyframe | None:
         """What laptops are offered, if anything is."""
         return _read_hint(Keyframe, self.paths.wan / "HEAD.json")
+
+
+def numbers(paths: SharedPaths) -> list[int]:
+    """Every version that has a commit record, in order."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        found = (VERSION_NAME.fullmatch(path.name) for path in paths.merged.iterdir())
+        return sorted(int(match[1]) for match in found if match)
+    return []
 
 
 def _read_hint(kind: type[Hint], path: Path) -> Hint | None:
