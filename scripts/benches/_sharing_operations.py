@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
@@ -29,6 +30,8 @@ from Daddy.weights.settings import ExchangeSettings
 
 PEERS = (1, 4, 8, 32)
 ROUND_TRIP_S = 0.02
+STILL_S = 2.5
+"""Seconds after which a folder that did not change is believed to stand still."""
 VERSIONS = 20
 """Versions before the one that is counted: more than are kept."""
 
@@ -135,8 +138,10 @@ def _child(what: str, root: Path) -> int:
     work: Callable[[], Any] = partial(exchange._merge, 0.0)  # noqa: SLF001
     if what == "look":
         own = dict(exchange.begin(lambda: _state(0), None).weights)
-        for _ in range(4):
+        for _ in range(2):
+            exchange._merge(0.0)  # noqa: SLF001 - one merge takes 48 contributions at most
             exchange.adopt(own)
+            time.sleep(STILL_S)
         work = partial(exchange.adopt, own)
     found: Counter[str] = Counter()
     counting: list[bool] = []
