@@ -80,8 +80,11 @@ def load_effective(path: Path) -> Config:
     Keys and values that only the release before knew are passed over.
     """
     flat = _flatten(_read(path, "config file"))
-    gone = [key for key, value in flat.items() if _is_removed(key) or _remedy(key, value)]
-    known = {key: value for key, value in flat.items() if key not in gone}
+    known = {
+        key: value
+        for key, value in flat.items()
+        if not _is_below(key, REMOVED) and not _remedy(key, value)
+    }
     return _check(_unflatten(known), str(path))
 
 
@@ -161,10 +164,9 @@ def _translate(flat: Settings, *, begins: bool) -> Settings:
     ConfigError for a value that is gone, where a run is to begin.
     """
     gone = {key: value for key, value in flat.items() if _remedy(key, value)}
-    for key, value in gone.items():
-        if begins:
-            raise ConfigError(f"{key} {value!r} is gone", _remedy(key, value))
-    useless = [key for key in flat if key.startswith(WITHOUT_MEANING) or _is_removed(key)]
+    for key, value in gone.items() if begins else ():
+        raise ConfigError(f"{key} {value!r} is gone", _remedy(key, value))
+    useless = [key for key in flat if _is_below(key, (*WITHOUT_MEANING, *REMOVED))]
     dropped = [*gone, *useless]
     if dropped:
         told = [*(f"{key} {value!r}" for key, value in gone.items()), *useless]
@@ -174,8 +176,8 @@ def _translate(flat: Settings, *, begins: bool) -> Settings:
     return {**renamed, **{key: value for key, value in kept.items() if key not in RENAMED}}
 
 
-def _is_removed(key: str) -> bool:
-    return any(key == gone or key.startswith(f"{gone}.") for gone in REMOVED)
+def _is_below(key: str, sections: Sequence[str]) -> bool:
+    return any(f"{key}.".startswith(f"{section}.") for section in sections)
 
 
 def _remedy(key: str, value: object) -> str:

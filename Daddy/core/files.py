@@ -166,10 +166,10 @@ def read_bounded(path: Path, limit: int, owner: int | None = None) -> bytes:
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    keys = [key for key, _ in pairs]
-    if len(set(keys)) != len(keys):
+    value = dict(pairs)
+    if len(value) < len(pairs):
         raise ValueError("a key stands twice")
-    return dict(pairs)
+    return value
 
 
 def parse_json(data: bytes, name: str) -> dict[str, Any]:
@@ -207,6 +207,6 @@ def file_sha256(path: Path) -> str:
     """SHA-256 of a file's bytes."""
     digest = hashlib.sha256()
     with path.open("rb") as stream:
-        while chunk := stream.read(1 << 20):
+        while chunk := stream.read(_PIECE):
             digest.update(chunk)
     return digest.hexdigest()

@@ -75,7 +75,7 @@ def read_lease(folder: Path) -> LeaseView | None:
     return LeaseView(
         term=term,
         holder=_read(_term_path(folder, term)),
-        ended=_read(_end_path(folder, term)).get("reason") if _ended(folder, term) else None,
+        ended=_read(_end_path(folder, term)).get("reason"),
         beat=beat if beat.get("term") == term else {},
     )
 
@@ -85,10 +85,6 @@ def _read(path: Path) -> dict[str, Any]:
         return read_json(path)
     except (FileNotFoundError, FileError):
         return {}
-
-
-def _ended(folder: Path, term: int) -> bool:
-    return _end_path(folder, term).exists()
 
 
 def end_term(folder: Path, term: int, reason: str, *, durable: bool = True) -> bool:
@@ -144,7 +140,8 @@ class Lease:
 
     def held(self) -> bool:
         """Whether this term still is the newest and has not been ended by anyone."""
-        return newest_term(self._folder) == self.term and not _ended(self._folder, self.term)
+        over = _end_path(self._folder, self.term)
+        return newest_term(self._folder) == self.term and not over.exists()
 
     def beat(self, data: Mapping[str, Any] | None = None) -> None:
         """Prove life: the counter in ``beat.json`` moves, ``data`` rides along."""

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -92,20 +93,8 @@ def resident_bytes(pid: int) -> int:
 
 def command_lines() -> dict[int, str]:
     """Of every process that we may look at, by pid; empty for those of the kernel."""
-    found = {}
-    for one in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            found[one.pid] = " ".join(one.cmdline())
-    return found
-
-
-def cpu_seconds(pid: int) -> float:
-    """User and system time of one process in seconds; 0 when it is gone."""
-    try:
-        times = psutil.Process(pid).cpu_times()
-    except psutil.Error:
-        return 0.0
-    return float(times.user + times.system)
+    every = psutil.process_iter(["cmdline"])
+    return {one.pid: " ".join(one.info["cmdline"] or ()) for one in every}
 
 
 def age_seconds() -> float:
@@ -222,10 +211,18 @@ def ending_with(parent: int) -> Callable[[], None] | None:
 
 
 def _watch_parent(parent: int) -> None:
-    never = threading.Event()
     while os.getppid() == parent:
-        never.wait(1.0)
+        threading.Event().wait(1.0)
     os._exit(0)
+
+
+def _owner_of(fits: Callable[[Any], bool]) -> tuple[str, int] | None:
+    """Program and pid of the TCP connection of this host that `fits`; None if nobody can say."""
+    with contextlib.suppress(psutil.Error, OSError):
+        for one in psutil.net_connections("tcp"):
+            if one.pid and fits(one):
+                return _program(psutil.Process(one.pid)), one.pid
+    return None
 
 
 def socket_owner(local_port: int, remote_port: int) -> str | None:
@@ -233,36 +230,25 @@ def socket_owner(local_port: int, remote_port: int) -> str | None:
 
     Tells a tunnel (``ssh``) from a program that connected directly.
     """
-    try:
-        for one in psutil.net_connections("tcp"):
-            ends = bool(one.laddr and one.raddr)
-            if ends and (one.laddr.port, one.raddr.port) == (local_port, remote_port) and one.pid:
-                return _program(psutil.Process(one.pid))
-    except (psutil.Error, OSError):
-        return None
-    return None
+    ports = (local_port, remote_port)
+    found = _owner_of(lambda at: at.laddr and at.raddr and (at.laddr.port, at.raddr.port) == ports)
+    return found and found[0]
 
 
 def listener_on(port: int) -> str | None:
-    """Who listens on a TCP port of this machine, such as ``python (process 4711)``; None when
-    nobody does or nobody may know.
+    """The program that listens on a TCP port of this machine, such as ``python (process 4711)``.
+
+    None when nobody does or nobody may know.
     """
-    try:
-        for one in psutil.net_connections("tcp"):
-            if one.status == psutil.CONN_LISTEN and one.laddr.port == port and one.pid:
-                return f"{_program(psutil.Process(one.pid))} (process {one.pid})"
-    except (psutil.Error, OSError):
-        return None
-    return None
+    found = _owner_of(lambda at: at.status == psutil.CONN_LISTEN and at.laddr.port == port)
+    return found and f"{found[0]} (process {found[1]})"
 
 
 def _program(process: psutil.Process) -> str:
     """Name of what a process runs, also where the loader was told to run it (unpacked programs)."""
     name = str(process.name())
-    if not name.startswith("ld-"):
-        return name
-    files = (Path(word) for word in process.cmdline()[1:])
-    return next((file.name for file in files if file.is_file()), name)
+    loaded = process.cmdline()[1:] if name.startswith("ld-") else []
+    return next((Path(word).name for word in loaded if Path(word).is_file()), name)
 
 
 def lower_priority(niceness: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.shared_paths import Below, SharedPaths
 
 STREAM_TOKEN = Path(".config/daddy/stream.token")
 """The stream's token in a person's home, on the login node and on the laptop."""
@@ -25,15 +25,10 @@ class SlotPaths:
 
     root: Path
 
-    @property
-    def lease(self) -> Path:
-        """Terms of whoever fills the slot, and the holder's beat."""
-        return self.root / "lease"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Private, complete states of the slot's learner."""
-        return self.root / "checkpoints"
+    lease = Below("lease")
+    """Terms of whoever fills the slot, and the holder's beat."""
+    checkpoints = Below("checkpoints")
+    """Private, complete states of the slot's learner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +37,12 @@ class ReleasePaths:
 
     root: Path
 
-    @property
-    def config(self) -> Path:
-        """The effective configuration."""
-        return self.root / "config.json"
-
-    @property
-    def parcel(self) -> Path:
-        """Code, bytecode and configuration in one file, for jobs to unpack on their node."""
-        return self.root / "package.tar"
-
-    @property
-    def stamp(self) -> Path:
-        """What the release was made of."""
-        return self.root / "stamp.json"
+    config = Below("config.json")
+    """The effective configuration."""
+    parcel = Below("package.tar")
+    """Code, bytecode and configuration in one file, for jobs to unpack on their node."""
+    stamp = Below("stamp.json")
+    """What the release was made of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,120 +51,49 @@ class RunPaths:
 
     root: Path
 
-    @property
-    def config(self) -> Path:
-        return self.root / "config.json"
-
-    @property
-    def events(self) -> Path:
-        return self.root / "events"
-
-    @property
-    def backend(self) -> Path:
-        """What was measured of the ways to run environments side by side."""
-        return self.root / "backend.json"
-
-    @property
-    def logs(self) -> Path:
-        return self.root / "logs"
-
-    @property
-    def scripts(self) -> Path:
-        return self.root / "scripts"
-
-    @property
-    def releases(self) -> Path:
-        return self.root / "releases"
+    config = Below("config.json")
+    events = Below("events")
+    logs = Below("logs")
+    scripts = Below("scripts")
+    releases = Below("releases")
+    slots = Below("slots")
+    tensorboard = Below("tensorboard")
+    report = Below("report.png")
+    summary = Below("summary.json")
+    backend = Below("backend.json")
+    """What was measured of the ways to run environments side by side."""
+    queue = Below("queue")
+    """The local scheduler's queue on disk."""
+    archive = Below("archive")
+    """Save states by milestone, shared by the run's learners."""
+    shared_weights = Below("shared_weights")
+    """Place of the shared weights unless the config names another folder."""
+    controller = Below("controller")
+    controller_lease = Below("controller/lease")
+    intent = Below("controller/intent.json")
+    """What the person wants: running or stopped."""
+    ledger = Below("controller/ledger.jsonl")
+    """Intents and outcomes, appended and fsynced."""
+    status = Below("controller/status.json")
+    """The controller's last look, for ``status`` when the scheduler is silent."""
+    orders = Below("controller/orders.json")
+    """Which slots a starting job may claim, and what to run there."""
+    failover = Below("controller/failover.json")
+    """Whether jobs here may make the controller's passes, and what says so."""
+    mirrored = Below("controller/mirror.json")
+    """How the copy in the home directory stands, and what the shared weights lack."""
+    calls = Below("controller/calls")
+    """How often the scheduler was asked, by host and day."""
+    stream = Below("stream")
+    """Spool, wish list and token of the stream."""
+    relay = Below("stream/relay.json")
+    """Where the stream's relay runs, as it says itself when it begins."""
 
     def release(self, ident: str) -> ReleasePaths:
         return ReleasePaths(self.releases / ident)
 
-    @property
-    def controller(self) -> Path:
-        return self.root / "controller"
-
-    @property
-    def controller_lease(self) -> Path:
-        return self.controller / "lease"
-
-    @property
-    def intent(self) -> Path:
-        """What the person wants: running or stopped."""
-        return self.controller / "intent.json"
-
-    @property
-    def ledger(self) -> Path:
-        """Intents and outcomes, appended and fsynced."""
-        return self.controller / "ledger.jsonl"
-
-    @property
-    def status(self) -> Path:
-        """The controller's last look, for ``status`` when the scheduler is silent."""
-        return self.controller / "status.json"
-
-    @property
-    def orders(self) -> Path:
-        """Which slots a starting job may claim, and what to run there."""
-        return self.controller / "orders.json"
-
-    @property
-    def failover(self) -> Path:
-        """Whether jobs here may make the controller's passes, and what says so."""
-        return self.controller / "failover.json"
-
-    @property
-    def mirrored(self) -> Path:
-        """How the copy in the home directory stands, and what the shared weights lack."""
-        return self.controller / "mirror.json"
-
-    @property
-    def calls(self) -> Path:
-        """How often the scheduler was asked, by host and day."""
-        return self.controller / "calls"
-
-    @property
-    def queue(self) -> Path:
-        """The local scheduler's queue on disk."""
-        return self.root / "queue"
-
-    @property
-    def slots(self) -> Path:
-        return self.root / "slots"
-
     def slot(self, number: int) -> SlotPaths:
         return SlotPaths(self.slots / str(number))
-
-    @property
-    def archive(self) -> Path:
-        """Save states by milestone, shared by the run's learners."""
-        return self.root / "archive"
-
-    @property
-    def stream(self) -> Path:
-        """Spool, wish list and token of the stream."""
-        return self.root / "stream"
-
-    @property
-    def relay(self) -> Path:
-        """Where the stream's relay runs, as it says itself when it begins."""
-        return self.stream / "relay.json"
-
-    @property
-    def tensorboard(self) -> Path:
-        return self.root / "tensorboard"
-
-    @property
-    def shared_weights(self) -> Path:
-        """Where the shared weights live unless the config names another folder."""
-        return self.root / "shared_weights"
-
-    @property
-    def report(self) -> Path:
-        return self.root / "report.png"
-
-    @property
-    def summary(self) -> Path:
-        return self.root / "summary.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +102,8 @@ class MirrorPaths:
 
     root: Path
 
-    @property
-    def card(self) -> Path:
-        """Which run this is a copy of, and which version it holds; written last."""
-        return self.root / "MIRROR.json"
+    card = Below("MIRROR.json")
+    """Which run this is a copy of, and which version it holds; written last."""
 
     @property
     def run(self) -> RunPaths:

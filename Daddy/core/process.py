@@ -13,7 +13,7 @@ import signal
 import subprocess
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,21 +57,19 @@ def run(
     ``die_with_us``: the kernel kills it when we are killed (Linux), so that it does nothing later.
     Raises ProgramMissingError and ProcessTimeoutError.
     """
-    try:
+    with _installed(argv):
         child = subprocess.Popen(
-            list(argv),
+            argv,
             stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=None if show_progress else subprocess.PIPE,
-            env=None if env is None else dict(env),
+            env=env,
             cwd=cwd,
             text=True,
             errors="replace",
             start_new_session=True,
             preexec_fn=ending_with(os.getpid()) if die_with_us else None,  # noqa: PLW1509
         )
-    except FileNotFoundError as error:
-        raise ProgramMissingError(f"{argv[0]} is not installed", f"install {argv[0]}") from error
     try:
         out, err = child.communicate(stdin, timeout=timeout_s)
     except BaseException as error:
@@ -90,8 +88,14 @@ def attended(argv: Sequence[str]) -> int:
 
     For what a person waits for: there is no time limit. ProgramMissingError.
     """
+    with _installed(argv):
+        return subprocess.run(argv, check=False).returncode
+
+
+@contextlib.contextmanager
+def _installed(argv: Sequence[str]) -> Iterator[None]:
     try:
-        return subprocess.run(list(argv), check=False).returncode
+        yield
     except FileNotFoundError as error:
         raise ProgramMissingError(f"{argv[0]} is not installed", f"install {argv[0]}") from error
 
@@ -102,10 +106,9 @@ def _end_group(child: subprocess.Popen[str]) -> None:
         os.killpg(child.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):
         child.communicate(timeout=_LAST_WORDS_S)
-    for pipe in (child.stdin, child.stdout, child.stderr):
-        if pipe is not None:
-            with contextlib.suppress(OSError):
-                pipe.close()
+    for pipe in filter(None, (child.stdin, child.stdout, child.stderr)):
+        with contextlib.suppress(OSError):
+            pipe.close()
 
 
 def start(
@@ -123,11 +126,11 @@ def start(
     log_path.parent.mkdir(parents=True, exist_ok=True)
     with log_path.open("ab") as log:
         child = subprocess.Popen(
-            list(argv),
+            argv,
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            env=None if env is None else dict(env),
+            env=env,
             cwd=cwd,
             start_new_session=detach,
         )
@@ -237,13 +240,10 @@ def converse(argv: Sequence[str], connection: int) -> Conversation:
 
     It stays in our session: it may ask the person at our terminal. ProgramMissingError.
     """
-    try:
-        popen = subprocess.Popen(
-            list(argv), stdin=connection, stdout=connection, stderr=subprocess.PIPE
+    with _installed(argv):
+        return Conversation(
+            subprocess.Popen(argv, stdin=connection, stdout=connection, stderr=subprocess.PIPE)
         )
-    except FileNotFoundError as error:
-        raise ProgramMissingError(f"{argv[0]} is not installed", f"install {argv[0]}") from error
-    return Conversation(popen)
 
 
 _CHILDREN: list[subprocess.Popen[bytes]] = []

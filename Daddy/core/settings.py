@@ -314,40 +314,19 @@ WITHOUT_MEANING = (
     "collaboration.fingerprint_required", "checkpointing.interval_minutes", "puffer_speedups",
     "checkpointing.max_checkpoints", "training.max_checkpoints", "env.state_dir",
 )  # fmt: skip
-"""Keys of public configurations that are accepted with a warning and do nothing here."""
+"""Keys and sections of public configurations that are accepted with a warning and do nothing."""
 
 REMOVED = (
-    "collaboration.elastic_alpha",
-    "collaboration.examine_share",
-    "training.adam_epsilon",
-    "training.log_interval",
-    "training.mixed_precision",
-    "training.stream_fps",
-    "training.torch_threads",
-    "archive.per_key",
-    "archive.tries",
-    "archive.look_steps",
-    "archive.fresh",
-    "collaboration.max_staleness",
-    "collaboration.laptop_staleness",
-    "collaboration.keep_versions",
-    "controller.extra",
-    "controller.overlap",
-    "controller.spares",
-    "training.cache_dir",
-    "training.states_dir",
-    "training.tensorboard",
-    "training.vector_groups",
-    "collaboration.polyak_alpha",
-    "collaboration.sync_seconds",
-    "collaboration.sync_share",
-    "checkpointing",
-    "archive.patience",
-    "archive.square",
-    "controller.drain_seconds",
-    "controller.prequeue",
-    "mirror.megabytes",
-)
+    "training.adam_epsilon", "training.cache_dir", "training.log_interval",
+    "training.mixed_precision", "training.states_dir", "training.stream_fps",
+    "training.tensorboard", "training.torch_threads", "training.vector_groups",
+    "collaboration.elastic_alpha", "collaboration.examine_share", "collaboration.keep_versions",
+    "collaboration.laptop_staleness", "collaboration.max_staleness", "collaboration.polyak_alpha",
+    "collaboration.sync_seconds", "collaboration.sync_share", "checkpointing",
+    "archive.fresh", "archive.look_steps", "archive.patience", "archive.per_key",
+    "archive.square", "archive.tries", "controller.drain_seconds", "controller.extra",
+    "controller.overlap", "controller.prequeue", "controller.spares", "mirror.megabytes",
+)  # fmt: skip
 """Keys and sections of the release before that are gone. A person's file gets one warning; in a
 release's own frozen configuration they are passed over in silence."""
 

@@ -7,6 +7,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+
+class Below:
+    """A path below ``root``, an attribute of the class that declares it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, paths: Any, owner: object) -> Path:
+        return Path(paths.root, self._name)
+
+
+class Theirs(Below):
+    """The same path in the folder of the run's owner."""
+
+    def __get__(self, paths: Any, owner: object) -> Path:
+        return super().__get__(paths.theirs, owner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,106 +33,50 @@ class SharedPaths:
 
     root: Path
 
-    @property
-    def run(self) -> Path:
-        """Schema hash and rule, written once."""
-        return self.root / "RUN.json"
-
-    @property
-    def origin(self) -> Path:
-        """The card of the weights that version 0 was imported from, where it was."""
-        return self.root / "ORIGIN.json"
-
-    @property
-    def blobs(self) -> Path:
-        """Immutable files named by their hash."""
-        return self.root / "blobs"
+    run = Below("RUN.json")
+    """Schema hash and rule, written once."""
+    origin = Below("ORIGIN.json")
+    """The card of the weights that version 0 was imported from, where it was."""
+    blobs = Below("blobs")
+    """Immutable files named by their hash."""
+    peers = Below("peers")
+    stamp = Below("peers.stamp")
+    """Replaced by each process that begins, so that readers list ``peers`` anew."""
+    inbox = Below("inbox")
+    """Write-only drop boxes of laptops."""
+    receipts = Below("receipts")
+    """What became of each contribution, for its author."""
+    merged = Below("merged")
+    head = Below("HEAD.json")
+    """A hint at the newest version; the commit records are the truth."""
+    kept = Below("kept.json")
+    """The versions that a run can go back to."""
+    evaluations = Below("evaluations")
+    """Comparisons of two versions, by hand."""
+    wan = Below("wan")
+    """What laptops pull."""
+    lease = Below("lease")
+    post = Below("post")
+    """Who of the jobs judges what laptops hand in beside weights."""
+    quarantine = Below("quarantine")
+    tmp = Below("tmp")
+    friends = Below("peers.json")
+    """Accounts of others that take part: written by the run's owner alone."""
+    trusted = Below("trusted.json")
+    """Names of friends whose trust the owner has chosen."""
+    joined = Below("JOINED.json")
+    """In a friend's folder: whose run it takes part in."""
 
     def blob(self, sha256: str) -> Path:
         return self.blobs / sha256[:2] / f"{sha256}.st"
-
-    @property
-    def peers(self) -> Path:
-        return self.root / "peers"
 
     def peer(self, name: str, incarnation: str) -> Path:
         """Written by that process start of that peer alone."""
         return self.peers / name / incarnation
 
-    @property
-    def stamp(self) -> Path:
-        """Replaced by each process that begins, so that readers list ``peers`` anew."""
-        return self.root / "peers.stamp"
-
-    @property
-    def inbox(self) -> Path:
-        """Write-only drop boxes of laptops."""
-        return self.root / "inbox"
-
-    @property
-    def receipts(self) -> Path:
-        """What became of each contribution, for its author."""
-        return self.root / "receipts"
-
-    @property
-    def merged(self) -> Path:
-        return self.root / "merged"
-
     def version(self, number: int) -> Path:
         """Commit record of one version."""
         return self.merged / f"v{number:08d}.json"
-
-    @property
-    def head(self) -> Path:
-        """A hint at the newest version; the commit records are the truth."""
-        return self.root / "HEAD.json"
-
-    @property
-    def kept(self) -> Path:
-        """The versions that a run can go back to."""
-        return self.root / "kept.json"
-
-    @property
-    def evaluations(self) -> Path:
-        """Comparisons of two versions, by hand."""
-        return self.root / "evaluations"
-
-    @property
-    def wan(self) -> Path:
-        """What laptops pull."""
-        return self.root / "wan"
-
-    @property
-    def lease(self) -> Path:
-        return self.root / "lease"
-
-    @property
-    def post(self) -> Path:
-        """Who of the jobs judges what laptops hand in beside weights."""
-        return self.root / "post"
-
-    @property
-    def quarantine(self) -> Path:
-        return self.root / "quarantine"
-
-    @property
-    def tmp(self) -> Path:
-        return self.root / "tmp"
-
-    @property
-    def friends(self) -> Path:
-        """Accounts of others that take part: written by the run's owner alone."""
-        return self.root / "peers.json"
-
-    @property
-    def trusted(self) -> Path:
-        """Names of friends whose trust the owner has chosen."""
-        return self.root / "trusted.json"
-
-    @property
-    def joined(self) -> Path:
-        """In a friend's folder: whose run it takes part in."""
-        return self.root / "JOINED.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,21 +88,10 @@ class JoinedPaths(SharedPaths):
 
     theirs: SharedPaths
 
-    @property
-    def run(self) -> Path:
-        return self.theirs.run
-
-    @property
-    def merged(self) -> Path:
-        return self.theirs.merged
-
-    @property
-    def head(self) -> Path:
-        return self.theirs.head
-
-    @property
-    def friends(self) -> Path:
-        return self.theirs.friends
+    run = Theirs("RUN.json")
+    merged = Theirs("merged")
+    head = Theirs("HEAD.json")
+    friends = Theirs("peers.json")
 
 
 def joined(root: Path, theirs: Path) -> JoinedPaths:

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 
+import psutil
+
 from Daddy.core.clock import SystemClock
-from Daddy.core.machine import cpu_seconds
 from Daddy.streaming.protocol.handshake import ensure_token, load_tokens
 from Daddy.streaming.protocol.messages import Wish
 from Daddy.streaming.relay import make_relay
@@ -109,6 +110,7 @@ def _display() -> Iterator[tuple[dict[str, str], str]]:
 
 
 def _share(pid: int, seconds: float) -> float:
-    before, began = cpu_seconds(pid), time.monotonic()
+    process, began = psutil.Process(pid), time.monotonic()
+    before = sum(process.cpu_times()[:2])
     time.sleep(seconds)
-    return (cpu_seconds(pid) - before) / (time.monotonic() - began)
+    return float((sum(process.cpu_times()[:2]) - before) / (time.monotonic() - began))

@@ -16,7 +16,7 @@ DOORS = {
         "Daddy/cluster/orchestrator/slurm_templates.py",
     ],
     "paramiko": ["Daddy/weights/laptop/transport.py"],
-    "psutil": ["Daddy/core/machine.py"],
+    "psutil": ["Daddy/core/machine.py", "scripts/*.py"],
     "pygame": ["Daddy/streaming/viewer/window.py"],
     "PIL": ["Daddy/streaming/viewer/clips.py", "scripts/*.py"],
     "torch": [
