@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from Daddy.core import config as configuration
 from Daddy.core import machine
@@ -42,13 +42,6 @@ NICENESS = 10
 ASSISTS_HELP = "scripted helps: none, peers, or names with commas between (docs/assists.md)"
 SECONDS_PER_COUNT = 3.0
 QUICK_SECONDS_PER_COUNT = 0.6
-
-
-class Way(NamedTuple):
-    """A way to run environments side by side."""
-
-    backend: str
-    groups: int
 
 
 @dataclass
@@ -85,24 +78,19 @@ class Limits:
 
 @dataclass(frozen=True)
 class Visit:
-    """One session of a laptop with a run.
+    """One session of a laptop with a run: ``groups`` of environments (0: choose).
 
-    ``push``: hand in the contributions. ``groups`` of environments, 0: choose. ``stream_port``
-    None: nothing is shown.
+    ``push``: hand in the contributions.
     """
 
     config: Config
+    groups: int
     user_id: str
     shared: Path
     run: RunPaths
-    run_name: str
-    limits: Limits
     clock: Clock
     contribute: bool
     push: bool
-    niceness: int
-    groups: int
-    stream_port: int | None
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -165,8 +153,9 @@ def game_config(
         raise UsageError("--cartridge and --rom exclude each other", "give one of them")
     if workload not in WORKLOADS:
         raise UsageError(f"unknown workload {workload!r}", f"one of: {', '.join(WORKLOADS)}")
+    default = configuration.load(None, {"training.workload": workload})
     overrides = {
-        **_taken(workload, terms or {}),
+        **taken(default, terms or {}),
         "training.workload": workload,
         "training.device": args.device,
         "training.rom": _rom(args),
@@ -174,10 +163,6 @@ def game_config(
         "training.assists": args.assists,
     }
     return configuration.load(None, overrides, os.environ)
-
-
-def _taken(workload: str, terms: Mapping[str, str]) -> dict[str, object]:
-    return taken(configuration.load(None, {"training.workload": workload}), terms)
 
 
 def _rom(args: argparse.Namespace) -> str | None:
@@ -198,12 +183,10 @@ def cores_for_us() -> int:
     return max(1, machine.usable_cores() - CORES_FOR_THE_PERSON)
 
 
-def step_back(niceness: int) -> None:
-    """Give way to whatever the person does; processes started later inherit it.
-
-    Called once everything is loaded, so that starting is quick also on a busy machine.
-    """
-    machine.lower_priority(niceness)
+def with_training(config: Config, **changes: object) -> Config:
+    """The configuration with these settings of ``training``; ValidationError where one is wrong."""
+    training = type(config.training).model_validate({**config.training.model_dump(), **changes})
+    return config.model_copy(update={"training": training})
 
 
 def make_environments(config: Config, count: int, groups: int = 0) -> VectorEnv:
@@ -239,18 +222,23 @@ def measure(
     from Daddy.learning.device import limit_threads
 
     facts = machine_facts()
-    step_back(niceness)
+    machine.lower_priority(niceness)
     limit_threads(1)
     _say(f"measuring {config.training.workload} on {facts.cores} cores, one of them left to you,")
     _say(f"  {facts.memory_bytes / GIB:.1f} GiB of memory, 4 of them left to you")
     _say("  environments    steps/s   memory")
     resident = partial(machine.resident_bytes, os.getpid())
-    player = partial(open_player, config, 0)
     counts = recommend.counts_to_try(facts)
+    player = partial(open_player, config, 0)
     rows = benchmark.sweep(counts, player, resident, clock, seconds, _tell)
     advice = recommend.recommend_measured(facts, rows)
     usual = next(row for row in rows if row.envs == advice.envs)
-    others = [_try(config, way, advice.envs, resident, clock, seconds) for way in _ways(config)]
+    others = []
+    for backend, groups in _backends(config):
+        player = partial(open_player, with_training(config, vector_backend=backend), groups)
+        found = benchmark.measure(advice.envs, player, resident, clock, seconds)
+        others.append(replace(found, backend=backend, groups=groups))
+        _tell(others[-1])
     best, why = recommend.best_way(facts, usual, others)
     table = recommend.recommend(facts).envs
     beside = f"the guide's table, without a measurement: {table} environments"
@@ -267,37 +255,12 @@ def measure(
     )
 
 
-def _ways(config: Config) -> list[Way]:
-    """Other ways to run environments side by side than the usual one; none where one is set."""
+def _backends(config: Config) -> Iterator[tuple[str, int]]:
+    """Backends and groups other than the usual ones; none where the person has set one."""
     from Daddy.learning.vector import puffer_installed
 
-    if config.training.vector_backend != "auto":
-        return []
-    backends = ["pufferlib", "threads"] if puffer_installed() else ["threads"]
-    return [Way(backend, groups) for backend in backends for groups in (1, 2, 4)]
-
-
-def _try(
-    config: Config,
-    way: Way,
-    envs: int,
-    resident: Callable[[], int],
-    clock: Clock,
-    seconds: float,
-) -> Measurement:
-    """A row for one of the ways, told as it is found."""
-    opener = partial(open_player, with_backend(config, way.backend), way.groups)
-    found = benchmark.measure(envs, opener, resident, clock, seconds)
-    row = replace(found, backend=way.backend, groups=way.groups)
-    _tell(row)
-    return row
-
-
-def with_backend(config: Config, backend: str) -> Config:
-    """The configuration with environments run side by side like this."""
-    changed = {**config.training.model_dump(), "vector_backend": backend}
-    training = type(config.training).model_validate(changed)
-    return config.model_copy(update={"training": training})
+    if config.training.vector_backend == "auto":
+        yield from product(["pufferlib"] * puffer_installed() + ["threads"], (1, 2, 4))
 
 
 def _tell(row: Measurement) -> None:
@@ -305,5 +268,4 @@ def _tell(row: Measurement) -> None:
     _say(f"  {row.envs:12d} {row.steps_per_s:10.0f} {row.resident_bytes / GIB:6.2f} GiB{way}")
 
 
-def _say(text: str) -> None:
-    print(text, flush=True, file=sys.stdout)
+_say = partial(print, flush=True)

@@ -116,8 +116,7 @@ def _config(args: argparse.Namespace) -> Config:
     config = laptop.game_config(args, stage.GAME)
     asked = {name: getattr(args, name) for name in ("start", "episode_steps")}
     given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
-    training = type(config.training).model_validate({**config.training.model_dump(), **given})
-    return config.model_copy(update={"training": training})
+    return laptop.with_training(config, **given)
 
 
 def _label(found: stage.Found | None) -> str:

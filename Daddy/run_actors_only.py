@@ -10,7 +10,7 @@ import argparse
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -38,12 +38,10 @@ from Daddy.workloads import WORKLOADS
 if TYPE_CHECKING:
     from Daddy.learning.console import Commentary
     from Daddy.learning.learner_parts import Surroundings
-    from Daddy.learning.loop import Outcome
-    from Daddy.learning.ports import Adoption, EventSink, FrameSink, StateDict
-    from Daddy.weights.laptop.laptop_exchange import PulledVersions
+    from Daddy.learning.ports import FrameSink
 
 LOOK_EVERY_S = 0.5
-ENDLESS = {"total_steps": 0, "checkpoint_interval": 1 << 40}
+ENDLESS: Mapping[str, object] = {"total_steps": 0, "checkpoint_interval": 1 << 40}
 """A laptop leaves when its person wants, and keeps no checkpoints: it begins with the newest."""
 AUTO = 0
 """`--num-envs auto` as a number."""
@@ -101,27 +99,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _goodbye(f"ended ({signals.stop_reason()}): no version had come yet")
     terms = from_pairs(found.frame.terms)
     config = laptop.game_config(args, found.frame.workload, terms)
-    config = config.model_copy(update={"run_dir": str(args.run_dir.expanduser().resolve())})
+    run = RunPaths(args.run_dir.expanduser().resolve())
+    config = config.model_copy(update={"run_dir": str(run.root)})
     _refuse_other_assists(config, found, contribute=args.contribute)
     _compare(config, terms, found, contribute=args.contribute)
     config, count, groups = as_measured(args, config, user_id, clock)
-    config = _with_count(config, count)
+    config = laptop.with_training(config, num_envs=count, **ENDLESS)
     limits = Limits(args.max_steps, args.max_seconds, clock, signals)
-    visit = Visit(
-        config=config,
-        user_id=user_id,
-        shared=shared,
-        run=RunPaths(args.run_dir.expanduser().resolve()),
-        run_name=found.frame.run,
-        limits=limits,
-        clock=clock,
-        contribute=args.contribute,
-        push=args.contribute and not args.no_push,
-        niceness=args.nice,
-        groups=groups,
-        stream_port=args.stream_port if args.stream else None,
-    )
-    return _goodbye(play_visit(visit))
+    push = args.contribute and not args.no_push
+    visit = Visit(config, groups, user_id, shared, run, clock, args.contribute, push)
+    with _frames(visit, args.stream_port if args.stream else None) as frames:
+        return _goodbye(play_visit(visit, found.frame.run, limits, frames, args.nice))
 
 
 def _refuse_other_assists(config: Config, found: Verified, *, contribute: bool) -> None:
@@ -210,167 +198,81 @@ def as_measured(
         print(f"  (the guide's table, without a measurement: {advice.envs})", flush=True)
         if config.training.vector_backend != "auto":
             return config, known.envs, 0
-        return laptop.with_backend(config, known.backend), known.envs, known.groups
+        config = laptop.with_training(config, vector_backend=known.backend)
+        return config, known.envs, known.groups
     print(f"{advice.envs} environments: {'; '.join(advice.reasons)}")
     print(f"  (not measured; python -m Daddy.autotune --user-id {user_id} measures it)", flush=True)
     return config, advice.envs, 0
 
 
-def _with_count(config: Config, count: int) -> Config:
-    """The configuration of a laptop: its own number of environments, and no end of its own."""
-    changed = {"num_envs": count, **ENDLESS}
-    training = type(config.training).model_validate({**config.training.model_dump(), **changed})
-    return config.model_copy(update={"training": training})
-
-
-class Announced:
-    """An exchange whose versions, receipts and warnings are written down as they come."""
-
-    def __init__(self, exchange: PulledVersions, events: EventSink, limits: Limits) -> None:
-        self._exchange = exchange
-        self._events = events
-        self._limits = limits
-        self._told: set[int] = set()
-
-    def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
-        """As the exchange; says which version it is."""
-        return self._announce(self._exchange.begin(initial, resumed))
-
-    def adopt(self, weights: StateDict) -> Adoption | None:
-        """As the exchange; says which version it is and what became of contributions."""
-        adoption = self._exchange.adopt(weights)
-        self._tell_receipts()
-        self._tell_warnings()
-        return None if adoption is None else self._announce(adoption)
-
-    def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
-        """As the exchange."""
-        return self._exchange.publish(weights, env_steps, optimizer_steps)
-
-    def beat(self) -> None:
-        """As the exchange."""
-        self._exchange.beat()
-
-    def fleet_steps(self) -> int:
-        """As the exchange."""
-        return self._exchange.fleet_steps()
-
-    def bookkeeping(self) -> bytes:
-        """As the exchange."""
-        return self._exchange.bookkeeping()
-
-    def _announce(self, adoption: Adoption) -> Adoption:
-        newest = self._exchange.newest
-        sha = newest.sha256 if newest is not None else ""
-        self._write("state", {"state": "playing", "version": adoption.version, "sha": sha})
-        self._tell_warnings()
-        return adoption
-
-    def _tell_receipts(self) -> None:
-        for one in self._exchange.receipts():
-            if one.sequence not in self._told:
-                self._told.add(one.sequence)
-                facts = {name: getattr(one, name) for name in _RECEIPT}
-                self._write("state", {"state": "receipt", **facts})
-
-    def _tell_warnings(self) -> None:
-        while self._exchange.warnings:
-            self._write("error", {"text": self._exchange.warnings.pop(0)})
-
-    def _write(self, event: str, data: Mapping[str, object]) -> None:
-        self._events.write(event, self._limits.steps, data)
-
-
-_RECEIPT = ("sequence", "accepted", "version", "share", "reason")
-
-
-def play_visit(visit: Visit) -> str:
+def play_visit(
+    visit: Visit, run_name: str, limits: Limits, frames: FrameSink, niceness: int
+) -> str:
     """Play, or learn and contribute, until told to stop; returns the line that sums it up."""
-    with _frames(visit) as frames:
-        commentary = _commentary(visit, frames)
-        outcome = _loop(visit, commentary)
-        _remember(visit, commentary)
-        return commentary.farewell(outcome.reason)
-
-
-def _remember(visit: Visit, commentary: Commentary) -> None:
-    """Add this visit to what its owner did for the run."""
-    from Daddy.weights.laptop.pulled_folder import Effort, add_visit
-
-    effort = Effort(commentary.step, commentary.milestones["handed in"])
-    with suppress(OSError):
-        add_visit(visit.shared, visit.user_id, effort)
-
-
-def _commentary(visit: Visit, frames: FrameSink) -> Commentary:
     from Daddy.learning.console import Commentary
-
-    workload = visit.config.training.workload
-    facts = (visit.run.events, visit.run_name, workload, "actor", visit.user_id, visit.clock)
-    return Commentary(
-        EventWriter(*facts), frames, visit.clock, lambda text: print(text, flush=True)
-    )
-
-
-def _loop(visit: Visit, commentary: Commentary) -> Outcome:
     from Daddy.learning.learner_parts import assemble
     from Daddy.learning.loop import train
     from Daddy.learning.player import play
+    from Daddy.weights.laptop.pulled_folder import Effort, add_visit
 
-    laptop.step_back(visit.niceness)
+    training, clock = visit.config.training, visit.clock
+    who = (run_name, training.workload, "actor", visit.user_id, clock)
+    writer = EventWriter(visit.run.events, *who)
+    commentary = Commentary(writer, frames, clock, partial(print, flush=True))
+    machine.lower_priority(niceness)  # now that all is loaded; what is started later inherits it
     # A laptop begins with the newest version, so its checkpoints are nobody's.
     with tempfile.TemporaryDirectory(prefix="daddy-") as scratch:
-        around = _surroundings(visit, commentary, Path(scratch))
-        count = visit.config.training.num_envs
-        environments = partial(laptop.make_environments, visit.config, count, visit.groups)
-        workload = WORKLOADS[visit.config.training.workload]
-        parts = assemble(visit.config, workload, around, environments)
-        try:
-            with laptop_tasks(visit, commentary):
-                return train(parts) if visit.contribute else play(parts)
-        finally:
-            parts.vector.close()
+        around = _surroundings(visit, commentary, limits, Path(scratch))
+        environments = partial(
+            laptop.make_environments, visit.config, training.num_envs, visit.groups
+        )
+        parts = assemble(visit.config, WORKLOADS[training.workload], around, environments)
+        with closing(parts.vector), laptop_tasks(visit, commentary):
+            outcome = train(parts) if visit.contribute else play(parts)
+    effort = Effort(commentary.step, commentary.milestones["handed in"])
+    with suppress(OSError):
+        add_visit(visit.shared, visit.user_id, effort)
+    return commentary.farewell(outcome.reason)
 
 
-def _surroundings(visit: Visit, commentary: Commentary, scratch: Path) -> Surroundings:
+def _surroundings(
+    visit: Visit, commentary: Commentary, limits: Limits, scratch: Path
+) -> Surroundings:
     from Daddy.learning.learner_parts import Surroundings
+    from Daddy.weights.laptop.laptop_exchange import LaptopExchange, PulledVersions
 
+    def tell(event: str, data: Mapping[str, object]) -> None:
+        commentary.write(event, limits.steps, data)
+
+    shared, assists = visit.shared, tuple(visit.config.training.assists)
+    exchange = PulledVersions(shared, assists, tell)
+    if visit.contribute:
+        me = (visit.user_id, new_incarnation(), visit.clock)
+        exchange = LaptopExchange(shared, *me, assists=assists, tell=tell)
     return Surroundings(
         peer=visit.user_id,
         checkpoints=scratch,
-        tensorboard=None,
-        place=visit.limits,
-        exchange=Announced(_exchange(visit), commentary, visit.limits),
+        tensorboard=visit.run.tensorboard,
+        place=limits,
+        exchange=exchange,
         frames=commentary,
-        stopper=visit.limits,
+        stopper=limits,
         events=commentary,
         clock=visit.clock,
     )
 
 
-def _exchange(visit: Visit) -> PulledVersions:
-    assists = tuple(visit.config.training.assists)
-    if not visit.contribute:
-        from Daddy.weights.laptop.laptop_exchange import PulledVersions
-
-        return PulledVersions(visit.shared, assists)
-    from Daddy.weights.laptop.laptop_exchange import LaptopExchange
-
-    own = new_incarnation()
-    return LaptopExchange(visit.shared, visit.user_id, own, visit.clock, assists=assists)
-
-
 @contextmanager
-def _frames(visit: Visit) -> Iterator[FrameSink]:
+def _frames(visit: Visit, port: int | None) -> Iterator[FrameSink]:
     """Where pictures go: nowhere, or through a relay of our own to the viewer on this machine."""
     from Daddy.learning.ports import NoFrames
 
-    if visit.stream_port is None:
+    if port is None:
         yield NoFrames()
         return
     from Daddy.streaming.tunnel_client import frame_sender
 
-    relay = _start_relay(visit.run, visit.stream_port)
+    relay = _start_relay(visit.run, port)
     try:
         training = visit.config.training
         sender = frame_sender(visit.run.stream, visit.user_id, training, visit.clock) or NoFrames()

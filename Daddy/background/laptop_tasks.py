@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,22 +35,18 @@ _TROUBLE = ("waiting:", "error")
 _LONGEST_LINE = 300
 
 
-def why_not(environ: Mapping[str, str], home: Path) -> str:
-    """Why nothing can be pushed from here; empty when a cluster is set up. UsageError."""
-    try:
-        find_remote("", environ, remembered(settings_path(environ, home)))
-    except ConfigError as error:
-        return error.message
-    return ""
-
-
 @contextmanager
 def pushing(
     shared: Path, log: Path, environ: Mapping[str, str], home: Path, clock: Clock, say: Say
 ) -> Iterator[None]:
-    """Push what lies in the outbox below ``shared`` while the body runs; says that, or why not."""
-    if reason := why_not(environ, home):
-        say(f"what is learnt waits in {shared}/outbox: {reason}")
+    """Push what lies in the outbox below ``shared`` while the body runs; says that, or why not.
+
+    UsageError for a login that cannot be one.
+    """
+    try:
+        find_remote("", environ, remembered(settings_path(environ, home)))
+    except ConfigError as error:
+        say(f"what is learnt waits in {shared}/outbox: {error.message}")
         say(f"  what to do: {SETUP}; or hand it in later: ./Daddy/cluster/sync_weights.sh push")
         yield
         return
@@ -98,21 +94,18 @@ class Watcher:
 @contextmanager
 def laptop_tasks(visit: Visit, commentary: Commentary) -> Iterator[None]:
     """While the body plays, or learns and contributes."""
-    sender = Sender(visit.user_id, new_incarnation()) if visit.contribute else None
-    with _pushing(visit), ExitStack() as closing:
+    say, clock = partial(print, flush=True), visit.clock
+    with ExitStack() as tasks:
+        if visit.push:
+            log = visit.run.logs / "push.log"
+            where = (visit.shared, log, os.environ, Path.home())
+            tasks.enter_context(pushing(*where, clock, say))
         if has_archive(visit.config):
             from Daddy.background.milestone_sync import MilestoneSync
 
-            ours = open_archive(visit.config)
+            sender = Sender(visit.user_id, new_incarnation()) if visit.contribute else None
             tell = partial(commentary.write, "state", 0)
-            sync = MilestoneSync(visit.shared, *ours, sender, visit.clock, tell)
-            task = BackgroundTask(sync.once, LOOK_S, visit.clock, partial(print, flush=True))
-            closing.callback(task.close)
+            ours = open_archive(visit.config)
+            sync = MilestoneSync(visit.shared, *ours, sender, clock, tell)
+            tasks.enter_context(closing(BackgroundTask(sync.once, LOOK_S, clock, say)))
         yield
-
-
-def _pushing(visit: Visit) -> AbstractContextManager[None]:
-    if not visit.push:
-        return nullcontext()
-    log, clock = visit.run.logs / "push.log", visit.clock
-    return pushing(visit.shared, log, os.environ, Path.home(), clock, partial(print, flush=True))

@@ -9,7 +9,7 @@ kept below ``owed/``, a line of JSON that says to what it belongs, then safetens
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,22 +41,31 @@ from Daddy.weights.store.records import (
 )
 from Daddy.weights.store.strict_json import LIMIT
 
+Tell = Callable[[str, Mapping[str, object]], None]
+"""Writes an event down: its name and its data."""
+
+
+def tell_nobody(event: str, data: Mapping[str, object]) -> None:
+    """Write nothing down."""
+
 
 class PulledVersions:
     """The newest verified version below ``local_dir`` (usually ``~/shared_weights``).
 
     A version that was learnt with scripted helps beyond ``assists`` is not taken. ``newest`` is the
-    version taken over last, ``warnings`` collects what could not be used.
+    version taken over last; ``tell`` hears of it, and of what could not be used.
     """
 
-    def __init__(self, local_dir: Path, assists: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, local_dir: Path, assists: tuple[str, ...] = (), tell: Tell = tell_nobody
+    ) -> None:
         self._folder = local_dir
         self._assists = assists
+        self._tell = tell
         self._schema = ""
         self._progress: Progress | None = None
         self._complaint = ""
         self.newest: Verified | None = None
-        self.warnings: list[str] = []
 
     def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
         """The newest version; WeightsError when none was pulled or it is not for us.
@@ -106,10 +115,6 @@ class PulledVersions:
         """Nothing: a laptop begins with the newest version."""
         return b"{}"
 
-    def receipts(self) -> list[Receipt]:
-        """None: this process makes no contributions."""
-        return []
-
     @property
     def _at(self) -> Progress:
         if self._progress is None:
@@ -128,11 +133,12 @@ class PulledVersions:
         self.newest = found
         if found.warning:
             self._warn(found.warning)
+        self._tell("state", {"state": "playing", "version": base.version, "sha": found.sha256})
         return base
 
     def _warn(self, text: str) -> None:
         if text != self._complaint:
-            self.warnings.append(text)
+            self._tell("error", {"text": text})
         self._complaint = text
 
     def _fate(self, version: int) -> Fate:
@@ -146,6 +152,7 @@ class PulledVersions:
 CONTRIBUTE_S = 60.0
 """Shortest time between two contributions: 2 MB a minute is 2 % of a home's uplink."""
 
+_TOLD = ("sequence", "accepted", "version", "share", "reason")
 UNMERGED_LIMIT = 8
 """Contributions that may wait for a receipt; with more, nobody is pushing."""
 
@@ -164,12 +171,14 @@ class LaptopExchange(PulledVersions):
         clock: Clock,
         min_seconds: float = CONTRIBUTE_S,
         assists: tuple[str, ...] = (),
+        tell: Tell = tell_nobody,
     ) -> None:
-        super().__init__(local_dir, assists)
+        super().__init__(local_dir, assists, tell)
         self._peer, self._incarnation = check_peer(peer), incarnation
         self._clock = clock
         self._min_seconds = min_seconds
         self._last_publish: float | None = None
+        self._answered: set[int] = set()
 
     def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
         """The newest version and, on top, what rounding left over from the last process."""
@@ -180,6 +189,16 @@ class LaptopExchange(PulledVersions):
             return adoption
         own = add(self._at.base.weights, rest)
         return Adoption(adoption.version, own, f"{adoption.reason} and what was still owed to it")
+
+    def adopt(self, weights: StateDict) -> Adoption | None:
+        """A newer version, rebased on ``weights``, if one was pulled; tells of new receipts."""
+        adoption = super().adopt(weights)
+        for receipt in self.receipts():
+            if receipt.sequence not in self._answered:
+                self._answered.add(receipt.sequence)
+                facts = {name: getattr(receipt, name) for name in _TOLD}
+                self._tell("state", {"state": "receipt", **facts})
+        return adoption
 
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
         """Put the progress since the last contribution into the outbox; says what happened."""
