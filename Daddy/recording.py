@@ -6,17 +6,20 @@ before training, and a moment that fails them is not kept.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from contextlib import closing
+from typing import Final
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import RomError
+from Daddy.core.rom import Rom
 from Daddy.core.settings import Config
+from Daddy.pokemon.emulator import FRAMES_PER_SECOND, Emulator
+from Daddy.pokemon.rom import rom_of
+from Daddy.pokemon.starts.preflight import preflight
+from Daddy.pokemon.starts.shelf import Shelf, check_name, shelf_of
+from Daddy.pokemon.starts.start_state import BY_HAND, start_state
 from Daddy.stage import Pacer
-
-if TYPE_CHECKING:
-    from Daddy.core.rom import Rom
-    from Daddy.pokemon.emulator import Emulator
-    from Daddy.pokemon.starts.shelf import Shelf
+from Daddy.streaming.viewer.window import Handheld
 
 KEYS: Final = {
     **{key: key for key in ("down", "left", "right", "up")},
@@ -37,23 +40,13 @@ _FRAMES = 2
 
 def record(name: str, config: Config, clock: Clock) -> int:
     """Play until the window is closed; code 0 if a moment was kept, 7 if none was."""
-    from Daddy.pokemon.emulator import FRAMES_PER_SECOND, Emulator
-    from Daddy.pokemon.rom import rom_of
-    from Daddy.pokemon.starts.shelf import check_name, shelf_of
-    from Daddy.pokemon.starts.start_state import start_state
-    from Daddy.streaming.viewer.window import Handheld
-
-    training = config.training
-    shelf_name = check_name(name)
-    rom = rom_of(training)
-    shelf = shelf_of(rom.sha1)
-    emulator = Emulator(rom.data)
-    if training.start:
-        emulator.load_state(start_state(rom, training.start))
-    window, kept = Handheld(f"{rom.name}: F5 keeps this moment as {name!r}"), 0
-    print(f"{rom.name}: {HELP}", flush=True)
-    pacer = Pacer(clock)
-    try:
+    shelf_name, rom, kept = check_name(name), rom_of(config.training), 0
+    shelf, pacer = shelf_of(rom.sha1), Pacer(clock)
+    title = f"{rom.name}: F5 keeps this moment as {name!r}"
+    with closing(Emulator(rom.data)) as emulator, closing(Handheld(title)) as window:
+        if config.training.start:
+            emulator.load_state(start_state(rom, config.training.start))
+        print(f"{rom.name}: {HELP}", flush=True)
         while not window.closed:
             struck = window.show(emulator.picture())
             window.closed = window.closed or bool(_LEAVE & set(struck))
@@ -61,9 +54,6 @@ def record(name: str, config: Config, clock: Clock) -> int:
             if _KEEP in struck:
                 kept += keep(emulator, rom, shelf, shelf_name)
             pacer.wait(_FRAMES / FRAMES_PER_SECOND)
-    finally:
-        window.close()
-        emulator.close()
     if not kept:
         raise RomError(f"nothing was kept as {name!r}", "press F5 where training shall begin")
     return 0
@@ -71,20 +61,14 @@ def record(name: str, config: Config, clock: Clock) -> int:
 
 def keep(emulator: Emulator, rom: Rom, shelf: Shelf, name: str) -> bool:
     """Put this moment on the shelf, told aloud; False where nobody could train from it."""
-    from Daddy.pokemon.emulator import Emulator as Console
-    from Daddy.pokemon.starts.preflight import preflight
-    from Daddy.pokemon.starts.start_state import BY_HAND
-
     emulator.hold((), 1)
     state = emulator.save_state()
-    judge = Console(rom.data)
     try:
-        preflight(judge, state, "this moment")
+        with closing(Emulator(rom.data)) as judge:
+            preflight(judge, state, "this moment")
     except RomError as error:
         print(f"not kept: {error.message}", flush=True)
         return False
-    finally:
-        judge.close()
     path = shelf.put(name, BY_HAND, state)
     print(f"kept {path}: begin there with training.start {name}, or --start {name}", flush=True)
     return True

@@ -20,16 +20,15 @@ from Daddy.background.background_task import has_archive
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import load, run_paths, shared_paths
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
-from Daddy.core.humanize import parse_duration
 from Daddy.core.job import SLOT, Boot, read_job
 from Daddy.core.machine import memory_bytes, usable_cores
 from Daddy.core.names import new_incarnation, new_token
 from Daddy.core.seat import PATIENCE_S, Seat, claim, resume
 from Daddy.core.settings import Collaboration, Config, Section, Training
 from Daddy.core.shared_paths import JoinedPaths
-from Daddy.core.stopping import StopSignal, Wall
+from Daddy.core.stopping import StopSignal
 from Daddy.hardware.recommend import Facts, recommend
-from Daddy.learning.attempt import AnyOf, Attempt, Told
+from Daddy.learning.attempt import Attempt, Told
 from Daddy.learning.preloading import (
     VectorAhead,
     beat_while_loading,
@@ -87,13 +86,12 @@ def _seat(attempt: Attempt) -> Seat | None:
 def _fill(attempt: Attempt, seat: Seat) -> int:
     """Train in the slot; however it ends, say goodbye and give the slot back."""
     events = attempt.events(f"slot-{seat.number}")
-    wall = _wall(attempt)
-    seat.leaves_at = wall.deadline
-    facts = {"slot": seat.number, "term": seat.term, "deadline": round(wall.deadline, 3)}
+    seat.leaves_at = attempt.wall.deadline
+    facts = {"slot": seat.number, "term": seat.term, "deadline": round(seat.leaves_at, 3)}
     events.write("state", 0, {"state": "claimed", **facts})
     step, reason, code = 0, "bug", int(ExitCode.BUG)
     try:
-        outcome = _learn(attempt, seat, AnyOf(attempt.signals, wall), events)
+        outcome = _learn(attempt, seat, events)
         step, reason, code = outcome.step, outcome.reason, int(_EXIT_CODES[outcome.kind])
     except (DaddyError, OSError) as error:
         code = int(error.exit_code if isinstance(error, DaddyError) else ExitCode.FILES)
@@ -106,7 +104,7 @@ def _fill(attempt: Attempt, seat: Seat) -> int:
     return code
 
 
-def _learn(attempt: Attempt, seat: Seat, stopper: AnyOf, events: Told) -> Outcome:
+def _learn(attempt: Attempt, seat: Seat, events: Told) -> Outcome:
     """Load torch, build everything, run the loop, and close what was opened."""
     config, peer = attempt.config, f"slot-{seat.number}"
     os.environ[SLOT] = str(seat.number)  # by hand too: what environments keep says whose it is
@@ -136,7 +134,7 @@ def _learn(attempt: Attempt, seat: Seat, stopper: AnyOf, events: Told) -> Outcom
             place=seat,
             exchange=exchange,
             frames=voice,
-            stopper=stopper,
+            stopper=attempt,
             events=voice,
             clock=attempt.clock,
             boot=attempt.boot,
@@ -221,16 +219,6 @@ def _frames(attempt: Attempt, peer: str) -> NoFrames | FrameSender:
     training = attempt.config.training
     sender = frame_sender(attempt.run.stream, peer, training, attempt.clock, attempt.job_id)
     return sender or NoFrames()
-
-
-def _wall(attempt: Attempt) -> Wall:
-    return Wall(
-        attempt.boot.started,
-        attempt.config.training.max_runtime_seconds,
-        read_job(os.environ).end_time,
-        parse_duration(attempt.config.slurm.time_limit),
-        attempt.clock,
-    )
 
 
 def _not_needed(attempt: Attempt) -> int:

@@ -9,10 +9,12 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from Daddy.core.clock import Clock
 from Daddy.core.events import EventWriter
+from Daddy.core.humanize import parse_duration
 from Daddy.core.job import Boot, read_job
 from Daddy.core.machine import host_name, myself
 from Daddy.core.paths import RunPaths
@@ -60,6 +62,17 @@ class Attempt:
         )
         return Told(writer, {"token": self.token, "job_id": self.job_id})
 
+    @cached_property
+    def wall(self) -> Wall:
+        """The job's own deadline."""
+        limit_s = parse_duration(self.config.slurm.time_limit)
+        end_time, longest = read_job(os.environ).end_time, self.config.training.max_runtime_seconds
+        return Wall(self.boot.started, longest, end_time, limit_s, self.clock)
+
+    def stop_reason(self) -> str | None:
+        """The first reason to leave, a signal or the wall; None to go on."""
+        return self.signals.stop_reason() or self.wall.stop_reason()
+
     def holder(self) -> dict[str, object]:
         """What the slot's lease says of us."""
         me = myself()
@@ -73,15 +86,3 @@ class Attempt:
             "restarts": read_job(os.environ).restarts,
             "release": Path(__file__).resolve().parents[2].name,
         }
-
-
-@dataclass(frozen=True)
-class AnyOf:
-    """The first reason to leave: a signal, or the wall."""
-
-    signals: StopSignal
-    wall: Wall
-
-    def stop_reason(self) -> str | None:
-        """Why to leave; None to go on."""
-        return self.signals.stop_reason() or self.wall.stop_reason()

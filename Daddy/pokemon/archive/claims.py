@@ -78,15 +78,14 @@ class Log:
 
     def to_facts(self) -> dict[str, Any]:
         """JSON that `log_from` reads."""
-        return {"parent": self.parent, "start": dict(self.start), "inputs": _packed(self.inputs)}
+        return _facts(self)
 
 
 def log_from(facts: object) -> Log | None:
     """Restore the log of a saved environment; None without a usable one."""
     try:
-        told = dict(facts)  # type: ignore[call-overload]
-        parent = _matching(told["parent"], _HASH)
-        return Log(parent, _start(told["start"]), bytearray(_inputs(told["inputs"])))
+        parent, start, inputs = _way(facts)
+        return Log(parent, start, bytearray(inputs))
     except (ValueError, KeyError, TypeError, binascii.Error, zlib.error):
         return None
 
@@ -116,16 +115,8 @@ def joined(claim: Claim, find: Find, known: Container[str]) -> Claim:
 
 def to_bytes(claim: Claim) -> bytes:
     """One JSON object; equal claims have equal bytes."""
-    return json.dumps(
-        {
-            "format": FORMAT,
-            "parent": claim.parent,
-            "start": dict(claim.start),
-            "inputs": _packed(claim.inputs),
-            "held": sorted(claim.held),
-        },
-        sort_keys=True,
-    ).encode()
+    facts = {"format": FORMAT, "held": sorted(claim.held), **_facts(claim)}
+    return json.dumps(facts, sort_keys=True).encode()
 
 
 def from_bytes(data: bytes) -> Claim:
@@ -136,18 +127,18 @@ def from_bytes(data: bytes) -> Claim:
         facts = json.loads(data)
         if facts["format"] != FORMAT:
             raise ValueError(f"format {facts['format']!r}")
-        return Claim(
-            parent=_matching(facts["parent"], _HASH),
-            start=_start(facts["start"]),
-            inputs=_inputs(facts["inputs"]),
-            held=_held(facts["held"]),
-        )
+        return Claim(*_way(facts), _held(facts["held"]))
     except (ValueError, KeyError, TypeError, RecursionError, binascii.Error, zlib.error) as error:
         raise FileError(f"this claim cannot be read: {error!r}", "it is refused") from error
 
 
-def _packed(inputs: bytes | bytearray) -> str:
-    return base64.b64encode(zlib.compress(inputs, 9)).decode()
+def _facts(way: Claim | Log) -> dict[str, Any]:
+    inputs = base64.b64encode(zlib.compress(way.inputs, 9)).decode()
+    return {"parent": way.parent, "start": dict(way.start), "inputs": inputs}
+
+
+def _way(facts: Any) -> tuple[str, dict[str, Any], bytes]:
+    return _matching(facts["parent"], _HASH), _start(facts["start"]), _inputs(facts["inputs"])
 
 
 def _matching(value: object, pattern: re.Pattern[str]) -> str:

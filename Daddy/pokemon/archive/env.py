@@ -144,14 +144,12 @@ class ArchivedEnv(PokemonRedEnv):
         if not verdict.keep:
             return "", verdict.reason
         try:
-            kept, claim = self._put(held)
+            return self._put(held), verdict.reason
         except OSError as error:
             return "", f"the state could not be kept: {error}"
-        self._log = claims.Log(claim) if claim else None
-        return kept, verdict.reason
 
-    def _put(self, held: frozenset[str]) -> tuple[str, str]:
-        """(hash of the state, hash of the claim that leads to it, "" without one). OSError."""
+    def _put(self, held: frozenset[str]) -> str:
+        """Hash of the state; the log begins anew at the claim that leads to it. OSError."""
         now = self._history
         claim = None if self._log is None else self._log.claim(held)
         provenance = Provenance(
@@ -171,8 +169,8 @@ class ArchivedEnv(PokemonRedEnv):
         self.journal = {}
         kept = self._archive.put(provenance, super().save_state()).sha256
         if claim is not None:
-            self._book.write(claim, kept)
-        return kept, provenance.claim
+            self._log = claims.Log(self._book.write(claim, kept))
+        return kept
 
     # -- what is loaded
 

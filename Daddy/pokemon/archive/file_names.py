@@ -88,7 +88,7 @@ class Catalogue:
         """The same without the states of these hashes."""
         gone = frozenset(shas)
         kept = tuple(entry for entry in self.entries if entry.sha256 not in gone)
-        return replace(self, entries=kept)
+        return replace(self, entries=kept) if gone else self
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -41,9 +41,7 @@ class Archive:
         """Reason by the hash of each state that could not be loaded."""
         self._kin, self.rules = kin, rules
         self._visits = Counter[str]()
-        self._seen = self._offered = Catalogue(visits=self._visits)
-        self._offered_of: tuple[Catalogue, int] = (self._seen, 0)
-        """The listing and the number of refused states that `_offered` is made of."""
+        self._seen = Catalogue(visits=self._visits)
         self._stamps: tuple[int, int] = (-1, -1)
         self._looks = 0
         self._lock = Lock()
@@ -60,16 +58,8 @@ class Archive:
                 self._stamps = (self._stamps[1], stamp)
                 with contextlib.suppress(OSError):
                     listed = file_names.catalogue(os.listdir(self.folder))  # noqa: PTH208 - names
-                    self._seen = replace(listed, visits=self._visits)
-            return self._without_refused()
-
-    def _without_refused(self) -> Catalogue:
-        """The last listing without the refused: the same object as long as both are unchanged."""
-        seen, refused = self._offered_of
-        if seen is not self._seen or refused != len(self.refused):
-            self._offered_of = (self._seen, len(self.refused))
-            self._offered = self._seen.without(self.refused) if self.refused else self._seen
-        return self._offered
+                    self._seen = replace(listed, visits=self._visits).without(self.refused)
+            return self._seen
 
     def _stamp(self) -> int:
         try:
@@ -130,7 +120,9 @@ class Archive:
 
     def refuse(self, entry: Entry, reason: str) -> None:
         """Do not offer this state again."""
-        self.refused[entry.sha256] = reason
+        with self._lock:
+            self.refused[entry.sha256] = reason
+            self._seen = self._seen.without(self.refused)
 
     def mark(self, sha256: str, kind: Mark) -> None:
         """Count a try from a state: ``dry``, or ``gain``. Every caller's mark counts once.

@@ -34,9 +34,13 @@ MOST_LOADS: Final = 4_096
 _HEADER_LIMIT = 4_096
 _LENGTHS = struct.Struct("<8sHHII")
 _HASH_BYTES = 32
-_HASH = re.compile(r"[0-9a-f]{64}")
-_SHA1 = re.compile(r"[0-9a-f]{40}")
 _TEXT = re.compile(r"[ -~é]{0,120}")
+_SHAPES = {
+    **dict.fromkeys(("rom", "pyboy", "start_name", "title"), _TEXT),
+    "rom_sha1": re.compile(r"[0-9a-f]{40}"),
+    "start": re.compile(r"[0-9a-f]{64}"),
+}
+"""Forms of a header's texts."""
 _MOST_ASSISTS = 32
 
 
@@ -114,15 +118,7 @@ def marks(done: Iterable[Operation]) -> Iterator[int]:
 
 def to_bytes(tape: Tape) -> bytes:
     """One file. Equal recordings have equal bytes."""
-    facts = {
-        "rom_sha1": tape.rom_sha1,
-        "rom": tape.rom,
-        "pyboy": tape.pyboy,
-        "start": tape.start,
-        "start_name": tape.start_name,
-        "title": tape.title,
-        "assists": list(tape.assists),
-    }
+    facts = {"assists": list(tape.assists), **{name: getattr(tape, name) for name in _SHAPES}}
     header = json.dumps(facts, sort_keys=True, separators=(",", ":")).encode()
     packed = _deflated(tape.operations)
     lengths = _LENGTHS.pack(MAGIC, FORMAT, len(header), len(packed), len(tape.digests))
@@ -163,9 +159,7 @@ def _parts(data: bytes) -> tuple[bytes, bytes, bytes]:
 
 def _facts(header: bytes) -> dict[str, Any]:
     told = json.loads(header)
-    shapes = {"rom_sha1": _SHA1, "start": _HASH}
-    names = ("rom_sha1", "rom", "pyboy", "start", "start_name", "title")
-    facts: dict[str, Any] = {one: _text(told[one], shapes.get(one, _TEXT)) for one in names}
+    facts: dict[str, Any] = {name: _text(told[name], shape) for name, shape in _SHAPES.items()}
     if not isinstance(told["assists"], list) or len(told["assists"]) > _MOST_ASSISTS:
         raise TypeError("no list of assists")
     return {**facts, "assists": tuple(_text(one, _TEXT) for one in told["assists"])}

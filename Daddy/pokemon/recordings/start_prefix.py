@@ -6,6 +6,8 @@ it can be played only with that state.
 
 from __future__ import annotations
 
+from contextlib import closing, suppress
+
 from Daddy.core.rom import Rom
 from Daddy.pokemon.emulator import PYBOY_VERSION, Emulator
 from Daddy.pokemon.inputs.recorder import Recorder
@@ -26,15 +28,10 @@ def recorder_at(rom: Rom, start: str = "") -> Recorder:
     state = start_state(rom, start)
     for way in ways_to(rom, start or default_start(rom)):
         recorder = recorder_of(rom)
-        emulator = Emulator(rom.data, recorder)
-        try:
+        with closing(Emulator(rom.data, recorder)) as emulator, suppress(StuckError):
             way(emulator)
             if emulator.save_state() == state:
                 return recorder
-        except StuckError:
-            continue
-        finally:
-            emulator.close()
     recorder = recorder_of(rom)
     recorder.loads(state, bytes)
     return recorder

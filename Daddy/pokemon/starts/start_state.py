@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from functools import lru_cache, partial
 from itertools import cycle
 from pathlib import Path
@@ -78,12 +79,9 @@ def beginning(rom: Rom) -> bytes:
 
 @lru_cache(maxsize=4)
 def _clicked_through(rom: bytes, real: bool) -> bytes:
-    emulator = Emulator(rom)
-    try:
+    with closing(Emulator(rom)) as emulator:
         click_through(emulator, real)
         return emulator.save_state()
-    finally:
-        emulator.close()
 
 
 def click_through(emulator: Emulator, real: bool) -> None:
@@ -199,14 +197,12 @@ def play_routes(rom: Rom, chain: tuple[Route, ...]) -> bytes:
     """Play routes one after the other from power-on; RomError that names the step that failed."""
     trouble = ""
     for attempt in _attempts(rom, chain):
-        emulator = Emulator(rom.data)
         try:
-            attempt(emulator)
-            return emulator.save_state()
+            with closing(Emulator(rom.data)) as emulator:
+                attempt(emulator)
+                return emulator.save_state()
         except StuckError as error:
             trouble = error.message
-        finally:
-            emulator.close()
     name = chain[-1].name
     raise RomError(
         f"the start state {name!r} of {rom.name} could not be made: {trouble}",
