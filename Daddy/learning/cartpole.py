@@ -20,8 +20,8 @@ LIMIT = 500
 """Steps after which an episode is cut, as in CartPole-v1."""
 SCALE = np.array([2.4, 3.0, 0.21, 3.0], np.float32)
 """Where an episode fails (position, angle) and usual speeds: inputs of about one."""
-_TRACK_Y, _PIXELS_PER_METRE, _PIXELS = 110, 28, 4
-"""The last: pixels in a byte."""
+_TIP, _CART, _WIDE = slice(20, 50), slice(100, 120), 8
+"""Rows of a picture, and the width of both in pixels."""
 
 
 class CartPole(gymnasium.Env[dict[str, NDArray[np.float32]], np.int64]):
@@ -64,14 +64,14 @@ class CartPole(gymnasium.Env[dict[str, NDArray[np.float32]], np.int64]):
         return float(self._steps), float(self._episode), float(self._steps)
 
     def picture(self) -> bytes:
-        """The pole's tip over the track, at 2 bits a pixel: `SCREEN_BYTES` bytes."""
+        """The pole's tip above the cart at 2 bits a pixel, `core.vocabulary.SCREEN_BYTES` bytes."""
         position, _, angle, _ = (float(value) for value in np.asarray(self._game.state))
-        shades = np.zeros((SCREEN_HEIGHT, SCREEN_WIDTH // _PIXELS), np.uint8)
-        metres = position + 2 * np.sin(angle)
-        column = shades.shape[1] // 2 + round(metres * _PIXELS_PER_METRE / _PIXELS)
-        shades[_TRACK_Y:] = 0x55
-        shades[:_TRACK_Y, max(0, column - 2) : max(0, column + 2)] = 0xFF
-        return shades.tobytes()
+        shades = np.zeros((SCREEN_HEIGHT, SCREEN_WIDTH), np.uint8)
+        for rows, metres in ((_TIP, position + 2 * np.sin(angle)), (_CART, position)):
+            left = int(np.clip((metres / 4.8 + 0.5) * SCREEN_WIDTH, 0, SCREEN_WIDTH - _WIDE))
+            shades[rows, left : left + _WIDE] = 3
+        four = shades.reshape(-1, 4)
+        return bytes((four[:, 0] << 6) | (four[:, 1] << 4) | (four[:, 2] << 2) | four[:, 3])
 
     def save_state(self) -> bytes:
         """Everything that later steps and episodes depend on."""

@@ -1,8 +1,7 @@
 """One learner between birth and goodbye: what the loop's steps share, and its way to disk and back.
 
 Promises exact resume: a session restored from a checkpoint goes on bit for bit (on a CPU) as the
-one that wrote it, because everything with a memory is in it. `assert_complete` proves at the start
-that no parameter is missing from the optimizer or the checkpoint.
+one that wrote it, because everything with a memory is in it.
 """
 
 from __future__ import annotations
@@ -54,6 +53,8 @@ class Session:
     collector: Collector
     rollout: Rollout
     term: int
+    walks: Walks
+    milestones: Milestones
     counters: Counters = field(default_factory=Counters)
     version: int = 0
     fleet_steps: int = 0
@@ -62,15 +63,8 @@ class Session:
     costs: dict[str, Cost] = field(default_factory=lambda: {"adopt": Cost(), "publish": Cost()})
     updated: bool = False
     barren: int = 0
-    walks: Walks = field(init=False)
-    milestones: Milestones = field(init=False)
     fresh: list[str] = field(default_factory=list)
     given_up: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        vector = self.parts.vector
-        self.walks = Walks(vector.telemetry_names, vector.num_envs)
-        self.milestones = Milestones(self.parts.workload.reached, self.parts.workload.helped)
 
     def weights(self) -> StateDict:
         """The policy's weights on the CPU, a copy."""
@@ -129,7 +123,9 @@ def new_session(parts: Parts) -> Session:
     collector = new_collector(vector, policy, settings, parts.seed, parts.clock)
     learner = Learner(policy, optimizer, settings, shuffling, device)
     rollout = Rollout(vector, settings, policy.memory)
-    return Session(parts, learner, collector, rollout, parts.place.term)
+    walks = Walks(vector.telemetry_names, vector.num_envs)
+    milestones = Milestones(parts.workload.reached, parts.workload.helped)
+    return Session(parts, learner, collector, rollout, parts.place.term, walks, milestones)
 
 
 def reset_environments(session: Session) -> None:
@@ -214,18 +210,6 @@ def _restore_environments(
 def exchange_bytes(checkpoint: Checkpoint) -> bytes:
     """What the weight exchange left in a checkpoint."""
     return bytes_of(checkpoint.tensors["exchange"])
-
-
-def assert_complete(session: Session) -> None:
-    """Every parameter is in the optimizer and in the checkpoint; RuntimeError names those not."""
-    policy, optimizer = session.parts.policy, session.learner.optimizer
-    wanted = {name for name, _ in policy.named_parameters()}
-    stored = {f"policy.{name}" for name in policy.state_dict()}
-    checkpointed = to_checkpoint(session).tensors.keys()
-    missing = sorted((wanted - set(optimizer.names)) | (stored - checkpointed))
-    size = sum(parameter.numel() for parameter in policy.parameters())
-    if missing or optimizer.mean.numel() != size:
-        raise RuntimeError(f"parameters that would not be trained or not be kept: {missing}")
 
 
 def _check_kin(session: Session, tensors: Mapping[str, Any], facts: Mapping[str, Any]) -> None:

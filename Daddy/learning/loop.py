@@ -18,7 +18,6 @@ from Daddy.learning.gae import advantages, explained_variance
 from Daddy.learning.learner_parts import Parts
 from Daddy.learning.learner_state import (
     Session,
-    assert_complete,
     exchange_bytes,
     new_session,
     reset_environments,
@@ -76,7 +75,6 @@ def begin(parts: Parts) -> Session:
         session.learner.cool()
     session.walks.begin(parts.vector.telemetry())
     session.collector.after_step = Show(session).after_step
-    assert_complete(session)
     if found is not None:
         step, refused = found.checkpoint.step, list(found.refused)
         write_state(session, "resumed", checkpoint_step=step, refused=refused)

@@ -6,11 +6,10 @@ were ever held, so that delivering a parcel costs nothing.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Final
 
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.memory import Image, byte, span
+from Daddy.pokemon.memory import Image, byte, numbers, span
 
 CARD_KEY: Final = 0x30
 SILPH_SCOPE: Final = 0x48
@@ -45,15 +44,7 @@ def pairs(image: Image, count: int, first: int, most: int) -> tuple[tuple[int, i
 def item_bits(image: Image) -> int:
     """Bit n is set while item n is in the bag."""
     count = min(byte(image, ram.BAG_COUNT), ram.BAG_SIZE)
-    return _bits(bytes(span(image, ram.BAG, 2 * count)))
-
-
-@lru_cache(maxsize=256)
-def _bits(listed: bytes) -> int:
-    bits = 0
-    for item in listed[::2]:
-        bits |= 1 << item
-    return bits
+    return numbers(bytes(span(image, ram.BAG, 2 * count)[::2]))
 
 
 def is_kept(item: int) -> bool:

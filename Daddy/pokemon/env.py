@@ -89,6 +89,8 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self._emulator = Emulator(self.rom.data, recorder)
         self._emulator.load_state(self._start)
         self._helper = Helper(self._emulator, assists)
+        self.assists = self._helper.names
+        """Names of the scripted helps in use."""
         self._episode = -1
         self.journal: Mapping[str, Any] = {}
         """Facts (JSON) of the caller of `step`; they travel with the state."""
@@ -117,7 +119,8 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         self._parts: dict[str, float] = {}
         self._said: dict[str, Any] = {}
         self._helper.state = self._helper.state.begun()
-        self._progress = read_progress(self._emulator.ram())
+        self.progress: Progress = read_progress(self._emulator.ram())
+        """The facts of this moment."""
         self._tracker = self._track({"left": self._first_span()})
 
     def _first_span(self) -> int:
@@ -151,8 +154,8 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         if waited:
             self._waits += waited
             self._screen = self._emulator.half_screen()
-        was, now = self._progress, read_progress(image)
-        self._progress, parts = now, self._tracker.pay(was, now)
+        was, now = self.progress, read_progress(image)
+        self.progress, parts = now, self._tracker.pay(was, now)
         reward = self._account(parts)
         won, late = now.wins > was.wins, self._steps >= self.episode_steps
         info = {"reward_parts": parts, **self._said}
@@ -163,10 +166,10 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
 
     def _helped(self, button: str) -> tuple[str, dict[str, Any]]:
         """The key to press after the assists, and what they did; what they change pays nothing."""
-        done = self._helper.help(self._progress, button)
+        done = self._helper.help(self.progress, button)
         if done.wrote:
-            self._progress = read_progress(self._emulator.ram())
-            self._tracker.grant(self._progress)
+            self.progress = read_progress(self._emulator.ram())
+            self._tracker.grant(self.progress)
         return done.button, {"helped": done.said} if done.said else {}
 
     def _account(self, parts: dict[str, float]) -> float:
@@ -182,11 +185,11 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
         return self._see()
 
     def _see(self) -> Observation:
-        return observe(self._screen, self._progress, self._tracker.memory.visited)
+        return observe(self._screen, self.progress, self._tracker.memory.visited)
 
     def telemetry(self) -> tuple[float, ...]:
         """State of the episode: one number for each of `telemetry_names`."""
-        now, records, assists = self._progress, self._tracker.records, self._helper.state
+        now, records, assists = self.progress, self._tracker.records, self._helper.state
         return (
             now.badge_count,
             now.story_flags,
@@ -208,16 +211,6 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
             ),
             *story.to_columns(records.held, self.rom.real),
         )
-
-    @property
-    def progress(self) -> Progress:
-        """The facts of this moment."""
-        return self._progress
-
-    @property
-    def assists(self) -> tuple[str, ...]:
-        """Names of the scripted helps in use."""
-        return self._helper.names
 
     @property
     def assists_used(self) -> frozenset[str]:
@@ -288,13 +281,13 @@ class PokemonRedEnv(gymnasium.Env[Observation, np.int64]):
     def _go_on_in(self, state: saving.SaveState) -> RewardTracker:
         """Load a game and return the tracker of what it was paid for."""
         self._emulator.load_state(state.emulator)
-        self._progress = read_progress(self._emulator.ram())
+        self.progress = read_progress(self._emulator.ram())
         return self._track(state.memory, state.records, state.visited)
 
     def _track(
         self, facts: Mapping[str, Any], records: Records | None = None, cells: bytes = b""
     ) -> RewardTracker:
-        return RewardTracker(self._weights, self.rom.real, self._progress, facts, records, cells)
+        return RewardTracker(self._weights, self.rom.real, self.progress, facts, records, cells)
 
     def close(self) -> None:
         """End the emulator."""

@@ -29,9 +29,12 @@ _MARGIN: Final = max(ROWS, COLUMNS)
 class Visited:
     """Cells (map, y, x) seen so far, each counted once."""
 
-    def __init__(self) -> None:
+    def __init__(self, data: bytes = b"") -> None:
+        """Read the cells of `to_bytes`; ValueError for damaged bytes."""
         self.cells = 0
         self._maps: dict[int, NDArray[np.bool_]] = {}
+        for map_id, y, x in np.frombuffer(data, np.uint8).reshape(-1, 3).tolist():
+            self.add(map_id, y, x)
 
     def add(self, map_id: int, y: int, x: int) -> bool:
         """Step on a cell; True if it is new."""
@@ -65,14 +68,6 @@ class Visited:
         """Three bytes (map, y, x) a cell, maps in the order they were found."""
         return b"".join(_cells(map_id, grid) for map_id, grid in self._maps.items())
 
-    @staticmethod
-    def from_bytes(data: bytes) -> Visited:
-        """Read the cells; ValueError for damaged bytes."""
-        visited = Visited()
-        for map_id, y, x in np.frombuffer(data, np.uint8).reshape(-1, 3).tolist():
-            visited.add(map_id, y, x)
-        return visited
-
 
 def _cells(map_id: int, grid: NDArray[np.bool_]) -> bytes:
     rows, columns = np.nonzero(grid)
@@ -92,7 +87,7 @@ class Exploration:
         All is forgotten in ``facts["left"]`` steps, then every `span`; 0: never. ValueError for a
         damaged memory.
         """
-        self.visited = Visited.from_bytes(cells)
+        self.visited = Visited(cells)
         self.cells = int(facts.get("cells", self.visited.cells))
         self._span, self._left = span, int(facts.get("left", span))
         self._map = int(facts.get("map", -1))

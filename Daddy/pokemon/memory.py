@@ -7,6 +7,7 @@ are packed decimals, the first flag of a byte is its least significant bit.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from operator import itemgetter
 
 from Daddy.pokemon import ram_map as ram
@@ -39,6 +40,15 @@ def span(image: Image, address: int, length: int) -> Image:
 def bits(image: Image, address: int, length: int) -> int:
     """Flags as one integer: flag n of the block is bit n."""
     return int.from_bytes(span(image, address, length), "little")
+
+
+@lru_cache(maxsize=1024)
+def numbers(listed: bytes) -> int:
+    """Bit n is set where n is among these bytes."""
+    found = 0
+    for number in listed:
+        found |= 1 << number
+    return found
 
 
 def packed_decimal(data: Image) -> int:

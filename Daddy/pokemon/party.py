@@ -65,12 +65,3 @@ def _member(block: bytes, slot: int) -> Creature:
     start = ram.PARTY_MONS - ram.PARTY_COUNT + slot * ram.PARTY_STRIDE
     member = Creature._make(_FIELDS.unpack_from(block, start))
     return member if member.level <= ram.MAX_LEVEL else member._replace(level=ram.MAX_LEVEL)
-
-
-@lru_cache(maxsize=1024)
-def move_bits(moves: bytes) -> int:
-    """Bit n is set for move n of these numbers; 0 is no move."""
-    bits = 0
-    for move in moves:
-        bits |= 1 << move
-    return bits & ~1

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from Daddy.pokemon import bag as bags
 from Daddy.pokemon import ladder
 from Daddy.pokemon import ram_map as ram
-from Daddy.pokemon.memory import Image, bits, byte, bytes_at, packed_decimal, span, word
-from Daddy.pokemon.party import Creature, move_bits, read_party
+from Daddy.pokemon.memory import Image, bits, byte, bytes_at, numbers, packed_decimal, span, word
+from Daddy.pokemon.party import Creature, read_party
 
 _CLOCK_RUNS = 0b1
 _LOST = 0xFF
@@ -79,10 +79,7 @@ class Progress:
     @property
     def move_bits(self) -> int:
         """Bit n is set while somebody in the party knows move n."""
-        bits = 0
-        for creature in self.party:
-            bits |= move_bits(creature.moves)
-        return bits
+        return numbers(b"".join([creature.moves for creature in self.party])) & ~1
 
     @property
     def signs(self) -> tuple[tuple[int, int], ...]:

@@ -10,7 +10,7 @@ from Daddy.core.errors import ConfigError, WeightsError
 from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
 from Daddy.learning import loop
 from Daddy.learning.checkpoint import load_newest, manifests, save
-from Daddy.learning.learner_state import assert_complete
+from Daddy.learning.learner_state import to_checkpoint
 from Daddy.learning.loop import adopt_newer, begin, collect, look_is_due, train
 from Daddy.learning.ports import NoExchange, NoFrames, OwnWeights
 from Daddy.learning.run_log import METRICS
@@ -240,11 +240,14 @@ def test_a_learner_whose_gradients_are_never_finite_gives_up_and_keeps_its_good_
     assert rows[-1]["skipped_minibatches"] == 16
 
 
-def test_a_parameter_outside_the_optimizer_is_found_at_the_start(tmp_path):
-    session = begin(cartpole_parts(tmp_path))
-    session.parts.policy.late = torch.nn.Linear(3, 3)
-    with pytest.raises(RuntimeError, match=r"late\.weight"):
-        assert_complete(session)
+@pytest.mark.parametrize("memory", [0, 16])
+def test_every_parameter_is_in_the_optimizer_and_in_the_checkpoint(tmp_path, memory):
+    session = begin(cartpole_parts(tmp_path, memory=memory))
+    policy, optimizer = session.parts.policy, session.learner.optimizer
+    assert optimizer.names == tuple(name for name, _ in policy.named_parameters())
+    assert optimizer.mean.numel() == sum(one.numel() for one in policy.parameters())
+    kept = to_checkpoint(session).tensors
+    assert {f"policy.{name}" for name in policy.state_dict()} <= kept.keys()
 
 
 def test_metrics_have_the_names_of_the_table_and_a_row_per_iteration(tmp_path):

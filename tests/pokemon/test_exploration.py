@@ -158,4 +158,4 @@ def test_a_large_map_is_remembered_to_its_last_cell_and_in_the_same_bytes() -> N
     assert visited.window(9, 250, 250).shape == (10, 11)
     told = visited.to_bytes()
     assert told == bytes([7, 0, 0, 7, 63, 64, 7, 255, 255, 9, 2, 140])
-    assert Visited.from_bytes(told).to_bytes() == told
+    assert Visited(told).to_bytes() == told

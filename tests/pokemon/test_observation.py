@@ -86,7 +86,7 @@ def test_visited_cells_count_once_and_survive_as_bytes() -> None:
     visited = Visited()
     for place in ((1, 2, 3), (1, 2, 3), (0, 0, 0), (1, 255, 9)):
         visited.add(*place)
-    again = Visited.from_bytes(visited.to_bytes())
+    again = Visited(visited.to_bytes())
     assert visited.cells == again.cells == 3
     assert again.to_bytes() == visited.to_bytes()
 
