@@ -201,12 +201,3 @@ def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True) ->
 def sha256_hex(data: bytes) -> str:
     """SHA-256 of ``data`` as 64 hexadecimal digits."""
     return hashlib.sha256(data).hexdigest()
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while chunk := stream.read(_PIECE):
-            digest.update(chunk)
-    return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""Figures and picture of the bench `sharing`, from the results on disk.
+"""Figures of the bench `sharing`, from the results on disk.
 
 Figures are interquartile means over seeds, which leave out the best and the worst quarter (Agarwal
 et al., 2021, "Deep reinforcement learning at the edge of the statistical precipice"). Intervals are
@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from scripts.benches._plots import COLOURS, INK, picture
 from scripts.benches._sharing_tasks import (
     HOSTILE,
     NEEDS,
@@ -28,8 +27,6 @@ from scripts.benches._sharing_tasks import (
     Task,
 )
 
-GREATEST = 500.0
-"""The greatest return of an episode of CartPole-v1."""
 RESAMPLES = 10_000
 Floats = NDArray[np.float64]
 Result = Mapping[str, Any]
@@ -145,49 +142,3 @@ def poison(found: Found) -> dict[str, Any]:
 
 
 TABLES = {"E1": gain, "E6": poison}
-
-
-def draw(path: Path, found: Found) -> None:
-    """Learning curves on the left, each arm's area over that of four that share on the right."""
-    with picture(path, columns=2) as (left, right):
-        _draw_curves(left, [arm for arm in NEEDS["E1"] if arm in found.arms], found)
-        _draw_ratios(right, [arm for arm in found.arms if arm is not SHARED], found)
-
-
-def _draw_curves(axes: Any, shown: Sequence[Arm], found: Found) -> None:
-    from scripts.benches._sharing_learner import PPO
-
-    for colour, arm in zip(COLOURS, shown, strict=False):
-        (results,) = found.of(arm)
-        if results:
-            curves = np.array([[fmean(row) for row in result["each"]] for result in results]).T
-            steps = np.arange(1, len(curves) + 1) * PPO.steps_per_iteration
-            axes.plot(steps, iqm(curves), color=colour, label=f"{arm.name} ({len(results)})")
-    axes.set(
-        title="Return of learners' own weights (interquartile mean)",
-        xlabel="environment steps of each job",
-        ylabel="mean return on frozen starts",
-        ylim=(0, GREATEST + 10),
-    )
-    if axes.lines:
-        axes.legend(loc="lower right", frameon=False)
-
-
-def _draw_ratios(axes: Any, rows: Sequence[Arm], found: Found) -> None:
-    names = list[str]()
-    for arm in rows:
-        clean, other = found.of(SHARED, arm)
-        if not clean:
-            continue
-        one = compared(other, clean)
-        place, colour = len(names), COLOURS[3] if "admission off" in arm.name else COLOURS[1]
-        axes.plot((one["low"], one["high"]), (place, place), color=colour, linewidth=2.2)
-        axes.plot(one["ratio"], place, "o", color=colour, markersize=5)
-        names.append(f"{arm.name}  {one['ratio']:.2f}")
-    axes.axvline(1.0, color=INK, linestyle="--", linewidth=0.8)
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(max(1, len(names)) - 0.5, -0.5)
-    axes.set(
-        title="Area under the curve, against four that share",
-        xlabel="worse ←  ratio, 95 % interval  → better",
-    )

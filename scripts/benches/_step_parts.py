@@ -1,10 +1,9 @@
-"""Costs of the parts of a step, and a picture of where a core's time goes."""
+"""Costs of the parts of a step."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 from statistics import median
 
 import numpy as np
@@ -15,10 +14,8 @@ from Daddy.pokemon.emulator import BUTTONS, Emulator
 from Daddy.pokemon.env import PokemonRedEnv
 from Daddy.pokemon.observation import observe
 from Daddy.pokemon.progress import read_progress
-from scripts.benches._plots import picture
 
 STEPS, REPEATS = 100, 5
-COLOURS = ("#2f855a", "#2b6cb0", "#dd9f2b", "#c05621", "#6b46c1", "#0f766e", "#9d174d", "#a0aec0")
 
 
 def measure() -> dict[str, float]:
@@ -72,18 +69,3 @@ def _each(call: Callable[[int], object]) -> float:
     for n in range(STEPS):
         call(n)
     return (time.perf_counter() - began) / STEPS
-
-
-def draw(path: Path, bars: Mapping[str, Mapping[str, float]], title: str, unit: str) -> None:
-    """One stacked bar per entry of `bars`; equal parts have equal colours."""
-    names = list(dict.fromkeys(part for bar in bars.values() for part in bar))
-    labels, left = list(bars), np.zeros(len(bars))
-    with picture(path, columns=1, height=1.6 + 0.6 * len(bars)) as (axes,):
-        for number, name in enumerate(names):
-            widths = np.array([max(0.0, bars[label].get(name, 0.0)) for label in labels])
-            colour = COLOURS[number % len(COLOURS)]
-            axes.barh(labels, widths, left=left, color=colour, label=name, height=0.6)
-            left += widths
-        axes.invert_yaxis()
-        axes.set(title=title, xlabel=unit)
-        axes.figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=8)

@@ -19,8 +19,8 @@ from Daddy.streaming.protocol.frame_codec import FrameDecoder
 from Daddy.streaming.protocol.messages import Frame
 from Daddy.streaming.protocol.spool_segment import Picture
 from scripts.benches._stream_corpus import rgb, shades
-from scripts.benches._stream_journey import FPS
 
+FPS = 15.0
 SLOW = 200
 """Pictures that an encoder gets whose picture costs the same size or much time, whatever it is."""
 

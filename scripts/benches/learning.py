@@ -18,18 +18,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from Daddy.core.config import CHECKOUT
 from Daddy.core.errors import UsageError
 from Daddy.core.files import read_json
-from Daddy.core.intervals import of_mean, of_share, t_point
+from Daddy.core.intervals import of_mean, of_share
 from Daddy.core.machine import usable_cores
 from Daddy.core.rom import load_rom
 from Daddy.learning.preloading import prepare
 from scripts.benches._learning_pool import Pool, judgement
 from scripts.benches._learning_runs import ARMS, PPO_ARCHIVE, RANDOM_ARCHIVE, WON, Run, lean_game
-from scripts.benches._plots import COLOURS, picture
 
 STATE = CHECKOUT / "runs" / "benches" / "learning"
 SEEDS, JUDGED, LIMIT = 5, 100, 300_000
@@ -40,7 +38,6 @@ OPTIONS: Mapping[str, str | Mapping[str, Any]] = {
     "seeds": {"type": int, "metavar": "N", "help": f"seeds of each arm ({SEEDS})"},
 }
 _RESAMPLES = 10_000
-_POINTS = 200
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,7 @@ def run(
         for arm in ARMS
         if only in (None, arm.name)
     ]
-    _play(runs, QUICK_JUDGED if quick else JUDGED, root / "learning.png")
+    _play(runs, QUICK_JUDGED if quick else JUDGED)
     return {
         **({"quick": "a smoke test: nothing here is a result"} if quick else {}),
         "game": load_rom(game).name,
@@ -87,17 +84,16 @@ def run(
         "limit": limit,
         **_figures(_ended(runs)),
         "unfinished": sum(not one.done.exists() for one in runs),
-        "picture": str(root / "learning.png"),
         "runs": str(root),
     }
 
 
-def _play(runs: Sequence[Run], episodes: int, path: Path) -> None:
-    """Play what is left. The picture grows with each run; Ctrl-C ends it."""
+def _play(runs: Sequence[Run], episodes: int) -> None:
+    """Play what is left, until it is done or Ctrl-C is pressed."""
     pool = Pool(episodes, lambda text: print(f"  {text}", flush=True))
     try:
         for _ in pool.play(runs):
-            draw(path, _ended(runs))
+            pass
     except KeyboardInterrupt:
         print("  stopped: the same command goes on from here", flush=True)
 
@@ -173,35 +169,3 @@ def ratio(ours: Sequence[Result], theirs: Sequence[Result]) -> str:
     if open_ours and open_theirs:
         return f"unknown: both have runs that did not get there ({text} at the limit)"
     return f"{text}{' or more' if open_ours else ' or less' if open_theirs else ''}"
-
-
-def draw(path: Path, found: Mapping[str, Sequence[Result]]) -> None:
-    """Milestones over steps: mean over the seeds, 95 % band, a dot at each victory."""
-    with picture(path, columns=1) as (axes,):
-        for colour, (name, results) in zip(COLOURS, found.items(), strict=False):
-            steps = np.linspace(0, max(one.limit for one in results), _POINTS)
-            middle, margin = band(results, steps)
-            axes.plot(steps, middle, color=colour, label=f"{name} ({len(results)})")
-            low = np.maximum(0, middle - margin)
-            axes.fill_between(steps, low, middle + margin, color=colour, alpha=0.18, linewidth=0)
-            for one in results:
-                if one.reached is not None:
-                    axes.plot(one.reached, len(one.firsts), "o", color=colour, markersize=4)
-        axes.set(title="quest", xlabel="environment steps", ylabel="milestones reached")
-        axes.xaxis.set_major_formatter("{x:,.0f}")
-        axes.legend(loc="best", frameon=False)
-
-
-def band(
-    results: Sequence[Result], steps: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean milestones at each of `steps`, and half the 95 % interval (0 of one run).
-
-    A run that has ended keeps what it had.
-    """
-    firsts = [np.sort(list(one.firsts.values())) for one in results]
-    reached = np.array([np.searchsorted(some, steps, side="right") for some in firsts], float)
-    if len(results) == 1:
-        return reached[0], np.zeros_like(steps)
-    margin = t_point(len(results) - 1) * reached.std(axis=0, ddof=1) / np.sqrt(len(results))
-    return reached.mean(axis=0), margin

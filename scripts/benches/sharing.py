@@ -51,7 +51,7 @@ def run(
 ) -> dict[str, object]:
     """Every experiment's figures; after Ctrl-C, of the seeds that had ended in all its arms."""
     prepare()
-    from scripts.benches._sharing_results import TABLES, Found, draw
+    from scripts.benches._sharing_results import TABLES, Found
     from scripts.benches._sharing_tasks import NEEDS
 
     wanted = chosen(only, [*NEEDS, RACE])
@@ -64,12 +64,10 @@ def run(
     figures = {name: TABLES[name](found) for name in wanted if name in TABLES}
     if RACE in wanted and not stopped:
         figures[RACE] = race(root, QUICK_CONTRIBUTIONS if quick else CONTRIBUTIONS)
-    draw(root / "sharing.png", found)
     return {
         **({"quick_run": "a smoke test: nothing here is a result"} if quick else {}),
         **dict(sorted(figures.items())),
         "unfinished": len(found.left()),
-        "picture": str(root / "sharing.png"),
         "runs": str(root),
     }
 

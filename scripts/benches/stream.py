@@ -4,8 +4,7 @@ The corpus is the cartridge played by the scripted player with a share of random
 step, as training takes them: the same bytes on every machine. Every codec encodes all of it in the
 same run, whole pictures against nothing and deltas against the pictures before. The floor is
 ``xz -9e`` over the whole sequence at once, which no live
-stream can reach. Then a real sender, relay and viewer carry the corpus over a real socket, and over
-ssh through slow lines.
+stream can reach. Then a real sender, relay and viewer carry the corpus over ssh through slow lines.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from Daddy.core.config import CHECKOUT
 from Daddy.streaming.login.spool import Wishes, write_wishes
 from Daddy.streaming.protocol.framing import HEADER, MAC_BYTES
 from Daddy.streaming.protocol.messages import FRAME_HEAD
@@ -28,19 +26,16 @@ from scripts.benches import _stream_memory as memory
 from scripts.benches import _stream_targets as targets
 from scripts.benches import _stream_training as training
 from scripts.benches._stream_corpus import record
-from scripts.benches._stream_journey import AGENTS, FPS, journey
 from scripts.benches._stream_login import wait_for
-from scripts.benches._stream_picture import draw
 from scripts.benches._stream_selection import simulate
 
 FLAT = True
-PARTS = ("codecs", "selection", "journey", "links", "targets")
+PARTS = ("codecs", "selection", "links", "targets")
 ALONE = ("training", "memory")
 """Parts that take hours, an hour: measured only when they are asked for."""
 OPTIONS = {"only": {"choices": (*PARTS, *ALONE), "help": "this part alone"}}
 STEPS, QUICK_STEPS = 1500, 300
-JOURNEY_S, QUICK_JOURNEY_S = 20.0, 5.0
-PICTURE = CHECKOUT / "runs" / "benches" / "stream.png"
+AGENTS = 2
 HOURS, QUICK_HOURS = 4.0, 0.5
 ENVELOPE = HEADER.size + FRAME_HEAD.size + MAC_BYTES
 
@@ -53,8 +48,6 @@ def run(quick: bool, only: str | None = None) -> dict[str, object]:
         found |= compare(pictures, step_s)
     if only in (None, "selection"):
         found["selection"] = simulate(QUICK_HOURS if quick else HOURS)
-    if only in (None, "journey"):
-        found["journey"] = journey(pictures, QUICK_JOURNEY_S if quick else JOURNEY_S)
     if only in (None, "links"):
         found["links"] = links.measure(pictures, quick)
     if only in (None, "targets"):
@@ -63,8 +56,7 @@ def run(quick: bool, only: str | None = None) -> dict[str, object]:
         found["training"] = training.measure(quick)
     if only == "memory":
         found["memory"] = memory.measure(pictures, memory.QUICK_S if quick else memory.SECONDS)
-    draw(PICTURE, found)
-    return {**found, "targets": targets.table(found), "picture": str(PICTURE)}
+    return {**found, "targets": targets.table(found)}
 
 
 def compare(pictures: Sequence[bytes], step_s: float) -> dict[str, object]:
@@ -87,7 +79,7 @@ def _ours(pictures: Sequence[bytes]) -> dict[str, float]:
         "delta_cpu_us": delta["cpu_us_per_frame"],
         "key_cpu_us": key["cpu_us_per_frame"],
         "envelope_bytes": ENVELOPE,
-        "of_a_core_at_2x15_fps": delta["cpu_us_per_frame"] * FPS * AGENTS / 1e6,
+        "of_a_core_at_2x15_fps": delta["cpu_us_per_frame"] * codecs.FPS * AGENTS / 1e6,
         "offer_us": _offer_us(pictures[0]),
     }
 

@@ -19,13 +19,12 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from Daddy.core.clock import SystemClock
-from Daddy.core.config import CHECKOUT, load
+from Daddy.core.config import load
 from Daddy.core.machine import usable_cores
 from Daddy.core.settings import Config
 from Daddy.learning.env_benchmark import random_rate
 from Daddy.learning.preloading import prepare
 from Daddy.workloads import WORKLOADS
-from scripts.benches import _step_parts
 
 if TYPE_CHECKING:
     from Daddy.learning.learner_state import Session
@@ -35,7 +34,6 @@ FLAT = True
 ROUNDS, ITERATIONS, SECONDS = 7, 2, 3.0
 QUICK_ROUNDS, QUICK_ITERATIONS, QUICK_SECONDS = 2, 1, 1.0
 DECISIONS = 40
-PICTURE = CHECKOUT / "runs" / "benches" / "train.png"
 
 
 class Alone:
@@ -65,7 +63,6 @@ def run(quick: bool) -> dict[str, object]:
         measured = [_round(session, quick, f"{n + 1}/{rounds}") for n in range(rounds)]
         facts = _facts(session)
     found: dict[str, Any] = {name: median(one[name] for one in measured) for name in measured[0]}
-    _draw(found)
     return {
         **{name: round(found[name], 1) for name in ("env_only", "training", "ceiling")},
         "of_ceiling": round(median(one["training"] / one["ceiling"] for one in measured), 3),
@@ -75,7 +72,6 @@ def run(quick: bool) -> dict[str, object]:
         },
         **facts,
         "rounds": rounds,
-        "picture": str(PICTURE),
     }
 
 
@@ -213,10 +209,3 @@ def _facts(session: Session) -> dict[str, object]:
         "passes": settings.update_epochs,
         "torch_threads": torch.get_num_threads(),
     }
-
-
-def _draw(found: dict[str, Any]) -> None:
-    parts = {name: found[name] for name in ("emulation", "inference", "learning")}
-    bars = {"ceiling": parts, "training": {**parts, "rest": found["rest"]}}
-    title = "where the time of training goes"
-    _step_parts.draw(PICTURE, bars, title, "microseconds per step of one environment")

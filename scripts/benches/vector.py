@@ -17,7 +17,6 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from Daddy.core.config import CHECKOUT
 from Daddy.core.machine import resident_bytes, usable_cores
 from Daddy.core.rom import load_rom
 from Daddy.pokemon.env import PokemonRedEnv
@@ -33,7 +32,6 @@ SETTLING_S = 0.7
 """Before each rate: pufferlib's own workers spin for half a second after their last step."""
 QUICK_ROUNDS, QUICK_SECONDS = 3, 0.6
 MIB = 1 << 20
-PICTURE = CHECKOUT / "runs" / "benches" / "vector.png"
 UNEVEN = "uneven scene"
 
 Rounds = list[dict[str, float]]
@@ -57,11 +55,12 @@ def run(quick: bool) -> dict[str, object]:
     finally:
         for contender in contenders.values():
             contender.close()
-    parts = _step_parts.measure()
-    figures = _figures(measured, cores, absent)
-    figures |= {"rss_mb_per_env": _marginal_memory(cores), "step_us": parts}
-    _draw(figures, parts, cores)
-    return {**figures, "picture": str(PICTURE), "game": load_rom(find_rom(None)).name}
+    return {
+        **_figures(measured, cores, absent),
+        "rss_mb_per_env": _marginal_memory(cores),
+        "step_us": _step_parts.measure(),
+        "game": load_rom(find_rom(None)).name,
+    }
 
 
 def _round(
@@ -129,21 +128,3 @@ def _play_and_weigh(num_envs: int, pipe: Any) -> None:
     contender.rate(0.2 * num_envs)
     pipe.send(resident_bytes(os.getpid()))
     contender.close()
-
-
-def _draw(figures: Mapping[str, Any], parts: Mapping[str, float], cores: int) -> None:
-    """Microseconds of a core per step: what the emulator takes, what we take, what is waited."""
-    ours = {name: us for name, us in parts.items() if name not in ("emulator", "whole step")}
-    bare = 1e6 / figures["bare"]
-    bars: dict[str, dict[str, float]] = {"the limit": {"emulator": bare}}
-    for count, rate in figures["ours"].items():
-        used = min(cores, int(count))
-        rest = 1e6 * used / rate - bare - sum(ours.values())
-        name = "1 environment" if count == "1" else f"{count} environments"
-        bars[name] = {"emulator": bare, **ours, "waking, waiting, driver": rest}
-    for peer, rate in figures["peers"].items():
-        if not isinstance(rate, str):
-            rest = 1e6 * cores / rate - bare - sum(ours.values())
-            bars[peer] = {"emulator": bare, **ours, "waking, waiting, driver": rest}
-    title = f"where a core's time goes, {cores} cores: one step of the game"
-    _step_parts.draw(PICTURE, bars, title, "microseconds of a core per step")

@@ -15,7 +15,7 @@ from Daddy.learning.checkpoint import load_newest
 from scripts.benches import _learning_random, learning
 from scripts.benches._learning_pool import Pool, StoppedError
 from scripts.benches._learning_runs import PPO, PPO_ARCHIVE, RANDOM, WON, Arm, Run, Story, lean_game
-from scripts.benches.learning import Result, band, ratio, row
+from scripts.benches.learning import Result, ratio, row
 from tests.patience import until
 
 
@@ -75,16 +75,6 @@ def test_what_did_not_get_there_makes_a_bound_and_never_a_figure() -> None:
     assert told["steps"] == [None, 800]
 
 
-def test_a_curve_is_the_mean_over_runs_and_an_ended_one_keeps_what_it_had() -> None:
-    import numpy as np
-
-    runs = [result(20, a=10, b=20), result(None, a=30)]
-    middle, margin = band(runs, np.array([0.0, 10.0, 25.0, 1000.0]))
-    assert middle.tolist() == [0.0, 0.5, 1.0, 1.5]
-    assert margin[0] == 0.0
-    assert margin[1] > 0.5
-
-
 def test_random_keys_go_on_where_they_stopped_to_the_letter(tmp_path: Path, game: Path) -> None:
     straight = played(tmp_path / "straight", game, 128)
     played(tmp_path / "stopped", game, 64)
@@ -141,8 +131,6 @@ def test_a_learner_as_users_run_it_is_measured_and_its_final_policy_judged(
     judged = json.loads(run.judged.read_text())
     assert [one["steps"] for one in judged["episodes"]] == [50, 50]
     assert judged["weights"] == "checkpoint at step 128"
-    learning.draw(tmp_path / "curves.png", {run.arm.name: [found]})
-    assert (tmp_path / "curves.png").stat().st_size > 10_000
 
 
 def stop_once_it_plays(pool: Pool, run: Run) -> None:

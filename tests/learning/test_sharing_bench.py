@@ -190,11 +190,10 @@ def test_an_unknown_experiment_is_refused_by_name() -> None:
         sharing.chosen("E1,E9", ["E1"])
 
 
-def test_the_bench_runs_goes_on_and_draws(tmp_path: Path) -> None:
+def test_the_bench_runs_and_goes_on(tmp_path: Path) -> None:
     told: dict[str, Any] = sharing.run(quick=True, state=tmp_path, only="E1", seeds=1)
     assert json.loads(json.dumps(told)) == told
     assert 0.0 < told["E1"]["ratio"] < 3.0
-    assert (tmp_path / "quick" / "sharing.png").stat().st_size > 10_000
     found = Found(tmp_path / "quick", tasks.NEEDS["E1"], 1, quick=True)
     stamps = [task.path.stat().st_mtime_ns for task in found.tasks]
     assert sharing.run(quick=True, state=tmp_path, only="E1", seeds=1) == told
