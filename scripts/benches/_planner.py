@@ -128,7 +128,6 @@ def _line(number: int, *, mine: bool, runs: bool) -> str:
         "exit_code": "0",
         "NodeList": f"n{number}" if runs else "",
         "RestartCnt": "0",
-        "TimeLimit": "4:00:00",
         "Name": job_name(RUN, _token(number)) if mine else "sweep",
         "Comment": job_comment(RUN, number + 1, _token(number)) if mine else "(null)",
     }

@@ -13,9 +13,9 @@ from Daddy.cluster.orchestrator.slurm_squeue import (
     GarbledListingError,
     job_comment,
     job_name,
+    marks,
     parse_listing,
     state_of,
-    token_of,
     waits_for,
 )
 
@@ -30,7 +30,6 @@ USUAL = {
     "exit_code": "0",
     "NodeList": "n1",
     "RestartCnt": "0",
-    "TimeLimit": "4:00:00",
     "Name": NAME,
     "Comment": COMMENT,
 }
@@ -58,7 +57,7 @@ def test_a_running_job_is_read_whole() -> None:
     job = only(RestartCnt="2")
     assert (job.job_id, job.token, job.state, job.node) == (17, TOKEN, JobState.RUNNING, "n1")
     assert (job.started_ts, job.ends_ts, job.why) == (1795276556.0, 1795290956.0, "")
-    assert (job.restarts, job.limit_s, job.expected_ts) == (2, 14_400, None)
+    assert (job.restarts, job.expected_ts) == (2, None)
 
 
 def test_a_waiting_job_says_why_and_when_it_is_expected_to_start() -> None:
@@ -75,15 +74,6 @@ def test_a_waiting_job_says_why_and_when_it_is_expected_to_start() -> None:
 def test_a_suspended_job_is_no_hang_but_running_with_its_word() -> None:
     job = only(State="SUSPENDED")
     assert (job.state, job.word) == (JobState.RUNNING, "SUSPENDED")
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("4:00:00", 14_400), ("1-00:00:00", 86_400), ("2:00", 120), ("UNLIMITED", None),
-     ("Partition_Limit", None), ("", None)],
-)  # fmt: skip
-def test_time_limits(text: str, seconds: int | None) -> None:
-    assert only(TimeLimit=text).limit_s == seconds
 
 
 @pytest.mark.parametrize(
@@ -124,9 +114,9 @@ def test_a_part_of_the_persons_heterogeneous_job_does_not_blind_the_controller()
 
 
 def test_the_name_still_tells_the_token_when_the_comment_was_lost() -> None:
-    assert token_of(RUN, NAME, "(null)") == TOKEN
-    assert token_of(RUN, "wrap", COMMENT) == TOKEN
-    assert token_of("another", NAME, COMMENT) is None
+    assert marks(NAME, "(null)") == (RUN, TOKEN)
+    assert marks("wrap", COMMENT) == (RUN, TOKEN)
+    assert marks("wrap", "(null)") == ("", "")
 
 
 @pytest.mark.parametrize(

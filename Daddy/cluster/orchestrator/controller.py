@@ -12,8 +12,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
-from pathlib import Path
+from functools import cache, partial
 
 from Daddy.cluster.orchestrator.actions import Plan
 from Daddy.cluster.orchestrator.companions import Companions
@@ -288,36 +287,28 @@ class FileWatch:
     """
 
     def __init__(self, run: RunPaths) -> None:
-        self._run = run
-        self._intent = _Reading(run.intent, partial(read_intent, run))
-        self._leases: list[_Reading] = []
+        self._intent = partial(read_intent, run)
+        self._path = os.fspath(run.intent)
+        self._lease = cache(lambda slot: run.slot(slot).lease)
+        self._seen: dict[str, tuple[_Stamp, bool, object]] = {}
 
     def __call__(self, slots: int) -> tuple[object, ...]:
         """The intent, then (newest term, ended) of each slot. FileError for a damaged intent."""
-        for slot in range(len(self._leases), slots):
-            lease = self._run.slot(slot).lease
-            self._leases.append(_Reading(lease, partial(standing, lease)))
-        return (self._intent(), *(lease() for lease in self._leases[:slots]))
+        leases = (self._lease(slot) for slot in range(slots))
+        states = (self._look(os.fspath(lease), partial(standing, lease)) for lease in leases)
+        return (self._look(self._path, self._intent), *states)
 
+    def _look(self, path: str, read: Callable[[], object]) -> object:
+        """The content of one path, read again at the two looks after a change.
 
-class _Reading:
-    """The content of one path, read again at the two looks after a change.
-
-    The second for what came within the same tick of the file system's clock as the first saw.
-    """
-
-    def __init__(self, path: Path, read: Callable[[], object]) -> None:
-        self._path, self._read = os.fspath(path), read
-        self._stamp: _Stamp = None
-        self._value: object = None
-        self._settled = False
-
-    def __call__(self) -> object:
-        stamp = _stamp(self._path)
-        same = stamp == self._stamp
-        if not (same and self._settled):
-            self._stamp, self._value, self._settled = stamp, self._read(), same
-        return self._value
+        The second for what came within the same tick of the file system's clock as the first saw.
+        """
+        stamp = _stamp(path)
+        known, settled, value = self._seen.get(path, (None, False, None))
+        if stamp != known or not settled:
+            value = read()
+            self._seen[path] = (stamp, stamp == known, value)
+        return value
 
 
 def _stamp(path: str) -> _Stamp:

@@ -115,7 +115,6 @@ class LocalScheduler:
             state=state,
             word=word,
             why=why if state is JobState.PENDING else "",
-            limit_s=int(spec["time_limit_s"]),
             node="localhost" if start else "",
             started_ts=start.get("started_ts"),
             ends_ts=start.get("ends_ts"),

@@ -77,9 +77,6 @@ _RANK = {JobState.ENDED: 0, JobState.PENDING: 1, JobState.RUNNING: 2}
 
 def _by_token(jobs: Sequence[QueueJob]) -> dict[str, QueueJob]:
     """Each attempt's row; should a token have come twice, of two jobs the one that does more."""
-    found = {job.token: job for job in jobs}
-    if len(found) == len(jobs):
-        return found
     return {job.token: job for job in sorted(jobs, key=lambda job: _RANK[job.state])}
 
 

@@ -166,7 +166,6 @@ class QueueJob:
     exit_code: int | None = None
     restarts: int = 0
     """Times that the scheduler itself put it back into the queue."""
-    limit_s: int | None = None
     expected_ts: float | None = None
     """When the scheduler expects to start a waiting job."""
     run_id: str = ""

@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from Daddy.cluster.orchestrator.records import JobState, QueueJob, Waits
-from Daddy.core.humanize import parse_duration
 
 _WIDTHS = {
     "JobID": 16, "State": 20, "Reason": 96, "StartTime": 20, "EndTime": 20, "exit_code": 12,
-    "NodeList": 64, "RestartCnt": 8, "TimeLimit": 20, "Name": 96, "Comment": 128,
+    "NodeList": 64, "RestartCnt": 8, "Name": 96, "Comment": 128,
 }  # fmt: skip
 FIELDS = tuple(_WIDTHS)
 _BAR = "|"
@@ -87,13 +86,10 @@ def job_name(run_id: str, token: str) -> str:
     return f"daddy-{run_id}-{token}"
 
 
-def token_of(run_id: str, name: str, comment: str) -> str | None:
-    """The token of a job of run ``run_id``; None when the job is not ours."""
-    for pattern, text in ((_COMMENT, comment), (_NAME, name)):
-        match = pattern.fullmatch(text)
-        if match and match["run"] == run_id:
-            return match["token"]
-    return None
+def marks(name: str, comment: str) -> tuple[str, str]:
+    """(run, token) that a job's comment tells, or its name; empty for a stranger's job."""
+    match = _COMMENT.fullmatch(comment) or _NAME.fullmatch(name)
+    return (match["run"], match["token"]) if match else ("", "")
 
 
 def state_of(word: str) -> JobState:
@@ -160,18 +156,14 @@ def _split(line: str) -> dict[str, str]:
 
 def _to_job(row: Row, run_id: str) -> QueueJob:
     """A task of an array is no job of ours, whatever its name."""
-    token, other = "", ""
-    if row["JobID"].isdigit():
-        token = token_of(run_id, row["Name"], row["Comment"]) or ""
-        match = _COMMENT.fullmatch(row["Comment"]) or _NAME.fullmatch(row["Name"])
-        other = match["run"] if match and not token else ""
+    run, token = marks(row["Name"], row["Comment"]) if row["JobID"].isdigit() else ("", "")
     state = state_of(row["State"])
     pending = state is JobState.PENDING
     why = "" if row["Reason"] in _NOTHING else row["Reason"]
     starts = _stamp(row["StartTime"])
     return QueueJob(
         int(_ID.sub(r"\1", row["JobID"])),
-        token,
+        token if run == run_id else "",
         state,
         row["State"],
         why,
@@ -180,20 +172,11 @@ def _to_job(row: Row, run_id: str) -> QueueJob:
         ends_ts=None if pending else _stamp(row["EndTime"]),
         exit_code=read_exit_code(row["exit_code"]) if state is JobState.ENDED else None,
         restarts=int(row["RestartCnt"]) if row["RestartCnt"].isdigit() else 0,
-        limit_s=_limit(row["TimeLimit"]),
         expected_ts=starts if pending else None,
-        run_id=other,
+        run_id=run if run != run_id else "",
         waits=waits_for(why) if pending and why else Waits.TURN,
     )
 
 
 def _stamp(text: str) -> float | None:
     return float(text) if text.isdigit() else None
-
-
-def _limit(text: str) -> int | None:
-    """Seconds of ``D-HH:MM:SS``, ``H:MM:SS`` or ``M:SS``; None for words such as UNLIMITED."""
-    try:
-        return parse_duration(text) if ":" in text else None
-    except ValueError:
-        return None

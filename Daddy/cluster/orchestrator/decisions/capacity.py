@@ -7,12 +7,12 @@ waiting jobs are counted too, it comes when there is room.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from collections.abc import Iterator
 from itertools import takewhile
 
 from Daddy.cluster.orchestrator.control_parameters import SLOW_CLAIM_S, Policy
 from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput
-from Daddy.cluster.orchestrator.records import Chaining, JobState, Ledger, Site
+from Daddy.cluster.orchestrator.records import Chaining, Ledger, Site
 
 _HOUR_S = 3600.0
 _DAY_S = 86_400.0
@@ -101,8 +101,7 @@ def room(inputs: PlanInput) -> tuple[int, str]:
     limits = [(own, "our own count of jobs")]
     most = ledger.site.max_submitted
     if most is not None:
-        others = sum(1 for job in inputs.snapshot.others if job.state is not JobState.ENDED)
-        places = most - len(ledger.live) - others
+        places = most - len(ledger.live) - inputs.snapshot.others_live
         kept = max(inputs.fill, places - _RESERVE)
         limits.append((min(places, kept), f"the site's {most} jobs"))
     limits.append((_rate(ledger, policy, inputs.now), "the rate of submissions"))
@@ -110,29 +109,29 @@ def room(inputs: PlanInput) -> tuple[int, str]:
     return max(0, count), why
 
 
-def _rate(ledger: Ledger, policy: Policy, now: float) -> int:
-    """Submissions that the hour and the day still allow."""
-    hour, day = _lately(ledger, now)
-    return min(policy.hourly - len(hour), _DAILY * policy.hourly - len(day))
+def _windows(
+    ledger: Ledger, policy: Policy, now: float
+) -> Iterator[tuple[float, int, list[float]]]:
+    """An hour and a day: seconds, submissions allowed in them, and those made, oldest first.
 
-
-def _lately(ledger: Ledger, now: float) -> tuple[list[float], list[float]]:
-    """The times of the attempts intended within the last hour and the last day, oldest first.
-
-    Attempts stand in that order. Those of a clock that was ahead for a while do not count: they
-    would until it is that late.
+    Those of a clock that was ahead for a while do not count: they would until it is that late.
     """
     newest_first = (attempt.intended_ts for attempt in reversed(ledger.attempts))
-    stamps = takewhile(lambda stamp: stamp > now - _DAY_S, newest_first)
-    day = sorted(stamp for stamp in stamps if stamp <= now)
-    return day[bisect_right(day, now - _HOUR_S) :], day
+    day = [*takewhile(lambda stamp: stamp > now - _DAY_S, newest_first)]
+    for span_s, most in ((_HOUR_S, policy.hourly), (_DAY_S, _DAILY * policy.hourly)):
+        yield span_s, most, sorted(stamp for stamp in day if now - span_s < stamp <= now)
+
+
+def _rate(ledger: Ledger, policy: Policy, now: float) -> int:
+    """Submissions that the hour and the day still allow."""
+    return min(most - len(made) for _, most, made in _windows(ledger, policy, now))
 
 
 def rate_frees_at(ledger: Ledger, policy: Policy, now: float) -> float | None:
     """The time from which the rate allows another submission; None where it does now."""
-    if len(ledger.attempts) < policy.hourly or _rate(ledger, policy, now) > 0:
+    if len(ledger.attempts) < policy.hourly:
         return None
-    hour, day = _lately(ledger, now)
-    if len(hour) >= policy.hourly:
-        return hour[-policy.hourly] + _HOUR_S
-    return day[-_DAILY * policy.hourly] + _DAY_S
+    for span_s, most, made in _windows(ledger, policy, now):
+        if len(made) >= most:
+            return made[-most] + span_s
+    return None

@@ -6,9 +6,10 @@ Prints a table, and on demand writes the figures as JSON.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.simulate.scenario import (
@@ -28,20 +29,16 @@ _DAYS, _SEEDS = 30.0, 20
 _QUICK_DAYS, _QUICK_SEEDS = 10.0, 4
 
 
-def _days(text: str) -> float:
-    try:
-        days = float(text)
-    except ValueError:
-        days = 0.0
-    if not 1 <= days <= 366:  # noqa: PLR2004 - a year of four slots is minutes of work
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days from 1 to 366")
-    return days
+def _number(kind: Callable[[str], float], most: int) -> Callable[[str], float]:
+    """A reader of numbers from 1 to ``most``: a year of four slots is minutes of work."""
 
+    def read(text: str) -> float:
+        with contextlib.suppress(ValueError):
+            if 1 <= (number := kind(text)) <= most:
+                return number
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {most}")
 
-def _count(text: str) -> int:
-    if not text.isdigit() or not 1 <= int(text) <= 1000:  # noqa: PLR2004
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 1000")
-    return int(text)
+    return read
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -49,8 +46,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m Daddy.cluster.orchestrator.simulate",
         description="A month in a Slurm queue under our controller and five other policies.",
     )
-    parser.add_argument("--days", type=_days, help=f"length of a month ({_DAYS:g})")
-    parser.add_argument("--seeds", type=_count, help=f"months per figure ({_SEEDS})")
+    parser.add_argument("--days", type=_number(float, 366), help=f"length of a month ({_DAYS:g})")
+    parser.add_argument("--seeds", type=_number(int, 1000), help=f"months per figure ({_SEEDS})")
     parser.add_argument(
         "--quick",
         action="store_true",

@@ -79,12 +79,9 @@ class SimulatedListing:
 
 
 def _row(job: Job, waits: Waits) -> QueueJob:
-    limit = int(job.limit_s)
     if job.stage in (Stage.BLOCKED, Stage.WAITING):
         why = "Dependency" if job.stage is Stage.BLOCKED else waits.value
-        return QueueJob(
-            job.number, job.token, JobState.PENDING, "PENDING", why, limit_s=limit, waits=waits
-        )
+        return QueueJob(job.number, job.token, JobState.PENDING, "PENDING", why, waits=waits)
     ended = job.stage is Stage.ENDED
     return QueueJob(
         job.number,
@@ -95,7 +92,6 @@ def _row(job: Job, waits: Waits) -> QueueJob:
         started_ts=job.started if job.node else None,
         ends_ts=job.ended if ended else job.started + job.limit_s,
         exit_code=job.exit_code if ended else None,
-        limit_s=limit,
     )
 
 

@@ -7,7 +7,9 @@ started has one wait: from the time it was eligible until it started.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from statistics import median
@@ -163,36 +165,30 @@ def read_export(text: str, name: str = "own site") -> Workload:
     ``sacct -P -X -S now-90days -o Submit,Eligible,Start,End,State`` makes one; more columns are
     passed over.
     """
-    lines = [line for line in text.splitlines() if line.strip()]
-    heads = lines[0].split("|") if lines else []
-    missing = [column for column in ("Eligible", "Start") if column not in heads]
+    rows = csv.DictReader(io.StringIO(text.strip()), delimiter="|", quoting=csv.QUOTE_NONE)
+    missing = [column for column in ("Eligible", "Start") if column not in (rows.fieldnames or ())]
     if missing:
         raise ExportError(f"the first line has no column {' and no column '.join(missing)}")
-    waits = sorted(_waits(lines[1:], heads))
+    waits = sorted(_waits(rows))
     if len(waits) < _FEWEST:
         raise ExportError(f"{len(waits)} jobs started, and {_FEWEST} are needed")
     return Workload(name, median(waits), 0.0, longest_s=waits[-1], measured_s=tuple(waits))
 
 
-def _waits(lines: list[str], heads: list[str]) -> Iterator[float]:
+def _waits(rows: Iterable[Mapping[str, str | None]]) -> Iterator[float]:
     """Steps (``123.batch``) have no Eligible of their own and fall out with unreadable lines."""
-    eligible, start = heads.index("Eligible"), heads.index("Start")
-    submit = heads.index("Submit") if "Submit" in heads else eligible
-    for line in lines:
-        cells = line.split("|")
-        if len(cells) < len(heads):
-            continue
-        began = _stamp(cells[start])
-        ready = _stamp(cells[eligible]) or _stamp(cells[submit])
+    for row in rows:
+        began = _stamp(row["Start"])
+        ready = _stamp(row["Eligible"]) or _stamp(row.get("Submit"))
         if began is not None and ready is not None and began >= ready:
             yield began - ready
 
 
-def _stamp(text: str) -> float | None:
+def _stamp(text: str | None) -> float | None:
     """Seconds; None for ``Unknown`` and ``None``. Time zones cancel out."""
-    if text.isdigit():
+    if text and text.isdigit():
         return float(text)
     try:
-        return (datetime.fromisoformat(text) - datetime(1970, 1, 1)).total_seconds()  # noqa: DTZ001
+        return (datetime.fromisoformat(text or "") - datetime(1970, 1, 1)).total_seconds()  # noqa: DTZ001
     except ValueError:
         return None
