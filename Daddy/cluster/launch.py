@@ -14,7 +14,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -56,14 +56,12 @@ class Launch:
 
     def holder(self) -> dict[str, object]:
         """Facts about us for the lease of any slot."""
-        me = myself()
         return {
             "token": self.token,
             "job_id": self.job.job_id,
             "restarts": self.job.restarts,
             "host": host_name(),
-            "pid": me.pid,
-            "created": me.created,
+            **asdict(myself()),
             "started_ts": round(self.boot.started, 3),
         }
 

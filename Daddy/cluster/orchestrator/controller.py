@@ -177,11 +177,10 @@ class Controller:
     def _conclude(self, final: Mode, desired: Desired) -> bool:
         """Write the end down; False where the person has asked for something else meanwhile."""
         intent = read_intent(self.effects.run)
+        if intent is not None and intent.desired != desired:
+            return False
         if intent is not None:
-            if intent.desired != desired:
-                return False
-            intent = replace(intent, mode=final)
-            write_intent(self.effects.run, intent, self.effects.clock.now())
+            write_intent(self.effects.run, replace(intent, mode=final), self.effects.clock.now())
         self.effects.tell("state", state="concluded", text=f"the run is {final.value}")
         return True
 

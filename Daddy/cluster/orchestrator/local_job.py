@@ -80,13 +80,22 @@ class LocalJob:
 
     @contextlib.contextmanager
     def _place(self) -> Iterator[int]:
-        """A place among those that may run, first come, first served."""
-        queue = self._files.folder.parent
-        descriptor = self._queue_up(queue)
+        """A place among those that may run, first come, first served.
+
+        Only the first in line looks for one; the others look whether they are first.
+        """
+        queue, place = self._files.folder.parent, None
+        while place is None:
+            self._leave_if_cancelled()
+            with _locked(turn_lock(queue)) as mine:
+                if mine and not is_job_ahead(queue, self._files.job_id, self._clock.now()):
+                    place = self._take_place(queue)
+            if place is None:
+                self._rest()
         try:
-            yield descriptor
+            yield place
         finally:
-            os.close(descriptor)
+            os.close(place)
 
     def _leave_if_cancelled(self) -> None:
         if self._dismissed.is_set() or self._files.read("cancel") is not None:
@@ -96,17 +105,6 @@ class LocalJob:
         """Wait; DismissedError as soon as the job is."""
         if self._clock.wait(self._dismissed, seconds):
             raise DismissedError
-
-    def _queue_up(self, queue: Path) -> int:
-        """Only the first in line looks for a place; the others look whether they are first."""
-        while True:
-            self._leave_if_cancelled()
-            with _locked(turn_lock(queue)) as mine:
-                if mine and not is_job_ahead(queue, self._files.job_id, self._clock.now()):
-                    descriptor = self._take_place(queue)
-                    if descriptor is not None:
-                        return descriptor
-            self._rest()
 
     def _take_place(self, queue: Path) -> int | None:
         """A place as soon as one is free; None once the job is held."""

@@ -30,10 +30,7 @@ _BY_EXIT_CODE = {
     0: Outcome.DONE,
     10: Outcome.DRAINED,
     11: Outcome.NOT_NEEDED,
-    2: Outcome.REFUSED,
-    3: Outcome.REFUSED,
-    7: Outcome.REFUSED,
-    93: Outcome.REFUSED,
+    **dict.fromkeys((2, 3, 7, 93), Outcome.REFUSED),
 }
 """Exit codes of a learner (``core.errors``) that say more than success or failure."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from Daddy.core.clock import Clock
@@ -26,11 +27,9 @@ PASS_S = 60.0
 
 def me(clock: Clock, *, passing: bool = False) -> dict[str, Any]:
     """A controller's facts about itself for its lease; ``passing``: it makes one pass."""
-    who = myself()
     return {
         "host": host_name(),
-        "pid": who.pid,
-        "created": who.created,
+        **asdict(myself()),
         "user": os.environ.get("USER", str(os.getuid())),
         "started_ts": round(clock.now(), 3),
         "release": CHECKOUT.name if CHECKOUT.parent.name == "releases" else "",
