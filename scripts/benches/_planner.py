@@ -13,7 +13,7 @@ from Daddy.cluster.orchestrator.plan import plan
 from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.records import (
     Attempt,
-    Desired,
+    Intent,
     JobState,
     Ledger,
     Mode,
@@ -36,7 +36,7 @@ _EACH = 3
 class Fleet:
     """Every slot trains and has a successor that waits for the cap: nothing is to be done."""
 
-    desired: Desired
+    desired: Intent
     ledger: Ledger
     snapshot: Snapshot
     views: tuple[SlotView, ...]
@@ -60,7 +60,7 @@ def fleet(slots: int) -> Fleet:
     policy = Policy(max_running=slots, spares=slots, hourly=100 * slots)
     site = Site(enforced=True, max_running=slots)
     ledger = Ledger(tuple(attempts), site=site)
-    return Fleet(Desired(Mode.RUN, slots), ledger, Snapshot(NOW, tuple(rows)), views, policy)
+    return Fleet(Intent(Mode.RUN, slots), ledger, Snapshot(NOW, tuple(rows)), views, policy)
 
 
 def _token(number: int) -> str:

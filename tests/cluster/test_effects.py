@@ -18,14 +18,14 @@ from Daddy.cluster.orchestrator.actions import (
     Signal,
     Submit,
 )
-from Daddy.cluster.orchestrator.control_files import Intent, read_intent, read_orders, write_intent
+from Daddy.cluster.orchestrator.control_files import read_intent, read_orders, write_intent
 from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import REFUSED_FOR_GOOD, is_final
 from Daddy.cluster.orchestrator.decisions.submit_blocks import pause_reason
 from Daddy.cluster.orchestrator.effects import Effects
 from Daddy.cluster.orchestrator.ledger import LedgerFile, read_entries
 from Daddy.cluster.orchestrator.plan import plan
-from Daddy.cluster.orchestrator.records import Desired, Mode, Observation, QueueJob, Snapshot
+from Daddy.cluster.orchestrator.records import Intent, Mode, Observation, QueueJob, Snapshot
 from Daddy.cluster.orchestrator.records import Site as SiteFacts
 from Daddy.cluster.orchestrator.scheduler import (
     Answer,
@@ -212,7 +212,7 @@ def test_a_hold_without_an_answer_is_taken_back_when_it_is_over(tmp_path: Path) 
     hands, (token, _) = with_a_mute_site(tmp_path)
     hands.effects.apply([Amend(token, 17, "2 failures in a row", hold=True)])
     known = LedgerFile(hands.run.ledger, 2).view
-    decided = plan(Desired(Mode.RUN, 4), known, Snapshot(0.0, ()), Policy(), CLOCK.now())
+    decided = plan(Intent(Mode.RUN, 4), known, Snapshot(0.0, ()), Policy(), CLOCK.now())
     assert Amend(token, 17, "it may start again", hold=False) in decided.actions
 
 

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from Daddy.cluster.orchestrator.actions import Cancel, Signal, Submit
 from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import judge
-from Daddy.cluster.orchestrator.records import Desired, Mode, Outcome, Site
+from Daddy.cluster.orchestrator.records import Intent, Mode, Outcome, Site
 from tests.cluster.world import Job, World
 
 SLOTS, SPARES, EXTRA = 3, 3, 2
@@ -38,7 +38,7 @@ class Fleet(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(self.policy, Desired(Mode.RUN, SLOTS))
+        self.world = World(self.policy, Intent(Mode.RUN, SLOTS))
         self.terms: dict[int, int] = {}
 
     @rule(effects=st.integers(0, 12))
@@ -85,7 +85,7 @@ class Fleet(RuleBasedStateMachine):
     @precondition(lambda self: self.world.desired.mode is Mode.RUN)
     @rule(mode=st.sampled_from([Mode.DRAIN, Mode.NOW]))
     def stop_is_said(self, mode: Mode) -> None:
-        self.world.desired = Desired(mode, SLOTS)
+        self.world.desired = Intent(mode, SLOTS)
 
     @precondition(lambda self: self.world.desired.mode is Mode.PAUSED)
     @rule()
@@ -179,7 +179,7 @@ class BadSlot(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World(self.policy, Desired(Mode.RUN, SLOTS))
+        self.world = World(self.policy, Intent(Mode.RUN, SLOTS))
         self.world.settle(10)
 
     @property
@@ -258,7 +258,7 @@ TestBadChainedSlot.settings = settings(OFTEN, max_examples=30)
 
 
 def test_a_site_that_counts_waiting_jobs_gets_none() -> None:
-    world = World(replace(POOL, enforced=False), Desired(Mode.RUN, SLOTS))
+    world = World(replace(POOL, enforced=False), Intent(Mode.RUN, SLOTS))
     world.learn(Site(max_submitted=SLOTS + 1))
     world.settle(20)
     assert (len(world.running), len(world.pending)) == (SLOTS, 0)

@@ -26,7 +26,7 @@ from Daddy.cluster.orchestrator.plan import plan
 from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.records import (
     Attempt,
-    Desired,
+    Intent,
     JobState,
     Ledger,
     Mode,
@@ -81,7 +81,7 @@ class World:
     """Time, queue, leases, and the durable entries."""
 
     policy: Policy
-    desired: Desired
+    desired: Intent
     now: float = 1000.0
     entries: list[Entry] = field(default_factory=list)
     jobs: dict[str, Job] = field(default_factory=dict)

@@ -24,7 +24,7 @@ from Daddy.cluster.orchestrator.plan import plan
 from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.records import (
     Attempt,
-    Desired,
+    Intent,
     Ledger,
     Mode,
     Observation,
@@ -156,7 +156,7 @@ class Controller:
         if not read.items() <= asdict(self.effects.view.site).items():
             self.effects.note("learnt", "", site=read, why=source)
 
-    def _desired(self) -> Desired:
+    def _desired(self) -> Intent:
         """The intent; a run that has reached its steps is done, and that is written down first."""
         intent = read_intent(self.effects.run)
         if intent is None:  # it was written before we began: not seeing it is no wish to stop
@@ -172,12 +172,12 @@ class Controller:
             intent = replace(intent, mode=Mode.DONE, reason=reason)
             write_intent(self.effects.run, intent, self.effects.clock.now())
             self.effects.tell("state", state="total_steps", text=f"the run is done: {reason}")
-        return intent.desired
+        return intent
 
-    def _conclude(self, final: Mode, desired: Desired) -> bool:
+    def _conclude(self, final: Mode, desired: Intent) -> bool:
         """Write the end down; False where the person has asked for something else meanwhile."""
         intent = read_intent(self.effects.run)
-        if intent is not None and intent.desired != desired:
+        if intent is not None and intent != desired:
             return False
         if intent is not None:
             write_intent(self.effects.run, replace(intent, mode=final), self.effects.clock.now())

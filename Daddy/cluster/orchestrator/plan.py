@@ -28,7 +28,7 @@ from Daddy.cluster.orchestrator.decisions.circuit_breaker import FOREVER_S
 from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput, gather
 from Daddy.cluster.orchestrator.records import (
     Attempt,
-    Desired,
+    Intent,
     JobState,
     Ledger,
     Mode,
@@ -43,7 +43,7 @@ _NOTIFY_AGAIN_S = 6 * 3600.0
 
 
 def plan(
-    desired: Desired, ledger: Ledger, snapshot: Observation, policy: Policy, now: float
+    desired: Intent, ledger: Ledger, snapshot: Observation, policy: Policy, now: float
 ) -> Plan:
     """Actions for this moment; ``ledger`` already knows the ``snapshot`` (``reconcile``)."""
     seen = Snapshot(snapshot.begun_ts, ()) if isinstance(snapshot, Unknown) else snapshot

@@ -109,32 +109,19 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Desired:
-    """The part of an intent that decisions go by."""
-
-    mode: Mode
-    slots: int
-    release: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Intent:
     """Mode and size of the fleet, its executor, release and game: what the person asked for."""
 
     mode: Mode
     slots: int
-    executor: str
-    release: str
-    game: str
+    executor: str = ""
+    release: str = ""
+    game: str = ""
     reason: str = ""
     started_ts: float = 0.0
     """When ``start`` was last said, wall seconds: failures before that are forgiven."""
     daemon: bool = True
     """A controller is to live on a login node; if not, the jobs make its passes."""
-
-    @property
-    def desired(self) -> Desired:
-        return Desired(self.mode, self.slots, self.release)
 
 
 @dataclass(frozen=True, slots=True)

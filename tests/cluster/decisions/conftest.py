@@ -6,7 +6,7 @@ from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.decisions.plan_input import PlanInput, gather
 from Daddy.cluster.orchestrator.records import (
     Attempt,
-    Desired,
+    Intent,
     JobState,
     Ledger,
     Mode,
@@ -57,4 +57,4 @@ def given(
     known: Ledger, seen: Snapshot | None = None, policy: Policy | None = None, now: float = NOW
 ) -> PlanInput:
     """The input of decisions for a run of four slots."""
-    return gather(Desired(Mode.RUN, 4), known, seen or queue(known), policy or Policy(), now)
+    return gather(Intent(Mode.RUN, 4), known, seen or queue(known), policy or Policy(), now)

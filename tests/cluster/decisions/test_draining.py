@@ -11,7 +11,7 @@ from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.decisions.draining import end_silent
 from Daddy.cluster.orchestrator.plan import plan
 from Daddy.cluster.orchestrator.records import (
-    Desired,
+    Intent,
     JobState,
     Ledger,
     Mode,
@@ -73,7 +73,7 @@ OWN = QueueJob(7, "", JobState.PENDING, "PENDING", "QOSMaxJobsPerUserLimit", wai
 
 def decide(known: Ledger, *others: QueueJob):
     seen = queue(known, others=others)
-    return plan(Desired(Mode.RUN, 2), known, seen, TWO, NOW).actions
+    return plan(Intent(Mode.RUN, 2), known, seen, TWO, NOW).actions
 
 
 def fleet(*attempts) -> Ledger:

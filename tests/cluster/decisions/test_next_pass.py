@@ -7,14 +7,14 @@ from math import inf
 
 from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.plan import plan
-from Daddy.cluster.orchestrator.records import Desired, Ledger, Mode, Outcome
+from Daddy.cluster.orchestrator.records import Intent, Ledger, Mode, Outcome
 from tests.cluster.decisions.conftest import NOW, ended, queue, trains, waits
 
 POLICY = Policy(
     pass_s=30, quiet_pass_s=150, hot_pass_s=10, max_running=2, spares=2, extra=0,
     enforced=True, absence_gap_s=30,
 )  # fmt: skip
-RUN = Desired(Mode.RUN, 2)
+RUN = Intent(Mode.RUN, 2)
 FULL = (trains(1, 0), trains(2, 1), waits(3), waits(4))
 
 

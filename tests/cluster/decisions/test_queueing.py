@@ -12,7 +12,7 @@ from Daddy.cluster.orchestrator.decisions.queueing import shorten
 from Daddy.cluster.orchestrator.plan import plan
 from Daddy.cluster.orchestrator.records import (
     Attempt,
-    Desired,
+    Intent,
     Ledger,
     Mode,
     Outcome,
@@ -32,7 +32,7 @@ REFUSED = ended(1, Outcome.REFUSED, slot=3, claimed_ts=NOW - 70)
 def decide(policy: Policy, *attempts: Attempt) -> tuple[Action, ...]:
     """What is done about jobs; words to the person left out."""
     known = Ledger(attempts, site=Site(enforced=policy.enforced))
-    actions = plan(Desired(Mode.RUN, 4), known, queue(known), policy, NOW).actions
+    actions = plan(Intent(Mode.RUN, 4), known, queue(known), policy, NOW).actions
     return tuple(one for one in actions if not isinstance(one, Notify))
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from Daddy.cluster.orchestrator.decisions.release_rollout import rollout
-from Daddy.cluster.orchestrator.records import Desired, Ledger, Mode, Outcome
+from Daddy.cluster.orchestrator.records import Intent, Ledger, Mode, Outcome
 from tests.cluster.decisions.conftest import ended, trains
 
-NEW = Desired(Mode.RUN, 4, "new")
+NEW = Intent(Mode.RUN, 4, release="new")
 
 
 def fleet(*attempts, **facts) -> Ledger:

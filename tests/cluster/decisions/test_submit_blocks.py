@@ -8,7 +8,7 @@ from Daddy.cluster.orchestrator.actions import Pause
 from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.decisions.submit_blocks import pause_reason
 from Daddy.cluster.orchestrator.plan import plan
-from Daddy.cluster.orchestrator.records import Desired, Ledger, Mode, Outcome, Waits
+from Daddy.cluster.orchestrator.records import Intent, Ledger, Mode, Outcome, Waits
 from tests.cluster.decisions.conftest import NOW, ended, queue, trains, waits
 
 POLICY = Policy(pass_s=30)
@@ -52,9 +52,9 @@ def test_what_we_cancelled_ourselves_and_what_was_before_start_does_not_count() 
 
 def test_a_paused_run_submits_cancels_and_signals_nothing() -> None:
     known = Ledger((trains(1, 0), cancelled(2, 60, canceller=0)))
-    (action,) = plan(Desired(Mode.RUN, 4), known, queue(known), POLICY, NOW).actions
+    (action,) = plan(Intent(Mode.RUN, 4), known, queue(known), POLICY, NOW).actions
     assert isinstance(action, Pause)
-    decided = plan(Desired(Mode.PAUSED, 4), known, queue(known), POLICY, NOW)
+    decided = plan(Intent(Mode.PAUSED, 4), known, queue(known), POLICY, NOW)
     assert decided.actions == ()
     assert decided.orders is not None
     assert decided.orders.slots == {}

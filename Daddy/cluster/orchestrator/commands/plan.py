@@ -20,7 +20,6 @@ from Daddy.cluster.orchestrator.ledger import read_ledger
 from Daddy.cluster.orchestrator.plan import plan as decide
 from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.records import (
-    Desired,
     Intent,
     Ledger,
     Mode,
@@ -44,19 +43,17 @@ def plan(request: Request) -> int:
     if damage:
         print(f"{damage}: shown is what start would do")
     if intent is None:
-        executor = choose_executor(config, os.environ)
-        desired = Desired(Mode.RUN, config.slurm.max_running)
+        intent = Intent(Mode.RUN, config.slurm.max_running, choose_executor(config, os.environ))
         print(f"# no run was started in {run.root}: this is what start would do first")
     else:
-        executor, desired = intent.executor, intent.desired
         config = frozen(run, intent, config)[1]
-    policy, now = make_policy(config, executor), clock.now()
-    snapshot = make_scheduler(executor, config, run, clock).snapshot()
-    ledger, slots = read_ledger(run.ledger), read_slots(run, max(desired.slots, policy.max_running))
+    policy, now = make_policy(config, intent.executor), clock.now()
+    snapshot = make_scheduler(intent.executor, config, run, clock).snapshot()
+    ledger, slots = read_ledger(run.ledger), read_slots(run, max(intent.slots, policy.max_running))
     seen, ledger = _seen(ledger, snapshot, slots, policy, now)
     for entry in seen:
         print(f"saw      {entry.kind} {_facts(dict(entry.data))}".rstrip())
-    for line in _show(decide(desired, ledger, snapshot, policy, now), snapshot, now):
+    for line in _show(decide(intent, ledger, snapshot, policy, now), snapshot, now):
         print(line)
     return ExitCode.DONE
 
@@ -99,7 +96,7 @@ def summary_of(
     ledger: Ledger,
 ) -> dict[str, Any]:
     """The summary that a controller would write of this look; it is written nowhere."""
-    desired = intent.desired if intent is not None else Desired(Mode.STOPPED, policy.max_running)
+    desired = intent or Intent(Mode.STOPPED, policy.max_running)
     slots, now = read_slots(run, desired.slots), clock.now()
     _, ledger = _seen(ledger, snapshot, slots, policy, now)
     decided = decide(desired, ledger, snapshot, policy, now)

@@ -9,14 +9,14 @@ from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import Hold, judge
 from Daddy.cluster.orchestrator.decisions.release_rollout import Rollout, rollout
 from Daddy.cluster.orchestrator.decisions.submit_blocks import Block, submit_block
-from Daddy.cluster.orchestrator.records import Attempt, Desired, Ledger, Snapshot
+from Daddy.cluster.orchestrator.records import Attempt, Intent, Ledger, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class PlanInput:
     """The wish, the knowledge, the listing, and the conclusions that all decisions share."""
 
-    desired: Desired
+    desired: Intent
     ledger: Ledger
     snapshot: Snapshot
     policy: Policy
@@ -45,7 +45,7 @@ class PlanInput:
 
 
 def gather(
-    desired: Desired, ledger: Ledger, snapshot: Snapshot, policy: Policy, now: float
+    desired: Intent, ledger: Ledger, snapshot: Snapshot, policy: Policy, now: float
 ) -> PlanInput:
     """The input of this moment."""
     chosen = rollout(desired, ledger)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from Daddy.cluster.orchestrator.decisions.circuit_breaker import failures, is_final
-from Daddy.cluster.orchestrator.records import Desired, Ledger, Outcome
+from Daddy.cluster.orchestrator.records import Intent, Ledger, Outcome
 
 _TRIES = 2
 """Failures without progress after which a new release is given up."""
@@ -30,7 +30,7 @@ class Rollout:
         return self.trial if self.trial is not None and slot == self.slot else self.release
 
 
-def rollout(desired: Desired, ledger: Ledger) -> Rollout:
+def rollout(desired: Intent, ledger: Ledger) -> Rollout:
     """The release that each slot is to run next."""
     wanted = desired.release
     good = next((release for release in reversed(ledger.proven) if release != wanted), None)

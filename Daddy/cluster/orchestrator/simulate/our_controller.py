@@ -27,7 +27,7 @@ from Daddy.cluster.orchestrator.history import Entry, fold
 from Daddy.cluster.orchestrator.plan import plan
 from Daddy.cluster.orchestrator.reconcile import reconcile
 from Daddy.cluster.orchestrator.records import (
-    Desired,
+    Intent,
     JobState,
     Ledger,
     Mode,
@@ -204,7 +204,7 @@ class OurController(Person):
         self.policy = Policy(max_running=scenario.cap, limit_s=scenario.limit_s)
         self.daemon = daemon
         self.ledger = Ledger()
-        self.wanted = Desired(Mode.RUN, scenario.cap, "first")
+        self.wanted = Intent(Mode.RUN, scenario.cap, release="first")
         self.leases = SimulatedLeases(site, scenario.cap, self._claimed)
         self.listing = SimulatedListing(site)
         self.jobs: dict[str, Job] = {}
@@ -236,7 +236,7 @@ class OurController(Person):
 
     def _deploy(self, release: str) -> None:
         """The person says start, with other code."""
-        self.wanted = Desired(Mode.RUN, self.wanted.slots, release)
+        self.wanted = Intent(Mode.RUN, self.wanted.slots, release=release)
         self._note("start")
         self._told()
 

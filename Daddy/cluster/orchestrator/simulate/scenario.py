@@ -8,7 +8,6 @@ started has one wait: from the time it was eligible until it started.
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -165,7 +164,7 @@ def read_export(text: str, name: str = "own site") -> Workload:
     ``sacct -P -X -S now-90days -o Submit,Eligible,Start,End,State`` makes one; more columns are
     passed over.
     """
-    rows = csv.DictReader(io.StringIO(text.strip()), delimiter="|", quoting=csv.QUOTE_NONE)
+    rows = csv.DictReader(text.strip().splitlines(), delimiter="|", quoting=csv.QUOTE_NONE)
     missing = [column for column in ("Eligible", "Start") if column not in (rows.fieldnames or ())]
     if missing:
         raise ExportError(f"the first line has no column {' and no column '.join(missing)}")
