@@ -9,13 +9,13 @@ for people; the one in the header counts. It states no licence.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from Daddy.core.assists import strange
 from Daddy.core.clock import Clock
 from Daddy.core.config import run_paths, shared_paths
-from Daddy.core.errors import DaddyError, FileError, WeightsError
+from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import create_exclusive, read_bounded, sha256_hex
 from Daddy.core.humanize import one_line
 from Daddy.core.names import new_token
@@ -25,12 +25,50 @@ from Daddy.core.terms import agreed, to_pairs
 from Daddy.weights.encoding.arithmetic import StateDict, is_finite
 from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.encoding.tensor_layout import metadata_of, schema_of_bytes
-from Daddy.weights.laptop.pulled_folder import PREVIOUS, newest_verified, read_frame, read_version
+from Daddy.weights.laptop.pulled_folder import newest_verified
 from Daddy.weights.store.delivery import serve
+from Daddy.weights.store.kept_versions import kept_numbers
 from Daddy.weights.store.records import Keyframe, RunCard, Version, Written, parse
 from Daddy.weights.store.store import BLOB_LIMIT, Store, numbers
 from Daddy.weights.store.strict_json import LIMIT
 from Daddy.weights.whereabouts import Whereabouts, nothing_in
+
+KEY = "daddy_card"
+"""The card's name in the header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card(Written):
+    """Version ``version`` of a run, as a file of its own.
+
+    ``sha256`` is the hash of its tensors as our codec writes them without a card, in ``precision``
+    ("float32"; from a laptop "bfloat16"). ``env_steps`` were made in the run, ``steps_before`` in
+    the runs it descends from, ``ancestors``, oldest first. ``contributors`` (peer → steps) is empty
+    where the exporting machine did not know them. The release before also wrote the mean of
+    ``averaged`` versions, this one and those before it.
+    """
+
+    run: str
+    run_id: str
+    version: int
+    workload: str
+    schema: str
+    sha256: str
+    precision: str
+    parameters: int
+    env_steps: int
+    steps_before: int
+    merged_ts: float
+    contributors: dict[str, int]
+    ancestors: tuple[str, ...] = ()
+    assists: tuple[str, ...] = ()
+    averaged: int = 1
+
+    @property
+    def name(self) -> str:
+        """``v57 of demo (1b2803a2664e)``."""
+        mean = f"mean of {self.averaged} versions to " if self.averaged > 1 else ""
+        return one_line(f"{mean}v{self.version} of {self.run} ({self.run_id})", 120)
 
 
 @dataclass(frozen=True)
@@ -57,43 +95,23 @@ def pick(place: Whereabouts, version: int | None) -> Model:
     newest = store.newest()
     if newest is None:
         raise nothing_in(place.shared.root)
-    if version is not None and not 0 <= version <= newest:
+    number = newest if version is None else version
+    if not 0 <= number <= newest:
         raise WeightsError(f"there is no v{version}: the newest is v{newest}", "name another one")
-    return _from_run(store, newest if version is None else version)
-
-
-def _from_run(store: Store, number: int) -> Model:
-    record, card = store.version(number), store.card()
+    record, origin = store.version(number), read_origin(store.paths)
     try:
         state = decode(store.get_blob(record.state), record.schema)
     except WeightsError as error:
-        whole = ", ".join(f"v{one}" for one in _whole(store)) or "none"
+        kept = ", ".join(f"v{kept}" for kept in sorted(kept_numbers(store, newest)))
         raise WeightsError(
             f"the state of v{number} cannot be had: {error.message}",
-            f"versions whose state is still there: {whole}",
+            f"versions whose state is still there: {kept or 'none'}",
         ) from error
-    origin = read_origin(store.paths)
-    about = {
-        "run": card.run,
-        "workload": card.workload,
-        "merged_ts": record.ts,
-        "contributors": record.contributors,
-        "steps_before": origin.env_steps + origin.steps_before if origin else 0,
-        "ancestors": (*origin.ancestors, origin.name) if origin else (),
-    }
-    return Model(_card(record, state, about, half=False), state)
-
-
-def _whole(store: Store) -> list[int]:
-    """Versions whose state has not gone; the newest alone are kept."""
-    found = []
-    for number in numbers(store.paths):
-        try:
-            if store.paths.blob(store.version(number).state).exists():
-                found.append(number)
-        except DaddyError:
-            continue
-    return found
+    card = _card(store.card(), record, state, half=False)
+    if origin is not None:
+        before, ancestors = origin.env_steps + origin.steps_before, (*origin.ancestors, origin.name)
+        card = replace(card, steps_before=before, ancestors=ancestors)
+    return Model(replace(card, contributors=record.contributors), state)
 
 
 def _from_laptop(root: Path, version: int | None) -> Model:
@@ -101,32 +119,30 @@ def _from_laptop(root: Path, version: int | None) -> Model:
     if found is None:
         raise nothing_in(root)
     if version not in (None, found.version):
-        older = read_frame(root / "wan" / PREVIOUS)
-        if older is None or older.version != version:
-            held = f"v{found.version}" + (f" and v{older.version}" if older else "")
-            raise WeightsError(
-                f"{root} does not hold v{version}", f"it holds {held}; a run holds more"
-            )
-        found = read_version(root, older)
-    frame, state = found.frame, decode(found.data, found.frame.schema)
-    about = {"run": frame.run, "workload": frame.workload, "merged_ts": frame.ts}
-    return Model(_card(frame, state, about, half=True), state)
+        raise WeightsError(
+            f"{root} does not hold v{version}", f"it holds v{found.version}; a run holds more"
+        )
+    state = decode(found.data, found.frame.schema)
+    return Model(_card(found.frame, found.frame, state, half=True), state)
 
 
 def _card(
-    of: Version | Keyframe, state: StateDict, about: Mapping[str, object], *, half: bool
+    run: RunCard | Keyframe, record: Version | Keyframe, state: StateDict, *, half: bool
 ) -> Card:
-    given: dict[str, object] = {"steps_before": 0, "contributors": {}, **about}
     return Card(
-        run_id=of.run_id,
-        version=of.version,
-        schema=of.schema,
+        run=run.run,
+        run_id=record.run_id,
+        version=record.version,
+        workload=run.workload,
+        schema=record.schema,
         sha256=sha256_hex(encode(state, half=half)),
         precision="bfloat16" if half else "float32",
-        parameters=sum(one.numel() for one in state.values()),
-        env_steps=of.fleet_steps,
-        assists=of.assists,
-        **given,  # type: ignore[arg-type]
+        parameters=sum(tensor.numel() for tensor in state.values()),
+        env_steps=record.fleet_steps,
+        steps_before=0,
+        merged_ts=record.ts,
+        contributors={},
+        assists=record.assists,
     )
 
 
@@ -141,22 +157,77 @@ def write_model(model: Model, path: Path) -> tuple[Path, Path]:
     return path, page
 
 
+def to_markdown(card: Card, file: str) -> str:
+    """The card for people; ``file`` is the file's name."""
+    before = f", after {card.steps_before:,} in earlier runs" if card.steps_before else ""
+    helped = f"learnt with {', '.join(card.assists)}: parts of the game were scripted"
+    rows = {
+        "workload": f"`{one_line(card.workload)}`",
+        "run": one_line(f"{card.run} (`{card.run_id}`), version {card.version}"),
+        "environment steps": f"{card.env_steps:,}{before}",
+        "assists": helped if card.assists else "none: nothing was scripted",
+        "descends from": ", then ".join(map(one_line, card.ancestors)) or "no other run",
+        "parameters": f"{card.parameters:,}, {one_line(card.precision)}",
+        "schema": f"`{card.schema}`",
+        "SHA-256 of the tensors": f"`{card.sha256}`",
+    }
+    table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
+    total = max(1, sum(card.contributors.values()))
+    peers = "\n".join(
+        f"| {one_line(peer)} | {steps:,} | {100 * steps / total:.1f} % |"
+        for peer, steps in sorted(card.contributors.items(), key=lambda one: (-one[1], one[0]))
+    )
+    unknown = "Not known where it was exported." if card.env_steps else "Nobody yet."
+    return f"""# {one_line(card.run)}, version {card.version}
+
+Weights of one policy that the peers below learnt together, as safetensors.
+This page says what the header of `{file}` says (`python -m Daddy.weights.model show {file}`).
+
+| | |
+| --- | --- |
+{table}
+
+## Contributors
+
+{f"| peer | steps | share |{chr(10)}| --- | --- | --- |{chr(10)}{peers}" if peers else unknown}
+
+## Use
+
+```bash
+python -m Daddy.weights.model import {file} --run-dir runs/another_run
+```
+
+Any safetensors reader opens it: names and shapes of the tensors are the policy's own. Not in it:
+the optimizer's state, data of a game, and a licence, which is for whoever passes it on to state.
+"""
+
+
 # -- in
 
 
-def read_card(path: Path) -> Card:
-    """The card of a file of weights; WeightsError when it is none of ours, FileError."""
-    return _card_of(read_bounded(path, BLOB_LIMIT), path)
+def card_in(metadata: Mapping[str, str], name: str) -> Card | None:
+    """The card in the header of the file ``name``; None without one, WeightsError if damaged."""
+    if KEY not in metadata:
+        return None
+    return parse(Card, metadata[KEY].encode(errors="replace"), f"the card in {name}")
 
 
-def _card_of(data: bytes, path: Path) -> Card:
-    card = card_in(metadata_of(data), str(path))
-    if card is None:
+def read_origin(shared: SharedPaths) -> Card | None:
+    """The card of the import that version 0 is, if it is one; WeightsError if it is damaged."""
+    try:
+        return parse(Card, read_bounded(shared.origin, LIMIT), str(shared.origin))
+    except FileNotFoundError:
+        return None
+
+
+def refuse_strange_card(card: Card, assists: Iterable[str], name: str) -> None:
+    """WeightsError for weights learnt with scripted helps that are not in use here."""
+    if foreign := strange(card.assists, assists):
         raise WeightsError(
-            f"{path} has no model card, so nobody can tell what its weights were learnt with",
-            "import files that `python -m Daddy.weights.model export` wrote",
+            f"{name}, {card.name}, was learnt with the assists {foreign}, not in use here",
+            f"use the assists {', '.join(card.assists)} too (training.assists, or --assists where "
+            "there is one), or take weights that were learnt without",
         )
-    return card
 
 
 def read_model(path: Path) -> Model:
@@ -166,7 +237,12 @@ def read_model(path: Path) -> Model:
     values that are not finite. FileError: no plain file.
     """
     data = read_bounded(path, BLOB_LIMIT)
-    card = _card_of(data, path)
+    card = card_in(metadata_of(data), str(path))
+    if card is None:
+        raise WeightsError(
+            f"{path} has no model card, so nobody can tell what its weights were learnt with",
+            "import files that `python -m Daddy.weights.model export` wrote",
+        )
     state = decode(data, card.schema)
     if sha256_hex(encode(state, half=card.precision == "bfloat16")) != card.sha256:
         raise WeightsError(
@@ -216,12 +292,11 @@ def plant(model: Model, name: str, config: Config, clock: Clock) -> SharedPaths:
 
 
 def _refuse_begun(config: Config, shared: SharedPaths, state: str) -> None:
-    """A run that has learnt anything keeps its own weights; an interrupted import goes on."""
+    """WeightsError for a run that has learnt anything; an interrupted import goes on."""
     found = numbers(shared)
     if found and (len(found) > 1 or Store(shared).version(found[0]).state != state):
         raise _begun(shared, f"it has versions up to v{found[-1]}")
-    kept = next(run_paths(config).slots.glob("*/checkpoints/*.json"), None)
-    if kept is not None:
+    for kept in run_paths(config).slots.glob("*/checkpoints/*.json"):
         raise _begun(shared, f"there is a learner's checkpoint, {kept}")
 
 
@@ -229,127 +304,3 @@ def _begun(shared: SharedPaths, why: str) -> WeightsError:
     return WeightsError(
         f"the run of {shared.root} has begun: {why}", "import into a new run: another --run-dir"
     )
-
-
-def read_origin(shared: SharedPaths) -> Card | None:
-    """The card of the import that version 0 is, if it is one; WeightsError if it is damaged."""
-    try:
-        return parse(Card, read_bounded(shared.origin, LIMIT), str(shared.origin))
-    except FileNotFoundError:
-        return None
-
-
-KEY = "daddy_card"
-"""The card's name in the header."""
-
-
-@dataclass(frozen=True, slots=True)
-class Card(Written):
-    """Version ``version`` of a run, as a file of its own.
-
-    ``sha256`` is the hash of its tensors as our codec writes them without a card, in ``precision``
-    ("float32"; from a laptop "bfloat16"). ``env_steps`` were made in the run, ``steps_before`` in
-    the runs it descends from, ``ancestors``, oldest first. ``contributors`` (peer → steps) is empty
-    where the exporting machine did not know them. ``averaged`` versions, this one and those before
-    it, are the mean that the file holds; a single one has the hash of the run's own blob.
-    """
-
-    run: str
-    run_id: str
-    version: int
-    workload: str
-    schema: str
-    sha256: str
-    precision: str
-    parameters: int
-    env_steps: int
-    steps_before: int
-    merged_ts: float
-    contributors: dict[str, int]
-    ancestors: tuple[str, ...] = ()
-    assists: tuple[str, ...] = ()
-    averaged: int = 1
-
-    @property
-    def name(self) -> str:
-        """``v57 of demo (1b2803a2664e)``."""
-        mean = f"mean of {self.averaged} versions to " if self.averaged > 1 else ""
-        return one_line(f"{mean}v{self.version} of {self.run} ({self.run_id})", 120)
-
-
-def card_in(metadata: Mapping[str, str], name: str) -> Card | None:
-    """The card in the header of the file ``name``; None without one, WeightsError if damaged."""
-    if KEY not in metadata:
-        return None
-    return parse(Card, metadata[KEY].encode(errors="replace"), f"the card in {name}")
-
-
-def refuse_strange_card(card: Card, assists: Iterable[str], name: str) -> None:
-    """WeightsError for weights learnt with scripted helps that are not in use here."""
-    if foreign := strange(card.assists, assists):
-        raise WeightsError(
-            f"{name}, {card.name}, was learnt with the assists {foreign}, not in use here",
-            f"use the assists {', '.join(card.assists)} too (training.assists, or --assists where "
-            "there is one), or take weights that were learnt without",
-        )
-
-
-def to_markdown(card: Card, file: str) -> str:
-    """The card for people; ``file`` is the file's name."""
-    rows = {
-        "workload": f"`{one_line(card.workload)}`",
-        "run": one_line(f"{card.run} (`{card.run_id}`), version {card.version}"),
-        "values": f"the mean of {card.averaged} versions" if card.averaged > 1 else "as merged",
-        "environment steps": _steps(card),
-        "assists": _assists(card),
-        "descends from": ", then ".join(map(one_line, card.ancestors)) or "no other run",
-        "parameters": f"{card.parameters:,}, {one_line(card.precision)}",
-        "schema": f"`{card.schema}`",
-        "SHA-256 of the tensors": f"`{card.sha256}`",
-    }
-    table = "\n".join(f"| {name} | {told} |" for name, told in rows.items())
-    return f"""# {one_line(card.run)}, version {card.version}
-
-Weights of one policy that the peers below learnt together, as safetensors.
-This page says what the header of `{file}` says (`python -m Daddy.weights.model show {file}`).
-
-| | |
-| --- | --- |
-{table}
-
-## Contributors
-
-{_contributors(card)}
-
-## Use
-
-```bash
-python -m Daddy.weights.model import {file} --run-dir runs/another_run
-```
-
-Any safetensors reader opens it: names and shapes of the tensors are the policy's own. Not in it:
-the optimizer's state, data of a game, and a licence, which is for whoever passes it on to state.
-"""
-
-
-def _steps(card: Card) -> str:
-    before = f", after {card.steps_before:,} in earlier runs" if card.steps_before else ""
-    return f"{card.env_steps:,}{before}"
-
-
-def _assists(card: Card) -> str:
-    """Scripted helps are part of what was learnt: the card says so in words."""
-    if not card.assists:
-        return "none: nothing was scripted"
-    return f"learnt with {', '.join(card.assists)}: parts of the game were scripted"
-
-
-def _contributors(card: Card) -> str:
-    if not card.contributors:
-        return "Not known where it was exported." if card.env_steps else "Nobody yet."
-    total = max(1, sum(card.contributors.values()))
-    rows = [
-        f"| {one_line(peer)} | {steps:,} | {100 * steps / total:.1f} % |"
-        for peer, steps in sorted(card.contributors.items(), key=lambda one: (-one[1], one[0]))
-    ]
-    return "\n".join(["| peer | steps | share |", "| --- | --- | --- |", *rows])

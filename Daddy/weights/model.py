@@ -71,9 +71,9 @@ def _import(args: argparse.Namespace) -> None:
 
 
 def _show(args: argparse.Namespace) -> None:
-    from Daddy.weights.import_export import read_card, to_markdown
+    from Daddy.weights.import_export import read_model, to_markdown
 
-    print(to_markdown(read_card(args.file), args.file.name), end="")
+    print(to_markdown(read_model(args.file).card, args.file.name), end="")
 
 
 def cli() -> None:

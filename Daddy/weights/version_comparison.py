@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from math import sqrt
 from statistics import NormalDist, fmean, pvariance, variance
 
@@ -30,8 +29,8 @@ LOOKS = 16
 MOST_STRETCHES = 64
 """The newest stretches that are compared."""
 
-POOLED = (1, 2, 4, 8)
-"""Neighbouring stretches that are compared as one."""
+SIZES = (FEWEST, 2 * FEWEST, 4 * FEWEST, 8 * FEWEST)
+"""Episodes of a stretch at least: long ones show a small loss."""
 
 _Z = 1.959964
 
@@ -42,9 +41,6 @@ class Stretch:
 
     versions: tuple[int, ...]
     returns: tuple[float, ...]
-
-
-_NOTHING = Stretch((), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +67,20 @@ class Worse:
 
 
 def pool(
-    returns: Mapping[int, Sequence[float]], reverted: Sequence[tuple[int, int]]
+    returns: Mapping[int, Sequence[float]],
+    reverted: Sequence[tuple[int, int]],
+    fewest: int = FEWEST,
 ) -> list[Stretch]:
-    """Stretches of at least ``FEWEST`` episodes, newest first; versions taken back are left out."""
-    found, versions = list[Stretch](), list[int]()
+    """Stretches of at least ``fewest`` episodes, newest first, without versions taken back."""
+    found, versions, pooled = list[Stretch](), list[int](), list[float]()
     for version in sorted(returns, reverse=True):
-        if is_reverted(version, reverted):
-            continue
-        versions.append(version)
-        if sum(len(returns[one]) for one in versions) >= FEWEST:
-            pooled = chain.from_iterable(returns[one] for one in versions)
+        if not is_reverted(version, reverted):
+            versions.append(version)
+            pooled += returns[version]
+        if len(pooled) >= fewest:
             found.append(Stretch(tuple(versions), tuple(pooled)))
-            versions = []
-    return found
+            versions, pooled = [], []
+    return found[:MOST_STRETCHES]
 
 
 def worse_in_play(
@@ -92,29 +89,15 @@ def worse_in_play(
     kept: Collection[int],
 ) -> Worse | None:
     """The newest stretch against the best older one that holds a version to go back to."""
-    stretches = pool(returns, reverted)[:MOST_STRETCHES]
     rounds = []
-    for count in POOLED:
-        newest, *older = _joined(stretches, count) or [_NOTHING]
-        rivals = [one for one in older if any(version in kept for version in one.versions)]
+    for fewest in SIZES:
+        stretches = pool(returns, reverted, fewest)
+        rivals = [one for one in stretches[1:] if not set(kept).isdisjoint(one.versions)]
         if rivals:
-            rounds.append((newest, rivals))
+            rounds.append((stretches[0], rivals))
     comparisons = sum(len(rivals) for _, rivals in rounds)
     found = (_compare(newest, rivals, kept, comparisons) for newest, rivals in rounds)
     return next(filter(None, found), None)
-
-
-def _joined(stretches: Sequence[Stretch], count: int) -> list[Stretch]:
-    """Each ``count`` neighbours as one; fewer at the end are left out."""
-    groups = (stretches[at : at + count] for at in range(0, len(stretches), count))
-    return [
-        Stretch(
-            tuple(chain.from_iterable(one.versions for one in group)),
-            tuple(chain.from_iterable(one.returns for one in group)),
-        )
-        for group in groups
-        if len(group) == count
-    ]
 
 
 def _compare(
