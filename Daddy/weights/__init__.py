@@ -12,7 +12,6 @@ Beside them the protocol of the folder, and the commands:
 settings     the numbers a config may set (pure)
 parcels      what travels beside the weights, opaque: handed in, and shown (no torch)
 peer_progress  where one peer stands, what became of its offers, and its weights after that
-reverting    the version that goes back to an older one
 evaluations  evidence on how versions play: evaluations, learners' episodes (no torch)
 version_comparison  the newest version against the best one, beyond chance (pure)
 resume       going on after a restart

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -93,18 +93,17 @@ def choose(states: Mapping[Path, int], room: int, most: int) -> list[Path]:
     One of every number of milestones, the most first; then a second of each, elsewhere; and so on.
     Of two at one place the one with more HP is better.
     """
-    ranks: dict[int, dict[str, list[tuple[int, Path]]]] = defaultdict(lambda: defaultdict(list))
-    for path in states:
-        if found := _STATE_NAME.fullmatch(path.name):
-            ranks[int(found[1])][found[2]].append((int(found[3] or 0), path))
-    ordered = []
-    for rank, places in ranks.items():
-        by_depth = sorted(
-            (depth, place, path)
-            for place, there in places.items()
-            for depth, (_, path) in enumerate(sorted(there, reverse=True))
-        )  # every place once before any place twice
-        ordered += [(turn, -rank, path) for turn, (*_, path) in enumerate(by_depth)]
+    depth: Counter[tuple[str, str]] = Counter()
+    turn: Counter[str] = Counter()
+    matches = [(found, path) for path in states if (found := _STATE_NAME.fullmatch(path.name))]
+    by_depth, ordered = [], []
+    for found, path in sorted(matches, key=lambda one: (one[0][3] or "", one[1]), reverse=True):
+        rank, place = found[1], found[2]
+        by_depth.append((depth[rank, place], place, rank, path))
+        depth[rank, place] += 1
+    for _, _, rank, path in sorted(by_depth):  # every place once before any place twice
+        ordered.append((turn[rank], -int(rank), path))
+        turn[rank] += 1
     chosen: list[Path] = []
     for *_, path in sorted(ordered):
         if len(chosen) < most and states[path] <= room:

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
 
 from Daddy.core.errors import DaddyError
 from Daddy.core.events import read_newest_events
@@ -97,40 +95,32 @@ def read_returns(events: Path) -> dict[int, list[float]]:
     found: dict[int, list[float]] = defaultdict(list)
     for event in read_newest_events(events, "learner-*.jsonl", b'"own_start"'):
         data = event.get("data")
-        if isinstance(data, dict):
-            _take(found, data)
+        names = ("version", "returns", "own_start")
+        version, returns, own = map(data.get, names) if isinstance(data, dict) else (None,) * 3
+        if isinstance(version, int) and isinstance(returns, list) and isinstance(own, list):
+            pairs = zip(returns, own, strict=False)
+            found[version] += [
+                float(value) for value, began in pairs if began and isinstance(value, int | float)
+            ]
     return dict(found)
 
 
-def _take(found: dict[int, list[float]], data: Mapping[str, Any]) -> None:
-    version, returns, own = data.get("version"), data.get("returns"), data.get("own_start")
-    if isinstance(version, int) and isinstance(returns, list) and isinstance(own, list):
-        found[version] += [
-            float(value)
-            for value, began in zip(returns, own, strict=False)
-            if began and isinstance(value, int | float)
-        ]
+def worse_said(shared: SharedPaths, events: Path | None) -> str:
+    """The newest version, where it plays clearly worse than one to go back to, and the command."""
+    with contextlib.suppress(OSError, DaddyError):
+        return str(_find_worse(Store(shared), events) or "")
+    return ""
 
 
-def find_worse(shared: SharedPaths, events: Path | None) -> Worse | None:
-    """The newest version, where it plays clearly worse than one to go back to. DaddyError."""
-    store = Store(shared)
+def _find_worse(store: Store, events: Path | None) -> Worse | None:
     newest = store.newest()
     if newest is None:
         return None
     reverted = store.version(newest).reverted
     known = kept_numbers(store, newest) - {newest}
-    kept: Collection[int] = {number for number in known if not is_reverted(number, reverted)}
-    found = worse_in_pairs(read_differences(shared), newest, kept)
+    kept = {number for number in known if not is_reverted(number, reverted)}
+    found = worse_in_pairs(read_differences(store.paths), newest, kept)
     if found is None and events is not None:
         returns = {v: values for v, values in read_returns(events).items() if v <= newest}
         found = worse_in_play(returns, reverted, kept)
     return found
-
-
-def worse_said(shared: SharedPaths, events: Path | None) -> str:
-    """The finding in words, with the command that goes back; empty where there is none."""
-    with contextlib.suppress(OSError, DaddyError):
-        found = find_worse(shared, events)
-        return str(found) if found else ""
-    return ""

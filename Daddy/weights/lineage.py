@@ -8,14 +8,14 @@ None, never 0.
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
 from Daddy.core.humanize import one_line
 from Daddy.core.names import FRIENDS_JOB, SLOT
-from Daddy.weights.store.records import Keyframe, Receipt, Revert, Version
+from Daddy.weights.store.records import Keyframe, Receipt, Version
 
 Record = dict[str, Any]
 
@@ -93,20 +93,15 @@ def _step_of(record: Version) -> Record:
         "base": record.base if record.base != max(0, record.version - 1) else None,
         "parts": [fields(one, *CONTRIBUTION) for one in record.inputs],
         "refused": [fields(one, *REFUSAL) for one in record.refused],
-        "reverted": "; ".join(map(_revert_text, record.reverts)),
+        "reverted": "; ".join(
+            f"took back v{one.first} to v{one.last}: {one.reason}" for one in record.reverts
+        ),
     }
-
-
-def _revert_text(revert: Revert) -> str:
-    """``took back v7 to v10, without …: it plays worse``; older records name contributions."""
-    named = f", without {', '.join(revert.without)}" if revert.without else ""
-    again = f", {revert.replayed} added again" if revert.replayed else ""
-    return f"took back v{revert.first} to v{revert.last}{named}{again}: {revert.reason}"
 
 
 def shares_of(step: Record) -> dict[str, float]:
     """Peer → its share in this version, over all its contributions."""
-    total: Counter[str] = Counter()
+    total: dict[str, float] = defaultdict(float)
     for part in step["parts"]:
         total[part["peer"]] += part["share"]
     return dict(sorted(total.items(), key=lambda pair: peer_order(pair[0])))
@@ -133,7 +128,9 @@ def _cells(step: Record) -> tuple[str, ...]:
     )
     return (
         f"v{step['version']} {step['kept']}".rstrip(),
-        "-" if step["ts"] is None else stamp(step["ts"])[5:],
+        "-"
+        if step["ts"] is None
+        else f"{datetime.fromtimestamp(step['ts'], timezone.utc).astimezone():%m-%d %H:%M:%S}",
         "-" if step["fleet_steps"] is None else f"{step['fleet_steps']:,}",
         _sources(step),
         _spread(step["parts"], "staleness", "g"),
@@ -168,9 +165,3 @@ def _spread(rows: Iterable[Record], name: str, form: str) -> str:
         return "-"
     least, most = format(min(known), form), format(max(known), form)
     return least if least == most else f"{least}–{most}"
-
-
-def stamp(ts: float) -> str:
-    """Local date and time of day."""
-    there = datetime.fromtimestamp(ts, tz=timezone.utc).astimezone()
-    return there.strftime("%Y-%m-%d %H:%M:%S")

@@ -1,14 +1,13 @@
 """Adapter for matplotlib: the lineage of shared weights as one picture.
 
-From top to bottom: environment steps by peer over time (where they are known), each peer's share in
-each version, and refusals by peer. Jobs are cool colours, laptops warm.
+Each peer's share in each version above, refusals by peer below. Jobs are cool colours, laptops warm
+ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 
@@ -17,9 +16,9 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
-from Daddy.core.humanize import amount, one_line
+from Daddy.core.humanize import one_line
 from Daddy.core.names import SLOT
-from Daddy.weights.lineage import Record, peer_order, shares_of, stamp
+from Daddy.weights.lineage import Record, peer_order, shares_of
 
 INK, FAINT, RED = "#1f2933", "#cbd2d9", "#c53030"
 JOBS = ("#2f855a", "#2b6cb0", "#6b46c1", "#0f766e", "#4a5568", "#63b3ed", "#9ae6b4", "#b794f4")
@@ -28,8 +27,6 @@ OTHERS = "the others"
 FAULTS = {"late": "o", "values": "X", "reverted": "v"}
 """Marker of each kind of refusal."""
 
-_UNITS = (("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
-
 Colours = Mapping[str, str]
 """Peer → colour; peers that are not in it are ``OTHERS``."""
 
@@ -37,21 +34,16 @@ Colours = Mapping[str, str]
 def draw(path: Path, name: str, steps: Sequence[Record]) -> None:
     """Write the PNG to ``path``. ``steps``: oldest first, at least one."""
     colours = colours_of(steps)
-    timed = [
-        one for one in steps if one["ts"] is not None and (one["totals"] or not one["version"])
-    ]
-    rows = 3 if len(timed) > 1 else 2
     with mpl.rc_context({"font.size": 8.5, "text.color": INK, "axes.edgecolor": FAINT}):
-        figure, axes = plt.subplots(rows, figsize=(13, 2.6 * rows), dpi=110, layout="constrained")
-        if rows == 3:  # noqa: PLR2004
-            _growth(axes[0], timed, colours)
-        _shares(axes[-2], steps, colours)
-        _refusals(axes[-1], steps, colours)
-        axes[-1].sharex(axes[-2])
-        refused = sum(len(step["refused"]) for step in steps)
+        figure, (shares, refusals) = plt.subplots(
+            2, figsize=(13, 5.4), dpi=110, layout="constrained", sharex=True
+        )
+        _shares(shares, steps, colours)
+        _refusals(refusals, steps, colours)
         figure.suptitle(
             f"{one_line(name, 60)}: v{steps[0]['version']} to v{steps[-1]['version']}, "
-            f"{max(step['fleet_steps'] or 0 for step in steps):,} steps, {refused:,} refused",
+            f"{max(step['fleet_steps'] or 0 for step in steps):,} steps, "
+            f"{sum(len(step['refused']) for step in steps):,} refused",
             parse_math=False,
         )
         patches = [mpl.patches.Patch(color=colour, label=peer) for peer, colour in colours.items()]
@@ -70,23 +62,17 @@ def colours_of(steps: Sequence[Record]) -> dict[str, str]:
     return colours if len(colours) == len(named) else {**colours, OTHERS: FAINT}
 
 
-def _growth(axes: Axes, steps: Sequence[Record], colours: Colours) -> None:
-    """Steps of every peer, one on top of the other, over time."""
-    begin, seconds = steps[0]["ts"], steps[-1]["ts"] - steps[0]["ts"]
-    unit, length = next((u for u in _UNITS if seconds >= 3 * u[1]), _UNITS[-1])
-    times = [(step["ts"] - begin) / length for step in steps]
-    _stack(axes, times, [step["totals"] for step in steps], colours)
-    axes.set_title("environment steps in the shared weights, by peer", loc="left")
-    axes.set(xlim=(0, max(times)), xlabel=f"{unit} since {stamp(begin)}")
-    axes.yaxis.set_major_formatter(lambda value, _: amount(value))
-
-
 def _shares(axes: Axes, steps: Sequence[Record], colours: Colours) -> None:
     """Each peer's share in each version; a line where a record is damaged or the base older."""
     versions = [step["version"] for step in steps]
     edges = [version - 0.5 for version in versions] + [versions[-1] + 0.5]
-    shares = [shares_of(step) for step in steps]
-    _stack(axes, edges, [*shares, shares[-1]], colours, step="post")
+    shares = [shares_of(step) for step in (*steps, steps[-1])]
+    areas = [
+        [sum(v for name, v in at.items() if _shown(name, colours) == peer) for at in shares]
+        for peer in colours
+    ]
+    if areas:
+        axes.stackplot(edges, areas, colors=[*colours.values()], linewidth=0, step="post")
     axes.set_title("share of each peer in each version: 1 is a whole round's mean", loc="left")
     for step in steps:
         if step["flaw"] or step["base"] is not None:
@@ -96,23 +82,6 @@ def _shares(axes: Axes, steps: Sequence[Record], colours: Colours) -> None:
     axes.set(xlim=(edges[0], edges[-1]), ylabel="share")
     axes.locator_params(axis="x", nbins=12, integer=True)
     axes.xaxis.set_major_formatter(lambda value, _: f"v{value:.0f}")
-
-
-def _stack(
-    axes: Axes,
-    places: Sequence[float],
-    values: Sequence[Mapping[str, float]],
-    colours: Colours,
-    **style: Any,
-) -> None:
-    """An area per peer, one on top of the other, of each place's values by peer."""
-    areas = [
-        [sum(v for name, v in at.items() if _shown(name, colours) == peer) for at in values]
-        for peer in colours
-    ]
-    if areas:
-        axes.stackplot(places, areas, colors=[*colours.values()], alpha=0.85, linewidth=0, **style)
-    axes.set_ylim(bottom=0)
 
 
 def _refusals(axes: Axes, steps: Sequence[Record], colours: Colours) -> None:

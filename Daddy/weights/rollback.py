@@ -2,7 +2,8 @@
 
 `python -m Daddy.weights.rollback v40 runs/slim_run --reason "it forgot the way"` commits a new
 version with the state of v40 and takes back all versions between. Jobs and laptops may go on
-meanwhile: they take it over like any other, and what was learnt on the versions between is refused.
+meanwhile: a learner on a version of the range drops its progress and takes the new one, and a
+contribution based in the range is refused (``admission``).
 """
 
 from __future__ import annotations
@@ -10,15 +11,22 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 
-from Daddy.core.clock import SystemClock
+from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, UsageError, WeightsError, run_entry
 from Daddy.core.shared_paths import JoinedPaths
-from Daddy.weights.store.records import Version
+from Daddy.weights.merge import contributions
+from Daddy.weights.store.heartbeats import LEASE_SILENCE_S, StallTimer
+from Daddy.weights.store.records import KEPT_RANGES, Revert, Version
 from Daddy.weights.store.store import Store
 from Daddy.weights.whereabouts import Whereabouts, add_place, find, version_number
+
+MOST_WAIT_S = 120.0
+_LOOK_S = 0.05
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -43,10 +51,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Codes: 0 done, 2 usage, 3 config, 6 a version that cannot be gone back to, 9 files."""
     args = make_parser().parse_args(argv)
     warnings.filterwarnings("ignore", "The pynvml package", FutureWarning)  # torch's, not ours
-    store = Store(_own_folder(find(args)).shared)
-    _check(store, args.version)
-    from Daddy.weights.reverting import roll_back
-
+    place = find(args)
+    _refuse_foreign(place)
+    store = Store(place.shared)
+    _refuse_unfit(store, args.version)
     made = roll_back(store, args.version, args.reason, SystemClock())
     revert = made.reverts[0]
     print(f"v{made.version} has the state of v{args.version}")
@@ -54,8 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return ExitCode.DONE
 
 
-def _own_folder(place: Whereabouts) -> Whereabouts:
-    """The same place; WeightsError where another account or machine decides on its versions."""
+def _refuse_foreign(place: Whereabouts) -> None:
+    """WeightsError where another account or machine decides on the versions."""
     root = place.shared.root
     if place.pulled:
         raise WeightsError(f"{root} is a copy that was pulled", "go back on the cluster")
@@ -67,25 +75,22 @@ def _own_folder(place: Whereabouts) -> Whereabouts:
     owner = root.stat().st_uid
     if owner != os.getuid():
         raise WeightsError(f"{root} belongs to the account {owner}", "only its owner goes back")
-    return place
 
 
-def _check(store: Store, number: int) -> Version:
-    """The version to go back to; UsageError or WeightsError where there is no way back to it."""
-    newest = store.newest()
-    if newest is None:
-        raise WeightsError(f"{store.paths.root} holds no version yet", "start a learner first")
-    if number > newest:
+def _refuse_unfit(store: Store, number: int) -> None:
+    """UsageError or WeightsError where there is no way back to a version."""
+    root, newest, card = store.paths.root, store.newest(), store.card()
+    if newest is None or number > newest:
         raise WeightsError(
-            f"{store.paths.root} has no v{number}, its newest is v{newest}",
+            f"{root} has no v{number}, its newest is v{newest}",
             "python -m Daddy.weights.log lists its versions",
         )
     if number == newest:
         raise UsageError(f"v{number} is the newest version already", "name an older one")
     record = store.version(number)
-    if record.run_id != store.card().run_id:
+    if record.run_id != card.run_id:
         raise WeightsError(
-            f"v{number} is of run {record.run_id}, {store.paths.root} is of {store.card().run_id}",
+            f"v{number} is of run {record.run_id}, {root} is of {card.run_id}",
             "name a version of this run",
         )
     if not store.paths.blob(record.state).exists():
@@ -93,7 +98,77 @@ def _check(store: Store, number: int) -> Version:
             f"the state of v{number} is not kept any more",
             "python -m Daddy.weights.log marks the versions that are kept",
         )
-    return record
+
+
+# -- the version that goes back
+
+
+def roll_back(
+    store: Store, number: int, reason: str, clock: Clock, name: str = "rollback"
+) -> Version:
+    """Commit a version with the state of ``number``; other mergers may run meanwhile.
+
+    WeightsError when the state cannot be read, or the merge lease is not free within two minutes.
+    """
+    watch, until = StallTimer(clock), clock.monotonic() + MOST_WAIT_S
+    while clock.monotonic() < until:
+        lease = watch.claim(store.paths.lease, {"merger": name}, LEASE_SILENCE_S)
+        if lease is None:
+            clock.wait(threading.Event(), _LOOK_S)
+            continue
+        try:
+            if (made := _commit(store, number, reason, clock, name)) is not None:
+                return made
+        finally:
+            lease.release("done")
+    raise WeightsError(f"another peer has been merging for {MOST_WAIT_S:.0f} s", "try again")
+
+
+def _commit(store: Store, number: int, reason: str, clock: Clock, name: str) -> Version | None:
+    """The version that follows the newest; None when a merger has committed it first.
+
+    Under the lease no merger clears old states away. The state is put back after the commit all the
+    same: it was an old one until then, and a merger that lost the lease in a pause may have removed
+    it. The next merger or reader repeats the rest if this process dies.
+    """
+    from Daddy.weights.encoding.state_codec import decode, encode
+    from Daddy.weights.store.delivery import serve
+    from Daddy.weights.store.rebuild import repair
+
+    newest, good = store.newest(), store.version(number)
+    assert newest is not None
+    head, state = store.version(newest), repair(store, good)
+    made = replace(
+        head,
+        version=newest + 1,
+        parent=store.record_hash(newest),
+        base=number,
+        state=good.state,
+        size=good.size,
+        inputs=(),
+        refused=(),
+        replayed=(),
+        reverts=(Revert(number + 1, newest, newest, number, reason[: contributions.REASON_LIMIT]),),
+        restored=False,
+        reverted=joined(head.reverted, (number + 1, newest)),
+        merger=name,
+        ts=round(clock.now(), 3),
+    )
+    if not store.commit(made):
+        return None
+    store.mend_blob(state)
+    store.write_head(made.version)
+    if (offered := store.keyframe()) is not None:
+        half = encode(decode(state, made.schema), half=True)
+        serve(store, made.version, half, offered.terms, offered.release)
+    contributions.write_receipts(store, made)
+    return made
+
+
+def joined(ranges: Sequence[tuple[int, int]], new: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+    """Pure: the ranges with a ``new`` last one, which takes in those that lie inside it."""
+    apart = tuple(one for one in ranges if not (new[0] <= one[0] and one[1] <= new[1]))
+    return (*apart, new)[-KEPT_RANGES:]
 
 
 def cli() -> None:

@@ -32,14 +32,6 @@ _WIDE = 1000
 MOST_REFUSALS, MOST_PENDING, MOST_PEERS, MOST_REVERTS = 5, 4, 16, 3
 """Lines of each that a screen has room for; the rest is counted."""
 _STATES = {"lives": "green", "silent": "bold red", "left": "dim", "laptop": "cyan"}
-_DISK = {
-    "blobs": "states and deltas",
-    "wan": "for laptops",
-    "merged": "records",
-    "inbox": "inbox",
-    "quarantine": "quarantine",
-    "outbox": "outbox",
-}
 
 
 def draw(status: Record, now: float) -> RenderableType:
@@ -136,8 +128,6 @@ def _run_rows(status: Record, now: float) -> Iterator[tuple[str, str]]:
 
 def _laptop_rows(status: Record, now: float) -> Iterator[tuple[str, str]]:
     yield from _newest(status, now)
-    if status["before"] not in (None, status["version"]):
-        yield "way back", f"v{status['before']} is kept"
     if status["contributes_as"]:
         yield "peer", ", ".join(status["contributes_as"])
     yield "outbox", f"{status['outbox']} to push" if status["outbox"] else "empty"
@@ -170,15 +160,10 @@ def _list(name: str, lines: Sequence[str], most: int) -> Iterator[tuple[str, str
 
 
 def _disk(status: Record) -> str:
-    """All of it, then the folders that have a name for people."""
-    disk = status["disk"]
-    known = [
-        f"{word} {decimal(disk[name]['bytes'])}"
-        for name, word in _DISK.items()
-        if disk.get(name, {}).get("files")
-    ]
-    total = decimal(sum(one["bytes"] for one in disk.values()))
-    return ": ".join(filter(None, (total, ", ".join(known))))
+    """All of it, then each folder."""
+    sizes = {name: one["bytes"] for name, one in status["disk"].items() if one["bytes"]}
+    folders = ", ".join(f"{name} {decimal(size)}" for name, size in sorted(sizes.items()))
+    return f"{decimal(sum(sizes.values()))}: {folders}"
 
 
 # -- the command

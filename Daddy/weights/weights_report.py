@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -20,18 +21,15 @@ from Daddy.weights.backup import find_missing
 from Daddy.weights.history import read_records
 from Daddy.weights.laptop.pull_push import contributors, waiting
 from Daddy.weights.laptop.pulled_folder import (
-    PREVIOUS,
     effect_of,
     efforts,
     newest_verified,
     read_all_receipts,
-    read_frame,
 )
 from Daddy.weights.lineage import REFUSAL, Record, fields, peer_order
 from Daddy.weights.merge import contributions
 from Daddy.weights.settings import SILENCE_S
 from Daddy.weights.store import heartbeats
-from Daddy.weights.store.heartbeats import Pulse
 from Daddy.weights.store.records import Keyframe, RunCard, Version
 from Daddy.weights.store.store import Store
 from Daddy.weights.whereabouts import nothing_in
@@ -122,43 +120,38 @@ def _rate(versions: Sequence[Version]) -> Record:
 
 def _peers(store: Store, versions: Sequence[Version], now: float) -> list[Record]:
     """Everybody who has a heartbeat or ever contributed, jobs first."""
-    beats = _last_beats(store)
+    beats = _beats(store, now)
     steps: Mapping[str, int] = versions[-1].contributors if versions else {}
-    refused = [one.peer for version in versions for one in version.refused]
-    inputs = [(version.version, one) for version in versions for one in version.inputs]
-    found = []
-    for name in sorted({*beats, *steps, *refused}, key=peer_order):
-        shares = sum(one.share for _, one in inputs if one.peer == name)
-        found.append(
-            {
-                "peer": name,
-                **_beat(beats.get(name), now),
-                "steps": steps.get(name, 0),
-                "share": round(shares / max(1, len(versions)), 4),
-                "counted": max((n for n, one in inputs if one.peer == name), default=None),
-                "refused": refused.count(name),
-            }
-        )
-    return found
+    refused = Counter(one.peer for version in versions for one in version.refused)
+    counted = {one.peer: version.version for version in versions for one in version.inputs}
+    shares: dict[str, float] = defaultdict(float)
+    for one in (one for version in versions for one in version.inputs):
+        shares[one.peer] += one.share
+    return [
+        {
+            "peer": name,
+            **beats.get(name, {"state": "laptop", "beat_s": None, "stands_on": None}),
+            "steps": steps.get(name, 0),
+            "share": round(shares[name] / max(1, len(versions)), 4),
+            "counted": counted.get(name),
+            "refused": refused[name],
+        }
+        for name in sorted({*beats, *steps, *refused}, key=peer_order)
+    ]
 
 
-def _last_beats(store: Store) -> dict[str, tuple[Pulse, float]]:
-    """Each peer's newest process, and the time of its last beat (wall seconds)."""
-    last: dict[str, tuple[Pulse, float]] = {}
-    for pulse in sorted(heartbeats.pulses(store), key=lambda one: one.version):
+def _beats(store: Store, now: float) -> dict[str, Record]:
+    """The newest process of each peer: its state, the age of its beat, the version it stands on."""
+    beats = []
+    for pulse in heartbeats.pulses(store):
         with contextlib.suppress(OSError):  # swept away since
-            beaten = pulse.heartbeat.lstat().st_mtime
-            if pulse.peer not in last or int(beaten) >= int(last[pulse.peer][1]):
-                last[pulse.peer] = (pulse, beaten)
-    return last
-
-
-def _beat(beat: tuple[Pulse, float] | None, now: float) -> Record:
-    if beat is None:
-        return {"state": "laptop", "beat_s": None, "stands_on": None}
-    pulse, age = beat[0], max(0.0, now - beat[1])
-    state = "left" if pulse.left else "lives" if age < SILENCE_S else "silent"
-    return {"state": state, "beat_s": round(age, 1), "stands_on": pulse.version}
+            beats.append((pulse.heartbeat.lstat().st_mtime, pulse))
+    found = {}
+    for beaten, pulse in sorted(beats, key=lambda beat: (int(beat[0]), beat[1].version)):
+        age = round(max(0.0, now - beaten), 1)
+        state = "left" if pulse.left else "lives" if age < SILENCE_S else "silent"
+        found[pulse.peer] = {"state": state, "beat_s": age, "stands_on": pulse.version}
+    return found
 
 
 def _pending(store: Store, head: Version | None, now: float) -> list[Record]:
@@ -197,13 +190,11 @@ def _friends(store: Store) -> list[Record]:
 def report_laptop(root: Path, now: float) -> Record:
     """The record of what lies in ``root``; ``now`` in wall seconds. Nones: nothing pulled yet."""
     flaws: list[str] = []
-    found = before = None
+    found = None
     with _noted(flaws):
         found = newest_verified(root)
     if found is not None and found.warning:
         flaws.append(found.warning)
-    with contextlib.suppress(DaddyError):
-        before = read_frame(root / "wan" / PREVIOUS)
     frame, receipts = (found.frame if found else None), read_all_receipts(root)
     return {
         "v": 1,
@@ -213,7 +204,6 @@ def report_laptop(root: Path, now: float) -> Record:
         **fields(frame, "version"),
         **_newest(frame, now),
         "verified": found is not None and not found.warning,
-        "before": before.version if before else None,
         "outbox": len(waiting(root)),
         "contributes_as": contributors(root),
         "accepted": sum(one.accepted for one in receipts),

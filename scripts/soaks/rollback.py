@@ -29,7 +29,7 @@ from Daddy.learning.device import limit_threads
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
-from Daddy.weights.reverting import roll_back
+from Daddy.weights.rollback import roll_back
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store.records import Input, Version, is_reverted
 from Daddy.weights.store.store import Store

@@ -7,7 +7,7 @@ from Daddy.core.events import EventWriter
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights import log, status
 from Daddy.weights.evaluations import Evaluation, best_evaluated, write_evaluation
-from Daddy.weights.reverting import joined, roll_back
+from Daddy.weights.rollback import joined, roll_back
 from Daddy.weights.store import kept_versions
 from Daddy.weights.store.kept_versions import DAY_S, HOUR_S, Kept, choose, kept_numbers, read_kept
 from Daddy.weights.store.rebuild import candidates

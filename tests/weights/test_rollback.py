@@ -18,7 +18,7 @@ from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.laptop.laptop_exchange import LaptopExchange
 from Daddy.weights.laptop.pulled_folder import read_receipts
 from Daddy.weights.lineage import from_records, lines
-from Daddy.weights.reverting import roll_back
+from Daddy.weights.rollback import roll_back
 from Daddy.weights.status import draw
 from Daddy.weights.store.rebuild import replay
 from Daddy.weights.store.records import Revert, Version, parse
