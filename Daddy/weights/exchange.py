@@ -21,8 +21,8 @@ from Daddy.weights.encoding.state_codec import encode, schema_of
 from Daddy.weights.merge import contributions
 from Daddy.weights.merge.fencing import Fence, raise_fence
 from Daddy.weights.merge.merger import Merger
-from Daddy.weights.peer_progress import Adoption, Base, Progress, fate_of
-from Daddy.weights.resume import ancestry, read_note, resume, take_note
+from Daddy.weights.peer_progress import Adoption, Base, Progress, fate_of, read_note
+from Daddy.weights.resume import ancestry, resume
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store import heartbeats
 from Daddy.weights.store.delivery import serve
@@ -37,7 +37,7 @@ TROUBLES_S = 10.0
 
 
 class EventSink(Protocol):
-    """Where facts are written down."""
+    """A log of facts."""
 
     def write(self, event: str, step: int, data: Mapping[str, object]) -> None: ...
 
@@ -66,7 +66,6 @@ class SharedExchange:
         self._events = events
         self._merger = Merger(self._store, settings, clock, f"{peer}/{incarnation}")
         self._fence = Fence(term)
-        self._run_id = ""
         self._beats = self._offered = self._fleet_steps = 0
         self._last_publish: float | None = None
         self._troubles: set[str] = set()
@@ -89,11 +88,18 @@ class SharedExchange:
         """
         schema, asked = schema_of(own := copy(initial())), self._settings
         facts = (asked.workload, schema, asked.assists, asked.terms)
-        self._run_id = self._store.open(RunCard(asked.run, new_token(), *facts)).run_id
+        run_id = self._store.open(RunCard(asked.run, new_token(), *facts)).run_id
         if self._store.newest() is None:
-            self._write_first(own, schema)
+            self._write_first(own, run_id, schema)
         record, base = self._load_newest()
-        self._progress = Progress.start(base, absolute=asked.rule == "polyak")
+        self._progress = Progress(
+            run_id=run_id,
+            incarnation=self._incarnation,
+            version=base.version,
+            base=base,
+            anchor=base.weights,
+            absolute=asked.rule == "polyak",
+        )
         note = None if resumed is None else read_note(resumed)
         known = {} if note is None else {note.incarnation: note.sequence}
         self._fence = raise_fence(self._store, self._peer, self._fence.term, known)
@@ -141,8 +147,8 @@ class SharedExchange:
         return self._fleet_steps
 
     def bookkeeping(self) -> bytes:
-        """What a successor needs besides the weights to go on."""
-        return take_note(self._at, self._run_id, self._incarnation).to_bytes()
+        """The note from which a successor goes on with these weights."""
+        return self._at.to_bytes()
 
     def leave(self, reason: str) -> None:
         """Say goodbye, so that nobody waits for us; the last one merges what is left."""
@@ -153,11 +159,11 @@ class SharedExchange:
 
     # -- beginning
 
-    def _write_first(self, own: StateDict, schema: str) -> None:
+    def _write_first(self, own: StateDict, run_id: str, schema: str) -> None:
         """Write version 0; whoever creates its record first has given the common initialisation."""
         data = encode(own)
         record = Version(
-            run_id=self._run_id,
+            run_id=run_id,
             schema=schema,
             state=self._store.put_blob(data, "state"),
             size=len(data),
@@ -202,7 +208,7 @@ class SharedExchange:
         delta = at.to_offer(own)
         data = encode(delta)
         offer = Contribution(
-            run_id=self._run_id,
+            run_id=at.run_id,
             schema=schema_of(delta),
             peer=self._peer,
             incarnation=self._incarnation,

@@ -91,7 +91,7 @@ class JoinedExchange(SharedExchange):
 
     store_kind = JoinedStore
 
-    def _write_first(self, own: StateDict, schema: str) -> None:  # noqa: ARG002
+    def _write_first(self, own: StateDict, run_id: str, schema: str) -> None:  # noqa: ARG002
         """A friend begins nothing."""
         raise WeightsError(
             f"{self._store.paths.merged} holds no version yet",

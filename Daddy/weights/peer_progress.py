@@ -1,4 +1,4 @@
-"""Where one peer stands relative to the shared weights, and what that makes of its own weights.
+"""Book-keeping of one peer relative to the shared weights, and its own weights after a version.
 
 In one line: own weights = base + deltas offered but not yet merged + progress since. ``anchor`` is
 the first two; an offer is own - anchor, so every bit of progress is offered exactly once, and on
@@ -10,8 +10,10 @@ carried.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from Daddy.weights.encoding.arithmetic import StateDict, add, copy, difference, is_finite
 from Daddy.weights.store.records import Version, is_reverted
@@ -19,6 +21,8 @@ from Daddy.weights.store.store import Store
 
 Key = tuple[str, int]
 """A contribution of a peer: incarnation and sequence."""
+
+FORMAT = 1
 
 _DROPPED = ("values", "reverted")
 """Faults after which an author goes on without what it had learnt."""
@@ -41,7 +45,7 @@ class Fate:
 
 
 def fate_of(store: Store, peer: str, incarnation: str, base: int, newest: Version) -> Fate:
-    """What became of an author's offers between the version ``base`` and ``newest``."""
+    """The fate of an author's offers between the version ``base`` and ``newest``."""
     author = f"{peer}/{incarnation}"
     refused: dict[int, tuple[str, str]] = {}
     for record in store.records(max(base + 1, newest.version - _FURTHEST), newest.version):
@@ -80,33 +84,81 @@ class Base:
     weights: StateDict
 
 
-@dataclass(slots=True)
-class Progress:
-    """One process's book-keeping. Totals are the peer's since its run began; -1: not known yet.
+@dataclass(slots=True, kw_only=True)
+class Note:
+    """The book-keeping of one process, as it travels in a checkpoint.
 
-    ``before``: up to which sequence each older process of the peer is contained in the totals.
-    ``inherited``: what older processes offered and no version had judged, part of the anchor until
-    the next rebase.
+    Totals are the peer's since its run began; -1: not known yet. ``blobs`` are of what it offered
+    and no version had judged. ``before``: up to which sequence each older process of the peer is
+    contained in the totals. ``inherited``: what older processes offered and no version had judged,
+    part of the anchor until the next rebase.
     """
 
-    base: Base
-    anchor: StateDict
-    absolute: bool = False
+    run_id: str = ""
+    incarnation: str = ""
+    version: int = 0
     sequence: int = 0
+    blobs: dict[int, str] = field(default_factory=dict)
     env_steps: int = 0
     counted_steps: int = 0
     optimizer_steps: int = 0
-    unmerged: dict[int, StateDict] = field(default_factory=dict)
-    blobs: dict[int, str] = field(default_factory=dict)
+    held_back: str = ""
+    """Hash of the part of the last adoption that a learner of the release before did not take."""
     contained: int = 0
     """The last offer since the last rebase: the anchor is what own weights were then; 0: none."""
     before: Mapping[str, int] = field(default_factory=dict)
     inherited: Mapping[Key, str] = field(default_factory=dict)
 
-    @classmethod
-    def start(cls, base: Base, *, absolute: bool = False) -> Progress:
-        """Standing on ``base`` with no progress of one's own."""
-        return cls(base=base, anchor=base.weights, absolute=absolute)
+    @property
+    def known(self) -> dict[str, int]:
+        """Up to which sequence each process of the peer is contained in the totals."""
+        return {**self.before, self.incarnation: self.sequence}
+
+    @property
+    def pending(self) -> dict[Key, str]:
+        """Blobs of what was offered and not judged, by this process or those before it."""
+        own = {(self.incarnation, number): sha for number, sha in self.blobs.items()}
+        return {**self.inherited, **own}
+
+    def to_bytes(self) -> bytes:
+        """JSON with a format number."""
+        body: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(Note)}
+        body["format"], body["unmerged"] = FORMAT, body.pop("blobs")
+        body["before"] = list(self.before.items())  # their order counts
+        body["inherited"] = [[*key, sha] for key, sha in self.inherited.items()]
+        return json.dumps(body, sort_keys=True).encode()
+
+
+def read_note(data: bytes) -> Note | None:
+    """The note in a checkpoint; None when it is not one of ours (a learner that was on its own)."""
+    try:
+        body = json.loads(data)
+        return Note(
+            run_id=str(body["run_id"]),
+            incarnation=str(body["incarnation"]),
+            version=int(body["version"]),
+            sequence=int(body["sequence"]),
+            blobs={int(number): str(sha) for number, sha in body["unmerged"].items()},
+            env_steps=int(body["env_steps"]),
+            counted_steps=int(body["counted_steps"]),
+            optimizer_steps=int(body["optimizer_steps"]),
+            held_back=str(body.get("held_back", "")),
+            contained=int(body.get("contained", 0)),
+            before={str(name): int(last) for name, last in body.get("before", [])},
+            inherited={(str(a), int(n)): str(sha) for a, n, sha in body.get("inherited", [])},
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+@dataclass(slots=True, kw_only=True)
+class Progress(Note):
+    """The book-keeping of this process, with the weights that it speaks of."""
+
+    base: Base
+    anchor: StateDict
+    absolute: bool = False
+    unmerged: dict[int, StateDict] = field(default_factory=dict)
 
     def to_offer(self, own: StateDict) -> StateDict:
         """The delta that an offer of ``own`` consists of."""
@@ -138,7 +190,7 @@ class Progress:
         late = [self.unmerged[n] for n, (fault, _) in faults.items() if fault == "late"]
         kept = {n: delta for n, delta in self.unmerged.items() if n > fate.judged}
         self.unmerged, self.blobs = kept, {n: self.blobs[n] for n in kept}
-        self.base, self.inherited, self.contained = base, {}, 0
+        self.base, self.version, self.inherited, self.contained = base, base.version, {}, 0
         self.anchor = base.weights if self.absolute else add(base.weights, *kept.values())
         if bad:
             self.drop_all()

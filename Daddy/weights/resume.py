@@ -6,102 +6,18 @@ that wrote it went on to offer it, or its base is too old to be of use.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-
 from Daddy.core.errors import WeightsError
 from Daddy.weights.encoding.arithmetic import StateDict, add, copy, difference
 from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.merge import contributions
-from Daddy.weights.peer_progress import Adoption, Key, Progress, fate_of
+from Daddy.weights.peer_progress import Adoption, Key, Note, Progress, fate_of
 from Daddy.weights.store.records import Version
 from Daddy.weights.store.store import Store
-
-FORMAT = 1
 
 ANCESTORS = 16
 """Older processes of a peer that are remembered: none that long ago has anything pending."""
 
 OFFERED_ALREADY = "what came after the checkpoint was offered already"
-
-
-@dataclass(frozen=True, slots=True)
-class Note:
-    """The book-keeping that travels in a checkpoint."""
-
-    run_id: str
-    incarnation: str
-    version: int
-    sequence: int
-    unmerged: Mapping[int, str]
-    env_steps: int
-    counted_steps: int
-    optimizer_steps: int
-    held_back: str = ""
-    """Hash of the part of the last adoption that a learner of the release before did not take."""
-    contained: int = 0
-    before: Mapping[str, int] = field(default_factory=dict)
-    inherited: Mapping[Key, str] = field(default_factory=dict)
-
-    @property
-    def known(self) -> dict[str, int]:
-        """Up to which sequence each process of the peer is contained in the totals."""
-        return {**self.before, self.incarnation: self.sequence}
-
-    @property
-    def offered(self) -> dict[Key, str]:
-        """Blobs of what was offered and not judged, by this process or those before it."""
-        return {
-            **self.inherited,
-            **{(self.incarnation, n): sha for n, sha in self.unmerged.items()},
-        }
-
-    def to_bytes(self) -> bytes:
-        """JSON with a format number."""
-        before = [[name, last] for name, last in self.before.items()]  # their order counts
-        inherited = [[*key, sha] for key, sha in self.inherited.items()]
-        body = {**asdict(self), "format": FORMAT, "before": before, "inherited": inherited}
-        return json.dumps(body, sort_keys=True).encode()
-
-
-def take_note(progress: Progress, run_id: str, incarnation: str) -> Note:
-    """What a successor needs besides the weights."""
-    return Note(
-        run_id=run_id,
-        incarnation=incarnation,
-        version=progress.base.version,
-        sequence=progress.sequence,
-        unmerged=dict(progress.blobs),
-        env_steps=progress.env_steps,
-        counted_steps=progress.counted_steps,
-        optimizer_steps=progress.optimizer_steps,
-        contained=progress.contained,
-        before=progress.before,
-        inherited=progress.inherited,
-    )
-
-
-def read_note(data: bytes) -> Note | None:
-    """The note in a checkpoint; None when it is not one of ours (a learner that was on its own)."""
-    try:
-        body = json.loads(data)
-        return Note(
-            run_id=str(body["run_id"]),
-            incarnation=str(body["incarnation"]),
-            version=int(body["version"]),
-            sequence=int(body["sequence"]),
-            unmerged={int(number): str(sha) for number, sha in body["unmerged"].items()},
-            env_steps=int(body["env_steps"]),
-            counted_steps=int(body["counted_steps"]),
-            optimizer_steps=int(body["optimizer_steps"]),
-            held_back=str(body.get("held_back", "")),
-            contained=int(body.get("contained", 0)),
-            before={str(name): int(last) for name, last in body.get("before", [])},
-            inherited={(str(a), int(n)): str(sha) for a, n, sha in body.get("inherited", [])},
-        )
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
 
 
 def resume(
@@ -121,14 +37,14 @@ def resume(
             raise WeightsError(OFFERED_ALREADY)
         base = store.version(note.version)
         old = decode(store.get_blob(base.state), base.schema)
-        offered = {k: decode(store.get_blob(sha), base.schema) for k, sha in note.offered.items()}
+        offered = {k: decode(store.get_blob(sha), base.schema) for k, sha in note.pending.items()}
         beside = [decode(store.get_blob(note.held_back), base.schema)] if note.held_back else []
     except WeightsError as error:
         reason = f"took v{newest.version}: {error.message}"
         return Adoption(newest.version, copy(progress.base.weights), reason)
     progress.inherited = {
         (incarnation, number): sha
-        for (incarnation, number), sha in note.offered.items()
+        for (incarnation, number), sha in note.pending.items()
         if number > newest.judged(f"{peer}/{incarnation}")
     }
     waiting = [offered[key] for key in progress.inherited]
@@ -154,7 +70,7 @@ def _check(store: Store, newest: Version, note: Note, peer: str, max_staleness: 
     if (lag := newest.version - note.version) > max_staleness:
         raise WeightsError(f"the checkpoint's base is {lag} versions old")
     fate = fate_of(store, peer, note.incarnation, note.version, newest)
-    for number in note.unmerged:
+    for number in note.blobs:
         if fate.refused.get(number, ("",))[0] == "reverted":
             raise WeightsError(f"contribution {number} was taken back")
     if fate.fallen:

@@ -19,7 +19,7 @@ SILENCE_S = 180.0
 
 @dataclass(frozen=True, slots=True)
 class ExchangeSettings:
-    """How one peer takes part.
+    """One peer's settings.
 
     ``rule``: "delta" adds progress since the base; "polyak" averages absolute weights and so undoes
     others' work when a writer is stale, each contribution with the share ``alpha``. ``period_s`` is

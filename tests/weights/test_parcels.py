@@ -13,7 +13,7 @@ from Daddy.weights import parcels
 from Daddy.weights.laptop.pull_push import pull, push
 from Daddy.weights.laptop.pull_push import waiting as contributions_waiting
 from Daddy.weights.laptop.pulled_folder import read_receipts
-from Daddy.weights.merge.contributions import box_names, boxes
+from Daddy.weights.merge.contributions import boxes, records_in
 from Daddy.weights.merge.merge_inputs import PeerReader
 from Daddy.weights.merge.retention import KEEP_RECEIPTS, Sweeper
 from Daddy.weights.store.heartbeats import StallTimer
@@ -63,7 +63,7 @@ def test_a_parcel_arrives_and_its_answer_comes_back(shared: Path, tmp_path: Path
 
 def test_parcels_are_no_contributions(shared: Path, tmp_path: Path) -> None:
     drop(shared, b"x")
-    assert [box_names(box) for box in boxes(Store(SharedPaths(shared)))] == [[]]
+    assert [records_in(box) for box in boxes(Store(SharedPaths(shared)))] == [[]]
     assert len(seen(shared)["mallory"]) == 1
     parcels.hand_in(tmp_path, "anna", OWN, 1, b"y")
     assert contributions_waiting(tmp_path) == []

@@ -81,7 +81,7 @@ class PulledVersions:
                 f'run: ./Daddy/cluster/sync_weights.sh pull "" {self._folder}',
             )
         base = self._take(found)
-        self._progress = Progress.start(base)
+        self._progress = Progress(base=base, anchor=base.weights)
         return Adoption(base.version, copy(base.weights), f"began with v{base.version}")
 
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:

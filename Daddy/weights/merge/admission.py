@@ -36,7 +36,7 @@ second (for our own jobs the third) refused: docs/decisions/15."""
 
 LAPTOP_GROWTH = 10.0
 JOB_GROWTH = 4.0
-"""How much further than usual a delta may go, however many optimizer steps are claimed for it."""
+"""Largest growth of a usual delta by the optimizer steps that are claimed for it."""
 
 SHARE_FACTOR = 4.0
 """Times the usual steps that a job's share of a version may stand for: honest jobs of one run
@@ -54,7 +54,7 @@ all, or how many other jobs. A laptop's waits for one norm, because nobody vouch
 
 
 class Fault(str, Enum):
-    """Whose problem a refusal is."""
+    """Cause of a refusal: its time, its numbers, or a rollback of its base."""
 
     LATE = "late"
     VALUES = "values"
@@ -169,7 +169,7 @@ class Usual:
 
 
 def usual_beside(peer: str, told: Sequence[Input]) -> Usual | None:
-    """What is usual among the others; None where nobody else has contributed lately."""
+    """The usual contribution of the others; None where nobody else has contributed lately."""
     others: dict[str, list[Input]] = defaultdict(list)
     for one in told:
         if one.peer != peer:

@@ -57,12 +57,12 @@ class Found:
 
     @property
     def is_capped(self) -> bool:
-        """Whether what it may move a version is bounded: a laptop's, or of a friend's account."""
+        """True if its share of a version is bounded: a laptop's, or of a friend's account."""
         return self.laptop or self.uid is not None
 
 
 def is_job(peer: str) -> bool:
-    """Whether a name is of a job, ours or a friend's: those are told by commit records alone."""
+    """True if a name is of a job, ours or a friend's: jobs read commit records, not receipts."""
     return bool(SLOT.fullmatch(peer) or FRIENDS_JOB.fullmatch(peer))
 
 
@@ -146,24 +146,26 @@ def _read_offer(path: Path, owner: int | None = None) -> Contribution | None:
         return None
 
 
-def box_names(box: Path) -> list[str]:
-    """Names of the records in a laptop's box, the first ``BOX_LIMIT``; none where it is closed."""
+def records_in(box: Path) -> list[Path]:
+    """The first ``BOX_LIMIT`` records in a laptop's box; none where it is closed."""
     with contextlib.suppress(OSError):  # one box that cannot be looked into must not stop the rest
         every = os.listdir(box)  # noqa: PTH208 - a flood must not become paths
-        return heapq.nsmallest(BOX_LIMIT, (name for name in every if name.endswith(".json")))
+        names = heapq.nsmallest(BOX_LIMIT, (name for name in every if name.endswith(".json")))
+        return [box / name for name in names]
     return []
 
 
-def from_box(store: Store, box: Path, names: Sequence[str]) -> Iterator[Found]:
-    """A laptop's contributions among the records ``names``; others are set aside.
+def from_box(store: Store, records: Sequence[Path]) -> Iterator[Found]:
+    """A laptop's contributions among the ``records`` of its box; others are set aside.
 
     Name, kind and links must be in order, and the record must speak of this box's peer.
     """
     with contextlib.suppress(OSError):
-        for path in [box / name for name in names]:
-            fits = _BOX_NAME.fullmatch(path.name) and not SLOT.fullmatch(box.name)
+        for path in records:
+            peer = path.parent.name
+            fits = _BOX_NAME.fullmatch(path.name) and not SLOT.fullmatch(peer)
             offer = _read_offer(path) if fits and is_plain(path) else None
-            if offer and offer.peer == box.name and box_name(offer) == path.stem:
+            if offer and offer.peer == peer and box_name(offer) == path.stem:
                 yield Found(offer, path, path.with_suffix(".st"), laptop=True)
             else:
                 store.set_aside(path, "inbox")

@@ -1,8 +1,8 @@
-"""Which contributions of a slot came too late: a holder of an older term woke up and went on.
+"""Refusal of contributions that an older holder of a slot offers too late, after it woke up.
 
-Whoever begins in a slot writes beside its heartbeat what its predecessors had offered until then
-(its *fence*). What an incarnation of an older term offers beyond that is refused. Terms alone would
-not do: the last contribution of a predecessor that left in good order still counts.
+A process that begins in a slot writes beside its heartbeat the last number that its predecessors
+had offered until then (its *fence*); later offers of older terms are refused. Terms alone would not
+do: the last contribution of a predecessor that left in good order still counts.
 """
 
 from __future__ import annotations

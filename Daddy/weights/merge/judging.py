@@ -158,7 +158,7 @@ def as_judged(
 
 
 def _told(inputs: MergeInputs, jobs: Iterable[Judged]) -> list[Input]:
-    """What jobs contributed to the last versions and offer now."""
+    """Contributions of jobs to the last versions, and those they offer now."""
     first = inputs.head.version - inputs.settings.keep_versions + 1
     before = [
         one
@@ -292,7 +292,7 @@ def _consumed(inputs: MergeInputs, judged: Sequence[Judged]) -> dict[str, tuple[
 
 
 def _may_come_again(inputs: MergeInputs, number: int) -> bool:
-    """Whether a contribution that came with a version may still be offered a second time."""
+    """True if a contribution that came with a version may be offered a second time."""
     lag, record = inputs.head.version + 1 - number, inputs.records.get(number)
     if record is not None:
         lag = own_lag(lag, inputs.head.ts - record.ts)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Generic, TypeVar
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError, WeightsError
@@ -24,11 +23,11 @@ from Daddy.weights.encoding.state_codec import decode
 from Daddy.weights.merge.admission import Fault, refuse
 from Daddy.weights.merge.contributions import (
     Found,
-    box_names,
     from_box,
     in_turn,
     pending_of,
     read_blob,
+    records_in,
 )
 from Daddy.weights.merge.judging import (
     Judged,
@@ -73,17 +72,15 @@ still: some file systems count whole seconds."""
 BLOB_PATIENCE_S = 90.0
 """A file may be invisible for 60 s after its record on NFS; later it will not come."""
 
-Entry = TypeVar("Entry")
-
 
 @dataclass(slots=True)
-class _Listing(Generic[Entry]):
+class _Listing:
     """Entries of a folder under one sign of change: when that was first seen, and last listed."""
 
     sign: object
     first_s: float
     at_s: float
-    entries: list[Entry]
+    entries: list[Path]
 
 
 class PeerReader:
@@ -96,8 +93,7 @@ class PeerReader:
         self.mine: Pulse | None = None
         self._store = store
         self._clock = clock
-        self._processes: dict[Path, _Listing[Path]] = {}
-        self._boxes: dict[Path, _Listing[str]] = {}
+        self._listings: dict[Path, _Listing] = {}
         self._left: dict[Path, Pulse] = {}
 
     def read(self, head: Version) -> Peers:
@@ -121,7 +117,7 @@ class PeerReader:
         A successor of the release before writes no stamp: until the next listing its heartbeat, and
         with it the term that fences its predecessor, would be unknown.
         """
-        known = self._processes[self._store.paths.root]
+        known = self._listings[self._store.paths.root]
         there = {
             folder
             for peer in peers
@@ -145,7 +141,7 @@ class PeerReader:
             self._left.clear()
             return box.incarnations() if box else list(own_incarnations(self._store))
 
-        return self._listed(self._processes, paths.root, stamp, incarnations)
+        return self._listed(paths.root, stamp, incarnations)
 
     def _pulse(self, process: Process) -> Pulse | None:
         """The heartbeat of a process; one that has left is not read again."""
@@ -158,33 +154,27 @@ class PeerReader:
 
     def _in_boxes(self) -> list[Found]:
         inbox = self._store.paths.inbox
-        boxes = self._names(inbox, lambda: [path.name for path in folders(inbox, PEER)])
         return [
             found
-            for box in (inbox / name for name in boxes)
-            for found in from_box(self._store, box, self._names(box, partial(box_names, box)))
+            for box in self._changed(inbox, partial(folders, inbox, PEER))
+            for found in from_box(self._store, self._changed(box, partial(records_in, box)))
         ]
 
-    def _names(self, folder: Path, names: Callable[[], list[str]]) -> list[str]:
-        """Names in ``folder``, listed again when it changed; two changes may share a clock tick."""
+    def _changed(self, folder: Path, entries: Callable[[], list[Path]]) -> list[Path]:
+        """Entries of ``folder``, listed again when it changed; two changes may share a tick."""
         try:
             mtime_ns = folder.lstat().st_mtime_ns
         except OSError:
             return []
-        return self._listed(self._boxes, folder, mtime_ns, names, SURE_S)
+        return self._listed(folder, mtime_ns, entries, SURE_S)
 
     def _listed(
-        self,
-        known: dict[Path, _Listing[Entry]],
-        folder: Path,
-        sign: object,
-        entries: Callable[[], list[Entry]],
-        sure_s: float = 0.0,
-    ) -> list[Entry]:
+        self, folder: Path, sign: object, entries: Callable[[], list[Path]], sure_s: float = 0.0
+    ) -> list[Path]:
         """The entries of ``folder``, listed again with another ``sign``, and now and then."""
-        now, found = self._clock.monotonic(), known.get(folder)
+        now, found = self._clock.monotonic(), self._listings.get(folder)
         if found is None or found.sign != sign:
-            found = known[folder] = _Listing(sign, now, now, entries())
+            found = self._listings[folder] = _Listing(sign, now, now, entries())
         elif found.at_s - found.first_s < sure_s or now - found.at_s >= RELIST_S:
             found.at_s, found.entries = now, entries()
         return found.entries
@@ -238,11 +228,9 @@ def _records(
     needed = {one.offer.base_version for one in chosen}
     needed |= {at for author, (_, at) in head.consumed.items()
                if author not in peers.authors and head.version + 1 - at >= far}  # fmt: skip
-    older = sorted(number for number in needed if number < first)
-    found = store.records(first, head.version)
-    return {one.version: one for number in older for one in store.records(number, number)} | {
-        one.version: one for one in found
-    }
+    numbers = sorted(number for number in needed if number < first)
+    numbers += range(first, head.version + 1)
+    return {one.version: one for number in numbers for one in store.records(number, number)}
 
 
 def _states(

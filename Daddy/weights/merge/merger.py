@@ -60,7 +60,7 @@ class Merger:
                 drop_term(self._store.paths.lease, lease.term - KEEP_TERMS)
 
     def nobody_lives(self) -> bool:
-        """Whether every job that merges has left or fallen silent: those of our own account."""
+        """True if every job of our own account has left or fallen silent: those merge."""
         newest = self._store.newest()
         if newest is None:
             return True

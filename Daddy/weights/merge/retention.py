@@ -8,7 +8,7 @@ the states of ``kept.json`` (``kept_versions``).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from Daddy.core.errors import FileError, WeightsError
@@ -76,8 +76,9 @@ class Sweeper:
         for number in range(record.version - 2 * self._keep, record.version - self._keep + 1):
             self._drop_blobs(number, needed)
         self._forget_lost()
-        terms = sorted(paths.lease.glob("term-*.json"), key=_term)
-        _remove(terms[: -2 * KEEP_TERMS])
+        terms = paths.lease.glob("term-*.json")
+        by_number = sorted(terms, key=lambda path: (len(path.name.split(".")[0]), path.name))
+        _remove(by_number[: -2 * KEEP_TERMS])
         for box in _folders(paths.receipts):
             for form in ("????????-??????.json", "claim-*.json"):
                 _remove(sorted(box.glob(form))[:-KEEP_RECEIPTS])
@@ -161,20 +162,18 @@ class Sweeper:
                 here = list(box.iterdir())
                 named = {path.stem for path in here if path.suffix == ".json"}
                 strays += [path for path in here if path.stem not in named]
-        gone = [path for path in strays if self._age_s(("stray", path)) >= ORPHAN_S]
+        gone = [path for path in strays if self._timer.still_s(path, None, GAP_S) >= ORPHAN_S]
         _remove(gone)
         return gone
-
-    def _age_s(self, key: Hashable, value: Hashable = None) -> float:
-        return self._timer.still_s(key, value, GAP_S)
 
     def sweep_incarnations(self, peers: Peers) -> None:
         """Remove the folders of processes that are gone and have nothing pending."""
         for pulse in (one for one in peers.pulses if one.uid is None):
-            silent = self._age_s(("gone", pulse.folder), pulse.counter)
+            silent = self._timer.still_s(pulse.folder, pulse.counter, GAP_S)
             if silent >= ORPHAN_S and not contributions.sequences(pulse.folder):
+                # By name: a process that wakes up may offer something meanwhile.
+                _remove([*pulse.folder.glob("eval-*.json"), pulse.heartbeat])
                 with contextlib.suppress(OSError):
-                    _remove(list(pulse.folder.iterdir()))
                     pulse.folder.rmdir()
 
 
@@ -187,13 +186,8 @@ def _folders(parent: Path) -> list[Path]:
     return [path for path in parent.iterdir() if path.is_dir()] if parent.is_dir() else []
 
 
-def _term(path: Path) -> int:
-    digits = path.name.removeprefix("term-").split(".")[0]
-    return int(digits) if digits.isdigit() else 0
-
-
 def _remove(paths: Iterable[Path]) -> None:
-    """Remove what can be removed: a folder that a laptop sent, or one of its own, is left."""
+    """Remove files; a folder that a laptop sent, and what may not be removed, is left."""
     for path in paths:
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)

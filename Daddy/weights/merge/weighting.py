@@ -40,7 +40,7 @@ class Offer:
 
 
 def own_lag(versions: int, seconds: float) -> int:
-    """How far a laptop is behind in its own rhythm: where versions come faster, time counts."""
+    """A laptop's lag in its own rhythm: where versions come faster, time counts."""
     return min(versions, math.ceil(max(0.0, seconds) / RHYTHM_S))
 
 

@@ -59,7 +59,7 @@ class Process:
 
     @property
     def laptop(self) -> bool:
-        """Whether its contributions count as a laptop's."""
+        """True if its contributions count as a laptop's."""
         return self.box is not None and self.box.laptop
 
     @property

@@ -43,7 +43,7 @@ def pull(rule: str, delta: StateDict, base: StateDict, shared: StateDict) -> Sta
 
 
 def factors(rule: str, shares: Sequence[float], clips: Sequence[float]) -> list[float]:
-    """How far each pull moves the shared weights.
+    """The factor by which each pull moves the shared weights.
 
     Under "polyak" S <- (1 - t) S + t W is applied one after the other: later ones shrink earlier
     ones.
