@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from Daddy.core.vocabulary import AgentReport
 from Daddy.streaming.protocol.messages import Row
 
 
-@dataclass(frozen=True, slots=True)
-class AgentKey:
+class AgentKey(NamedTuple):
     """One agent of the fleet: the peer it belongs to and its index there."""
 
     peer: str
@@ -31,8 +31,7 @@ class AgentKey:
         return f"{self.peer}/{self.agent}"
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """An agent that could be featured; ``seen``: its report came, ``left_s``: of its episode."""
 
     key: AgentKey
@@ -45,8 +44,7 @@ class Candidate:
         return (score(self.report), self.report.episode_return, self.seen)
 
 
-@dataclass(frozen=True, slots=True)
-class Featured:
+class Featured(NamedTuple):
     """An agent in a place: since when, in which episode, and since when that episode is over."""
 
     key: AgentKey
@@ -68,8 +66,7 @@ class Rules:
     stale_s: float = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """The featured agents, one per place, and a sentence for each change."""
 
     places: tuple[Featured, ...]
@@ -123,7 +120,7 @@ def _enter(one: Candidate, now: float) -> Featured:
 def _note_episode(place: Featured, one: Candidate, now: float) -> Featured:
     if one.report.episode == place.episode:
         return place
-    return replace(place, episode=one.report.episode, ended=now)
+    return place._replace(episode=one.report.episode, ended=now)
 
 
 def _reason_to_replace(

@@ -41,7 +41,6 @@ from Daddy.streaming.protocol.handshake import (
     home_token,
     load_tokens,
     opening_line,
-    run_token,
 )
 from Daddy.streaming.protocol.messages import Status, Wish, read_wish
 
@@ -148,10 +147,10 @@ class Relay:
             self._direct.look(now)
         if self._is_due("wish", now, WISH_EVERY_S):
             self._publish_wishes(programme.wanted() if watched else {}, now)
-        if self._link.established:
+        if self._link.established and self._link.waiting_bytes < _OUT_LIMIT:
             self._serve(now)
-        longest, due = self._poll_s() if watched else IDLE_POLL_S / 4, programme.next_due()
-        return longest if due is None else max(0.005, min(longest, due - now))
+        longest = self._poll_s() if watched else IDLE_POLL_S / 4
+        return max(0.005, min(longest, programme.next_due() - now))
 
     def _poll_s(self) -> float:
         return EAGER_POLL_S if self._programme.awaits() else POLL_S
@@ -182,11 +181,10 @@ class Relay:
             self._due |= dict.fromkeys(("poll", "wish", "news", "call"), 0.0)
             self._say("connected", "a viewer has proved itself: pictures flow")
             self._told.clear()
-        elif not self._link.established and len(self._told) < _TOLD_MOST:
-            trouble = self._link.trouble
-            if trouble and trouble not in self._told:
-                self._told.add(trouble)
-                self._say("waiting", trouble)
+        trouble = "" if self._link.established else self._link.trouble
+        if trouble and trouble not in self._told and len(self._told) < _TOLD_MOST:
+            self._told.add(trouble)
+            self._say("waiting", trouble)
 
     def _say(self, state: str, text: str) -> None:
         print(f"relay: {text}", flush=True)
@@ -200,20 +198,18 @@ class Relay:
         if self._events is not None:
             self._events.write(event, 0, data)
 
+    def _serve(self, now: float) -> None:
+        news = self._programme.news(now) if self._is_due("news", now, NEWS_EVERY_S) else []
+        for message in [*news, *self._programme.frames(now)]:
+            self._link.send(message)
+        self._link.flush(now)
+
     def _publish_wishes(self, wanted: Mapping[str, frozenset[int]], now: float) -> None:
         if wanted or self._asked:
             published = self._seat.publish(self._programme.wish.fps, wanted, now)
             self._asked = wanted if published else {}
             if wanted and not published:
                 self._link.send(note(f"{SEATS} viewers are served already: waiting for a place"))
-
-    def _serve(self, now: float) -> None:
-        if self._link.waiting_bytes < _OUT_LIMIT:
-            news = self._is_due("news", now, NEWS_EVERY_S)
-            messages = self._programme.news(now) if news else []
-            for message in [*messages, *self._programme.frames(now)]:
-                self._link.send(message)
-            self._link.flush(now)
 
 
 def make_relay(
@@ -361,7 +357,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _token_files(given: Path | None, stream: Path) -> list[Path]:
     path = given or home_token(Path.home())
     ensure_token(path, host_name())
-    files = [path, run_token(stream)]
+    files = [path, stream / "token"]
     if not load_tokens(files):
         raise DaddyError(f"{path} holds no token", "remove it: the next start makes a new one")
     return files

@@ -52,7 +52,7 @@ class Streamer:
         self,
         memory: StreamerEnd,
         stream: Path,
-        who: Writer,
+        writer: Writer,
         clock: Clock,
         fps: float,
         *,
@@ -60,12 +60,12 @@ class Streamer:
     ) -> None:
         self._memory = memory
         memory.want(())  # what a predecessor wanted is its own
-        self._who = who
+        self._writer = writer
         self._clock = clock
         self._most_fps = fps
         self._direct = direct
         self._watchers = Watchers(stream)
-        self._spool = SpoolWriter(stream, who.peer)
+        self._spool = SpoolWriter(stream, writer.peer)
         self._told: Told | None = None
         self._head: list[Message] = []
         self._frames: list[Message] = []
@@ -74,17 +74,16 @@ class Streamer:
         self._watched = False
         self._interval_s = 1.0
         self._due = dict.fromkeys(("look", "write", "report", "picture"), 0.0)
-        self.port = Port(stream, who, lambda: [*self._head, *self._frames])
+        self.port = Port(stream, writer, lambda: [*self._head, *self._frames])
         self.failures = self.written = 0
 
     def run(self, bell: int) -> None:
         """Work until the learner says goodbye; ``bell`` can be read when there is something new."""
         heard: list[Any] = []
         while not self._memory.closing:
-            pause, listener = self.step(heard), self.port.listener
-            mouths = listener.speaking if listener else []
-            ears: list[Any] = [bell, *(listener.ears if listener else ())]
-            heard = select.select(ears, mouths, [], pause)[0]
+            pause = self.step(heard)
+            ears: list[Any] = [bell, *self.port.ears]
+            heard = select.select(ears, self.port.speaking, [], pause)[0]
             if bell in heard:
                 with contextlib.suppress(BlockingIOError):
                     os.read(bell, 65536)
@@ -97,8 +96,7 @@ class Streamer:
         """One pass; returns the seconds until the next is needed. ``heard``: as a listener's."""
         now = self._clock.monotonic()
         due = min(at for what, at in self._due.items() if what != "picture") <= now
-        speaking = self.port.listener and self.port.listener.speaking  # a relay may have room again
-        if heard is None or heard or due or speaking:
+        if heard is None or heard or due or self.port.speaking:  # a relay may have room again
             self._attend(now, heard)
         if self._wanted and self._is_due("picture", now, self._interval_s):
             self._memory.ask_pictures()
@@ -123,8 +121,7 @@ class Streamer:
         asks = self._watched or self._told is None
         if asks and self._is_due("report", now, REPORT_EVERY_S):
             self._memory.ask_report()
-        if self.port.listener:
-            self.port.listener.step(now, heard)
+        self.port.step(now, heard)
 
     def _is_due(self, what: str, now: float, every_s: float) -> bool:
         due = self._due[what]
@@ -142,7 +139,7 @@ class Streamer:
         """Take the learner's reports and pictures since the last time."""
         if reports := self._memory.reports():
             self._due["write"] = self._due["write"] if self._told else 0.0
-            self._told = pack_reports(self._who, reports)
+            self._told = pack_reports(self._writer, reports)
         for record in self._memory.records():
             whole = len(record.pixels) == SCREEN_BYTES
             if whole and (message := self._packer.pack(record)) is not None:
@@ -154,7 +151,7 @@ class Streamer:
         wishes = self._watchers.wishes(now)
         self._interval_s = 1.0 / min(wishes.fps, self._most_fps)
         self._watched = bool(wishes.counter)
-        wanted = wishes.wanted.get(self._who.peer, frozenset())
+        wanted = wishes.wanted.get(self._writer.peer, frozenset())
         if wanted - self._wanted:
             self._due["picture"] = now
             self._due["write"] = min(self._due["write"], now + LOOK_EVERY_S)
@@ -199,10 +196,10 @@ def main(argv: Sequence[str] | None = None, clock: Clock | None = None) -> int:
         signal.signal(number, signal.SIG_IGN)
     die_with_parent(args.parent)
     os.nice(_NICEST)
-    who = Writer(args.peer, args.host, args.job, args.incarnation)
+    writer = Writer(args.peer, args.host, args.job, args.incarnation)
     memory = StreamerEnd(args.memory)
     streamer = Streamer(
-        memory, args.stream, who, clock or SystemClock(), args.fps, direct=args.direct
+        memory, args.stream, writer, clock or SystemClock(), args.fps, direct=args.direct
     )
     try:
         streamer.run(args.bell)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import inf
 
 import pytest
@@ -115,7 +114,7 @@ def test_fewer_places_are_filled_by_those_who_came_first() -> None:
 
 
 def test_who_would_only_flash_by_waits_unless_nobody_else_does() -> None:
-    soon = replace(one("a/0", 9), left_s=RULES.flash_s - 1)
+    soon = one("a/0", 9)._replace(left_s=RULES.flash_s - 1)
     assert names(select([soon, one("b/0", 5)], [], 1, 100.0, RULES)) == ["b/0"]
     assert names(select([soon, one("b/0", 5)], [], 2, 100.0, RULES)) == ["b/0", "a/0"]
     current = [place("c/0", 50)]

@@ -20,7 +20,6 @@ from Daddy.streaming.learner.direct_port import (
     ASK_AGAIN_S,
     LOOK_AGAIN_S,
     MAX_STRANGERS,
-    Listener,
     Lookup,
     Port,
 )
@@ -28,7 +27,6 @@ from Daddy.streaming.login import connection as direct
 from Daddy.streaming.login.connection import Direct, Sieve
 from Daddy.streaming.login.fleet_state import Fleet
 from Daddy.streaming.login.spool import (
-    Address,
     jobs_token,
     own_address,
     read_addresses,
@@ -108,7 +106,7 @@ def test_the_port_is_closed_when_nobody_watches_and_never_open_when_that_is_off(
 # -- both ends alone
 
 
-def served(listener: Listener, dial: Direct, reached, seconds: float = 5.0) -> bool:
+def served(listener: Port, dial: Direct, reached, seconds: float = 5.0) -> bool:
     def step() -> bool:
         now = time.monotonic()
         dial.look(now)
@@ -120,15 +118,15 @@ def served(listener: Listener, dial: Direct, reached, seconds: float = 5.0) -> b
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Iterator[Listener]:
+def job(tmp_path: Path) -> Iterator[Port]:
     head = pack_head(pack_reports(WHO, [report(3, step=9)]), 5)
-    made = Listener("127.0.0.1", lambda: jobs_token(tmp_path), lambda: head)
-    write_address(tmp_path, "slot-0", Address("127.0.0.1", made.port, "0" * 8, "node3"))
+    made = Port(tmp_path, WHO, lambda: head)
+    made.look(frozenset({WHO.host}), 0.0)
     yield made
     made.close()
 
 
-def test_who_comes_late_is_told_the_segment_so_far(tmp_path: Path, job: Listener) -> None:
+def test_who_comes_late_is_told_the_segment_so_far(tmp_path: Path, job: Port) -> None:
     dial = Direct(tmp_path, lambda: jobs_token(tmp_path))
     got: list[Segment] = []
     assert served(job, dial, lambda found, now: got.extend(found) or got)
@@ -144,7 +142,7 @@ def unreadable() -> list[Token]:
 
 @pytest.mark.parametrize("tokens", [lambda: [OTHER], unreadable])
 def test_another_token_reaches_nobody_and_says_nothing(
-    tmp_path: Path, job: Listener, tokens: Callable[[], list[Token]]
+    tmp_path: Path, job: Port, tokens: Callable[[], list[Token]]
 ) -> None:
     dial = Direct(tmp_path, tokens)
     asked = []
@@ -155,7 +153,7 @@ def test_another_token_reaches_nobody_and_says_nothing(
     dial.hang_up()
 
 
-def test_a_job_that_speaks_for_another_is_not_believed(tmp_path: Path, job: Listener) -> None:
+def test_a_job_that_speaks_for_another_is_not_believed(tmp_path: Path, job: Port) -> None:
     where = read_addresses(tmp_path)["slot-0"]
     write_address(tmp_path, "slot-0", replace(where, port=0))
     write_address(tmp_path, "slot-7", where)
@@ -168,7 +166,7 @@ def test_a_job_that_speaks_for_another_is_not_believed(tmp_path: Path, job: List
     dial.hang_up()
 
 
-def test_strangers_get_not_a_byte_and_the_port_back_in_three_seconds(job: Listener) -> None:
+def test_strangers_get_not_a_byte_and_the_port_back_in_three_seconds(job: Port) -> None:
     began = time.monotonic()
     silent = []
     try:
@@ -189,7 +187,7 @@ def test_strangers_get_not_a_byte_and_the_port_back_in_three_seconds(job: Listen
             one.close()
 
 
-def test_a_port_that_lets_nobody_in_is_not_listened_to_until_the_next_look(job: Listener) -> None:
+def test_a_port_that_lets_nobody_in_is_not_listened_to_until_the_next_look(job: Port) -> None:
     assert job in job.ears
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with socket.create_connection((job.address, job.port)), Path(os.devnull).open() as next_free:
@@ -201,7 +199,7 @@ def test_a_port_that_lets_nobody_in_is_not_listened_to_until_the_next_look(job: 
     assert job.ears == []
 
 
-def test_a_relay_that_does_not_read_is_dropped(tmp_path: Path, job: Listener) -> None:
+def test_a_relay_that_does_not_read_is_dropped(tmp_path: Path, job: Port) -> None:
     dial = Direct(tmp_path, lambda: jobs_token(tmp_path))
     assert served(job, dial, lambda found, now: found)
     piece = Message(Kind.FRAME, bytes(6000), stream=1)

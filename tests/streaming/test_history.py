@@ -23,7 +23,7 @@ def test_maps_of_shown_agents_come_first_with_their_trails() -> None:
     assert (first.name, second.name) == ("Map 2", "Map 1")
     assert first.trails == (((0, 0), (1, 0)),)
     assert second.trails == (), "only of those that are shown"
-    assert [(dot.name, dot.x, dot.y) for dot in second.dots] == [("slot-0/0", 5, 6)]
+    assert [(dot.x, dot.y) for dot in second.dots] == [(5, 6)]
 
 
 def test_heat_is_how_often_a_cell_was_seen_with_somebody() -> None:

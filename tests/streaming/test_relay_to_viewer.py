@@ -346,7 +346,7 @@ def test_a_frozen_viewer_is_sent_little_and_given_up(run, token, monkeypatch) ->
             assert until(lambda: served._programme.channels, 10)
             time.sleep(4)
             channels = list(served._programme.channels.values())
-            assert sum(one.sender.sent for one in channels) <= 2 * 16
+            assert sum(one.sender._seq for one in channels) <= 2 * 16
             assert sum(one.sender.unacked_bytes() for one in channels) <= 64 * 1024
             assert until(lambda: "silent" in served._link.trouble, 15)
             viewer.socket.close()

@@ -22,7 +22,7 @@ from Daddy.core.machine import identify, is_alive
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming import streamer, tunnel_client
 from Daddy.streaming.learner import direct_port as listener
-from Daddy.streaming.learner.direct_port import Listener
+from Daddy.streaming.learner.direct_port import Port
 from Daddy.streaming.learner.shared_ring import LearnerEnd, StreamerEnd, nameless_file
 from Daddy.streaming.login import spool
 from Daddy.streaming.login.spool import SpoolReader, SpoolWriter, Wishes, read_wishes, write_wishes
@@ -235,6 +235,15 @@ def test_a_pass_in_which_anything_else_is_due_attends_to_everything(
     assert desk.end.records() == [], "it has been taken"
 
 
+def opened(desk: Desk) -> Port:
+    """The streamer's port, open whoever watches."""
+    port = desk.streamer.port
+    port.look(frozenset({port._writer.host}), 0.0)
+    assert port.port
+    port.look = lambda *_: None  # type: ignore[method-assign]
+    return port
+
+
 @pytest.mark.parametrize("refuses", [False, True])
 def test_a_stranger_is_let_go_by_a_streamer_that_hears_nothing(
     desk: Desk, tmp_path: Path, monkeypatch, refuses: bool
@@ -247,8 +256,7 @@ def test_a_stranger_is_let_go_by_a_streamer_that_hears_nothing(
     if refuses:
         (tmp_path / "spool").write_text("in the way")
     assert desk.until(lambda: desk.streamer.failures if refuses else desk.streamer.written)
-    desk.streamer.port.look = lambda *_: None  # type: ignore[method-assign]
-    ours = desk.streamer.port.listener = Listener("127.0.0.1", lambda: (), lambda: ())
+    ours = opened(desk)
     with closing(ours), socket.create_connection((ours.address, ours.port)):
         assert desk.until(lambda: ours.callers)
         silent = lambda: desk.streamer.step([]) and not ours.callers  # noqa: E731
@@ -260,7 +268,7 @@ def test_a_relay_that_has_room_again_is_served_by_a_streamer_that_hears_nothing(
 ) -> None:
     monkeypatch.setattr(handshake, "GREETING_S", 600.0)
     wanted_and_put(desk, tmp_path)
-    ours = desk.streamer.port.listener = Listener("127.0.0.1", lambda: (), lambda: ())
+    ours = opened(desk)
     with closing(ours), socket.create_connection((ours.address, ours.port)) as relay:
         assert until(lambda: ours.step(time.monotonic()) or ours.callers, 5)
         much = ours.callers[0].out = bytearray(os.urandom(listener.OUT_LIMIT - 100))

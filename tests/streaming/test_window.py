@@ -186,9 +186,9 @@ def test_a_paused_window_keeps_its_picture_and_never_calls_it_live(watcher) -> N
 def test_a_word_in_the_header_passes(watcher) -> None:
     watcher.look(scene(panel()))
     watcher.press("v")
-    assert "palette: pea" in words(watcher)
+    assert "palette: silver" in words(watcher)
     watcher._clock.time += 4.0
-    assert "palette: pea" not in words(watcher)
+    assert "palette: silver" not in words(watcher)
 
 
 def test_a_recording_ends_by_itself_and_becomes_a_film(watcher, tmp_path, monkeypatch) -> None:

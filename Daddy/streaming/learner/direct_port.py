@@ -45,112 +45,6 @@ class _Caller(Channel):
     welcomed = False
 
 
-class Listener:
-    """One open port, at ``address``; ``so_far``: the first messages for a relay. OSError."""
-
-    def __init__(
-        self,
-        address: str,
-        tokens: Callable[[], Sequence[Token]],
-        so_far: Callable[[], Sequence[Message]],
-    ) -> None:
-        self.address = address
-        self._tokens = tokens
-        self._so_far = so_far
-        self.callers: list[_Caller] = []
-        self.rest = False
-        """Nobody is let in for now: accepting has failed, and would fail at once again."""
-        self._socket = socket.create_server((address, 0), backlog=MAX_STRANGERS)
-        self._socket.setblocking(False)
-        self.port = int(self._socket.getsockname()[1])
-
-    def fileno(self) -> int:
-        return self._socket.fileno()
-
-    @property
-    def ears(self) -> Sequence[Listener | _Caller]:
-        """For ``select``: where something may come from."""
-        return self.callers if self.rest else [self, *self.callers]
-
-    @property
-    def speaking(self) -> Sequence[_Caller]:
-        """For ``select``: those for whom bytes wait."""
-        return [caller for caller in self.callers if caller.out]
-
-    @property
-    def proved(self) -> int:
-        return sum(caller.welcomed for caller in self.callers)
-
-    def tell(self, messages: Sequence[Message]) -> None:
-        for caller in self.callers:
-            if caller.welcomed:
-                for message in messages:
-                    caller.session.send(message)
-
-    def step(self, now: float, heard: Collection[Any] | None = None) -> None:
-        """Let in, listen, send, drop; ``heard`` are those of ``ears`` that ``select`` has found."""
-        if heard is None:
-            heard = select.select(self.ears, [], [], 0)[0]
-        if self in heard:
-            self._let_in(now)
-        for caller in list(self.callers):
-            try:
-                self._serve(caller, now, speaks=caller in heard)
-            except ProtocolError as error:
-                self._drop(caller, bye(error.reason, str(error)))
-            except OSError:
-                self._drop(caller)
-
-    def close(self) -> None:
-        """No port any more; who is served is told."""
-        for caller in list(self.callers):
-            self._drop(caller, bye(Reason.DONE, "the job stops listening"))
-        self._socket.close()
-
-    def _let_in(self, now: float) -> None:
-        try:
-            for _ in range(MAX_STRANGERS):
-                sock, _ = self._socket.accept()
-                self._greet(sock, now)
-        except BlockingIOError:
-            pass
-        except OSError:
-            self.rest = True
-
-    def _greet(self, sock: socket.socket, now: float) -> None:
-        strangers = len(self.callers) - self.proved
-        if strangers >= MAX_STRANGERS or self.proved >= MAX_PROVED:
-            sock.close()
-            return
-        tokens: Sequence[Token] = ()
-        with contextlib.suppress(DaddyError, OSError):  # a damaged file refuses everyone
-            tokens = self._tokens()
-        with contextlib.suppress(OSError):  # who has left already is noticed soon enough
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
-        self.callers.append(_Caller(sock, VIEWER, tokens, now))
-
-    def _serve(self, caller: _Caller, now: float, *, speaks: bool) -> None:
-        for message in caller.receive(now) if speaks else ():
-            if message.kind == Kind.BYE:
-                raise ConnectionResetError
-            if message.kind == Kind.PING:
-                theirs, _ = read_stamps(message.body)
-                caller.session.send(Message(Kind.PONG, stamps(theirs, round(now * 1000))))
-        if caller.session.established and not caller.welcomed:
-            caller.welcomed = True
-            for message in self._so_far():
-                caller.session.send(message)
-        caller.flush()
-        if caller.is_overdue(now) or len(caller.out) > OUT_LIMIT:
-            raise ProtocolError("too late, silent or not reading", Reason.SILENT)
-
-    def _drop(self, caller: _Caller, last: Message | None = None) -> None:
-        """Close a connection; strangers are told nothing."""
-        caller.close(last if caller.welcomed else None)
-        self.callers.remove(caller)
-
-
 ASK_AGAIN_S = 30.0
 LOOK_AGAIN_S = 5.0
 Find = Callable[[frozenset[str], str], str | None]
@@ -191,63 +85,153 @@ class Lookup:
 
 
 class Port:
-    """The port of ``who``, open while somebody watches; ``so_far``: as for a listener."""
+    """The port of ``writer``, open while somebody watches.
 
-    def __init__(self, stream: Path, who: Writer, so_far: Callable[[], Sequence[Message]]) -> None:
+    ``so_far``: the first messages for a relay; ``port`` is 0 while it is closed.
+    """
+
+    def __init__(
+        self, stream: Path, writer: Writer, so_far: Callable[[], Sequence[Message]]
+    ) -> None:
         self._stream = stream
-        self._who = who
+        self._writer = writer
         self._so_far = so_far
-        self._lookup = Lookup(who.host)
+        self._lookup = Lookup(writer.host)
         self._look_at = 0.0
-        self.listener: Listener | None = None
+        self._socket: socket.socket | None = None
+        self.address, self.port = "", 0
+        self.callers: list[_Caller] = []
+        self.rest = False
+        """Nobody is let in for now: accepting has failed, and would fail at once again."""
+
+    def fileno(self) -> int:
+        return self._socket.fileno() if self._socket else -1
+
+    @property
+    def ears(self) -> list[Port | _Caller]:
+        """For ``select``: where something may come from."""
+        return [*([self] if self._socket and not self.rest else []), *self.callers]
+
+    @property
+    def speaking(self) -> list[_Caller]:
+        """For ``select``: those for whom bytes wait."""
+        return [caller for caller in self.callers if caller.out]
+
+    @property
+    def proved(self) -> int:
+        return sum(caller.welcomed for caller in self.callers)
+
+    def tell(self, messages: Sequence[Message]) -> None:
+        """Tell every relay that has proved itself."""
+        for caller in self.callers:
+            if caller.welcomed:
+                for message in messages:
+                    caller.session.send(message)
 
     def look(self, hosts: frozenset[str], now: float) -> None:
         """Listen for relays on these hosts, and for nobody where there are none."""
         address = self._lookup.address(hosts, now)
-        if self.listener and self.listener.address != address:
+        if self.address != (address or ""):
             self.close()
         with contextlib.suppress(DaddyError, OSError):
-            if self.listener is None and address:
-                jobs_token(self._stream)
-                self.listener = Listener(address, lambda: jobs_token(self._stream), self._so_far)
-                self._publish(self.listener)
+            if address and self._socket is None:
+                self._open(address)
                 self._look_at = now + LOOK_AGAIN_S
-        if self.listener:
-            self.listener.rest = False
-            if now >= self._look_at:
-                self._look_at = now + LOOK_AGAIN_S
-                self._say_again(self.listener)
+        self.rest = False
+        if self._socket and now >= self._look_at:
+            self._look_at = now + LOOK_AGAIN_S
+            self._say_again()
 
-    def tell(self, messages: Sequence[Message]) -> None:
-        """Tell every relay that has proved itself."""
-        if self.listener:
-            self.listener.tell(messages)
+    def step(self, now: float, heard: Collection[Any] | None = None) -> None:
+        """Let in, listen, send, drop; ``heard`` are those of ``ears`` that ``select`` has found."""
+        if heard is None:
+            heard = select.select(self.ears, [], [], 0)[0]
+        if self._socket and self in heard:
+            self._let_in(self._socket, now)
+        for caller in list(self.callers):
+            try:
+                self._serve(caller, now, speaks=caller in heard)
+            except ProtocolError as error:
+                self._drop(caller, bye(error.reason, str(error)))
+            except OSError:
+                self._drop(caller)
 
     def close(self) -> None:
-        """No port any more; what another has said of its own stays."""
-        if self.listener:
-            ours = self._stands(self.listener)
-            self.listener.close()
-            self.listener = None
-            if ours:
-                with contextlib.suppress(OSError):
-                    self._publish(None)
-
-    def _say_again(self, listener: Listener) -> None:
-        """Put our address where another's stands; close a port that nobody can be told of."""
-        if self._stands(listener):
+        """Close the port and tell its relays; an address that another job has written stays."""
+        if self._socket is None:
             return
+        ours = self._stands()
+        for caller in list(self.callers):
+            self._drop(caller, bye(Reason.DONE, "the job stops listening"))
+        self._socket.close()
+        self._socket, self.address, self.port = None, "", 0
+        if ours:
+            with contextlib.suppress(OSError):
+                self._publish()
+
+    def _open(self, address: str) -> None:
+        jobs_token(self._stream)
+        self._socket = socket.create_server((address, 0), backlog=MAX_STRANGERS)
+        self._socket.setblocking(False)
+        self.address, self.port = address, int(self._socket.getsockname()[1])
+        self._publish()
+
+    def _say_again(self) -> None:
+        """Put our address where another's stands; close a port that nobody can be told of."""
         try:
-            self._publish(listener)
+            if not self._stands():
+                self._publish()
         except OSError:
             self.close()
 
-    def _stands(self, listener: Listener) -> bool:
-        there = read_address(self._stream, self._who.peer)
-        ours = (self._who.incarnation, listener.port)
+    def _stands(self) -> bool:
+        there = read_address(self._stream, self._writer.peer)
+        ours = (self._writer.incarnation, self.port)
         return there is not None and (there.incarnation, there.port) == ours
 
-    def _publish(self, listener: Listener | None) -> None:
-        where = (listener.address, listener.port) if listener else ("", 0)
-        address = Address(*where, self._who.incarnation, self._who.host)
-        write_address(self._stream, self._who.peer, address)
+    def _publish(self) -> None:
+        where = Address(self.address, self.port, self._writer.incarnation, self._writer.host)
+        write_address(self._stream, self._writer.peer, where)
+
+    def _let_in(self, listener: socket.socket, now: float) -> None:
+        try:
+            for _ in range(MAX_STRANGERS):
+                sock, _ = listener.accept()
+                strangers = len(self.callers) - self.proved
+                if strangers < MAX_STRANGERS and self.proved < MAX_PROVED:
+                    self._greet(sock, now)
+                else:
+                    sock.close()
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.rest = True
+
+    def _greet(self, sock: socket.socket, now: float) -> None:
+        tokens: Sequence[Token] = ()
+        with contextlib.suppress(DaddyError, OSError):  # a damaged file refuses everyone
+            tokens = jobs_token(self._stream)
+        with contextlib.suppress(OSError):  # who has left already is noticed soon enough
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+        self.callers.append(_Caller(sock, VIEWER, tokens, now))
+
+    def _serve(self, caller: _Caller, now: float, *, speaks: bool) -> None:
+        for message in caller.receive(now) if speaks else ():
+            if message.kind == Kind.BYE:
+                raise ConnectionResetError
+            if message.kind == Kind.PING:
+                theirs, _ = read_stamps(message.body)
+                caller.session.send(Message(Kind.PONG, stamps(theirs, round(now * 1000))))
+        if caller.session.established and not caller.welcomed:
+            caller.welcomed = True
+            for message in self._so_far():
+                caller.session.send(message)
+        caller.flush()
+        if caller.is_overdue(now) or len(caller.out) > OUT_LIMIT:
+            raise ProtocolError("too late, silent or not reading", Reason.SILENT)
+
+    def _drop(self, caller: _Caller, last: Message | None = None) -> None:
+        """Close a connection; strangers are told nothing."""
+        caller.close(last if caller.welcomed else None)
+        self.callers.remove(caller)

@@ -6,6 +6,7 @@ moves bytes and reads the clock.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
@@ -28,7 +29,6 @@ class Channel:
     stream: int
     sender: Sender
     playout: Playout = field(default_factory=Playout)
-    last: Picture | None = None
 
 
 class Programme:
@@ -48,11 +48,12 @@ class Programme:
         self._delay_s = 0.0
         self._best = 0
         self._lasts: dict[AgentKey, Picture] = {}
+        """The last picture sent of each agent; those that were not seen for longest go first."""
 
     @property
     def featured(self) -> tuple[AgentKey, ...]:
         """The featured agents by place."""
-        return tuple(place.key for place in self._places)
+        return tuple(self.channels)
 
     def wanted(self) -> dict[str, frozenset[int]]:
         peers = {key.peer for key in self.featured}
@@ -65,14 +66,13 @@ class Programme:
         for segment in segments:
             for key, channel in self.channels.items():
                 if key.peer == segment.peer:
-                    channel.playout.hurry(direct=key.peer in self.direct)
                     shift_ms = self.fleet.clock_offset_ms(key.peer)
                     lump = [
                         replace(picture, captured_ms=picture.captured_ms + shift_ms)
                         for picture in segment.pictures
                         if picture.agent == key.agent
                     ]
-                    channel.playout.add(lump, now)
+                    channel.playout.add(lump, now, direct=key.peer in self.direct)
 
     def choose(self, now: float) -> tuple[str, ...]:
         """Choose who is featured; returns a sentence for each change."""
@@ -81,27 +81,17 @@ class Programme:
         pins = [AgentKey(*pin) for pin in self.wish.pins]
         selection = select(candidates, self._places, self.wish.top_k, now, self._rules, pins)
         self._places = selection.places
-        keys = self.featured
-        self.channels = {key: one for key, one in self.channels.items() if key in keys}
-        for key in keys:
-            if key not in self.channels:
-                self.channels[key] = self._channel(key)
+        keys = [place.key for place in self._places]
+        self.channels = {key: self.channels.get(key) or self._channel(key) for key in keys}
         return selection.reasons
 
     def _channel(self, key: AgentKey) -> Channel:
         """A stream for ``key``; it begins with the last picture known, whose stamp is its age."""
         self._streams = self._streams % 0xFFFF + 1
-        channel = Channel(self._streams, Sender(), last=self._lasts.get(key))
-        if channel.last:
-            channel.sender.offer(channel.last)
+        channel = Channel(self._streams, Sender())
+        if key in self._lasts:
+            channel.sender.offer(self._lasts[key])
         return channel
-
-    def _note_last(self, key: AgentKey, picture: Picture) -> None:
-        self.channels[key].last = picture
-        self._lasts.pop(key, None)
-        self._lasts[key] = picture
-        if len(self._lasts) > _LAST_PICTURES:
-            del self._lasts[next(iter(self._lasts))]
 
     def restart(self) -> None:
         """A new viewer: it has no picture yet, so every stream begins anew."""
@@ -110,7 +100,7 @@ class Programme:
 
     def awaits(self) -> bool:
         """An agent is featured of which no picture is known."""
-        return any(one.last is None for one in self.channels.values())
+        return not self.channels.keys() <= self._lasts.keys()
 
     def hear(self, message: Message, now: float) -> tuple[str, ...]:
         """Take a viewer's message; sentences for the person. ProtocolError: not a viewer's."""
@@ -128,11 +118,14 @@ class Programme:
 
     def frames(self, now: float) -> list[Message]:
         """Frames that are due and that the link has room for; on a full line of one agent alone."""
-        for key in self.featured:
-            for _, picture in self.channels[key].playout.due(now):
-                self.channels[key].sender.offer(picture)
-                self._note_last(key, picture)
-        channels = [self.channels[key] for key in self.featured]
+        for key, channel in self.channels.items():
+            for _, picture in channel.playout.due(now):
+                channel.sender.offer(picture)
+                self._lasts.pop(key, None)
+                self._lasts[key] = picture
+        while len(self._lasts) > _LAST_PICTURES:
+            del self._lasts[next(iter(self._lasts))]
+        channels = list(self.channels.values())
         if self._pace.alone:
             channels = [one for one in channels if one.sender.busy(now, FREE_S)][:1]
         allowed = window(self._pace.least_s, self.wish.fps)
@@ -151,14 +144,13 @@ class Programme:
     def _unacked(self) -> int:
         return sum(channel.sender.unacked_bytes() for channel in self.channels.values())
 
-    def next_due(self) -> float | None:
-        """When the next picture is due (monotonic seconds)."""
-        dues = [one.playout.next_due() for one in self.channels.values()]
-        return min((due for due in dues if due is not None), default=None)
+    def next_due(self) -> float:
+        """When the next picture is due (monotonic seconds); infinite when none waits."""
+        return min((one.playout.next_due() for one in self.channels.values()), default=math.inf)
 
     def news(self, now: float) -> list[Message]:
         """How the run goes, and telemetry of all agents, featured ones first."""
-        rows = self.fleet.rows({key: self.channels[key].stream for key in self.featured}, now)
+        rows = self.fleet.rows({key: one.stream for key, one in self.channels.items()}, now)
         status = self.status(now).pack()
         return [Message(Kind.STATUS, status), Message(Kind.TELEM, pack_rows(rows))]
 

@@ -44,8 +44,6 @@ class Sender:
     """
 
     def __init__(self) -> None:
-        self.sent = 0
-        self.dropped = 0
         self._newest_shared = 0
         self._shared: deque[Tiled] = deque(maxlen=MAX_BASES)
         self._pending: Picture | None = None
@@ -55,7 +53,6 @@ class Sender:
 
     def offer(self, picture: Picture) -> None:
         """The newest picture; one that still waits is dropped for it."""
-        self.dropped += self._pending is not None
         self._pending = picture
 
     def unacked_bytes(self) -> int:
@@ -74,7 +71,6 @@ class Sender:
         base, more, data = self._deflate(tiles, now)
         self._seq, self._sent_at = self._seq + 1, now
         self._unacked[self._seq] = (tiles, len(data), now)
-        self.sent += 1
         head = (self._seq, base, picture.step, picture.captured_ms, picture.episode)
         return Frame(*head, data, FORMAT_TILING if base else FORMAT_TILES, more)
 
@@ -202,22 +198,15 @@ class Playout:
         self._queue: deque[tuple[float, Picture]] = deque()
         self._lateness: deque[tuple[float, float]] = deque()
         self._last: tuple[float, int] | None = None
-        self._direct = False
 
-    def __len__(self) -> int:
-        return len(self._queue)
+    def add(self, pictures: list[Picture], now: float, *, direct: bool = False) -> None:
+        """Queue what has arrived: oldest first, ``captured_ms`` on the clock of ``now``.
 
-    def hurry(self, *, direct: bool) -> None:
-        """Pictures come one by one now, or in lumps: how late lumps were is forgotten then."""
+        ``direct``: pictures come one by one, not in lumps; how late lumps were is forgotten.
+        """
         if direct:
             self._lateness.clear()
-        self._direct = direct
-
-    def add(self, pictures: list[Picture], now: float) -> None:
-        """Queue what has arrived: oldest first, ``captured_ms`` on the clock of ``now``."""
-        if not pictures:
-            return
-        delay_s = 0.0 if self._direct else self._needed_s(pictures[0], now)
+        delay_s = 0.0 if direct or not pictures else self._needed_s(pictures[0], now)
         for picture in pictures:
             due = now + delay_s - _late_s(picture, now)
             if due < now and picture is not pictures[-1]:
@@ -248,9 +237,9 @@ class Playout:
             ready.append(self._queue.popleft())
         return ready
 
-    def next_due(self) -> float | None:
-        """Time of the next picture; None when nothing waits."""
-        return self._queue[0][0] if self._queue else None
+    def next_due(self) -> float:
+        """Time of the next picture; infinite when nothing waits."""
+        return self._queue[0][0] if self._queue else math.inf
 
 
 def _late_s(picture: Picture, now: float) -> float:

@@ -270,7 +270,7 @@ class Channel:
     def receive(self, now: float, reads: int = 1) -> list[Message]:
         """Messages that so many reads bring. ProtocolError; OSError, also at the other's end."""
         messages: list[Message] = []
-        with _passing_over_not_yet():
+        with _passing_over_waits():
             for _ in range(reads):
                 if not (data := self.socket.recv(READ_BYTES)):
                     raise ConnectionResetError
@@ -281,7 +281,7 @@ class Channel:
     def flush(self) -> None:
         """Hand the kernel what it takes. OSError."""
         self.out += self.session.take()
-        with _passing_over_not_yet():
+        with _passing_over_waits():
             while self.out:
                 del self.out[: self.socket.send(self.out)]
 
@@ -300,8 +300,8 @@ class Channel:
 
 
 @contextlib.contextmanager
-def _passing_over_not_yet() -> Iterator[None]:
-    """Nothing is there yet, there is no room yet, or the connection is not there yet."""
+def _passing_over_waits() -> Iterator[None]:
+    """Pass over a socket that has no bytes, no room or no connection yet."""
     try:
         yield
     except OSError as error:
@@ -316,11 +316,6 @@ _PRIVATE = stat.S_IRWXG | stat.S_IRWXO
 def home_token(home: Path) -> Path:
     """The token file of the person whose home this is."""
     return home / STREAM_TOKEN
-
-
-def run_token(stream: Path) -> Path:
-    """Further tokens that may watch one run."""
-    return stream / "token"
 
 
 def ensure_token(path: Path, label: str) -> None:

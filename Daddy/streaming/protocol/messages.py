@@ -78,9 +78,11 @@ class Status:
         return to_json({name: lists.get(name, getattr(self, name)) for name in self.__slots__})
 
 
-def _peer(raw: Any) -> Peer:
-    name, host, job, silent = raw
-    return Peer(clean(name, 31), clean(host), clean(job, 32), number(silent))
+def _peers(raw: Any) -> tuple[Peer, ...]:
+    return tuple(
+        Peer(clean(name, 31), clean(host), clean(job, 32), number(silent))
+        for name, host, job, silent in list(raw)[:MAX_PEERS]
+    )
 
 
 def read_maps(raw: Any) -> dict[int, str]:
@@ -98,7 +100,7 @@ _STATUS: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("run", "workload", "host", "via"), clean),
     **dict.fromkeys(("agents", "steps", "best"), lambda raw: _within(raw, 2**63 - 1)),
     **dict.fromkeys(("steps_per_s", "delay_s"), number),
-    "peers": lambda raw: tuple(_peer(one) for one in list(raw)[:MAX_PEERS]),
+    "peers": _peers,
     "maps": read_maps,
     "direct": lambda raw: tuple(clean(one, 31) for one in list(raw)[:MAX_PEERS]),
 }
@@ -296,15 +298,11 @@ def read_wish(body: bytes) -> Wish:
     raw = from_json(body)
     try:
         top_k, fps = int(raw.get("k", 2)), number(raw.get("fps", MAX_FPS))
-        pins = tuple(_read_pin(one) for one in list(raw.get("pins", []))[:MAX_PINS])
+        told = list(raw.get("pins", []))[:MAX_PINS]
+        pins = tuple((check_peer(str(peer)), _within(agent, _U16)) for peer, agent in told)
     except (TypeError, ValueError, OverflowError, UsageError) as error:
         raise ProtocolError("a SUBSCRIBE has a wrong field") from error
     return Wish(max(1, min(MAX_TOP_K, top_k)), max(1.0, min(MAX_FPS, fps)), pins)
-
-
-def _read_pin(raw: Any) -> Pin:
-    peer, agent = raw
-    return check_peer(str(peer)), _within(agent, _U16)
 
 
 def to_pins(names: Iterable[str]) -> tuple[Pin, ...]:

@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def save_film(
     pictures: Sequence[bytes],
     per_second: float,
     scale: int = 2,
-    theme: Theme = THEMES[2],
+    theme: Theme = THEMES[1],
 ) -> None:
     """Write `pictures` as .gif or .mp4, `scale` times as large. FileError when that fails."""
     if not pictures:
@@ -60,10 +61,7 @@ def _gif(
     path: Path, pictures: Sequence[bytes], per_second: float, scale: int, theme: Theme
 ) -> None:
     """Equal pictures in a row become one that stays longer: half of a game is waiting."""
-    shown = [(pictures[0], 1)]
-    for picture in pictures[1:]:
-        last, times = shown[-1]
-        shown[-1:] = [(last, times + 1)] if picture == last else [(last, times), (picture, 1)]
+    shown = [(picture, len(list(same))) for picture, same in groupby(pictures)]
     frames = [_image(picture, scale, theme) for picture, _ in shown]
     tick_ms = 10 * round(100 / per_second)
     made, durations = io.BytesIO(), [tick_ms * times for _, times in shown]

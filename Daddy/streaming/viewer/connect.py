@@ -31,7 +31,7 @@ from Daddy.core.vocabulary import TUNNEL_PORT
 from Daddy.streaming.protocol.framing import READ_BYTES
 from Daddy.streaming.protocol.handshake import Token, find_opening
 from Daddy.streaming.viewer import connect_plan
-from Daddy.streaming.viewer.connect_plan import Course, End, Target, Way, is_login
+from Daddy.streaming.viewer.connect_plan import Course, End, Target, Way
 from Daddy.streaming.viewer.receiver import Receiver
 
 _WEIGHTS = "/shared_weights"
@@ -66,7 +66,7 @@ def find_target(
     kept = remembered(settings_path(environ, home))
     user, host = environ.get("SYNC_CLUSTER_USER"), environ.get("SYNC_CLUSTER_HOST")
     login = args.login or (f"{user}@{host}" if user and host else kept_login(kept))
-    if not is_login(login):
+    if not connect_plan.LOGIN.fullmatch(login):
         raise UsageError(f"{login!r} is nobody to connect to", "type: connect user@login-node")
     facts = kept if login == kept_login(kept) else {}
     told = {name: environ.get(one) or facts.get(name, "") for name, one in _VARIABLES.items()}
@@ -74,24 +74,17 @@ def find_target(
     words = ["-F", str(Path(told["ssh_config"]).expanduser())] if told["ssh_config"] else []
     words += ["-p", told["port"]] if told["port"] else []
     words += ["-i", told["key"], "-o", "IdentitiesOnly=yes"] if told["key"] else []
+    sockets = [facts.get(name, "") for name in ("port", "key", "ssh_config")]
     usual = port == TUNNEL_PORT and not told["key"]
     return Target(
         login=login,
         scripts=_scripts(args.run_dir, told["folder"]),
         whom=tuple(words),
-        opened=_opened(facts),
+        opened=str(opened_socket(master_socket(login, *sockets))) if facts.get("opened") else "",
         tunnel_key=facts.get("tunnel_key", "") if usual else "",
         port=port,
         asks=asks,
     )
-
-
-def _opened(facts: Mapping[str, str]) -> str:
-    """The connection of ``sync_weights.sh login``, where that is how one gets there."""
-    if not facts.get("opened"):
-        return ""
-    names = [facts.get(name, "") for name in ("port", "key", "ssh_config")]
-    return str(opened_socket(master_socket(kept_login(facts), *names)))
 
 
 def _scripts(run_dir: str, weights: str) -> tuple[str, ...]:

@@ -18,7 +18,8 @@ from typing import NamedTuple
 from Daddy.core.vocabulary import TUNNEL_PORT
 from Daddy.streaming.protocol.framing import clean
 
-_LOGIN = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}@)?[A-Za-z0-9][A-Za-z0-9._:%-]{0,252}")
+LOGIN = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}@)?[A-Za-z0-9][A-Za-z0-9._:%-]{0,252}")
+"""user@host or a host, and no option of ssh."""
 _TELL = 'sed -n "s/^# relay: /daddy-relay /p" "$f" >&2; echo "daddy-here $(uname -n)" >&2; '
 _OWN_FILES = (
     'for f; do case "$(ls -ld -- "$f" 2>/dev/null)" in -????-??-*) ;; *) continue ;; esac; '
@@ -61,11 +62,6 @@ class Target:
     @property
     def host(self) -> str:
         return self.login.rpartition("@")[2]
-
-
-def is_login(text: str) -> bool:
-    """Tell user@host or a host from an option of ssh."""
-    return _LOGIN.fullmatch(text) is not None
 
 
 _OPTIONS = (
@@ -127,8 +123,7 @@ class Kind(Enum):
     PERSON = "a person has to do something first"
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(NamedTuple):
     """The end of a call: ssh's exit status (None: ended by us), its standard error, our own reason
     to end it. ``worked``: a relay had proved itself before; ``slept``: this computer was asleep.
     """

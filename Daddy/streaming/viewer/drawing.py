@@ -7,7 +7,6 @@ every whole scale, without a font file. Equal lists need no painting at all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
@@ -43,8 +42,7 @@ class Rect(NamedTuple):
         return self.y + self.height
 
 
-@dataclass(frozen=True, slots=True)
-class PanelLayout:
+class PanelLayout(NamedTuple):
     """One agent's place: its frame, the picture in it, the words, and how they stand."""
 
     frame: Rect
@@ -179,16 +177,12 @@ _BADGES = """
 Rows = tuple[str, ...]
 
 
-def _read_sheet() -> dict[str, Rows]:
-    lines = (line.split(" ") for line in _SHEET.strip().splitlines())
-    glyphs: dict[str, Rows] = {char: tuple(rows) for char, *rows in lines}
-    for badge, icon in zip(BADGES, _BADGES.strip().splitlines(), strict=True):
-        glyphs[badge] = tuple(icon.split(" "))
-    glyphs[" "] = ("." * SPACE,) * HEIGHT
-    return glyphs
-
-
-GLYPHS = _read_sheet()
+_LETTERS = (line.split(" ") for line in _SHEET.strip().splitlines())
+GLYPHS: dict[str, Rows] = {
+    " ": ("." * SPACE,) * HEIGHT,
+    **{char: tuple(rows) for char, *rows in _LETTERS},
+    **dict(zip(BADGES, (tuple(icon.split()) for icon in _BADGES.split("\n")[1:]), strict=False)),
+}
 """Rows of every character: ``#`` is ink; a row of a descender follows after the seventh."""
 
 
@@ -300,8 +294,7 @@ def changed(before: Sequence[Draw], after: Sequence[Draw]) -> set[Rect]:
     return places if len(places) <= MOST_PLACES else whole
 
 
-@dataclass(frozen=True, slots=True)
-class Theme:
+class Theme(NamedTuple):
     """Four shades of the game's screen, lightest first, and two colours that call."""
 
     name: str
@@ -330,12 +323,6 @@ THEMES = (
         ((224, 248, 208), (136, 192, 112), (52, 104, 86), (8, 24, 32)),
         (6, 17, 23),
         (11, 32, 41),
-    ),
-    Theme(
-        "pea",
-        ((202, 220, 159), (155, 188, 15), (48, 98, 48), (15, 56, 15)),
-        (8, 28, 10),
-        (14, 44, 16),
     ),
     Theme(
         "silver",

@@ -24,14 +24,12 @@ Cell = tuple[int, int]
 class Dot(NamedTuple):
     """An agent on a map; ``place`` is 0 when its pictures are not shown."""
 
-    name: str
     place: int
     x: int
     y: int
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """One map: agents, trails of the shown ones, and visits of each cell, 1 for the most."""
 
     name: str
@@ -70,7 +68,12 @@ class History:
     def add(self, agents: Sequence[Named]) -> None:
         if not agents:
             return
-        self._note_course([row.episode_return for _, _, row in agents])
+        returns = [row.episode_return for _, _, row in agents]
+        if self._heard % self._every == 0:
+            self._course.append((max(returns), sum(returns) / len(returns)))
+        self._heard += 1
+        if len(self._course) > _COURSE:
+            self._course, self._every = self._course[::2], 2 * self._every
         placed = [one for one in agents if one[2].x >= 0 and one[2].y >= 0]
         for name, _, row in placed:
             cell = (row.x, row.y)
@@ -88,14 +91,6 @@ class History:
         if len(heat) > _CELLS:
             self._heat[number] = Counter(dict(heat.most_common(_CELLS // 2)))
 
-    def _note_course(self, returns: Sequence[float]) -> None:
-        if self._heard % self._every == 0:
-            self._course.append((max(returns), sum(returns) / len(returns)))
-        self._heard += 1
-        if len(self._course) > _COURSE:
-            self._course = self._course[::2]
-            self._every *= 2
-
     def _places(self, placed: Sequence[Named]) -> tuple[Place, ...]:
         there: dict[int, list[Named]] = {}
         for one in sorted(placed, key=lambda one: (one[2].place == 0, one[2].place)):
@@ -107,6 +102,6 @@ class History:
         most = cells[0][1]
         shown = [self._trails[name] for name, _, row in agents if row.place]
         trails = (tuple(cell for where, cell in trail if where == number) for trail in shown)
-        dots = (Dot(name, row.place, row.x, row.y) for name, _, row in agents)
+        dots = (Dot(row.place, row.x, row.y) for _, _, row in agents)
         heat = ((cell, seen / most) for cell, seen in cells)
         return Place(agents[0][1], tuple(dots), tuple(trails), tuple(heat))

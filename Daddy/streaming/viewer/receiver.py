@@ -33,12 +33,11 @@ class Connection(Channel):
 
     source: Source | None = None
 
-
-def carrier_of(sock: socket.socket) -> str | None:
-    """Which program holds the other end; None where the relay's own word has to do."""
-    if sock.family not in (socket.AF_INET, socket.AF_INET6):
-        return None
-    return socket_owner(sock.getpeername()[1], sock.getsockname()[1])
+    def owner(self) -> str | None:
+        """The program at the other end; None where the relay's own word has to do."""
+        if self.socket.family not in (socket.AF_INET, socket.AF_INET6):
+            return None
+        return socket_owner(self.socket.getpeername()[1], self.socket.getsockname()[1])
 
 
 def listen(port: int, backlog: int, otherwise: str) -> list[socket.socket]:
@@ -201,7 +200,7 @@ class Receiver:
             if connection.session.established and connection.source is None:
                 self._trouble, self._alone_since = "", None
                 self.served += 1
-                connection.source = Source(carrier_of(connection.socket))
+                connection.source = Source(connection.owner())
                 connection.session.send(self._subscribe())
             for message in heard:
                 self._hear(connection, message, now)

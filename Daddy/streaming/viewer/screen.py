@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from operator import attrgetter
@@ -184,8 +184,7 @@ _BESIDE_HEIGHT = 10 * LINE
 """Letter pixels that a picture must be high to have a column of words beside it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """A window: header, panels, and what is left for news (may be of no height)."""
 
     text: int
@@ -208,11 +207,6 @@ class _Grid(NamedTuple):
 
 _SMALLER_LETTERS = 0.79
 """Letters and words give way to pictures that become larger by a third, not by a quarter."""
-
-
-def text_scale(width: int, height: int) -> int:
-    """Whole scale of the letters: 2 at 800x600, never less than 1."""
-    return max(1, min(width // 400, height // 300))
 
 
 @lru_cache
@@ -254,7 +248,7 @@ def _grids(width: int, height: int, count: int, styles: Sequence[Style]) -> Iter
 
     Merit: largest pictures; among equals larger letters, fuller words, wider gaps, fewer rows.
     """
-    full, order = text_scale(width, height), list(Style)
+    full, order = max(1, min(width // 400, height // 300)), list(Style)
     choices = product(range(full, 0, -1), (PAD, 0), range(1, count + 1), styles)
     for text, gap, columns, style in choices:
         room, rows = _room(width, height, text, gap), -(-count // columns)

@@ -276,18 +276,16 @@ class Window:
         if act is Act.LEAVE:
             self._leave = True
         elif act is Act.COPY:
-            self._copy()
+            line = self._waiting.ssh_line
+            with contextlib.suppress(pygame.error):
+                pygame.scrap.init()
+                pygame.scrap.put(pygame.SCRAP_TEXT, line.encode())
+            print(line, flush=True)
+            self._watcher.say("copied, and printed to the terminal")
         elif act is Act.SHOT:
             path = self._watcher.films.next_path("png")
             save(self._surface, path)
             self._watcher.say(f"saved {path}")
-
-    def _copy(self) -> None:
-        with contextlib.suppress(pygame.error):
-            pygame.scrap.init()
-            pygame.scrap.put(pygame.SCRAP_TEXT, self._waiting.ssh_line.encode())
-        print(self._waiting.ssh_line, flush=True)
-        self._watcher.say("copied, and printed to the terminal")
 
 
 def _on_display(caption: str, size: tuple[int, int], flags: int, otherwise: str) -> Any:
