@@ -40,24 +40,32 @@ _CURVE_BINS = 48
 
 @dataclass(slots=True)
 class Attempt:
-    """One try to fill a slot, as its job told it. Stamps are wall seconds; None: not yet."""
+    """One try to fill a slot: the last event of each state that its job told."""
 
     token: str
-    job_id: str = ""
-    slot: int | None = None
-    started: float | None = None
-    claimed: float | None = None
-    first_update: float | None = None
-    boot_s: float | None = None
-    """Seconds from the job's start to its first optimizer step."""
-    boot: dict[str, float] = field(default_factory=dict)
-    """The same, by phase."""
-    goodbye: float | None = None
-    reason: str = ""
-    exit_code: int | None = None
-    resumed_step: int = 0
-    checkpoint_step: int = 0
-    last_seen: float = 0.0
+    told: dict[str, Event] = field(default_factory=dict)
+
+    def at(self, state: str) -> float | None:
+        """Wall seconds at which it was in this state last; None: not yet."""
+        return float(self.told[state]["ts"]) if state in self.told else None
+
+    def said(self, state: str) -> Mapping[str, Any]:
+        """Facts that came with a state; empty where it was not reached."""
+        return self.told[state]["data"] if state in self.told else {}
+
+    @property
+    def slot(self) -> int | None:
+        """None before it has claimed one."""
+        return self.said("claimed").get("slot")
+
+    @property
+    def job_id(self) -> str:
+        named = (self.said(state).get("job_id") for state in self.told)
+        return str(next(filter(None, named), ""))
+
+    @property
+    def last_seen(self) -> float:
+        return max(float(event["ts"]) for event in self.told.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +75,6 @@ class Episode:
     ts: float
     peer: str
     value: float
-
-
-@dataclass(frozen=True, slots=True)
-class Milestone:
-    """The first reach of a milestone of the story: when, by which learner, after how many steps.
-
-    ``assists`` are the scripted helps that had acted in that game.
-    """
-
-    ts: float
-    peer: str
-    step: int
-    assists: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,23 +117,22 @@ class Fleet:
     attempts: dict[str, Attempt] = field(default_factory=dict)
     episodes: list[Episode] = field(default_factory=list)
     random_episodes: list[Episode] = field(default_factory=list)
-    milestones: dict[str, Milestone] = field(default_factory=dict)
     laptop: Laptop = field(default_factory=Laptop)
     viewer: Viewer = field(default_factory=Viewer)
 
     def in_slot(self, slot: int) -> list[Attempt]:
         """Attempts that held ``slot``, oldest first."""
         mine = [attempt for attempt in self.attempts.values() if attempt.slot == slot]
-        return sorted(mine, key=lambda attempt: attempt.claimed or 0.0)
+        return sorted(mine, key=lambda attempt: attempt.at("claimed") or 0.0)
 
     def handovers(self) -> list[Handover]:
         """Every passing on of a slot whose predecessor said goodbye, oldest first."""
         slots = {attempt.slot for attempt in self.attempts.values() if attempt.slot is not None}
         found = [
-            Handover(slot, new.started, max(0.0, new.started - old.goodbye), old.token, new.token)
+            Handover(slot, began, max(0.0, began - left), old.token, new.token)
             for slot in slots
             for old, new in pairwise(self.in_slot(slot))
-            if old.goodbye is not None and new.started is not None
+            if (left := old.at("goodbye")) is not None and (began := new.at("started")) is not None
         ]
         return sorted(found, key=lambda passed: passed.at)
 
@@ -149,10 +143,9 @@ def fold(events: Iterable[Event], fleet: Fleet | None = None) -> Fleet:
     for event in events:
         data = event["data"]
         match event["source"]["kind"], event["event"], data.get("state") or data.get("result"):
-            case "learner", "state", _ if "token" in data:
-                _tell_attempt(fleet, event)
-            case "learner", "progress", _ if "milestone" in data:
-                _tell_milestone(fleet, event)
+            case "learner", "state", state if "token" in data:
+                attempt = fleet.attempts.setdefault(data["token"], Attempt(data["token"]))
+                attempt.told[str(state)] = event
             case "learner", "result", "episodes":
                 fleet.episodes += _episodes(event)
             case "demo", "result", "random":
@@ -169,34 +162,6 @@ def fold(events: Iterable[Event], fleet: Fleet | None = None) -> Fleet:
 def _episodes(event: Event) -> list[Episode]:
     returns = event["data"]["returns"]
     return [Episode(event["ts"], event["source"]["id"], float(value)) for value in returns]
-
-
-def _tell_milestone(fleet: Fleet, event: Event) -> None:
-    """Files are read one after the other, so the first event of a milestone may come last."""
-    data, peer = event["data"], event["source"]["id"]
-    name, helped = str(data["milestone"]), tuple(map(str, data.get("assists", ())))
-    here = Milestone(event["ts"], peer, event["step"], helped)
-    known = fleet.milestones.get(name, here)
-    fleet.milestones[name] = min(known, here, key=lambda milestone: milestone.ts)
-
-
-def _tell_attempt(fleet: Fleet, event: Event) -> None:
-    data, state = event["data"], event["data"].get("state")
-    attempt = fleet.attempts.setdefault(data["token"], Attempt(data["token"]))
-    attempt.last_seen = max(attempt.last_seen, event["ts"])
-    attempt.job_id = str(data.get("job_id") or attempt.job_id)
-    if state in ("started", "first_update", "goodbye", "claimed"):
-        setattr(attempt, state, event["ts"])
-    if state == "claimed":
-        attempt.slot = data["slot"]
-    elif state == "first_update" and "boot_s" in data:
-        attempt.boot_s, attempt.boot = float(data["boot_s"]), dict(data["phases"])
-    elif state == "resumed":
-        attempt.resumed_step = data["checkpoint_step"]
-    elif state == "checkpointed":
-        attempt.checkpoint_step = event["step"]
-    elif state == "goodbye":
-        attempt.reason, attempt.exit_code = data["reason"], data["exit_code"]
 
 
 def _tell_viewer(viewer: Viewer, data: Mapping[str, Any]) -> None:

@@ -8,8 +8,9 @@ milestone was first reached. May be drawn while the run goes on, and again and a
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 
@@ -62,9 +63,20 @@ class Rows:
         return len(self._rows)
 
 
+def first_reached(folder: Path) -> dict[str, Mapping[str, Any]]:
+    """Milestone → the event of the learner that reached it first, of whatever file it is."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for event in read_events(folder):
+        if event["event"] == "progress" and "milestone" in event["data"]:
+            name = str(event["data"]["milestone"])
+            found[name] = min(found.get(name, event), event, key=lambda one: float(one["ts"]))
+    return found
+
+
 def draw(run: RunPaths, path: Path) -> None:
     """Write the page of `run` to `path`; UsageError where no learner has told anything."""
     rows, fleet = Rows(run.events), fold(read_events(run.events))
+    milestones = first_reached(run.events)
     if not rows.learners:
         raise UsageError(f"no learner has told a metric in {run.events}", "name a run's folder")
     plt.rcParams.update({"font.size": 8, "axes.edgecolor": FAINT, "text.color": INK})
@@ -77,12 +89,12 @@ def draw(run: RunPaths, path: Path) -> None:
     _lines(grid[1][2], rows.series("clip_fraction"), "share of ratios clipped")
     _lines(grid[2][0], rows.series("explained_variance"), "variance explained by the critic")
     _walks(grid[2][1], rows)
-    _milestones(grid[2][2], fleet)
+    _milestones(grid[2][2], fleet, milestones)
     steps = sum(points[-1][0] for points in rows.series("steps_per_second").values())
     figure.suptitle(
         f"{run.root.name}: {steps:,.0f} steps by {rows.learners} "
         f"learner{'s' * (rows.learners > 1)} · "
-        f"{len(fleet.episodes):,} episodes · {len(fleet.milestones)} milestones",
+        f"{len(fleet.episodes):,} episodes · {len(milestones)} milestones",
         fontsize=13,
         fontweight="bold",
     )
@@ -135,16 +147,17 @@ def _walks(axes: Axes, rows: Rows) -> None:
         right.plot(steps, values, color=colour, linestyle=":", linewidth=0.9)
 
 
-def _milestones(axes: Axes, fleet: Fleet) -> None:
+def _milestones(axes: Axes, fleet: Fleet, milestones: Mapping[str, Mapping[str, Any]]) -> None:
     """When each was first reached, from the first job's start."""
-    begin = min((one.started for one in fleet.attempts.values() if one.started), default=0.0)
-    found = sorted(fleet.milestones.items(), key=lambda one: one[1].ts)[-_MOST_MILESTONES:]
+    stamps = (attempt.at("started") for attempt in fleet.attempts.values())
+    begin = min((stamp for stamp in stamps if stamp), default=0.0)
+    found = sorted(milestones.items(), key=lambda one: one[1]["ts"])[-_MOST_MILESTONES:]
     for place, (_, first) in enumerate(found):
-        minutes = max(0.0, (first.ts - begin) / 60.0) if begin else 0.0
+        minutes = max(0.0, (first["ts"] - begin) / 60.0) if begin else 0.0
         axes.plot([0, minutes], [place, place], color=FAINT, linewidth=1)
-        mark, told = ("s", " with help") if first.assists else ("o", "")
+        mark, told = ("s", " with help") if first["data"].get("assists") else ("o", "")
         axes.plot(minutes, place, mark, color=COLOURS[0], markersize=4)
-        axes.text(minutes, place, f"  {first.step:,} steps{told}", va="center", fontsize=6)
+        axes.text(minutes, place, f"  {first['step']:,} steps{told}", va="center", fontsize=6)
     _plain(axes, "milestones: first reached", "minutes since the first job")
     axes.set_yticks(range(len(found)), [name for name, _ in found], fontsize=6)
     axes.margins(x=0.25)

@@ -29,8 +29,8 @@ def test_a_hand_over_is_measured_from_goodbye_to_the_successors_first_line():
     fleet = fold([*job("b", 0, 2, 53.0, None), *job("a", 0, 1, 1.0, 50.0)])
     (passed,) = fleet.handovers()
     assert (passed.slot, passed.gap_s, passed.predecessor, passed.successor) == (0, 3.0, "a", "b")
-    assert fleet.attempts["b"].goodbye is None
-    assert fleet.attempts["a"].exit_code == 10
+    assert fleet.attempts["b"].at("goodbye") is None
+    assert fleet.attempts["a"].said("goodbye")["exit_code"] == 10
 
 
 def test_a_killed_predecessor_makes_no_hand_over():
@@ -62,16 +62,6 @@ def test_episodes_frames_and_versions_are_gathered():
     assert fleet.viewer.live == {"b"}
     assert (fleet.viewer.transport, fleet.laptop.transport) == ("ssh-R", "rsync+ssh")
     assert fleet.laptop.versions == [3]
-
-
-def test_of_a_milestone_the_first_to_reach_it_counts_in_whatever_order_files_are_read():
-    def told(ts, peer, step):
-        return event(ts, "learner", peer, "progress", {"milestone": "beat_brock"}, step)
-
-    fleet = fold([told(50.0, "slot-1", 900), told(20.0, "slot-0", 4000), told(30.0, "slot-2", 10)])
-    assert list(fleet.milestones) == ["beat_brock"]
-    first = fleet.milestones["beat_brock"]
-    assert (first.ts, first.peer, first.step) == (20.0, "slot-0", 4000)
 
 
 def picture(view):

@@ -35,3 +35,15 @@ def test_a_folder_without_a_learners_metrics_is_refused_by_name(tmp_path, capsys
     (tmp_path / "events").mkdir()
     assert run_entry(page.main, [str(tmp_path)]) == 2
     assert str(tmp_path) in capsys.readouterr().err
+
+
+def test_of_a_milestone_the_first_to_reach_it_counts_in_whatever_order_files_are_read(tmp_path):
+    for peer, ts, step in (("slot-1", 50.0, 900), ("slot-0", 20.0, 4000), ("slot-2", 30.0, 10)):
+        clock = SystemClock()
+        clock.now = lambda ts=ts: ts
+        writer = EventWriter(tmp_path, "r", "pokemon_red", "learner", peer, clock)
+        writer.write("progress", step, {"milestone": "beat_brock"})
+    found = page.first_reached(tmp_path)
+    assert list(found) == ["beat_brock"]
+    first = found["beat_brock"]
+    assert (first["ts"], first["source"]["id"], first["step"]) == (20.0, "slot-0", 4000)

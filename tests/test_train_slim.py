@@ -138,8 +138,8 @@ def test_at_its_wall_time_it_drains_with_exit_code_10_and_its_successor_goes_on(
     second = desk.learn("--total-steps", str(reached + 256), "--attempt", "bbbbbbbbbbbb")
     assert second.returncode == 0, second.stderr
     fleet = desk.fleet()
-    assert fleet.attempts["aaaaaaaaaaaa"].reason == "wall time"
-    assert fleet.attempts["bbbbbbbbbbbb"].resumed_step == reached
+    assert fleet.attempts["aaaaaaaaaaaa"].said("goodbye")["reason"] == "wall time"
+    assert fleet.attempts["bbbbbbbbbbbb"].said("resumed")["checkpoint_step"] == reached
     assert [handover.slot for handover in fleet.handovers()] == [0]
 
 
@@ -150,9 +150,9 @@ def test_a_signal_drains_it_and_the_slot_is_free_again(desk):
     _, err = child.communicate(timeout=60)
     assert child.returncode == 10, err
     attempt = desk.fleet().attempts["aaaaaaaaaaaa"]
-    assert attempt.reason == "signal SIGTERM"
-    assert attempt.exit_code == 10
-    assert desk.newest().step == attempt.checkpoint_step
+    assert attempt.said("goodbye")["reason"] == "signal SIGTERM"
+    assert attempt.said("goodbye")["exit_code"] == 10
+    assert desk.newest().step == attempt.told["checkpointed"]["step"]
     assert read_lease(desk.run.slot(0).lease).ended == "signal SIGTERM"
 
 
@@ -168,7 +168,7 @@ def test_after_kill_9_the_next_one_resumes_and_checkpointed_steps_never_go_backw
     _, err = again.communicate(timeout=60)
     assert again.returncode == 10, err
     fleet = desk.fleet()
-    assert fleet.attempts["bbbbbbbbbbbb"].resumed_step == before
+    assert fleet.attempts["bbbbbbbbbbbb"].said("resumed")["checkpoint_step"] == before
     assert fleet.attempts["bbbbbbbbbbbb"].slot == 0
     steps = [
         (event["data"]["state"], event["step"])
@@ -203,7 +203,8 @@ def test_a_learner_that_was_suspended_and_replaced_wakes_up_powerless(desk):
     first.send_signal(signal.SIGCONT)
     _, err = first.communicate(timeout=60)
     assert first.returncode == 11, err
-    reason = desk.fleet().attempts["aaaaaaaaaaaa"].reason  # whichever door it comes to first
+    goodbye = desk.fleet().attempts["aaaaaaaaaaaa"].said("goodbye")
+    reason = goodbye["reason"]  # whichever door it comes to first
     assert "given to another process" in reason or "a checkpoint of term 1 is refused" in reason
     assert checkpoints_of_term(desk, 1) <= theirs
     second.send_signal(signal.SIGTERM)
@@ -236,10 +237,11 @@ def test_a_learner_behind_its_launcher_tells_how_long_it_took_phase_by_phase(des
     _, err = job.communicate(timeout=60)
     assert job.returncode == 10, err
     attempt = desk.fleet().attempts["aaaaaaaaaaaa"]
-    assert set(attempt.boot) == set(PHASES)
-    assert attempt.boot_s == pytest.approx(sum(attempt.boot.values()), abs=0.05)
-    assert 0.0 < attempt.boot_s < 60.0
-    assert attempt.boot_s >= attempt.first_update - attempt.started
+    boot = attempt.said("first_update")
+    assert set(boot["phases"]) == set(PHASES)
+    assert boot["boot_s"] == pytest.approx(sum(boot["phases"].values()), abs=0.05)
+    assert 0.0 < boot["boot_s"] < 60.0
+    assert boot["boot_s"] >= attempt.at("first_update") - attempt.at("started")
 
 
 PHASES = (

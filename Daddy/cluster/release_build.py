@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from Daddy.cluster.bundle import pack
-from Daddy.core.config import CHECKOUT, effective_json
+from Daddy.core.config import CHECKOUT, effective_json, load_effective
 from Daddy.core.errors import DaddyError
 from Daddy.core.files import sha256_hex, to_json, write_atomic, write_new
 from Daddy.core.paths import ReleasePaths, RunPaths
@@ -45,6 +45,10 @@ class Release:
     @property
     def config(self) -> Path:
         return ReleasePaths(self.path).config
+
+    def settings(self, fallback: Config) -> Config:
+        """Its own configuration, where it still exists."""
+        return load_effective(self.config) if self.config.exists() else fallback
 
 
 def freeze(run_paths: RunPaths, config: Config, checkout: Path = CHECKOUT) -> Release:

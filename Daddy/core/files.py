@@ -188,6 +188,14 @@ def read_json(path: Path, limit: int = JSON_LIMIT) -> dict[str, Any]:
     return parse_json(read_bounded(path, limit), str(path))
 
 
+def find_json(path: Path) -> dict[str, Any]:
+    """The JSON object in ``path``; empty where there is none that can be read."""
+    try:
+        return read_json(path)
+    except (FileNotFoundError, NotADirectoryError, FileError):
+        return {}
+
+
 def to_json(value: Mapping[str, Any]) -> bytes:
     """Canonical JSON (sorted keys): the same value has the same bytes and the same hash."""
     return (json.dumps(value, sort_keys=True, indent=1, allow_nan=False) + "\n").encode()

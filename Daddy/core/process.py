@@ -118,10 +118,12 @@ def start(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     detach: bool = True,
+    keep: Sequence[int] = (),
 ) -> ProcessId:
     """Start ``argv`` in the background, output appended to ``log_path``; return its identity.
 
-    ``detach`` gives it a session of its own, so that a closed terminal does not reach it.
+    ``detach`` gives it a session of its own, so that a closed terminal does not reach it; ``keep``
+    are descriptors that stay open in it.
     """
     log_path.parent.mkdir(parents=True, exist_ok=True)
     with log_path.open("ab") as log:
@@ -133,6 +135,7 @@ def start(
             env=env,
             cwd=cwd,
             start_new_session=detach,
+            pass_fds=tuple(keep),
         )
     _reap_later(child)
     return identify(child.pid) or ProcessId(child.pid, 0.0)

@@ -36,8 +36,8 @@ def draw(path: Path, fleet: Fleet, versions: Versions, viewer: Path) -> None:
 
 
 def _begin(fleet: Fleet) -> float:
-    stamps = [one.started for one in fleet.attempts.values() if one.started is not None]
-    return min(stamps, default=0.0)
+    stamps = (attempt.at("started") for attempt in fleet.attempts.values())
+    return min((stamp for stamp in stamps if stamp is not None), default=0.0)
 
 
 def _title(figure: Figure, fleet: Fleet, versions: Versions) -> None:
@@ -95,9 +95,9 @@ def _timeline(axes: Axes, fleet: Fleet, begin: float) -> None:
 
 
 def _bar(axes: Axes, slot: int, number: int, attempt: Attempt, begin: float) -> None:
-    start = attempt.started or attempt.claimed or begin
-    end = attempt.goodbye or max(attempt.last_seen, start)
-    ready = min(attempt.first_update or end, end)
+    start = attempt.at("started") or attempt.at("claimed") or begin
+    end = attempt.at("goodbye") or max(attempt.last_seen, start)
+    ready = min(attempt.at("first_update") or end, end)
     colour = GREEN if number % 2 == 0 else BLUE
     axes.barh(slot, ready - start, left=start - begin, height=0.55, color=AMBER, alpha=0.8)
     axes.barh(slot, end - ready, left=ready - begin, height=0.55, color=colour, alpha=0.75)

@@ -99,7 +99,7 @@ def test_without_orders_jobs_fill_the_slots_of_their_own_config_in_order(site):
     third = site.job("c" * 12)
     assert third.wait(20) == 11
     assert "no free slot" in third.stderr.read()
-    assert site.attempts["c" * 12].exit_code == 11
+    assert site.attempts["c" * 12].said("goodbye")["exit_code"] == 11
 
 
 def test_orders_say_which_slots_may_be_had_and_what_runs_there(site, checkout, tmp_path):
@@ -233,7 +233,7 @@ def test_a_job_that_waits_for_a_slot_leaves_when_it_is_asked_to(site):
     time.sleep(0.5)
     job.send_signal(signal.SIGTERM)
     assert job.wait(20) == 11
-    assert site.attempts["a" * 12].reason == "signal SIGTERM"
+    assert site.attempts["a" * 12].said("goodbye")["reason"] == "signal SIGTERM"
 
 
 def test_the_launcher_is_light_and_quick(site):

@@ -35,8 +35,8 @@ def test_start_fills_the_slots_hands_them_over_and_stop_drains(person: Person) -
     fleet = person.fleet
     gaps = [one.gap_s for one in fleet.handovers()]
     assert sorted(gaps)[len(gaps) // 2] < 3.0
-    claimed = [one for one in fleet.attempts.values() if one.claimed is not None]
-    assert {one.exit_code for one in claimed} == {10}
+    claimed = [one for one in fleet.attempts.values() if one.slot is not None]
+    assert {one.said("goodbye")["exit_code"] for one in claimed} == {10}
     after = person.sees()
     assert after["queue"] == {**after["queue"], "running": 0, "pending": 0}
     assert (after["exit_code"], after["said"]) == (0, "the run is stopped, as asked")

@@ -28,26 +28,22 @@ class _State:
     delay_s: float = _FIRST_DELAY_S
 
 
+@dataclass
 class Companions:
     """Keeps named programs alive."""
 
-    def __init__(
-        self,
-        programs: Mapping[str, Sequence[str]],
-        logs: Path,
-        env: Mapping[str, str],
-        clock: Clock,
-    ) -> None:
-        self._programs = {name: list(argv) for name, argv in programs.items()}
-        self._states = {name: _State() for name in programs}
-        self._logs = logs
-        self._env = dict(env)
-        self._clock = clock
+    programs: Mapping[str, Sequence[str]]
+    logs: Path
+    env: Mapping[str, str]
+    clock: Clock
+
+    def __post_init__(self) -> None:
+        self._states = {name: _State() for name in self.programs}
 
     def tend(self) -> None:
         """Start what should run and does not."""
         children = running()
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         for name, state in self._states.items():
             if state.process is not None and state.process.pid not in children:
                 steady = now - state.started >= _STEADY_S
@@ -55,8 +51,8 @@ class Companions:
                 state.delay_s = _FIRST_DELAY_S if steady else longer
                 state.process, state.due = None, now + state.delay_s
             if state.process is None and now >= state.due:
-                log = self._logs / f"{name}.log"
-                state.process = start(self._programs[name], log_path=log, env=self._env)
+                log = self.logs / f"{name}.log"
+                state.process = start(self.programs[name], log_path=log, env=self.env)
                 state.started = now
 
     def alive(self) -> dict[str, int | None]:

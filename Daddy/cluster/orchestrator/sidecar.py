@@ -134,7 +134,7 @@ class Watch:
         """The answer since the last ``start``; found out now where nobody has tried."""
         known = read_probe(self.run)
         if known is None or known.ts < intent.started_ts:
-            if self.local:
+            if self.local:  # at once: short jobs have no time for a program
                 why, by = "the queue of this machine", f"slot {self.slot}"
                 write_probe(self.run, Probe(True, why, by, self.clock.now()))
             else:

@@ -18,13 +18,12 @@ from Daddy.cluster.orchestrator.ledger import LedgerFile
 from Daddy.cluster.orchestrator.slots import Silence
 from Daddy.cluster.release_build import Release
 from Daddy.core.clock import Clock
-from Daddy.core.config import load_effective, run_paths, shared_paths
-from Daddy.core.errors import DaddyError, FileError
+from Daddy.core.config import run_paths, shared_paths
+from Daddy.core.errors import DaddyError
 from Daddy.core.events import EventWriter
-from Daddy.core.files import read_json
+from Daddy.core.files import find_json
 from Daddy.core.lease import Lease
 from Daddy.core.machine import host_name
-from Daddy.core.paths import RunPaths
 from Daddy.core.process import run as run_program
 from Daddy.core.settings import Config
 
@@ -43,46 +42,31 @@ def assemble(
     watched: Silence | None = None,
 ) -> Controller:
     """The controller of ``config``'s run under ``lease``, with the relay beside it if wanted."""
-    run, executor = run_paths(config), config.controller.executor
+    run, executor, name = run_paths(config), config.controller.executor, config.run_name
+
+    @cache
+    def rules(ident: str) -> Policy:
+        return make_policy(Release(ident, run.releases / ident).settings(config), executor)
+
+    def tell_person(kind: str, text: str) -> None:
+        if wrong := notify(config.controller.notify, kind, f"{name}: {text}"):
+            print(wrong, flush=True)
+
     ledger = LedgerFile(run.ledger, lease.term)
     scheduler = make_scheduler(executor, config, run, clock)
-    events = EventWriter(
-        run.events, config.run_name, config.training.workload, "controller", host_name(), clock
-    )
     make_spec = SpecMaker(config, run, release)
+    workload = config.training.workload
+    events = EventWriter(run.events, name, workload, "controller", host_name(), clock)
     environment = {**os.environ, "PYTHONPATH": str(release.path)}
     programs = _programs(config, release) if companions else {}
     return Controller(
-        Effects(run, lease, ledger, scheduler, make_spec, events, clock, _teller(config)),
-        _rules(config, run, executor),
+        Effects(run, lease, ledger, scheduler, make_spec, events, clock, tell_person),
+        rules,
         Companions(programs, run.logs, environment, clock),
         _steps(config),
         look_seconds(config, executor),
         watched,
     )
-
-
-def _rules(config: Config, run: RunPaths, executor: str) -> Callable[[str], Policy]:
-    """Release → its rules; those of ``config`` for a release that is not there."""
-
-    @cache
-    def rules(ident: str) -> Policy:
-        frozen = Release(ident, run.releases / ident).config
-        known = load_effective(frozen) if ident and frozen.exists() else config
-        return make_policy(known, executor)
-
-    return rules
-
-
-def _teller(config: Config) -> Callable[[str, str], None]:
-    """The person's own command, as configured; what went wrong with it is printed to the log."""
-
-    def tell_person(kind: str, text: str) -> None:
-        wrong = notify(config.controller.notify, kind, f"{config.run_name}: {text}")
-        if wrong:
-            print(wrong, flush=True)
-
-    return tell_person
 
 
 def notify(command: str, kind: str, text: str, timeout_s: float = _NOTIFY_TIMEOUT_S) -> str:
@@ -125,9 +109,7 @@ def _steps(config: Config) -> Callable[[], tuple[int, int]]:
     head, total = shared_paths(config).head, config.training.total_steps
 
     def read() -> tuple[int, int]:
-        try:
-            return int(read_json(head).get("fleet_steps", 0)), total
-        except (FileNotFoundError, NotADirectoryError, FileError, TypeError, ValueError):
-            return 0, total
+        done = find_json(head).get("fleet_steps", 0)
+        return (done if isinstance(done, int) else 0), total
 
     return read

@@ -21,9 +21,8 @@ from Daddy.cluster.orchestrator.commands.storage import human
 from Daddy.cluster.orchestrator.ledger import read_ledger
 from Daddy.cluster.orchestrator.slots import read_slots
 from Daddy.core.clock import SystemClock
-from Daddy.core.config import run_paths
 from Daddy.core.errors import ExitCode, FileError
-from Daddy.core.files import read_json
+from Daddy.core.files import find_json
 from Daddy.core.lease import read_lease
 from Daddy.core.paths import RunPaths
 from Daddy.core.settings import KEPT_CHECKPOINTS
@@ -63,8 +62,7 @@ class InUse:
 
 def clean(request: Request, *, days: float, yes: bool) -> int:
     """List leftovers older than ``days``; with ``yes`` remove them."""
-    config, clock = request.load(), SystemClock()
-    run = run_paths(config)
+    run, clock = request.find()[1], SystemClock()
     if not run.root.is_dir():
         raise FileError(f"there is no run in {run.root}", "name its config with --config")
     found = leftovers(_listing(run), _in_use(run), clock.now(), days)
@@ -94,8 +92,7 @@ def _in_use(run: RunPaths) -> InUse:
     controller = read_lease(run.controller_lease)
     if controller is not None:  # its code, also where it still starts companions from it
         releases.add(str(controller.holder.get("release", "")))
-    with contextlib.suppress(FileNotFoundError, FileError):
-        releases |= {str(name) for name in read_json(run.orders).get("slots", {}).values()}
+    releases |= {str(name) for name in find_json(run.orders).get("slots", {}).values()}
     return InUse(
         releases=frozenset(releases),
         jobs=frozenset(str(one.job_id) for one in ledger.live),

@@ -22,7 +22,7 @@ from Daddy.cluster.orchestrator.control_files import read_intent
 from Daddy.cluster.orchestrator.records import Mode
 from Daddy.cluster.orchestrator.single_pass import one_pass
 from Daddy.core.clock import SystemClock
-from Daddy.core.config import CHECKOUT, run_paths
+from Daddy.core.config import CHECKOUT
 from Daddy.core.errors import ControllerAliveError, DaddyError, ExitCode, FileError
 from Daddy.core.process import run as run_program
 
@@ -52,7 +52,6 @@ Type=oneshot
 WorkingDirectory={folder}
 ExecStart={command}
 KillMode=process
-SuccessExitStatus=0
 
 # ~/.config/systemd/user/daddy-{name}.timer
 [Unit]
@@ -61,7 +60,6 @@ Description=Look after the controller of {name}
 [Timer]
 OnBootSec=1min
 OnUnitActiveSec=5min
-AccuracySec=30s
 
 [Install]
 WantedBy=timers.target
@@ -70,8 +68,7 @@ WantedBy=timers.target
 
 def once(request: Request) -> int:
     """One pass under the controller's lease; ControllerAliveError where a controller lives."""
-    config = request.load()
-    run = run_paths(config)
+    config, run = request.find()
     intent = read_intent(run)
     if intent is None:
         raise FileError(f"no run was ever started in {run.root}", "say start first")
@@ -86,8 +83,7 @@ def ensure(request: Request, *, print_units: bool) -> int:
 
 
 def _ensured(request: Request) -> str:
-    config, clock = request.load(), SystemClock()
-    run = run_paths(config)
+    (config, run), clock = request.find(), SystemClock()
     intent = read_intent(run)
     if intent is None:
         return f"nothing to ensure: no run was ever started in {run.root}"
@@ -110,14 +106,13 @@ def _ensured(request: Request) -> str:
 
 
 def _units_for(request: Request) -> str:
-    config = request.load()
+    config, run = request.find()
     argv = [sys.executable, "-m", "Daddy.cluster.orchestrator.run_controller", "ensure"]
     if request.config is not None:
         argv += ["--config", str(Path(request.config).resolve())]
     if site := request.site or os.environ.get("DADDY_SITE"):
         argv += ["--site", site]
-    log = run_paths(config).logs / "ensure.log"
-    return units(argv, str(CHECKOUT), str(log), config.run_name)
+    return units(argv, str(CHECKOUT), str(run.logs / "ensure.log"), config.run_name)
 
 
 def units(argv: Sequence[str], folder: str, log: str, name: str) -> str:

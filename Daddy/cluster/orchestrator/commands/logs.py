@@ -11,12 +11,12 @@ import contextlib
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from Daddy.cluster.orchestrator.commands.request import Request, known_intent
 from Daddy.cluster.orchestrator.records import Mode
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.config import run_paths
 from Daddy.core.errors import ExitCode, FileError, UsageError
 from Daddy.core.lease import read_lease
 from Daddy.core.paths import RunPaths
@@ -64,8 +64,7 @@ def attach(request: Request, *, slot: int | None) -> int:
 
 
 def _run(request: Request, slot: int | None) -> tuple[RunPaths, int]:
-    config = request.load()
-    run = run_paths(config)
+    config, run = request.find()
     intent, _ = known_intent(run)
     slots = intent.slots if intent is not None else config.slurm.max_running
     if not run.logs.is_dir():
@@ -86,11 +85,8 @@ def _of_slot(run: RunPaths, number: int) -> dict[str, Path]:
 
 
 def _lowest_held(run: RunPaths, slots: int) -> int:
-    for number in range(slots):
-        view = read_lease(run.slot(number).lease)
-        if view is not None and view.ended is None:
-            return number
-    return 0
+    views = ((number, read_lease(run.slot(number).lease)) for number in range(slots))
+    return next((number for number, view in views if view and view.ended is None), 0)
 
 
 def _over(run: RunPaths) -> str:
@@ -118,24 +114,24 @@ def _follow(follower: Follower, clock: Clock, over: Callable[[], str]) -> None:
     print(why)
 
 
+@dataclass
 class Follower:
     """Several growing files; remembers the place up to which each one was read."""
 
-    def __init__(self, sources: Sources, last: int) -> None:
-        self._sources = sources
-        self._last = last
-        self._offsets: dict[Path, int] = {}
-        self._heading = ""
+    sources: Sources
+    last: int
+    _offsets: dict[Path, int] = field(default_factory=dict)
+    _heading: str = ""
 
     def first(self) -> Iterator[str]:
         """The last lines of each file, with headings; later looks go on from there."""
-        for heading, path in self._sources().items():
+        for heading, path in self.sources().items():
             lines, self._offsets[path] = _whole_lines(path, None)
-            yield from self._under(heading, lines[-self._last :])
+            yield from self._under(heading, lines[-self.last :])
 
     def more(self) -> Iterator[str]:
         """Whole lines that were added since; a file that is new is read from its beginning."""
-        for heading, path in self._sources().items():
+        for heading, path in self.sources().items():
             lines, self._offsets[path] = _whole_lines(path, self._offsets.get(path, 0))
             yield from self._under(heading, lines)
 

@@ -30,15 +30,13 @@ from Daddy.cluster.orchestrator.records import (
 from Daddy.cluster.orchestrator.slots import read_slots
 from Daddy.cluster.orchestrator.summary import summarise
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.config import run_paths
 from Daddy.core.errors import ExitCode
 from Daddy.core.paths import RunPaths
 
 
 def plan(request: Request) -> int:
     """Look as the controller does, decide as it does, and print instead of acting."""
-    config, clock = request.load(), SystemClock()
-    run = run_paths(config)
+    (config, run), clock = request.find(), SystemClock()
     intent, damage = known_intent(run)
     if damage:
         print(f"{damage}: shown is what start would do")

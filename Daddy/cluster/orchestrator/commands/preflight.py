@@ -88,25 +88,21 @@ class Findings:
 
 def game_name(config: Config, executor: str) -> str:
     """The game and its assists in words; RomError where it cannot be played or is not meant."""
-    helps = ", ".join(config.training.assists)
-    return _game(config, executor) + (f", with the assists {helps}" if helps else "")
-
-
-def _game(config: Config, executor: str) -> str:
-    training = config.training
+    training, game = config.training, "the free cartridge (no ROM is configured)"
     if training.workload != "pokemon_red":
-        return training.workload
-    if training.rom is not None:
+        game = training.workload
+    elif training.rom is not None:
         path = Path(training.rom)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the name says that it is unknown
-            return f"{load_rom(path, training.allow_unknown_rom).name} ({path.name})"
-    if executor == "slurm" and not training.cartridge:
+            game = f"{load_rom(path, training.allow_unknown_rom).name} ({path.name})"
+    elif executor == "slurm" and not training.cartridge:
         raise RomError(
             "no ROM is configured, and GPU jobs would play the free test cartridge",
             "set training.rom or DADDY_ROM to your own PokemonRed.gb, or say --cartridge",
         )
-    return "the free cartridge (no ROM is configured)"
+    helps = ", ".join(training.assists)
+    return f"{game}, with the assists {helps}" if helps else game
 
 
 def check_places(config: Config, executor: str, found: Findings) -> None:

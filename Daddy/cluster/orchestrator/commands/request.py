@@ -10,7 +10,7 @@ from pathlib import Path
 from Daddy.cluster.orchestrator.control_files import read_intent
 from Daddy.cluster.orchestrator.records import Intent
 from Daddy.cluster.release_build import Release
-from Daddy.core.config import load, load_effective
+from Daddy.core.config import load, run_paths
 from Daddy.core.errors import FileError
 from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
@@ -31,6 +31,11 @@ class Request:
         """
         return load(self.config, self.overrides, os.environ, self.site, begins=begins)
 
+    def find(self) -> tuple[Config, RunPaths]:
+        """The effective configuration, and the run's folder."""
+        config = self.load()
+        return config, run_paths(config)
+
 
 def known_intent(run: RunPaths) -> tuple[Intent | None, str]:
     """The last intent, and in words why it cannot be read ('' when it can)."""
@@ -44,9 +49,7 @@ def frozen(run: RunPaths, intent: Intent | None, fallback: Config) -> tuple[Rele
     """The release that the intent names with its own configuration, where it still exists."""
     ident = intent.release if intent is not None else ""
     release = Release(ident, run.releases / ident)
-    if ident and release.config.exists():
-        return release, load_effective(release.config)
-    return release, fallback
+    return release, release.settings(fallback)
 
 
 def absolute(config: Config, executor: str) -> Config:

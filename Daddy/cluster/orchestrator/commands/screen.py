@@ -146,9 +146,7 @@ def _told_successor(job: Record, status: Record, now: float) -> Text:
     """A waiting job: its number, what it waits for, and when it is expected to start."""
     full, capped = all(slot["training"] for slot in status["slots"]), job["waits"] == "cap"
     text = Text(str(job["job_id"] or "one without a number yet"))
-    # where a slot is empty the verdict says at length what a capped job waits for
-    waits = f"waits ({job['why']})" if capped and not full else waits_for(job)
-    text.append(f" {waits}", "green" if capped and full else "dim")
+    text.append(f" {waits_for(job, full=full)}", "green" if capped and full else "dim")
     return text.append(f", expected {clock(job['expected_ts'], now)}" if job["expected_ts"] else "")
 
 
@@ -219,11 +217,10 @@ def _steps(steps: Record, done_ts: float | None, now: float) -> Text:
         return Text(f"{amount(done)} and no end set{speed}")
     share = min(1.0, done / total)
     full = round(_BAR * share)
-    text = Text.assemble(("━" * full, "green"), ("─" * (_BAR - full), "dim"))
-    text.append(f" {share:.1%}: {amount(done)} of {amount(total)}{speed}")
-    if done >= total:
-        return text.append(", done")
-    return text.append(f", done {clock(done_ts, now)} at this pace" if done_ts else "")
+    bar = Text.assemble(("━" * full, "green"), ("─" * (_BAR - full), "dim"))
+    pace = f", done {clock(done_ts, now)} at this pace" if done_ts else ""
+    end = ", done" if done >= total else pace
+    return bar.append(f" {share:.1%}: {amount(done)} of {amount(total)}{speed}{end}")
 
 
 def _hours(status: Record) -> Text:

@@ -26,6 +26,7 @@ from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import load_effective, run_paths
 from Daddy.core.errors import ControllerAliveError, DaddyError, ExitCode, FileError
 from Daddy.core.paths import RunPaths
+from Daddy.core.process import start
 from Daddy.core.settings import Config
 from Daddy.core.stopping import set_by
 
@@ -99,11 +100,14 @@ def start_daemon(
     The folder must hold no package of ours: Python would prefer that to the release on its path.
     DaddyError when it ended, or stayed silent for ``timeout_s`` seconds.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
     reading, writing = os.pipe()
+    argv = [*argv, "--ready-fd", str(writing)]
     first = os.fork()
     if first == 0:
-        _become_daemon([*argv, "--ready-fd", str(writing)], env, folder, log, writing)
+        with contextlib.suppress(BaseException):
+            os.setsid()  # not by the daemon itself: the head of a session can get a terminal
+            start(argv, log_path=log, env=env, cwd=folder, detach=False, keep=[writing])
+        os._exit(0)
     os.close(writing)
     os.waitpid(first, 0)
     with os.fdopen(reading, "rb") as pipe:
@@ -113,23 +117,6 @@ def start_daemon(
         said = "it ended at once" if ready else "it gave no sign of life in time"
         raise DaddyError(f"the controller did not come up: {said}", f"read {log}")
     return dict(json.loads(line))
-
-
-def _become_daemon(
-    argv: Sequence[str], env: Mapping[str, str], folder: Path, log: Path, keep: int
-) -> None:
-    """In the child: never returns."""
-    with contextlib.suppress(BaseException):
-        os.setsid()
-        os.chdir(folder)
-        if os.fork() == 0:
-            os.set_inheritable(keep, True)
-            output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-            os.dup2(output, 1)
-            os.dup2(output, 2)
-            os.execve(argv[0], list(argv), dict(env))  # noqa: S606 - that is the point
-    os._exit(0)
 
 
 def report(descriptor: int | None, facts: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ import sys
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from math import inf
 from pathlib import Path
@@ -28,9 +29,9 @@ from Daddy.cluster.orchestrator.ledger import read_ledger
 from Daddy.cluster.orchestrator.records import SUMMARY_VERSION, Intent, Ledger, Observation
 from Daddy.cluster.orchestrator.tenure import holder
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.config import run_paths, shared_paths
+from Daddy.core.config import shared_paths
 from Daddy.core.errors import ExitCode, FileError
-from Daddy.core.files import JSON_LIMIT, parse_json, read_json
+from Daddy.core.files import JSON_LIMIT, find_json, parse_json
 from Daddy.core.friend_accounts import Outbox, outboxes
 from Daddy.core.humanize import one_line
 from Daddy.core.lease import holder_alive, read_lease
@@ -67,8 +68,8 @@ Summarise = Callable[[Intent | None, Ledger], dict[str, Any]]
 
 def status(request: Request, *, as_json: bool, watch: bool) -> int:
     """Print the screen or the record; once its exit code, or until Ctrl-C."""
-    config, clock = request.load(), SystemClock()
-    looks = _Reader(config, run_paths(config), clock).looks()
+    (config, run), clock = request.find(), SystemClock()
+    looks = _Reader(config, run, clock).looks()
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     if not watch:
         told = next(looks)
@@ -82,34 +83,36 @@ def status(request: Request, *, as_json: bool, watch: bool) -> int:
     return ExitCode.DONE
 
 
+@dataclass
 class _Reader:
     """Reads the record, again and again; the queue is looked at only where it has to be."""
 
-    def __init__(self, config: Config, run: RunPaths, clock: Clock) -> None:
-        self._config, self._run, self._clock = config, run, clock
-        self._queue: Scheduler | None = None
-        self._seen: tuple[float, Observation] | None = None
+    config: Config
+    run: RunPaths
+    clock: Clock
+    queue: Scheduler | None = None
+    seen: tuple[float, Observation] | None = None
 
     def looks(self) -> Iterator[dict[str, Any]]:
         """The record every few seconds; a living controller's summary spares the queue a look."""
-        fallback, never = self._config, threading.Event()
+        fallback, never = self.config, threading.Event()
         while True:
-            self._config = frozen(self._run, known_intent(self._run)[0], fallback)[1]
-            yield read_status(self._run, self._config, self._summarise, self._clock)
-            self._clock.wait(never, _WATCH_S)
+            self.config = frozen(self.run, known_intent(self.run)[0], fallback)[1]
+            yield read_status(self.run, self.config, self._summarise, self.clock)
+            self.clock.wait(never, _WATCH_S)
 
     def _summarise(self, intent: Intent | None, ledger: Ledger) -> dict[str, Any]:
         """By the queue as it is, or as it was less than half a minute ago."""
         from Daddy.cluster.orchestrator.commands.plan import summary_of
         from Daddy.cluster.orchestrator.executors import make_scheduler
 
-        config, run, clock, now = self._config, self._run, self._clock, self._clock.monotonic()
+        config, run, clock, now = self.config, self.run, self.clock, self.clock.monotonic()
         executor = intent.executor if intent is not None else "local"
-        if self._queue is None:
-            self._queue = make_scheduler(executor, config, run, clock, _PATIENCE_S)
-        if self._seen is None or now - self._seen[0] >= _ASK_AGAIN_S:
-            self._seen = (now, self._queue.snapshot())
-        return summary_of(run, self._seen[1], make_policy(config, executor), clock, intent, ledger)
+        if self.queue is None:
+            self.queue = make_scheduler(executor, config, run, clock, _PATIENCE_S)
+        if self.seen is None or now - self.seen[0] >= _ASK_AGAIN_S:
+            self.seen = (now, self.queue.snapshot())
+        return summary_of(run, self.seen[1], make_policy(config, executor), clock, intent, ledger)
 
 
 def _print(run_name: str, told: dict[str, Any], now: float, *, as_json: bool) -> None:
@@ -172,16 +175,9 @@ def read_status(
 
 def last_summary(run: RunPaths) -> dict[str, Any]:
     """The summary of the last pass; empty where there is none that this code can read."""
-    found = _read(run.status)
+    found = find_json(run.status)
     whole = found.get("v") == SUMMARY_VERSION and found.keys() >= _NEEDED
     return found if whole else {}
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """A file of JSON; empty where there is none that can be read."""
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError, FileError):
-        return read_json(path)
-    return {}
 
 
 def _is_fresh(known: Mapping[str, Any], now: float) -> bool:
@@ -236,7 +232,7 @@ def _leaves(
 def _fleet(run: RunPaths, config: Config, told: Mapping[str, Any], now: float) -> dict[str, Any]:
     """Figures of all slots together: hours, steps, versions, calls, and the next hand-over."""
     shared, slots = shared_paths(config), told["slots"]
-    head = _read(shared.head)
+    head = find_json(shared.head)
     done, total = int(head.get("fleet_steps", 0)), config.training.total_steps
     rates = (slot["beat"].get("steps_per_second") for slot in slots if slot["training"])
     rate = sum(float(one) for one in rates if isinstance(one, int | float))
@@ -248,7 +244,7 @@ def _fleet(run: RunPaths, config: Config, told: Mapping[str, Any], now: float) -
         "versions_per_hour": _versions_per_hour(shared, head.get("version"), now),
         "others": friends_jobs(shared, head, now),
         "failover": _failover(run, config),
-        "mirror": _read(run.mirrored) or None,
+        "mirror": find_json(run.mirrored) or None,
         "watch": _watch_line(run) if told["controller"]["alive"] is not False else None,
         "calls_today": _calls_today(run, now),
         "next_handover": first and {"slot": first["slot"], "ts": round(first["leaves_ts"], 3)},
@@ -314,10 +310,9 @@ def _failover(run: RunPaths, config: Config) -> dict[str, Any] | None:
 
 def _watch_line(run: RunPaths) -> str | None:
     """The line to type at home to watch, with the host where the relay is; None: nowhere."""
-    try:
-        there = read_json(run.relay)
-        host, port = one_line(str(there["host"])), int(there["port"])
-    except (OSError, FileError, KeyError, TypeError, ValueError):
+    there = find_json(run.relay)
+    host, port = one_line(str(there.get("host"))), there.get("port")
+    if not isinstance(port, int):
         return None
     return f"ssh -N -R {port}:localhost:{port} {user_name()}@{host}"
 

@@ -14,7 +14,6 @@ from Daddy.cluster.orchestrator.control_parameters import Policy
 from Daddy.cluster.orchestrator.executors import choose_executor
 from Daddy.cluster.orchestrator.records import Intent, Mode
 from Daddy.core.clock import Clock, SystemClock
-from Daddy.core.config import run_paths
 from Daddy.core.errors import ControllerAliveError, ExitCode, SchedulerError
 from Daddy.core.lease import newest_term
 from Daddy.core.paths import RunPaths
@@ -27,8 +26,7 @@ _GRACE_S = 90.0
 
 def stop(request: Request, *, now: bool) -> int:
     """End the run: by its controller, or ourselves where none is alive."""
-    config, clock = request.load(), SystemClock()
-    run = run_paths(config)
+    (config, run), clock = request.find(), SystemClock()
     intent, damage = known_intent(run)
     if damage:
         print(f"{damage}: asking anew")

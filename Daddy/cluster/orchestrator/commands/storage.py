@@ -30,13 +30,10 @@ _ENVIRONMENT_BYTES = 20_000
 """Added by one environment: the emulator's state and the recurrent memory."""
 _WEIGHTS_BYTES = 1_300_000
 """A version or a contribution of the default policy."""
-_RELEASE_BYTES = 11_000_000
-"""Its code twice: readable, and as the parcel that jobs unpack."""
-_RELEASES = 6
-"""Kept at a time by a person who edits now and then and says ``clean``."""
-_LOG_BYTES_A_DAY = 6_000_000
-"""Output and events of one slot in a day."""
-_MONTH_DAYS = 30
+_RELEASES_BYTES = 6 * 11_000_000
+"""Six, kept by a person who says ``clean`` now and then: code twice, readable and as a bundle."""
+_LOG_BYTES_A_MONTH = 30 * 6_000_000
+"""Output and events of one slot."""
 _TIGHT_SHARE = 0.9
 """Of the free space: what is used up beyond that is worth a warning."""
 
@@ -113,12 +110,12 @@ def forecast(config: Config, checkpoint: int | None, blob: int | None) -> dict[s
     """Bytes that the run will need, by use; arguments are sizes seen in it, None: not yet."""
     slots, kept = config.slurm.max_running, KEPT_CHECKPOINTS + KEPT_HOURS
     one = checkpoint or _CHECKPOINT_BYTES + _ENVIRONMENT_BYTES * config.training.num_envs
-    each, logs = blob or _WEIGHTS_BYTES, _LOG_BYTES_A_DAY * _MONTH_DAYS
     items = {"checkpoints": slots * (kept + 1) * one}  # one more is being written
     if config.collaboration.enabled:
+        each = blob or _WEIGHTS_BYTES
         items["shared weights"] = KEPT_VERSIONS * (1 + slots) * each
         items["older versions"] = min(HISTORY_VERSIONS * each, HISTORY_MB * 1_000_000)
-    return items | {"releases": _RELEASES * _RELEASE_BYTES, "logs and events": slots * logs}
+    return items | {"releases": _RELEASES_BYTES, "logs and events": slots * _LOG_BYTES_A_MONTH}
 
 
 def told(items: Mapping[str, int], room: Room) -> str:
