@@ -178,11 +178,8 @@ class SharedExchange:
         """The newest version that verifies; a damaged one is repaired by replay or passed over."""
         newest = self._store.newest()
         assert newest is not None
-
-        def tell(number: int, reason: str) -> None:
-            self._tell("error", {"what": f"v{number} is passed over", "reason": reason})
-
-        record, weights = newest_state(self._store, newest, self._settings.keep_versions, tell)
+        keep = self._settings.keep_versions
+        record, weights = newest_state(self._store, newest, keep, self._tell)
         return record, Base(record.version, record.state, weights)
 
     def _heal(self, record: Version, state: StateDict) -> None:

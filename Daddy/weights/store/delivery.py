@@ -13,7 +13,6 @@ import fnmatch
 import os
 import re
 from collections.abc import Collection
-from pathlib import Path
 
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex
@@ -90,19 +89,16 @@ def _names(store: Store) -> list[str]:
 def _steps(store: Store, number: int, data: bytes, here: Collection[str]) -> list[Part]:
     """To ``number`` from each of the versions offered last, oldest first."""
     parts = []
-    for path in _offered_before(store, number, here):
+    offered = [(name, _PLAIN.fullmatch(name)) for name in sorted(here)]
+    before = [name for name, match in offered if match and int(match[1]) < number]
+    for name in before[-REACH:]:
         with contextlib.suppress(FileNotFoundError, FileError, WeightsError):  # the whole is left
-            base = read_bounded(path, 2 * len(data))
+            base = read_bounded(store.paths.wan / name, 2 * len(data))
             sha = sha256_hex(base)
-            if path.name.split("-")[-1] == f"{sha[:12]}.st":
+            if name.endswith(f"-{sha[:12]}.st"):
                 frame = pack_step(data, base)
                 parts.append(_put(store, frame, number, sha256_hex(data), sha))
     return parts
-
-
-def _offered_before(store: Store, number: int, here: Collection[str]) -> list[Path]:
-    names = [(name, _PLAIN.fullmatch(name)) for name in sorted(here)]
-    return [store.paths.wan / name for name, of in names if of and int(of[1]) < number][-REACH:]
 
 
 def _put(store: Store, frame: bytes, number: int, sha: str, base_sha: str = "") -> Part:

@@ -7,7 +7,7 @@ not used.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import sha256_hex
@@ -93,11 +93,14 @@ def repair(store: Store, record: Version) -> bytes:
 
 
 def newest_state(
-    store: Store, newest: int, keep: int, passed_over: Callable[[int, str], None] | None = None
+    store: Store,
+    newest: int,
+    keep: int,
+    tell: Callable[[str, Mapping[str, object]], None] | None = None,
 ) -> tuple[Version, StateDict]:
     """The newest version whose state verifies or can be made again, and that state.
 
-    ``passed_over`` is told of each newer one and its fault. WeightsError when there is none.
+    ``tell`` gets an event for each newer one. WeightsError when there is none.
     """
     first_error: WeightsError | None = None
     for number in candidates(store, newest, keep):
@@ -106,6 +109,6 @@ def newest_state(
             return record, decode(repair(store, record), record.schema)
         except WeightsError as error:
             first_error = first_error or error
-            if passed_over is not None:
-                passed_over(number, str(error))
+            if tell is not None:
+                tell("error", {"what": f"v{number} is passed over", "reason": str(error)})
     raise first_error or WeightsError("no version can be read", "restore the shared weights")
