@@ -9,7 +9,7 @@ nowhere waits twice as long for its next turn.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -21,7 +21,7 @@ from Daddy.core.lease import Lease
 from Daddy.learning.attempt import Attempt
 from Daddy.pokemon.archive import archive_keys as keys
 from Daddy.pokemon.archive import claims
-from Daddy.pokemon.archive.claim_replay import Game, Judgement, judge
+from Daddy.pokemon.archive.claim_replay import Game, judge
 from Daddy.pokemon.archive.claim_store import ClaimStore
 from Daddy.pokemon.archive.claims import Claim
 from Daddy.pokemon.archive.store import Archive
@@ -45,11 +45,10 @@ def job_tasks(attempt: Attempt, peer: str) -> Iterator[None]:
     intake = MilestoneIntake(
         Store(shared_paths(config)), *open_archive(config), peer, attempt.clock, say
     )
-    task = BackgroundTask(intake.once, LOOK_S, attempt.clock, say)
     try:
-        yield
+        with closing(BackgroundTask(intake.once, LOOK_S, attempt.clock, say)):
+            yield
     finally:
-        task.close()
         intake.leave()
 
 
@@ -93,7 +92,7 @@ class MilestoneIntake:
         now = self._clock.monotonic()
         if now - self._shown_at >= SHOW_S:
             self._shown_at = now
-            parcels.show(self._store, self.to_show())
+            parcels.show(self._store, self._to_show())
         waiting = parcels.waiting(self._store)
         peer = self._turns.next_peer(waiting, now)
         if peer is not None:
@@ -104,7 +103,7 @@ class MilestoneIntake:
         if self._lease is not None:
             self._lease.release("left")
 
-    def to_show(self) -> Mapping[str, bytes]:
+    def _to_show(self) -> Mapping[str, bytes]:
         """The claims that laptops get, by their hashes."""
         entries = self._archive.look().entries
         ways = {state: ident for ident, state in self._book.pairs()}
@@ -115,14 +114,16 @@ class MilestoneIntake:
         return {ident: claims.to_bytes(one) for ident, one in found.items() if one is not None}
 
     def _judge(self, parcel: Parcel) -> None:
+        earned = False
         try:
             claim = claims.from_bytes(parcel.data)
-        except FileError as error:
-            verdict = Judgement(None, error.message)
-        else:
             verdict = judge(claim, self._archive, self._game, parcel.peer)
-        earned = verdict.entry is not None
-        reason = _told(claim) if earned else verdict.reason
+            earned, reason = verdict.entry is not None, verdict.reason
+        except FileError as error:
+            reason = error.message
+        if earned:
+            milestones = len(keys.milestones(claim.held))
+            reason = f"{milestones} milestones after {len(claim.inputs):,} steps"
         parcels.answer(self._store, parcel, reason, accepted=earned)
         self._turns.took(parcel.peer, self._clock.monotonic(), earned=earned)
         self._say(f"milestone of {parcel.peer} {'kept' if earned else 'refused'}: {reason}")
@@ -138,8 +139,3 @@ class MilestoneIntake:
 
 def _fits(claim: Claim) -> bool:
     return len(claims.to_bytes(claim)) <= MOST_BYTES
-
-
-def _told(claim: Claim) -> str:
-    held = keys.milestones(claim.held)
-    return f"{len(held)} milestones after {len(claim.inputs):,} steps"

@@ -54,11 +54,10 @@ def pushing(
     argv = [sys.executable, "-m", "Daddy.weights.sync", "push", "", str(shared), str(EVERY_S)]
     child = process.start([*argv, "--die-with-parent", str(machine.myself().pid)], log_path=log)
     say(f"contributions are pushed every {EVERY_S} s (log: {log})")
-    task = BackgroundTask(Watcher(child, log, say).once, LOOK_S, clock, say)
     try:
-        yield
+        with closing(BackgroundTask(Watcher(child, log, say).once, LOOK_S, clock, say)):
+            yield
     finally:
-        task.close()
         machine.end_tree(child, GRACE_S)
 
 

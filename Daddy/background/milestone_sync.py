@@ -41,9 +41,9 @@ class MilestoneSync:
         self._sender, self._clock, self._tell = sender, clock, tell
         self._book = ClaimStore(archive.folder)
         self._shown: dict[str, Claim | None] = {}
-        self._tried: dict[str, str] = {}
+        self._tried: set[str] = set()
         self._handed_at, self._sequence = -HAND_IN_S, 0
-        self._answered = {one.sha256 for one in self._receipts()}
+        self._answered = {receipt.sha256 for receipt in self._receipts()}
 
     def once(self) -> None:
         """Play one of the run's milestones, hand in one of ours. OSError, DaddyError."""
@@ -52,8 +52,7 @@ class MilestoneSync:
         if wanted:
             self._play(wanted[0], shown)
         if self._sender is not None:
-            self._tell_answers()
-            self._hand_in(self._sender, shown)
+            self._hand_in(self._sender, shown, self._tell_answers())
 
     def _look(self) -> dict[str, Claim]:
         """What the run shows, each read once."""
@@ -75,18 +74,22 @@ class MilestoneSync:
             if self._book.find(step) is None:
                 self._book.write(shown[step])
         verdict = judge(shown[ident], self._archive, self._game, "the run", find)
-        self._tried[ident] = verdict.reason
+        self._tried.add(ident)
         if verdict.entry is not None:
-            held = sorted(keys.milestones(shown[ident].held))
-            self._tell({"state": "milestone", "what": "played", "milestones": held[:40]})
+            self._tell_of("played", shown[ident])
 
-    def _hand_in(self, sender: Sender, shown: Mapping[str, Claim]) -> None:
+    def _tell_of(self, what: str, claim: Claim) -> None:
+        held = sorted(keys.milestones(claim.held))
+        self._tell({"state": "milestone", "what": what, "milestones": held[:40]})
+
+    def _hand_in(self, sender: Sender, shown: Mapping[str, Claim], accepted: set[str]) -> None:
         now, handed = self._clock.monotonic(), parcels.handed_in(self._local, sender.peer)
         unanswered = handed - self._answered
         if now - self._handed_at < HAND_IN_S or len(unanswered) >= UNANSWERED_LIMIT:
             return
+        names = self._names({*shown, *(handed & accepted)})
         for ident in self._new(shown, handed):
-            if self._send(sender, ident, shown, handed):
+            if self._send(sender, ident, names):
                 self._handed_at = now
                 return
 
@@ -100,49 +103,44 @@ class MilestoneSync:
         own = [ident for ident in own if ident not in shown and ident not in self._tried]
         return claims.to_hand_in(own, self._book.find, known)
 
-    def _send(
-        self, sender: Sender, ident: str, shown: Mapping[str, Claim], handed: set[str]
-    ) -> bool:
+    def _send(self, sender: Sender, ident: str, names: Mapping[str, str]) -> bool:
+        """False for a claim that cannot be sent."""
         claim = self._book.find(ident)
         assert claim is not None
-        there = {*shown, *(handed & self._accepted())}
         try:
-            claim = claims.as_the_run_knows_it(claim, self._book.find, self._names(there))
-        except FileError as error:
-            self._tried[ident] = error.message
-            return False
-        data = claims.to_bytes(claim)
-        if len(data) > parcels.MOST_BYTES:
-            self._tried[ident] = f"{len(data)} bytes are too many to send"
+            claim = claims.as_the_run_knows_it(claim, self._book.find, names)
+            data = claims.to_bytes(claim)
+        except FileError:
+            data = b""
+        if not 0 < len(data) <= parcels.MOST_BYTES:
+            self._tried.add(ident)
             return False
         self._book.write(claim, dict(self._book.pairs())[ident])
         self._sequence += 1
         parcels.hand_in(self._local, sender.peer, sender.incarnation, self._sequence, data)
-        held = sorted(keys.milestones(claim.held))
-        self._tell({"state": "milestone", "what": "handed in", "milestones": held[:40]})
+        self._tell_of("handed in", claim)
         return True
 
     def _names(self, there: set[str]) -> dict[str, str]:
         """What the run calls our claims: those it has, and others that lead to the same state."""
         pairs = self._book.pairs()
         called = {state: ident for ident, state in pairs if ident in there}
-        return {one: called[state] for one, state in pairs if state in called} | {
-            one: one for one in there
-        }
+        names = {ident: called[state] for ident, state in pairs if state in called}
+        return names | {ident: ident for ident in there}
 
     def _receipts(self) -> list[ParcelReceipt]:
-        return [] if self._sender is None else parcels.read_parcel_receipts(
-            self._local, self._sender.peer)  # fmt: skip
+        peer = self._sender.peer if self._sender else ""
+        return parcels.read_parcel_receipts(self._local, peer) if peer else []
 
-    def _accepted(self) -> set[str]:
-        return {one.sha256 for one in self._receipts() if one.accepted}
-
-    def _tell_answers(self) -> None:
-        for one in self._receipts():
-            if one.sha256 not in self._answered:
-                self._answered.add(one.sha256)
-                what = "accepted" if one.accepted else "refused"
-                self._tell({"state": "milestone", "what": what, "reason": one.reason})
+    def _tell_answers(self) -> set[str]:
+        """Tell of new answers; the hashes of all claims that were accepted."""
+        receipts = self._receipts()
+        for receipt in receipts:
+            if receipt.sha256 not in self._answered:
+                self._answered.add(receipt.sha256)
+                what = "accepted" if receipt.accepted else "refused"
+                self._tell({"state": "milestone", "what": what, "reason": receipt.reason})
+        return {receipt.sha256 for receipt in receipts if receipt.accepted}
 
 
 def _read(path: Path) -> Claim | None:

@@ -26,6 +26,8 @@ from Daddy.core.files import read_bounded, read_json, write_json
 from Daddy.core.names import PEER, check_peer
 from Daddy.core.shared_paths import JoinedPaths, SharedPaths, joined
 
+_READ = ("RUN.json", "HEAD.json", "peers.json", "merged", "blobs", "peers")
+"""Names in a shared folder that other accounts read."""
 _MOST_ENTRIES = 64
 """Entries of a folder that are looked at."""
 
@@ -36,11 +38,13 @@ def opening(folder: Path) -> list[str]:
     A folder with an access control list is not judged: only the server knows what it says.
     """
     lines = [
-        f"chmod o+x {shlex.quote(str(one))}"
-        for one in reversed(folder.parents)
-        if not _lets(one, stat.S_IXOTH)
+        f"chmod o+x {shlex.quote(str(parent))}"
+        for parent in reversed(folder.parents)
+        if not _lets(parent, stat.S_IXOTH)
     ]
-    if not all(_readable(one) for one in (folder, *_some_below(folder))):
+    known = [folder / name for name in _READ]
+    below = (path for parent in known for path in islice(parent.glob("*"), _MOST_ENTRIES))
+    if not all(map(_readable, (folder, *known, *below))):
         lines.append(f"chmod -R o+rX {shlex.quote(str(folder))}")
     return lines
 
@@ -92,20 +96,8 @@ def closed_at(path: Path) -> Path | None:
     return None
 
 
-def _some_below(folder: Path) -> list[Path]:
-    found: list[Path] = []
-    with contextlib.suppress(OSError):
-        for one in sorted(folder.iterdir())[:_MOST_ENTRIES]:
-            if one.name in ("RUN.json", "HEAD.json", "peers.json", "merged", "blobs", "peers"):
-                found.append(one)
-                if one.is_dir():
-                    found += sorted(one.iterdir())[:_MOST_ENTRIES]
-    return found
-
-
 def _readable(path: Path) -> bool:
-    folder = path.is_dir()
-    return _lets(path, stat.S_IROTH | (stat.S_IXOTH if folder else 0))
+    return _lets(path, stat.S_IROTH | (stat.S_IXOTH if path.is_dir() else 0))
 
 
 def _lets(path: Path, bits: int) -> bool:
@@ -129,6 +121,7 @@ TRUSTS = ("job", "laptop")
 MOST = 8
 """Friends of one run: what each may leave in a commit record is bounded, and so is the record."""
 
+_PATH_LIMIT = 1024
 MOST_JOBS = 64
 """Jobs of one friend: as many as a run can have."""
 
@@ -169,34 +162,39 @@ def read_friends(shared: SharedPaths) -> tuple[Friend, ...]:
 def _checked(body: Mapping[str, Any]) -> tuple[Friend, ...]:
     if body["format"] != FORMAT or body.keys() != {"format", "friends"}:
         raise ValueError("its format or its fields are others")
-    found = tuple(Friend(**one) for one in body["friends"])
-    for one in found:
-        _check(one)
-    if len(found) > MOST or len({one.name for one in found}) < len(found):
+    found = tuple(Friend(**row) for row in body["friends"])
+    for friend in found:
+        _check(friend)
+    if len(found) > MOST or len({friend.name for friend in found}) < len(found):
         raise ValueError(f"a name stands twice, or there are more than {MOST}")
     return found
 
 
-def _check(one: Friend) -> None:
-    """ValueError for what cannot be."""
-    if not (isinstance(one.name, str) and PEER.fullmatch(one.name)):
-        raise ValueError(f"{one.name!r} is no name")
-    if not (isinstance(one.folder, str) and one.folder.startswith("/") and len(one.folder) < 1024):  # noqa: PLR2004
-        raise ValueError(f"the folder of {one.name} is no absolute path")
-    if not isinstance(one.uid, int) or isinstance(one.uid, bool) or one.uid < 0:
-        raise ValueError(f"the uid of {one.name} is no whole number")
-    if not isinstance(one.jobs, int) or isinstance(one.jobs, bool) or not 0 < one.jobs <= MOST_JOBS:
-        raise ValueError(f"the jobs of {one.name} are no number from 1 to {MOST_JOBS}")
-    if one.trust not in TRUSTS:
-        raise ValueError(f"the trust of {one.name} is none of {', '.join(TRUSTS)}")
+def _check(friend: Friend) -> None:
+    """ValueError that names the fields whose values cannot be."""
+    name, folder = friend.name, friend.folder
+    good = {
+        "name": isinstance(name, str) and PEER.fullmatch(name),
+        "folder": isinstance(folder, str) and folder.startswith("/") and len(folder) < _PATH_LIMIT,
+        "uid": type(friend.uid) is int and friend.uid >= 0,
+        "jobs": type(friend.jobs) is int and 0 < friend.jobs <= MOST_JOBS,
+        "trust": friend.trust in TRUSTS,
+    }
+    for field, fine in good.items():
+        if not fine:
+            raise ValueError(f"{getattr(friend, field)!r} cannot be the {field} of {name!r}")
 
 
 def my_place(paths: JoinedPaths, uid: int) -> Friend:
     """How the owner's list calls the account ``uid`` with its folder; WeightsError: not at all."""
-    for one in read_friends(paths):
-        if (one.folder, one.uid) == (str(paths.root), uid):
-            return one
-    raise WeightsError(not_listed(paths), asked_of_owner(paths))
+    for friend in read_friends(paths):
+        if (friend.folder, friend.uid) == (str(paths.root), uid):
+            return friend
+    raise WeightsError(
+        f"{paths.friends} does not name {paths.root}",
+        "ask the run's owner to type: python -m Daddy.weights.friends add YOUR-NAME "
+        f"{paths.root} --of {paths.theirs.root}",
+    )
 
 
 def remember_joined(paths: JoinedPaths) -> None:
@@ -213,19 +211,6 @@ def view(shared: SharedPaths) -> SharedPaths:
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, FileError, KeyError):
         return joined(shared.root, Path(str(read_json(shared.joined)["theirs"])))
     return shared
-
-
-def not_listed(paths: SharedPaths) -> str:
-    """Pure: that a folder is not on the owner's list."""
-    return f"{paths.friends} does not name {paths.root}"
-
-
-def asked_of_owner(paths: JoinedPaths) -> str:
-    """Pure: what the owner is to type before the folder's jobs take part."""
-    return (
-        "ask the run's owner to type: python -m Daddy.weights.friends add YOUR-NAME "
-        f"{paths.root} --of {paths.theirs.root}"
-    )
 
 
 def write_friends(shared: SharedPaths, friends: Sequence[Friend]) -> None:
@@ -247,8 +232,8 @@ def choose_trust(shared: SharedPaths, name: str, trust: str) -> None:
 def trust_note(shared: SharedPaths, name: str) -> str:
     """Note on a friend whose jobs count as jobs because that was the default; empty for others."""
     with contextlib.suppress(FileError):
-        kept = [one for one in read_friends(shared) if (one.name, one.trust) == (name, "job")]
-        if kept and name not in _chosen(shared):
+        as_jobs = any((one.name, one.trust) == (name, "job") for one in read_friends(shared))
+        if as_jobs and name not in _chosen(shared):
             line = f"python -m Daddy.weights.friends trust {name}"
             return f"{name}'s jobs count as yours do: {line} laptop caps them, {line} job keeps it"
     return ""
@@ -317,8 +302,7 @@ class Outbox:
         """The folders of its processes; empty where nothing can be seen (:meth:`trouble`)."""
         if len(self._folders([self.paths.root, self.paths.peers])) < 2:  # noqa: PLR2004
             return []
-        mine = self._jobs()
-        found = [(since, path) for peer in mine for path, since in self._below(peer)
+        found = [(since, path) for job in self._jobs() for path, since in self._below(job)
                  if _INCARNATION.fullmatch(path.name)]  # fmt: skip
         return sorted(path for _, path in sorted(found, reverse=True)[:MOST_PROCESSES])
 
@@ -330,22 +314,21 @@ class Outbox:
         """Why nothing, or not all, can be seen there, and what to do; empty where all is well."""
         root, peers = self.paths.root, self.paths.peers
         try:
-            why = self._refusal(root) or self._refusal(peers)
-            mine = [] if why else [path for path, _ in self._folders(self._jobs())]
-            full = [path for path in mine if len(_names(path)) > MOST_NAMES]
-            return (
-                f"{full[0]} holds more than {MOST_NAMES} names: ask for a clean-up" if full else why
-            )
+            if why := self._refusal(root) or self._refusal(peers):
+                return why
+            for job, _ in self._folders(self._jobs()):
+                if len(_names(job)) > MOST_NAMES:
+                    return f"{job} holds more than {MOST_NAMES} names: ask for a clean-up"
         except FileNotFoundError as error:
-            if error.filename == str(self.paths.peers):
-                return ""  # no job of theirs has begun yet
-            return f"{self.paths.root} is gone: ask for the new place, or remove the friend"
+            if error.filename != str(peers):  # else no job of theirs has begun yet
+                return f"{root} is gone: ask for the new place, or remove the friend"
         except PermissionError as error:
-            closed = closed_at(self.paths.peers)
+            closed = closed_at(peers)
             right = f"o+x {closed}" if closed else f"o+rx {error.filename}"
             return f"{closed or error.filename} is closed to us: ask for chmod {right}"
         except OSError as error:
             return f"{error.filename} cannot be read: {error.strerror}"
+        return ""
 
     def _jobs(self) -> list[Path]:
         """Where its jobs would write, by name: nobody else's word counts there."""

@@ -9,6 +9,7 @@ kept below ``owed/``, a line of JSON that says to what it belongs, then safetens
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,9 +64,9 @@ class PulledVersions:
         self._assists = assists
         self._tell = tell
         self._schema = ""
-        self._progress: Progress | None = None
         self._complaint = ""
-        self.newest: Verified | None = None
+        self._at: Progress  # from begin() on, as is ``newest``
+        self.newest: Verified
 
     def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
         """The newest version; WeightsError when none was pulled or it is not for us.
@@ -81,7 +82,7 @@ class PulledVersions:
                 f'run: ./Daddy/cluster/sync_weights.sh pull "" {self._folder}',
             )
         base = self._take(found)
-        self._progress = Progress(base=base, anchor=base.weights)
+        self._at = Progress(base=base, anchor=base.weights)
         return Adoption(base.version, copy(base.weights), f"began with v{base.version}")
 
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
@@ -109,17 +110,11 @@ class PulledVersions:
 
     def fleet_steps(self) -> int:
         """Environment steps of all contributors in the version taken over last."""
-        return 0 if self.newest is None else self.newest.frame.fleet_steps
+        return self.newest.frame.fleet_steps
 
     def bookkeeping(self) -> bytes:
         """Nothing: a laptop begins with the newest version."""
         return b"{}"
-
-    @property
-    def _at(self) -> Progress:
-        if self._progress is None:
-            raise WeightsError("begin() has not been called", "call begin() first")
-        return self._progress
 
     def _take(self, found: Verified) -> Base:
         refuse_strange(found.frame, self._assists)
@@ -144,8 +139,8 @@ class PulledVersions:
     def _fate(self, version: int) -> Fate:
         """Of own contributions, what was judged up to ``version``: there are none."""
         del version
-        base, newest = self._at.base.version, self.newest
-        fallen = newest is not None and is_reverted(base, newest.frame.reverted)
+        base = self._at.base.version
+        fallen = is_reverted(base, self.newest.frame.reverted)
         return Fate(0, {}, fallen=f"v{base} was taken back" if fallen else "")
 
 
@@ -177,13 +172,12 @@ class LaptopExchange(PulledVersions):
         self._peer, self._incarnation = check_peer(peer), incarnation
         self._clock = clock
         self._min_seconds = min_seconds
-        self._last_publish: float | None = None
+        self._due_at = -math.inf
         self._answered: set[int] = set()
 
     def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
         """The newest version and, on top, what rounding left over from the last process."""
         adoption = super().begin(initial, resumed)
-        assert self.newest is not None
         rest = read_owed(self._folder, self._peer, self.newest.frame.run_id, self._schema)
         if rest is None:
             return adoption
@@ -207,15 +201,17 @@ class LaptopExchange(PulledVersions):
         why_not = self._why_not(own, steps, updates)
         if why_not:
             return why_not
-        form = self._form()
+        form = INT8 if INT8 in self.newest.frame.accepts else PLAIN  # the smallest that is read
         delta = at.to_offer(own)
         data = quantise(delta) if form == INT8 else encode(delta, half=True)
         offer = self._offer(data, form, steps, updates)
-        self._put(offer, data)
+        box = self._folder / "outbox" / self._peer
+        write_atomic(box / f"{box_name(offer)}.st", data)
+        write_atomic(box / f"{box_name(offer)}.json", offer.to_bytes())
         sent = decode_delta(data, form, self._schema)
         at.offered(add(at.anchor, sent), sent, offer.blob)
         at.count(env_steps, optimizer_steps)
-        self._last_publish = self._clock.monotonic()
+        self._due_at = self._clock.monotonic() + self._min_seconds
         keep_owed(self._folder, offer, difference(own, at.anchor))
         return (
             f"contribution {offer.sequence} on v{offer.base_version}, {steps} steps: in the outbox"
@@ -232,23 +228,15 @@ class LaptopExchange(PulledVersions):
             return "nothing to contribute: no step since the last contribution"
         if not is_finite(own):
             return "not contributed: the weights are not finite"
-        since = self._min_seconds
-        if self._last_publish is not None:
-            since = self._clock.monotonic() - self._last_publish
-        if since < self._min_seconds:
-            return f"not yet: the next contribution is due in {self._min_seconds - since:.0f} s"
+        left_s = self._due_at - self._clock.monotonic()
+        if left_s > 0:
+            return f"not yet: the next contribution is due in {left_s:.0f} s"
         if len(self._at.unmerged) >= UNMERGED_LIMIT:
             return f"not contributed: {UNMERGED_LIMIT} wait for a receipt; is push running?"
         return ""
 
-    def _form(self) -> str:
-        """The smallest form that the run reads."""
-        assert self.newest is not None
-        return INT8 if INT8 in self.newest.frame.accepts else PLAIN
-
     def _offer(self, data: bytes, form: str, steps: int, updates: int) -> Contribution:
         at = self._at
-        assert self.newest is not None
         return Contribution(
             run_id=self.newest.frame.run_id,
             schema=self._schema,
@@ -265,11 +253,6 @@ class LaptopExchange(PulledVersions):
             assists=self._assists,
             form=form,
         )
-
-    def _put(self, offer: Contribution, data: bytes) -> None:
-        folder = self._folder / "outbox" / self._peer
-        write_atomic(folder / f"{box_name(offer)}.st", data)
-        write_atomic(folder / f"{box_name(offer)}.json", offer.to_bytes())
 
     def _fate(self, version: int) -> Fate:
         """Receipts tell; what has none yet is on its way. A later receipt takes one back."""
@@ -294,14 +277,8 @@ class Owed(Written):
 def keep_owed(local: Path, offer: Contribution, rest: StateDict) -> None:
     """Remember ``rest``, what ``offer`` left out, instead of what was owed before. OSError."""
     data = encode(rest)
-    head = Owed(
-        run_id=offer.run_id,
-        schema=offer.schema,
-        peer=offer.peer,
-        incarnation=offer.incarnation,
-        sequence=offer.sequence,
-        sha256=sha256_hex(data),
-    )
+    author = (offer.peer, offer.incarnation, offer.sequence)
+    head = Owed(offer.run_id, offer.schema, *author, sha256_hex(data))
     line = b" ".join(head.to_bytes().split())
     write_atomic(_place(local, offer.peer), line + b"\n" + data)
 
