@@ -96,7 +96,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     shared = args.shared_dir.expanduser().resolve()
     found = wait_for_version(shared, args.wait_seconds, clock, signals)
     if found is None:
-        return _goodbye(f"ended ({signals.stop_reason()}): no version had come yet")
+        print(f"ended ({signals.stop_reason()}): no version had come yet", flush=True)
+        return 0
     terms = from_pairs(found.frame.terms)
     config = laptop.game_config(args, found.frame.workload, terms)
     run = RunPaths(args.run_dir.expanduser().resolve())
@@ -109,7 +110,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     push = args.contribute and not args.no_push
     visit = Visit(config, groups, user_id, shared, run, clock, args.contribute, push)
     with _frames(visit, args.stream_port if args.stream else None) as frames:
-        return _goodbye(play_visit(visit, found.frame.run, limits, frames, args.nice))
+        print(play_visit(visit, found.frame.run, limits, frames, args.nice), flush=True)
+    return 0
 
 
 def _refuse_other_assists(config: Config, found: Verified, *, contribute: bool) -> None:
@@ -145,11 +147,6 @@ def _compare(
     print(f"playing otherwise than run {run!r}: {'; '.join(differ)}", flush=True)
 
 
-def _goodbye(text: str) -> int:
-    print(text, flush=True)
-    return 0
-
-
 def wait_for_version(
     shared: Path, patience_s: float, clock: Clock, signals: StopSignal
 ) -> Verified | None:
@@ -157,23 +154,18 @@ def wait_for_version(
 
     WeightsError when none came in time or what is there is damaged.
     """
+    if (found := newest_verified(shared)) is not None:
+        return found
     deadline = clock.monotonic() + patience_s
-    told = False
-    while (found := newest_verified(shared)) is None:
-        if signals.stop_reason():
-            return None
+    fix = f'in another terminal: ./Daddy/cluster/sync_weights.sh pull "" {shared} 5'
+    print(f"no version in {shared} yet: waiting up to {patience_s:g} s")
+    print(f"  what to do: {fix}", flush=True)
+    while found is None and not signals.stop_reason():
         if clock.monotonic() >= deadline:
-            raise WeightsError(f"no version of the weights came to {shared}", _how_to_pull(shared))
-        if not told:
-            print(f"no version in {shared} yet: waiting up to {patience_s:g} s")
-            print(f"  what to do: {_how_to_pull(shared)}", flush=True)
-            told = True
+            raise WeightsError(f"no version of the weights came to {shared}", fix)
         clock.wait(threading.Event(), LOOK_EVERY_S)
+        found = newest_verified(shared)
     return found
-
-
-def _how_to_pull(shared: Path) -> str:
-    return f'in another terminal: ./Daddy/cluster/sync_weights.sh pull "" {shared} 5'
 
 
 def as_measured(

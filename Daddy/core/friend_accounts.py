@@ -263,11 +263,10 @@ def with_friend(friends: Sequence[Friend], new: Friend) -> tuple[Friend, ...]:
 
 def without_friend(friends: Sequence[Friend], name: str) -> tuple[Friend, ...]:
     """Pure: the list without ``name``; UsageError when it is not on it."""
-    left = tuple(one for one in friends if one.name != name)
-    if len(left) == len(friends):
-        known = ", ".join(one.name for one in friends) or "nobody"
-        raise UsageError(f"{name!r} is not on the list", f"on it: {known}")
-    return left
+    names = [friend.name for friend in friends]
+    if name not in names:
+        raise UsageError(f"{name!r} is not on the list", f"on it: {', '.join(names) or 'nobody'}")
+    return tuple(friend for friend in friends if friend.name != name)
 
 
 MOST_NAMES = 256

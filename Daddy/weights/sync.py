@@ -174,9 +174,13 @@ def repeat(sync: Sync, command: str, interval_s: float) -> int:
     try:
         while True:
             before = folder_bytes(arriving)
-            said, failed = _try_once(sync, command)
-            stuck = failed and folder_bytes(arriving) <= before
-            failures = failures + 1 if stuck else 0
+            try:
+                said, failures = sync.once(command), 0
+            except HostKeyChangedError:
+                raise
+            except (NetworkError, WeightsError) as error:
+                said = f"waiting: {error}"
+                failures = failures + 1 if folder_bytes(arriving) <= before else 0
             if said != last:
                 print(said, flush=True)
             last = said
@@ -184,16 +188,6 @@ def repeat(sync: Sync, command: str, interval_s: float) -> int:
     except StopNow as stopped:
         print(f"ended by {stopped}", flush=True)
     return int(ExitCode.DONE)
-
-
-def _try_once(sync: Sync, command: str) -> tuple[str, bool]:
-    """A sentence, and True for a failure that may pass."""
-    try:
-        return sync.once(command), False
-    except HostKeyChangedError:
-        raise
-    except (NetworkError, WeightsError) as error:
-        return f"waiting: {error}", True
 
 
 def pause_s(interval_s: float, failures: int, chance: float) -> float:

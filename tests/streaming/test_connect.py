@@ -27,7 +27,7 @@ from Daddy.streaming.relay import leave_script, make_relay
 from Daddy.streaming.viewer.connect import Carrier
 from Daddy.streaming.viewer.connect_plan import Target, Way, first_course
 from Daddy.streaming.viewer.receiver import Receiver
-from Daddy.weights.laptop.keys import TUNNEL, with_key
+from Daddy.weights.laptop.keys import Rrsync, key_line
 from tests.components import program
 from tests.patience import until
 from tests.streaming.helpers import finish, free_port, start
@@ -221,7 +221,8 @@ def test_where_ones_own_login_takes_more_than_a_key_the_tunnels_key_opens_the_po
     key = folder / "tunnel"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     public = key.with_suffix(".pub").read_text()
-    line = with_key(TUNNEL.replace(f":{TUNNEL_PORT}", f":{port}"), public, "tunnel", "anna")
+    line = key_line("tunnel", public, "", "anna", "rsync", Rrsync())
+    line = line.replace(f":{TUNNEL_PORT}", f":{port}")
     (folder / "authorized_keys").write_text(f"{line}\n")
     config = folder / "bare_config"
     own = node.login.config.read_text().replace(f"IdentityFile {node.login.key}\n", "\n")

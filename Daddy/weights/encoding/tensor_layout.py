@@ -136,9 +136,9 @@ def refuse_unless_quantised(layout: Layout, schema: str) -> None:
     A floating tensor x is ``q.x`` (int8), ``s.x`` (float16, one per block) and ``u.x`` (float32,
     one); any other is ``i.x``.
     """
-    fields = {one.name: one for one in layout.fields}
     rows, expected = [], set()
-    for name, one in fields.items():
+    for one in layout.fields:
+        name = one.name
         if name.startswith("q."):
             plain, blocks = name[2:], -(-prod(one.shape) // BLOCK)
             rows.append((plain, "float", list(one.shape)))
@@ -148,7 +148,7 @@ def refuse_unless_quantised(layout: Layout, schema: str) -> None:
             rows.append((name[2:], one.kind, list(one.shape)))
             expected.add((name, one.dtype, one.shape))
     refuse_other_schema(schema_of_rows(rows), schema)
-    if expected != {(name, one.dtype, one.shape) for name, one in fields.items()}:
+    if expected != {(one.name, one.dtype, one.shape) for one in layout.fields}:
         raise damaged("its scales do not belong to its tensors")
 
 

@@ -80,24 +80,23 @@ class Rrsync:
     flags: tuple[str, ...] = ()
 
 
-def pull_line(folder: str, rrsync: Rrsync, by: str) -> str:
-    """Reads the shared folder ``by`` rsync, or all that the account may read by sftp."""
+def key_line(purpose: str, public: str, folder: str, peer: str, by: str, rrsync: Rrsync) -> str:
+    """A line for ``authorized_keys``; its comment names purpose and laptop, for whoever looks.
+
+    "pull" reads the shared ``folder`` by rsync, or all that the account may read by sftp. "push"
+    adds to the peer's own box, which is made anew when a new run has none.
+    """
+    box, reader = f"inbox/{peer}", f"{rrsync.command} -ro {folder}"
     if by == "sftp":
-        return f'restrict,command="internal-sftp -R -d {folder}"'
-    return f'restrict,command="{rrsync.command} -ro {folder}"'
-
-
-def push_line(folder: str, peer: str, rrsync: Rrsync) -> str:
-    """Adds to the peer's own box, which is made anew when a new run has none."""
-    box = f"inbox/{peer}"
-    words = " ".join([rrsync.command, "-wo", *rrsync.flags, box])
-    return f'restrict,command="cd {folder} && mkdir -p {box} && {words}"'
-
-
-def with_key(options: str, public: str, purpose: str, laptop: str) -> str:
-    """A whole line; its comment names purpose and laptop, so that a person finds it again."""
+        reader = f"internal-sftp -R -d {folder}"
+    writer = " ".join([rrsync.command, "-wo", *rrsync.flags, box])
+    options = {
+        "pull": f'restrict,command="{reader}"',
+        "push": f'restrict,command="cd {folder} && mkdir -p {box} && {writer}"',
+        "tunnel": TUNNEL,
+    }
     kind, blob = public.split()[:2]
-    return f"{options} {kind} {blob} daddy-{purpose}@{laptop}"
+    return f"{options[purpose]} {kind} {blob} daddy-{purpose}@{peer}"
 
 
 PROBE = ".daddy-setup-was-here"

@@ -256,16 +256,9 @@ class KeyRing:
 
     def lines(self) -> list[str]:
         """One for each key, for ``authorized_keys`` there."""
-        folder, rrsync = self.remote.folder, self.rrsync
-        options = {
-            "pull": keys.pull_line(folder, rrsync, self.by),
-            "push": keys.push_line(folder, self.peer, rrsync),
-            "tunnel": keys.TUNNEL,
-        }
-        return [
-            keys.with_key(options[name], (self.folder / f"{name}.pub").read_text(), name, self.peer)
-            for name in self.purposes
-        ]
+        how = (self.remote.folder, self.peer, self.by, self.rrsync)
+        publics = {name: (self.folder / f"{name}.pub").read_text() for name in self.purposes}
+        return [keys.key_line(name, publics[name], *how) for name in publics]
 
     def how_to_install(self) -> list[str]:
         """The lines, and what a person types to append them; the file of them is written."""

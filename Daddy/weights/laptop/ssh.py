@@ -47,6 +47,7 @@ _FOUND = ("pull_key", "pull_by", "push_key", "tunnel_key", "peer", "opened")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:%-]{0,252}")
 _FOLDER = re.compile(r"(?!-)[A-Za-z0-9_.~/+@=,-]+")
+"""Paths that no shell between here and there reads as anything else."""
 
 
 class HostKeyChangedError(NetworkError):
@@ -191,13 +192,13 @@ def explain(stderr: str, remote: Remote) -> DaddyError:
     if refused and remote.within is not None:
         return NetworkError(f"{remote.login} refuses the key {remote.key}", f"run: {SETUP}")
     for sign, message, fix in _SIGNS:
-        if sign in stderr:
+        if re.search(sign, stderr):
             kind = HostKeyChangedError if sign == _CHANGED else NetworkError
             return kind(message.format(login=remote.login, folder=remote.folder),
                         fix.format(login=remote.login, host=remote.host))  # fmt: skip
-    last = next((line for line in reversed(stderr.strip().splitlines()) if line.strip()), "")
+    *_, last = ["no reason was given", *stderr.strip().splitlines()]
     return NetworkError(
-        f"{remote.login} cannot be reached: {last or 'no reason was given'}",
+        f"{remote.login} cannot be reached: {last}",
         f"try: ssh {remote.login} true; or run: {SETUP}",
     )
 
@@ -208,9 +209,9 @@ _SIGNS = (
      "ask the cluster's people whether it changed; if so: ssh-keygen -R {host}, then ssh {login}"),
     ("Host key verification failed", "the host key of {login} is not known here yet",
      "run once: ssh {login}; compare the fingerprint with the cluster's page and answer yes"),
-    *((sign, "{login} may not read or write what was asked for in {folder}",
-       f"see who may use the folder there; are the keys what they were? {SETUP}")
-      for sign in ("Permission denied (13)", '": Permission denied')),
+    (r'Permission denied \(13\)|": Permission denied',
+     "{login} may not read or write what was asked for in {folder}",
+     f"see who may use the folder there; are the keys what they were? {SETUP}"),
     ("Permission denied", "{login} refuses our key",
      f"install the key: ssh-copy-id {{login}} (or: {SETUP}); if it asks for more: {LOGIN}"),
     ("Could not resolve hostname", "the name of {login} cannot be resolved",
@@ -221,9 +222,7 @@ _SIGNS = (
     ("Restricted directory does not exist", "{folder} does not exist on {login}",
      "check SYNC_REMOTE_DIR: it is the run's shared_weights folder; has a learner started yet?"),
     ("rrsync: ", "{login} has no rrsync where the key's line names one", f"run: {SETUP}"),
-    ("rsync: command not found", "rsync is not installed on {login}",
-     "ask for it there, or go without: export SYNC_TRANSPORT=sftp"),
-    ("rsync: not found", "rsync is not installed on {login}",
+    ("rsync: (command )?not found", "rsync is not installed on {login}",
      "ask for it there, or go without: export SYNC_TRANSPORT=sftp"),
     ("No such file or directory", "{folder} does not exist on {login}",
      "check SYNC_REMOTE_DIR: it is the run's shared_weights folder; has a learner started yet?"),
@@ -257,21 +256,14 @@ def find_remote(given: str, environ: Mapping[str, str], kept: Mapping[str, str])
     port = told["port"]
     if port and not (port.isdigit() and 0 < int(port) < 65536):  # noqa: PLR2004
         raise UsageError(f"SYNC_SSH_PORT is {port!r}", "use a number from 1 to 65535")
-    folder = _check_folder(told["folder"])
-    return Remote(told["host"], told["user"], folder, told["ssh_config"], port, told["key"])
-
-
-def _check_folder(text: str) -> str:
-    """A remote path that no shell between here and there reads as anything else.
-
-    ``~/x`` becomes ``x``: rsync, sftp and a login shell all begin in the home folder.
-    """
-    if _FOLDER.fullmatch(text) is None:
+    if _FOLDER.fullmatch(told["folder"]) is None:
         raise UsageError(
-            f"SYNC_REMOTE_DIR is {text!r}", "use letters, digits and any of _ . ~ / + @ = , - in it"
+            f"SYNC_REMOTE_DIR is {told['folder']!r}",
+            "use letters, digits and any of _ . ~ / + @ = , - in it",
         )
-    path = text.rstrip("/") or "/"
-    return "." if path == "~" else path.removeprefix("~/")
+    path = told["folder"].rstrip("/") or "/"  # rsync, sftp and a shell there begin at home
+    folder = "." if path == "~" else path.removeprefix("~/")
+    return Remote(told["host"], told["user"], folder, told["ssh_config"], port, told["key"])
 
 
 def found_out(remote: Remote, kept: Mapping[str, str]) -> dict[str, str]:
