@@ -84,7 +84,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_settings(command: argparse.ArgumentParser) -> None:
-    """What overrides a setting is called as the setting."""
+    """An option that overrides a setting has the setting's name."""
     add = command.add_argument
     add("--config", type=Path, help="config file (the shipped one by default)")
     add("--site", help="site profile in cluster/sites, such as testbed")

@@ -2,7 +2,7 @@
 
 ``run_controller once`` and ``ensure`` call :func:`one_pass`; a job's sidecar runs this module as a
 program, so that what a pass needs in memory is gone again afterwards. Everything a pass has to
-know is on disk, but for how long beats have stood still, which whoever watches them tells.
+know is on disk, but for how long beats have stood still, which the sidecar tells.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def one_pass(
 ) -> Passed:
     """Be the controller for one pass; ControllerAliveError where somebody else is.
 
-    ``watched``: whoever holds the lease was seen to be silent for long, so a last look is enough.
+    ``watched``: the lease's holder was seen to be silent for long, so a last look is enough.
     The lease is given back whatever happens, so that a controller can come back at any time.
     """
     patience_s = _WATCHED_S if watched else tenure.SILENCE_S
@@ -95,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--release", type=Path, required=True, help="the release to decide by")
     parser.add_argument("--silence", default="{}", help="how long beats have stood still, as JSON")
     parser.add_argument("--watched", action="store_true", help="the controller's silence was seen")
-    parser.add_argument("--probe", action="store_true", help="only see whether we may submit")
+    parser.add_argument("--probe", action="store_true", help="only try if this host may submit")
     args = parser.parse_args(argv)
     clock, release = SystemClock(), Release(args.release.name, args.release)
     config = load_effective(release.config)

@@ -85,7 +85,7 @@ def _in_use(run: RunPaths) -> InUse:
     """Everything that something still names; a doubt keeps."""
     ledger = read_ledger(run.ledger)
     intent, _ = known_intent(run)
-    releases = {one.release for one in ledger.live} | set(ledger.proven[-_FALL_BACK:])
+    releases = {attempt.release for attempt in ledger.live} | set(ledger.proven[-_FALL_BACK:])
     releases |= {view.release for view in read_slots(run, 64)}
     if intent is not None:
         releases.add(intent.release)
@@ -95,8 +95,8 @@ def _in_use(run: RunPaths) -> InUse:
     releases |= {str(name) for name in find_json(run.orders).get("slots", {}).values()}
     return InUse(
         releases=frozenset(releases),
-        jobs=frozenset(str(one.job_id) for one in ledger.live),
-        attempts=frozenset(str(one.number) for one in ledger.live),
+        jobs=frozenset(str(attempt.job_id) for attempt in ledger.live),
+        attempts=frozenset(str(attempt.number) for attempt in ledger.live),
         keep_checkpoints=KEPT_CHECKPOINTS,
     )
 

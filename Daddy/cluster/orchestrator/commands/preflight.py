@@ -52,7 +52,7 @@ from Daddy.core.shared_paths import JoinedPaths, SharedPaths
 _SINFO_TIMEOUT_S = 15.0
 _QUOTA_TIMEOUT_S = 5.0
 _FORMAT = "%R|%a|%l|%N"
-"""Partition, whether it is up, its time limit, and a node of it: one line for each node."""
+"""Partition, its state, its time limit, and a node of it: one line for each node."""
 _BOOTED = re.compile(r"\bBootTime=(\d+)\b")
 _SAME_BOOT_S = 5.0
 _REAPERS = frozenset({"arbiter", "arbiter2", "loginreaper"})
@@ -140,7 +140,7 @@ def check_places(config: Config, executor: str, found: Findings) -> None:
 
 
 def check_others(shared: SharedPaths, found: Findings) -> None:
-    """Another account's run can be read and knows us; whoever takes part can read what is ours."""
+    """Another account's run can be read and knows us; those who take part can read what is ours."""
     with found.catching():
         if isinstance(shared, JoinedPaths):
             make_readable(shared.root)

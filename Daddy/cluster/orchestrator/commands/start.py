@@ -1,4 +1,4 @@
-"""``start``: check everything, write down what is wanted, and leave somebody behind who does it.
+"""``start``: check everything, write down what is wanted, and leave a controller behind.
 
 Saying it twice changes nothing. With changed code or settings it makes a new release and hands it
 to the controller that lives, through the intent alone: one slot tries it first.

@@ -235,7 +235,7 @@ def _fleet(run: RunPaths, config: Config, told: Mapping[str, Any], now: float) -
     head = find_json(shared.head)
     done, total = int(head.get("fleet_steps", 0)), config.training.total_steps
     rates = (slot["beat"].get("steps_per_second") for slot in slots if slot["training"])
-    rate = sum(float(one) for one in rates if isinstance(one, int | float))
+    rate = sum(float(speed) for speed in rates if isinstance(speed, int | float))
     leaving = [slot for slot in slots if slot["leaves_ts"] is not None]
     first = min(leaving, key=lambda slot: slot["leaves_ts"], default=None)
     return {

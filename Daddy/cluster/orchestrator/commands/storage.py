@@ -52,8 +52,8 @@ def mount_of(path: str, mounts: Sequence[Mount]) -> Mount | None:
     """The file system that holds an absolute path: the longest mount point above it, the last one
     mounted there; None where nothing is known.
     """
-    above = [one for one in mounts if one.point == "/" or f"{path}/".startswith(f"{one.point}/")]
-    return max(reversed(above), key=lambda one: len(one.point), default=None)
+    above = [mount for mount in mounts if f"{path}/".startswith(f"{mount.point.rstrip('/')}/")]
+    return max(reversed(above), key=lambda mount: len(mount.point), default=None)
 
 
 def _needs_ticket(mount: Mount) -> str:
@@ -109,12 +109,12 @@ class Room(NamedTuple):
 def forecast(config: Config, checkpoint: int | None, blob: int | None) -> dict[str, int]:
     """Bytes that the run will need, by use; arguments are sizes seen in it, None: not yet."""
     slots, kept = config.slurm.max_running, KEPT_CHECKPOINTS + KEPT_HOURS
-    one = checkpoint or _CHECKPOINT_BYTES + _ENVIRONMENT_BYTES * config.training.num_envs
-    items = {"checkpoints": slots * (kept + 1) * one}  # one more is being written
+    each = checkpoint or _CHECKPOINT_BYTES + _ENVIRONMENT_BYTES * config.training.num_envs
+    items = {"checkpoints": slots * (kept + 1) * each}  # one more is being written
     if config.collaboration.enabled:
-        each = blob or _WEIGHTS_BYTES
-        items["shared weights"] = KEPT_VERSIONS * (1 + slots) * each
-        items["older versions"] = min(HISTORY_VERSIONS * each, HISTORY_MB * 1_000_000)
+        version = blob or _WEIGHTS_BYTES
+        items["shared weights"] = KEPT_VERSIONS * (1 + slots) * version
+        items["older versions"] = min(HISTORY_VERSIONS * version, HISTORY_MB * 1_000_000)
     return items | {"releases": _RELEASES_BYTES, "logs and events": slots * _LOG_BYTES_A_MONTH}
 
 
