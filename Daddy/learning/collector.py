@@ -96,7 +96,9 @@ class Collector:
             rollout.last_values[members] = self._judge(members)[1].cpu().numpy()
             return False
         if t % rollout.cut.length == 0:
-            _look_for_a_stop(course, t, stop)
+            if t > course.asked:  # all groups stop at the edge where the first asks, or none does
+                course.asked = t
+                course.end = t if stop() else course.end
             if t == course.end:
                 return False
             rollout.states[t // rollout.cut.length, :, members] = self.state[:, members].cpu()
@@ -175,17 +177,6 @@ def new_collector(
         starts=np.ones(vector.num_envs, bool),
         watch=Watch(clock),
     )
-
-
-def _look_for_a_stop(course: Course, t: int, stop: Callable[[], object]) -> None:
-    """Ask `stop` once per edge of a sequence, when the first group gets there.
-
-    All groups stop at that edge, or none does.
-    """
-    if t > course.asked:
-        course.asked = t
-        if stop():
-            course.end = t
 
 
 def sample(logits: Tensor, dice: Tensor) -> tuple[NDArray[np.int64], NDArray[np.float32]]:

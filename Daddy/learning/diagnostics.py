@@ -43,10 +43,10 @@ class Watch:
         yield
         self.spent[what] = self.spent.get(what, 0.0) + self.clock.monotonic() - began
 
-    def take(self, elapsed: float) -> dict[str, float]:
-        """Shares of `elapsed` seconds, as ``<what>_share``; begin anew."""
+    def take(self) -> dict[str, float]:
+        """Seconds by what they were spent on; begin anew."""
         spent, self.spent = self.spent, {}
-        return {f"{what}_share": seconds / elapsed for what, seconds in spent.items()}
+        return spent
 
 
 class Walks:

@@ -21,11 +21,9 @@ from Daddy.core.settings import KEPT_CHECKPOINTS, Config
 from Daddy.learning.device import keep_freed_memory, limit_threads
 from Daddy.learning.device import resolve as resolve_device
 from Daddy.learning.ports import (
-    Board,
     EnvWorkload,
     EventSink,
     FrameSink,
-    NoBoard,
     Place,
     Stopper,
     VectorEnv,
@@ -92,7 +90,7 @@ class Parts(Surroundings):
     pace: Pace
     device: torch.device
     seed: int
-    board: Board
+    board: TensorBoard
     assists: tuple[str, ...] = ()
 
 
@@ -124,7 +122,7 @@ def assemble(
         pace=pace_of(config),
         device=device,
         seed=seed_for(training.seed, around.peer),
-        board=TensorBoard(curves / around.peer, around.clock) if curves else NoBoard(),
+        board=TensorBoard(curves and curves / around.peer, around.clock),
         assists=tuple(training.assists),
     )
 
@@ -151,26 +149,29 @@ _FLUSH_SECONDS = 10
 
 
 class TensorBoard:
-    """Writes scalar curves under `folder`.
+    """Writes scalar curves under `folder`, without one nothing.
 
     Loaded after the first update only: its imports would delay a job's start.
     """
 
-    def __init__(self, folder: Path, clock: Clock) -> None:
+    def __init__(self, folder: Path | None, clock: Clock) -> None:
         self._folder = folder
         self._clock = clock
         self._writer: Any = None
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """One point at `step` on the curve of every name."""
+        if self._folder is None:
+            return
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
+        from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
         points = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
         event = Event(wall_time=self._clock.now(), step=step, summary=Summary(value=points))
         try:
             if self._writer is None:
-                self._writer = _open(self._folder)
+                self._writer = EventFileWriter(str(self._folder), flush_secs=_FLUSH_SECONDS)
             self._writer.add_event(event)
         except OSError:  # a full disk costs points, not the learner; a new file is tried next time
             self._writer = None
@@ -179,9 +180,3 @@ class TensorBoard:
         if self._writer is not None:
             with suppress(OSError):
                 self._writer.close()
-
-
-def _open(folder: Path) -> Any:
-    from tensorboard.summary.writer.event_file_writer import EventFileWriter
-
-    return EventFileWriter(str(folder), flush_secs=_FLUSH_SECONDS)

@@ -7,8 +7,7 @@ one that wrote it, because everything with a memory is in it.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -103,14 +102,6 @@ class Session:
         """True while `what`, one of `costs`, stays within its half of the time for sharing."""
         since, pause = self.since(what), self.parts.pace.longest_pause
         return since >= pause or affordable(self.costs[what], self.since("begin"), since)
-
-    @contextmanager
-    def timed(self, metric: str) -> Iterator[None]:
-        """Add the time spent inside to `metric`."""
-        started = self.parts.clock.monotonic()
-        yield
-        spent = self.parts.clock.monotonic() - started
-        self.metrics[metric] = self.metrics.get(metric, 0.0) + spent
 
 
 def new_session(parts: Parts) -> Session:

@@ -123,7 +123,7 @@ def prove_life(session: Session) -> None:
     """Beat, for whoever cannot afford a look would be given up otherwise."""
     if session.is_due("beat", _BEAT_SECONDS):
         session.mark("beat")
-        with session.timed("share_seconds"):
+        with session.collector.watch.on("share"):
             session.parts.exchange.beat()
         session.costs["adopt"].total_s += session.since("beat")
 
@@ -134,7 +134,7 @@ def adopt_newer(session: Session, *, learns: bool = True) -> None:
         prove_life(session)
         return
     session.mark("adopt", "beat")
-    with session.timed("share_seconds"):
+    with session.collector.watch.on("share"):
         own = session.weights()
         adoption = session.parts.exchange.adopt(own)
         if adoption is not None:
@@ -157,7 +157,7 @@ def settle(session: Session, own: StateDict) -> dict[str, object]:
 
 def collect(session: Session) -> bool:
     """Play one horizon everywhere; False when asked to leave before it was full."""
-    with session.timed("collect_seconds"):
+    with session.collector.watch.on("collect"):
         full = session.collector.collect(session.rollout, session.parts.stopper.stop_reason)
     if not session.updated:
         session.parts.boot.mark("rollout")
@@ -190,7 +190,7 @@ def update(session: Session) -> None:
     settings, total = session.parts.settings, session.parts.pace.total_steps
     steps = max(session.fleet_steps, session.counters.env_steps)
     rate = learning_rate(settings.learning_rate, settings.learning_rate_schedule, steps, total)
-    with session.timed("update_seconds"):
+    with session.collector.watch.on("update"):
         session.metrics.update(session.learner.update(session.rollout, rate))
     session.metrics["learning_rate"] = rate
     learnt = session.metrics["skipped_minibatches"] < session.learner.minibatches
@@ -206,7 +206,7 @@ def publish(session: Session) -> None:
     """Offer the progress since the adopted base."""
     steps, optimizer_steps = session.counters.env_steps, session.learner.optimizer.steps
     session.mark("publish")
-    with session.timed("share_seconds"):
+    with session.collector.watch.on("share"):
         said = session.parts.exchange.publish(session.weights(), steps, optimizer_steps)
         session.fleet_steps = session.parts.exchange.fleet_steps()
     session.due["publish_steps"] = steps

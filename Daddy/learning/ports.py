@@ -2,8 +2,8 @@
 
 Owns the seams between the learner and its neighbours: weights.exchange, streaming.tunnel_client,
 core.stopping, core.events and learning.vector fit these shapes without importing them (siblings
-never import each other; the entry puts them together). The null objects serve where collaboration,
-streaming or TensorBoard is switched off, and a learner on its own.
+never import each other; the entry puts them together). The null objects serve where collaboration
+or streaming is switched off, and a learner on its own.
 """
 
 from __future__ import annotations
@@ -213,13 +213,6 @@ class Place(Protocol):
         ...
 
 
-class Board(Protocol):
-    """A place for curves, such as TensorBoard."""
-
-    def scalars(self, step: int, values: Mapping[str, float]) -> None: ...
-    def close(self) -> None: ...
-
-
 Reached = Callable[[Mapping[str, Any]], Sequence[str]]
 """Names that one environment's facts (telemetry or episode info) show: milestones, assists."""
 
@@ -296,16 +289,6 @@ class NoFrames:
 
     def offer(self, agent: int, picture: bytes) -> None:
         """Shows nothing to nobody."""
-
-    def close(self) -> None:
-        """Nothing was opened."""
-
-
-class NoBoard:
-    """Draws nothing."""
-
-    def scalars(self, step: int, values: Mapping[str, float]) -> None:
-        """Draws nothing."""
 
     def close(self) -> None:
         """Nothing was opened."""

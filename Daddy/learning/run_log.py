@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import isfinite
 from typing import Any
 
-from Daddy.learning.diagnostics import Milestones, named
+from Daddy.learning.diagnostics import named
 from Daddy.learning.learner_state import Session
 
 METRICS: dict[str, str] = {
@@ -47,6 +47,8 @@ METRICS: dict[str, str] = {
 }
 """Metric name → meaning (``docs/metrics.md``); a ``metric`` event holds a subset of these."""
 
+_SHARES = {"emulation": "emulation", "inference": "inference", "learning": "update"}
+"""Work that a share of the time is told of, by the share's name."""
 _EPISODES_PER_EVENT = 256
 """An event's line is bounded; 256 episodes are some 8 kB."""
 
@@ -112,6 +114,7 @@ def beat_of(session: Session) -> dict[str, object]:
 def _measured(session: Session) -> dict[str, float]:
     episodes, elapsed = session.rollout.episodes, max(session.since("record"), 1e-9)
     session.mark("record")
+    spent = session.collector.watch.take()
     found = {
         "iteration": float(session.counters.iterations),
         "episodes": float(len(episodes)),
@@ -119,10 +122,10 @@ def _measured(session: Session) -> dict[str, float]:
         "version": float(session.version),
         "fleet_steps": float(session.fleet_steps),
         "steps_per_second": session.rollout.rewards.size / elapsed,
-        "learning_share": session.metrics.get("update_seconds", 0.0) / elapsed,
+        **{f"{name}_share": spent.get(work, 0.0) / elapsed for name, work in _SHARES.items()},
+        **{f"{work}_seconds": spent.get(work, 0.0) for work in ("collect", "update", "share")},
         "milestones": float(len(session.milestones.first) - len(session.milestones.helped)),
         "milestones_assisted": float(len(session.milestones.helped)),
-        **session.collector.watch.take(elapsed),
         **session.walks.take(),
     }
     if episodes:
@@ -139,14 +142,11 @@ def _write_row(session: Session) -> None:
     }
     session.parts.events.write("metric", session.counters.env_steps, row)
     seen = session.milestones
-    firsts = {f"{_curve(seen, name)}/{name}": float(seen.first[name]) for name in session.fresh}
-    session.parts.board.scalars(session.counters.env_steps, {**row, **firsts})
+    for name in session.fresh:
+        curve = "milestone_assisted" if name in seen.helped else "milestone"
+        row[f"{curve}/{name}"] = float(seen.first[name])
+    session.parts.board.scalars(session.counters.env_steps, row)
     session.fresh = []
-
-
-def _curve(seen: Milestones, name: str) -> str:
-    """What was reached with help stands in a column of its own."""
-    return "milestone_assisted" if name in seen.helped else "milestone"
 
 
 def _write_episodes(session: Session) -> None:

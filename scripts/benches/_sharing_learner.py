@@ -18,10 +18,10 @@ from Daddy.core.settings import Training
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.learning import loop
 from Daddy.learning.cartpole import CartPole
-from Daddy.learning.learner_parts import Pace, Parts
+from Daddy.learning.learner_parts import Pace, Parts, TensorBoard
 from Daddy.learning.learner_state import Session
 from Daddy.learning.policy import ActorCritic, make_policy
-from Daddy.learning.ports import NoBoard, NoFrames, WeightExchange
+from Daddy.learning.ports import NoFrames, WeightExchange
 from Daddy.learning.settings import resolve, seed_for
 from Daddy.learning.vector import make_vector
 from Daddy.weights.exchange import SharedExchange
@@ -141,7 +141,7 @@ def learner(
         stopper=NeverStops(),
         events=ear,
         clock=clock,
-        board=NoBoard(),
+        board=TensorBoard(None, clock),
     )
     return loop.begin(parts)
 

@@ -11,9 +11,9 @@ import torch
 
 from Daddy.core.clock import SystemClock
 from Daddy.learning.cartpole import CartPole
-from Daddy.learning.learner_parts import Pace, Parts
+from Daddy.learning.learner_parts import Pace, Parts, TensorBoard
 from Daddy.learning.policy import make_policy
-from Daddy.learning.ports import NoBoard, NoExchange, NoFrames
+from Daddy.learning.ports import NoExchange, NoFrames
 from Daddy.learning.settings import PpoSettings
 from Daddy.learning.vector_threads import SerialVector
 from Daddy.workloads import WORKLOADS
@@ -118,6 +118,6 @@ def cartpole_parts(folder: Path, *, memory: int = 0, seed: int = 1, **changes: A
         "stopper": Never(),
         "events": Notebook(),
         "clock": SystemClock(),
-        "board": NoBoard(),
+        "board": TensorBoard(None, SystemClock()),
     }
     return Parts(**{**parts, **changes})

@@ -87,18 +87,15 @@ def load(moment: int) -> bytes:
 def read(data: bytes, at: int) -> Operation:
     """The operation that begins at `at`; ValueError where there is none within the bounds."""
     kind = data[at]
-    if kind <= Kind.IDLE:
-        return Operation(kind, 0, 0, STEP_FRAMES, at + 1)
-    if kind == Kind.KEEP:
-        return Operation(kind, 0, 0, 0, at + 1)
+    if kind <= Kind.IDLE or kind == Kind.KEEP:
+        return Operation(kind, 0, 0, STEP_FRAMES if kind <= Kind.IDLE else 0, at + 1)
     if kind > Kind.LOAD:
         raise ValueError(f"there is no operation {kind}")
     fields = _FIELDS[Kind(kind)]
     if at + fields.size > len(data):
         raise ValueError("the last operation is torn")
-    first, *more = fields.unpack_from(data, at)
-    found = Operation(kind, first, more[0] if more else 0, 0, at + fields.size)
-    return _bounded(found)
+    first, second = (*fields.unpack_from(data, at), 0)[:2]
+    return _bounded(Operation(kind, first, second, 0, at + fields.size))
 
 
 def _bounded(found: Operation) -> Operation:
