@@ -30,7 +30,7 @@ def test_heat_is_how_often_a_cell_was_seen_with_somebody() -> None:
     history = History()
     for x in (3, 3, 3, 4):
         history.add([told(0, x, 7)])
-    assert dict(history.world.places[0].heat) == {(3, 7): 1.0, (4, 7): 1 / 3}
+    assert history.world.places[0].heat == ((3, 7, 1.0), (4, 7, 0.33))
 
 
 def test_who_does_not_say_where_it_is_stands_on_no_map_and_counts_in_the_course() -> None:

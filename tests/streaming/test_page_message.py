@@ -72,8 +72,8 @@ def test_a_picture_that_has_become_stale_is_news_and_one_that_moves_panels_is_no
 
 def test_who_moves_on_a_map_is_news_of_the_world_alone() -> None:
     head, _ = read(pack(scene(panel()), 2, WAITING, Had())[0])
-    moved = World((Place("Fern Hollow", (Dot(1, 4, 5),), (((4, 5),),),
-                         (((4, 5), 1.0), ((3, 5), 1 / 3))),), ((12.5, 3.0),))  # fmt: skip
+    moved = World((Place("Fern Hollow", (Dot(4, 5, 1),), (((4, 5),),),
+                         ((4, 5, 1.0), (3, 5, 0.33))),), ((12.5, 3.0),))  # fmt: skip
     message, new = pack(scene(panel(), world=moved), 2, WAITING, has(head))
     again, pictures = read(message)
     assert (new, pictures, "facts" in again) == (True, [], False)

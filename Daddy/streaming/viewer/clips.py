@@ -13,7 +13,7 @@ import tempfile
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -150,10 +150,6 @@ class Reel:
         return [pictures[index] for index in shown]
 
 
-_MOST_WAITING = 2
-"""Films that are being written or wait for it; each holds its pictures."""
-
-
 class Films:
     """The reel of what is on screen, and the files made from it. :meth:`close` finishes them."""
 
@@ -165,7 +161,6 @@ class Films:
         self._files = 0
         self._said: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._hand = ThreadPoolExecutor(1, "films")
-        self._waiting: list[Future[None]] = []
 
     def take(self, act: Act, name: str, theme: Theme) -> str:
         """Do what a key asks for (CLIP, RECORD, SAVE) with agent ``name``; a word about it."""
@@ -199,10 +194,7 @@ class Films:
         pictures = self.reel.film(name, begin, end)
         if not pictures:
             return "there is no picture to keep yet"
-        self._waiting = [one for one in self._waiting if not one.done()]
-        if len(self._waiting) >= _MOST_WAITING:
-            return "the films before this one are still being written"
-        self._waiting.append(self._hand.submit(self._save, self.next_path(kind), pictures, theme))
+        self._hand.submit(self._save, self.next_path(kind), pictures, theme)
         return f"writing {len(pictures) / FILM_FPS:.0f} s of {name}"
 
     def _save(self, path: Path, pictures: list[bytes], theme: Theme) -> None:

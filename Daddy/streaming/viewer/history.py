@@ -24,9 +24,9 @@ Cell = tuple[int, int]
 class Dot(NamedTuple):
     """An agent on a map; ``place`` is 0 when its pictures are not shown."""
 
-    place: int
     x: int
     y: int
+    place: int
 
 
 class Place(NamedTuple):
@@ -35,7 +35,7 @@ class Place(NamedTuple):
     name: str
     dots: tuple[Dot, ...]
     trails: tuple[tuple[Cell, ...], ...]
-    heat: tuple[tuple[Cell, float], ...]
+    heat: tuple[tuple[int, int, float], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,6 +102,6 @@ class History:
         most = cells[0][1]
         shown = [self._trails[name] for name, _, row in agents if row.place]
         trails = (tuple(cell for where, cell in trail if where == number) for trail in shown)
-        dots = (Dot(row.place, row.x, row.y) for _, _, row in agents)
-        heat = ((cell, seen / most) for cell, seen in cells)
+        dots = (Dot(row.x, row.y, row.place) for _, _, row in agents)
+        heat = ((*cell, round(seen / most, 2)) for cell, seen in cells)
         return Place(agents[0][1], tuple(dots), tuple(trails), tuple(heat))

@@ -300,9 +300,9 @@ def _draw_map(place: Place, rect: Rect, text: int, theme: Theme) -> Iterator[Dra
     yield from between(inner, inner.y, text, (place.name, theme.ink), (agents, theme.soft))
     top = inner.y + LINE * text
     grid = _Grid(place, Rect(inner.x, top, inner.width, inner.bottom - top))
-    for cell, share in place.heat:
+    for x, y, share in place.heat:
         warm = mix(theme.faint, theme.panel, 0.35 + 0.65 * share)
-        yield Box(grid.rect(cell), warm, warm)
+        yield Box(grid.rect((x, y)), warm, warm)
     for cell in (cell for trail in place.trails for cell in trail):
         yield Box(grid.rect(cell, -(grid.size // 3)), theme.soft, theme.soft)
     for dot in reversed(place.dots):
@@ -315,7 +315,7 @@ class _Grid:
 
     def __init__(self, place: Place, ground: Rect) -> None:
         cells = [(dot.x, dot.y) for dot in place.dots]
-        cells += [cell for cell, _ in place.heat]
+        cells += [(x, y) for x, y, _ in place.heat]
         cells += [cell for trail in place.trails for cell in trail]
         self._least_x, across = _extent([x for x, _ in cells])
         self._least_y, down = _extent([y for _, y in cells])

@@ -276,9 +276,9 @@ function lay({ scale, style, columns }, width) {
 function dress(number) {
   theme = number % look.themes.length;
   const { shades, back, panel, accent, alarm } = look.themes[theme];
-  const named = { back, panel, accent, alarm, ink: css(shades[0]), soft: css(shades[1]), faint: css(shades[2]), dark: css(shades[3]) };
+  const named = { back, panel, accent, alarm, ink: shades[0], soft: shades[1], faint: shades[2], dark: shades[3] };
   for (const [name, colour] of Object.entries(named))
-    document.documentElement.style.setProperty(`--${name}`, colour);
+    document.documentElement.style.setProperty(`--${name}`, css(colour));
   try { localStorage.setItem("palette", look.themes[theme].name); } catch { /* a private window */ }
   draw();
 }

@@ -103,17 +103,7 @@ def to_json(value: object) -> bytes:
 
 def style() -> bytes:
     """The page's look as JSON: the window's palettes and the shapes of its badges."""
-    themes = [
-        {
-            "name": one.name,
-            "shades": one.shades,
-            **{
-                name: f"#{bytes(getattr(one, name)).hex()}"
-                for name in ("back", "panel", "accent", "alarm")
-            },
-        }
-        for one in THEMES
-    ]
+    themes = [theme._asdict() for theme in THEMES]
     return to_json({"themes": themes, "badges": [glyph(icon) for icon in BADGES]})
 
 
@@ -137,15 +127,7 @@ def _facts(scene: Scene, top_k: int, waiting: Waiting) -> dict[str, Any]:
 @lru_cache(maxsize=4)
 def _world(world: World) -> bytes:
     """The maps and the run's course. A page asks sixty times between two of them."""
-    places = [
-        {
-            "name": place.name,
-            "dots": [(dot.x, dot.y, dot.place) for dot in place.dots],
-            "trails": place.trails,
-            "heat": [(*cell, round(share, 2)) for cell, share in place.heat],
-        }
-        for place in world.places[:MAPS]
-    ]
+    places = [place._asdict() for place in world.places[:MAPS]]
     return to_json({"places": places, "course": world.course})
 
 

@@ -29,8 +29,8 @@ function drawPlace(figure, place, ratio) {
   for (const [x, y, share] of place.heat) square(x, y, mixed(panel, shades[2], 0.35 + 0.65 * share));
   for (const trail of place.trails) for (const [x, y] of trail) square(x, y, css(shades[1]), -1 / 3);
   for (const [x, y, shown] of [...place.dots].reverse()) {
-    square(x, y, panel, 1 / 6);
-    square(x, y, shown ? accent : css(shades[0]));
+    square(x, y, css(panel), 1 / 6);
+    square(x, y, css(shown ? accent : shades[0]));
   }
 }
 
@@ -57,11 +57,8 @@ function extent(values) {
 }
 
 function mixed(cold, warm, share) {
-  const from = rgb(cold);
-  return css(warm.map((value, index) => Math.round(from[index] + share * (value - from[index]))));
+  return css(warm.map((value, index) => Math.round(cold[index] + share * (value - cold[index]))));
 }
-
-const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 
 function drawCourse(course) {
   $("course").hidden = course.length === 0;
