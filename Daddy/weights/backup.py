@@ -36,6 +36,10 @@ RESTORE = "python -m Daddy.weights.restore"
 RECORDS = 8
 """Commit records in a copy: the newest says all totals, those before it are its past."""
 
+ROOM = 256_000_000
+"""Bytes that a run's copy takes at most: two states of the policy (16 MB), and what is left for
+the archive. Homes are small."""
+
 MOST_STATES = 1024
 """States of the archive in a copy at most, whatever they weigh."""
 
@@ -151,9 +155,9 @@ def export(
     shared: SharedPaths,
     config: bytes,
     folder: Path,
-    room: int,
     clock: Clock,
     hook: Hook = no_hook,
+    room: int = ROOM,
 ) -> tuple[MirrorCard | None, str]:
     """Copy what is new into this run's place below ``folder``, of at most ``room`` bytes.
 
@@ -247,9 +251,9 @@ def _bring(
 
 
 def kind_of(path: Path) -> str:
-    """Kind of a file of a copy: "card", "config", "state", "moment" (of the archive), "record"."""
-    kinds = {"RUN.json": "card", "config.json": "config", ".st": "state", ".state": "moment"}
-    return kinds.get(path.name) or kinds.get(path.suffix) or "record"
+    """Kind of a file of a copy, in words."""
+    kind = {"RUN.json": "RUN.json", "config.json": "config"}.get(path.name, "commit record")
+    return {".st": "state", ".state": "archive state"}.get(path.suffix, kind)
 
 
 def write_copy(path: Path, read: Read, durable: Durable) -> bool:

@@ -31,10 +31,6 @@ from Daddy.weights.store.durable import Hook, no_hook
 from Daddy.weights.store.store import numbers
 from Daddy.weights.whereabouts import add_settings
 
-ROOM = 256_000_000
-"""Bytes that a run's copy takes at most: two states of the policy (16 MB), and what is left for
-the archive. Homes are small."""
-
 
 def make_parser() -> argparse.ArgumentParser:
     """The command line."""
@@ -54,13 +50,12 @@ def make_parser() -> argparse.ArgumentParser:
 
 @dataclass
 class Keeper:
-    """Copies one run again and again; no failure ends it."""
+    """Copies one run below ``folder`` again and again; no failure ends it."""
 
     run: RunPaths
     shared: SharedPaths
     config: bytes
     folder: Path
-    room: int
     clock: Clock
     hook: Hook = no_hook
     said: str = ""
@@ -70,7 +65,7 @@ class Keeper:
         card, trouble = None, ""
         try:
             card, said = export(
-                self.run, self.shared, self.config, self.folder, self.room, self.clock, self.hook
+                self.run, self.shared, self.config, self.folder, self.clock, self.hook
             )
         except (OSError, DaddyError) as error:
             cause = error.message if isinstance(error, DaddyError) else error
@@ -103,35 +98,24 @@ class Keeper:
         }
 
 
-def make_keeper(args: argparse.Namespace, clock: Clock) -> Keeper | None:
-    """The keeper of the configured run; None where ``mirror.minutes`` is 0."""
-    from Daddy.core.config import effective_json, load, run_paths, shared_paths
-
-    config = load(args.config, {"run_dir": args.run_dir}, os.environ, args.site)
-    if not config.mirror.minutes:
-        return None
-    folder = mirrors_folder(config.mirror.folder, os.environ, Path.home())
-    return Keeper(
-        run_paths(config), shared_paths(config), effective_json(config), folder, ROOM, clock
-    )
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Codes: 0 done or signalled, 2 usage, 3 config, 9 no copy could be made."""
-    args = make_parser().parse_args(argv)
-    clock = SystemClock()
-    keeper = make_keeper(args, clock)
-    if keeper is None:
+    from Daddy.core.config import effective_json, load, run_paths, shared_paths
+
+    args, clock = make_parser().parse_args(argv), SystemClock()
+    config = load(args.config, {"run_dir": args.run_dir}, os.environ, args.site)
+    if not config.mirror.minutes:
         print("mirror.minutes is 0: no copy is wanted", flush=True)
         return ExitCode.DONE
-    if args.every is None:
-        if not keeper.once():
-            raise FileError("no copy was made, for the reason above", "make room, and say it again")
-        return ExitCode.DONE
+    folder = mirrors_folder(config.mirror.folder, os.environ, Path.home())
+    run, shared = run_paths(config), shared_paths(config)
+    keeper = Keeper(run, shared, effective_json(config), folder, clock)
+    if args.every is None and not keeper.once():
+        raise FileError("no copy was made, for the reason above", "make room, and say it again")
     if args.die_with_parent is not None:
         die_with_parent(args.die_with_parent)
     stop = set_by(signal.SIGTERM, signal.SIGINT)
-    while not stop.is_set():
+    while args.every is not None and not stop.is_set():
         keeper.once()
         clock.wait(stop, args.every)
     return ExitCode.DONE

@@ -63,14 +63,6 @@ DEPTH = 64
 UNTOLD = "untold"
 """Contributor of steps that only a laptop's copy counts, without their peers."""
 
-_KINDS = {
-    "card": "RUN.json",
-    "config": "config.json",
-    "moment": "states of the archive",
-    "state": "states of versions",
-    "record": "commit records",
-}
-
 
 # -- sources
 
@@ -199,8 +191,8 @@ class Plan:
 
     def lines(self) -> list[str]:
         """The plan in words."""
-        counts = Counter(_KINDS[kind_of(path)] for path in self.files)
-        found = [f"{kind}: {count}" for kind, count in counts.items()]
+        counts = Counter(map(kind_of, self.files))
+        found = [f"{count} {kind}{'s' * (count > 1)}" for kind, count in counts.items()]
         if self.number is None:
             return [*found, f"v{self.best.version} is the newest that anything names: it stays"]
         rounded = "" if self.best.exact else ", rounded to bfloat16: a laptop's copy"
@@ -368,19 +360,19 @@ def _next_version(store: Store, plan: Plan, number: int, ts: float) -> Version:
 # -- writers
 
 
-def _refuse_written(run: RunPaths, shared: SharedPaths, *, dry_run: bool) -> None:
+def _refuse_written(target: Source, *, dry_run: bool) -> None:
     """WeightsError while anybody may write.
 
     Ages are told by the clock of the file system that holds the beats; a dry run leaves no file to
     read it from, and trusts this host's.
     """
-    now = SystemClock().now()
+    now, root = SystemClock().now(), target.shared.root
     if not dry_run:
-        with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=shared.root) as probe:
+        with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=root) as probe:
             now = os.fstat(probe.fileno()).st_mtime
-    if found := writers(run, shared, now):
+    if found := writers(target.run, target.shared, now):
         raise WeightsError(
-            f"somebody may still write to {shared.root}: {'; '.join(found)}",
+            f"somebody may still write to {root}: {'; '.join(found)}",
             "say `run_controller stop`, wait until the jobs have left, then say it again",
         )
 
@@ -396,10 +388,9 @@ def writers(run: RunPaths, shared: SharedPaths, now: float) -> list[str]:
         view, age = read_lease(folder), _age(folder / "beat.json", now)
         if view is not None and view.ended is None:
             alive = holder_alive(view.holder)
+            pid, host = view.holder.get("pid"), view.holder.get("host")
             if alive or (alive is None and age < SILENCE_S):
-                found.append(
-                    f"{name}: process {view.holder.get('pid')} on {view.holder.get('host')}"
-                )
+                found.append(f"{name}: process {pid} on {host}")
     for pulse in heartbeats.pulses(Store(shared)):
         age = _age(pulse.heartbeat, now)
         if not pulse.left and age < SILENCE_S:
@@ -449,16 +440,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     folder = args.run_dir if args.run is None else str(args.run.expanduser().absolute())
     config = load(args.config, {"run_dir": folder}, os.environ, args.site)
-    run, shared = run_paths(config), shared_paths(config)
-    target = Source(run, shared)
+    target = Source(run_paths(config), shared_paths(config))
     sources = [source_at(path.expanduser().absolute()) for path in args.sources or ()]
     plan = plan_restore(target, sources or _copy_at_home(config, target))
     if plan.is_idle:
-        print(f"{shared.root} lacks nothing: {plan.lines()[-1]}")
+        print(f"{target.shared.root} lacks nothing: {plan.lines()[-1]}")
         return ExitCode.DONE
-    _refuse_written(run, shared, dry_run=args.dry_run)
+    _refuse_written(target, dry_run=args.dry_run)
     number = None if args.dry_run else carry_out(plan, SystemClock())
-    print(f"{'would put' if args.dry_run else 'put'} back into {run.root}:")
+    print(f"{'would put' if args.dry_run else 'put'} back into {target.run.root}:")
     print("\n".join(f"  {line}" for line in plan.lines()))
     if number is not None:
         print(f"the run goes on from v{number}: start it again")

@@ -52,11 +52,11 @@ def learn(run, clock, rounds: int = 3):
 def copy(run, home, clock, room: int = ROOM, **more):
     """The copy's card, and what is said."""
     shared = SharedPaths(run.shared_weights)
-    return export(run, shared, b"{}\n", home, room, clock, **more)
+    return export(run, shared, b"{}\n", home, clock, room=room, **more)
 
 
 def keeper_of(run, home, clock, **more) -> Keeper:
-    return Keeper(run, SharedPaths(run.shared_weights), b"{}\n", home, ROOM, clock, **more)
+    return Keeper(run, SharedPaths(run.shared_weights), b"{}\n", home, clock, **more)
 
 
 def only(home) -> MirrorPaths:
@@ -205,7 +205,7 @@ def test_killed_at_every_instant_the_copy_is_whole_and_the_next_pass_mends_it(ru
     reference = home.parent / "probe"
     subprocess.run(["cp", "-a", str(home), str(reference)], check=True)
     copy(run, reference, clock, hook=probe)
-    assert {"M1", "M2", "M3", "C2:state", "C5:record", "C4:moment"} <= set(probe.seen)
+    assert {"M1", "M2", "M3", "C2:state", "C5:commit record", "C4:archive state"} <= set(probe.seen)
     for instant in range(len(probe.seen)):
         case = home.parent / f"case-{instant}"
         subprocess.run(["cp", "-a", str(home), str(case)], check=True)

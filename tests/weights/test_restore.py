@@ -75,7 +75,7 @@ def learnt(run, clock, count: int = 6):
 
 def copy(run, home, clock) -> None:
     shared = SharedPaths(run.shared_weights)
-    export(run, shared, b"{}\n", home, 10**6, clock)
+    export(run, shared, b"{}\n", home, clock)
 
 
 def pull(run, laptop: Path) -> None:
@@ -362,7 +362,9 @@ def test_killed_at_every_instant_it_can_be_said_again(tmp_path, clock):
     shutil.copytree(tmp_path / "master", tmp_path / "probe")
     mend(RunPaths(tmp_path / "probe" / "run"), only(tmp_path / "probe" / "home").root,
          clock=clock, hook=probe)  # fmt: skip
-    assert {"R1", "R2", "R3", "C2:card", "C5:record", "C4:moment"} <= set(probe.seen)
+    assert {"R1", "R2", "R3", "C2:RUN.json", "C5:commit record", "C4:archive state"} <= set(
+        probe.seen
+    )
     for instant in range(len(probe.seen)):
         case = tmp_path / f"case-{instant}"
         subprocess.run(["cp", "-a", str(tmp_path / "master"), str(case)], check=True)
@@ -387,7 +389,7 @@ def test_a_full_disk_leaves_what_was_there_and_it_can_be_said_again(tmp_path, cl
     before = content(run.shared_weights)
 
     def full(point: str) -> None:
-        if point == "C2:record":
+        if point == "C2:commit record":
             raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space"):
@@ -420,8 +422,8 @@ def test_a_dry_run_says_everything_and_writes_nothing(tmp_path, clock, capsys):
     assert content(run.root) == before
     told = capsys.readouterr().out
     assert "would put back" in told
-    for part in ("RUN.json: 1", "commit records: 1", "states of versions: 1",
-                 "states of the archive: 1", "v20000 goes on from v5 of"):  # fmt: skip
+    for part in ("1 RUN.json", "1 commit record", "1 state\n",
+                 "1 archive state", "v20000 goes on from v5 of"):  # fmt: skip
         assert part in told, part
 
 
