@@ -7,6 +7,7 @@ ones.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 
 import matplotlib as mpl
@@ -23,12 +24,8 @@ from Daddy.weights.lineage import Record, peer_order, shares_of
 INK, FAINT, RED = "#1f2933", "#cbd2d9", "#c53030"
 JOBS = ("#2f855a", "#2b6cb0", "#6b46c1", "#0f766e", "#4a5568", "#63b3ed", "#9ae6b4", "#b794f4")
 LAPTOPS = ("#dd9f2b", "#c05621", "#b83280", "#975a16")
-OTHERS = "the others"
 FAULTS = {"late": "o", "values": "X", "reverted": "v"}
 """Marker of each kind of refusal."""
-
-Colours = Mapping[str, str]
-"""Peer → colour; peers that are not in it are ``OTHERS``."""
 
 
 def draw(path: Path, name: str, steps: Sequence[Record]) -> None:
@@ -54,23 +51,19 @@ def draw(path: Path, name: str, steps: Sequence[Record]) -> None:
 
 
 def colours_of(steps: Sequence[Record]) -> dict[str, str]:
-    """Peer → colour, jobs first; peers after the last colour are the others."""
+    """Peer → colour, jobs first; colours repeat where there are more peers."""
     named = {one["peer"] for step in steps for one in (*step["parts"], *step["refused"])}
     jobs = [peer for peer in sorted(named, key=peer_order) if SLOT.fullmatch(peer)]
     laptops = [peer for peer in sorted(named, key=peer_order) if peer not in jobs]
-    colours = dict([*zip(jobs, JOBS, strict=False), *zip(laptops, LAPTOPS, strict=False)])
-    return colours if len(colours) == len(named) else {**colours, OTHERS: FAINT}
+    return dict([*zip(jobs, cycle(JOBS)), *zip(laptops, cycle(LAPTOPS))])
 
 
-def _shares(axes: Axes, steps: Sequence[Record], colours: Colours) -> None:
+def _shares(axes: Axes, steps: Sequence[Record], colours: Mapping[str, str]) -> None:
     """Each peer's share in each version; a line where a record is damaged or the base older."""
     versions = [step["version"] for step in steps]
     edges = [version - 0.5 for version in versions] + [versions[-1] + 0.5]
     shares = [shares_of(step) for step in (*steps, steps[-1])]
-    areas = [
-        [sum(v for name, v in at.items() if _shown(name, colours) == peer) for at in shares]
-        for peer in colours
-    ]
+    areas = [[at.get(peer, 0.0) for at in shares] for peer in colours]
     if areas:
         axes.stackplot(edges, areas, colors=[*colours.values()], linewidth=0, step="post")
     axes.set_title("share of each peer in each version: 1 is a whole round's mean", loc="left")
@@ -84,7 +77,7 @@ def _shares(axes: Axes, steps: Sequence[Record], colours: Colours) -> None:
     axes.xaxis.set_major_formatter(lambda value, _: f"v{value:.0f}")
 
 
-def _refusals(axes: Axes, steps: Sequence[Record], colours: Colours) -> None:
+def _refusals(axes: Axes, steps: Sequence[Record], colours: Mapping[str, str]) -> None:
     """A lane per peer that was refused, and a marker per kind of refusal."""
     refused = [(step["version"], one) for step in steps for one in step["refused"]]
     lanes = sorted({one["peer"] for _, one in refused}, key=peer_order)
@@ -93,7 +86,7 @@ def _refusals(axes: Axes, steps: Sequence[Record], colours: Colours) -> None:
         axes.scatter(
             [at for at, _ in found],
             [lanes.index(peer) for _, peer in found],
-            c=[colours[_shown(peer, colours)] for _, peer in found],
+            c=[colours[peer] for _, peer in found],
             marker=marker,
             label=fault,
         )
@@ -101,7 +94,3 @@ def _refusals(axes: Axes, steps: Sequence[Record], colours: Colours) -> None:
     axes.set_yticks(range(len(lanes)), lanes)
     if refused:
         axes.legend(loc="upper right", frameon=False)
-
-
-def _shown(peer: str, colours: Colours) -> str:
-    return peer if peer in colours else OTHERS

@@ -103,28 +103,26 @@ def _refuse_unfit(store: Store, number: int) -> None:
 # -- the version that goes back
 
 
-def roll_back(
-    store: Store, number: int, reason: str, clock: Clock, name: str = "rollback"
-) -> Version:
+def roll_back(store: Store, number: int, reason: str, clock: Clock) -> Version:
     """Commit a version with the state of ``number``; other mergers may run meanwhile.
 
     WeightsError when the state cannot be read, or the merge lease is not free within two minutes.
     """
     watch, until = StallTimer(clock), clock.monotonic() + MOST_WAIT_S
     while clock.monotonic() < until:
-        lease = watch.claim(store.paths.lease, {"merger": name}, LEASE_SILENCE_S)
+        lease = watch.claim(store.paths.lease, {"merger": "rollback"}, LEASE_SILENCE_S)
         if lease is None:
             clock.wait(threading.Event(), _LOOK_S)
             continue
         try:
-            if (made := _commit(store, number, reason, clock, name)) is not None:
+            if (made := _commit(store, number, reason, clock)) is not None:
                 return made
         finally:
             lease.release("done")
     raise WeightsError(f"another peer has been merging for {MOST_WAIT_S:.0f} s", "try again")
 
 
-def _commit(store: Store, number: int, reason: str, clock: Clock, name: str) -> Version | None:
+def _commit(store: Store, number: int, reason: str, clock: Clock) -> Version | None:
     """The version that follows the newest; None when a merger has committed it first.
 
     Under the lease no merger clears old states away. The state is put back after the commit all the
@@ -151,7 +149,7 @@ def _commit(store: Store, number: int, reason: str, clock: Clock, name: str) -> 
         reverts=(Revert(number + 1, newest, newest, number, reason[: contributions.REASON_LIMIT]),),
         restored=False,
         reverted=joined(head.reverted, (number + 1, newest)),
-        merger=name,
+        merger="rollback",
         ts=round(clock.now(), 3),
     )
     if not store.commit(made):

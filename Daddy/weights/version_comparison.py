@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist, fmean, pvariance, variance
 
+from Daddy.core.intervals import t_point
 from Daddy.weights.store.records import is_reverted
 
 FEWEST = 50
@@ -31,8 +32,6 @@ MOST_STRETCHES = 64
 
 SIZES = (FEWEST, 2 * FEWEST, 4 * FEWEST, 8 * FEWEST)
 """Episodes of a stretch at least: long ones show a small loss."""
-
-_Z = 1.959964
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +151,7 @@ def _judge(
     strict = NormalDist().inv_cdf(1.0 - FALSE_ALARM / (comparisons * LOOKS))
     if difference + _student(strict, freedom) * error >= 0.0:
         return None
-    margin = _student(_Z, freedom) * error
+    margin = t_point(freedom) * error
     return Worse(version, best, difference, difference - margin, difference + margin, episodes)
 
 
