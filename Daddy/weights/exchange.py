@@ -87,8 +87,8 @@ class SharedExchange:
         WeightsError when the folder belongs to other weights or nothing in it can be read.
         """
         schema, asked = schema_of(own := copy(initial())), self._settings
-        facts = (asked.workload, schema, asked.assists, asked.terms)
-        run_id = self._store.open(RunCard(asked.run, new_token(), *facts)).run_id
+        card = RunCard(asked.run, new_token(), asked.workload, schema, asked.assists, asked.terms)
+        run_id = self._store.open(card).run_id
         if self._store.newest() is None:
             self._write_first(own, run_id, schema)
         record, base = self._load_newest()
@@ -103,7 +103,9 @@ class SharedExchange:
         note = None if resumed is None else read_note(resumed)
         known = {} if note is None else {note.incarnation: note.sequence}
         self._fence = raise_fence(self._store, self._peer, self._fence.term, known)
-        self._at.before = ancestry(self._store, self._peer, note, record.version)
+        since = record.version if note is None else note.version
+        offered = contributions.offered_by(self._store, self._peer, since)
+        self._at.before = ancestry(note, offered)
         self._beat()
         heartbeats.announce(self._store)
         self._heal(record, base.weights)
@@ -112,7 +114,8 @@ class SharedExchange:
         if note is None:
             self._at.env_steps = -1
             return Adoption(base.version, copy(base.weights), f"joined at v{base.version}")
-        return resume(self._store, self._at, record, own, note, self._peer, asked.max_staleness)
+        facts = (note, offered, self._peer, asked.max_staleness)
+        return resume(self._store, self._at, record, own, *facts)
 
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:
         """Offer progress since the last offer; totals are this peer's since its run began."""

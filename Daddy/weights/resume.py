@@ -6,10 +6,11 @@ that wrote it went on to offer it, or its base is too old to be of use.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from Daddy.core.errors import WeightsError
 from Daddy.weights.encoding.arithmetic import StateDict, add, copy, difference
 from Daddy.weights.encoding.state_codec import decode
-from Daddy.weights.merge import contributions
 from Daddy.weights.peer_progress import Adoption, Key, Note, Progress, fate_of
 from Daddy.weights.store.records import Version
 from Daddy.weights.store.store import Store
@@ -21,15 +22,18 @@ OFFERED_ALREADY = "what came after the checkpoint was offered already"
 
 
 def resume(
-    store: Store, progress: Progress, newest: Version, own: StateDict, note: Note, peer: str,
-    max_staleness: int,
+    store: Store, progress: Progress, newest: Version, own: StateDict, note: Note,
+    offered: Mapping[Key, int], peer: str, max_staleness: int,
 ) -> Adoption:  # fmt: skip
     """Weights to go on with: the checkpoint's (``own``) rebased on ``newest``, or ``newest``.
 
-    ``progress`` stands on ``newest`` and is brought up to date.
+    ``progress`` stands on ``newest`` and is brought up to date. ``offered`` are new steps of the
+    peer's contributions since the checkpoint, by whichever of its processes: steps which are played
+    again after a crash, or after several, are not counted twice.
     """
     progress.env_steps, progress.optimizer_steps = note.env_steps, note.optimizer_steps
-    later = _offered_later(store, peer, note)
+    known = note.known
+    later = {key: steps for key, steps in offered.items() if key[1] > known.get(key[0], 0)}
     progress.counted_steps = note.counted_steps + sum(later.values())
     try:
         _check(store, newest, note, peer, max_staleness)
@@ -37,7 +41,7 @@ def resume(
             raise WeightsError(OFFERED_ALREADY)
         base = store.version(note.version)
         old = decode(store.get_blob(base.state), base.schema)
-        offered = {k: decode(store.get_blob(sha), base.schema) for k, sha in note.pending.items()}
+        deltas = {k: decode(store.get_blob(sha), base.schema) for k, sha in note.pending.items()}
         beside = [decode(store.get_blob(note.held_back), base.schema)] if note.held_back else []
     except WeightsError as error:
         reason = f"took v{newest.version}: {error.message}"
@@ -47,12 +51,12 @@ def resume(
         for (incarnation, number), sha in note.pending.items()
         if number > newest.judged(f"{peer}/{incarnation}")
     }
-    waiting = [offered[key] for key in progress.inherited]
+    waiting = [deltas[key] for key in progress.inherited]
     # Absolute offers: the last one since the last rebase holds the rest.
-    last = offered.get((note.incarnation, note.contained))
-    each = [*offered.values(), *beside] if not progress.absolute else [last] if last else beside
+    last = deltas.get((note.incarnation, note.contained))
+    each = [*deltas.values(), *beside] if not progress.absolute else [last] if last else beside
     anchor = add(old, *each)
-    if newest.version == note.version and len(waiting) == len(offered) and not beside:
+    if newest.version == note.version and len(waiting) == len(deltas) and not beside:
         progress.anchor = anchor
         return Adoption(newest.version, own, f"resumed on v{newest.version}")
     since = difference(own, anchor)
@@ -79,19 +83,9 @@ def _check(store: Store, newest: Version, note: Note, peer: str, max_staleness: 
         raise WeightsError(OFFERED_ALREADY)
 
 
-def _offered_later(store: Store, peer: str, note: Note) -> dict[Key, int]:
-    """New steps of what the peer offered after the checkpoint, by whichever of its processes.
-
-    So that steps which are played again after a crash, or after several, are not counted twice.
-    """
-    offered, known = contributions.offered_by(store, peer, note.version), note.known
-    return {key: steps for key, steps in offered.items() if key[1] > known.get(key[0], 0)}
-
-
-def ancestry(store: Store, peer: str, note: Note | None, newest: int) -> dict[str, int]:
+def ancestry(note: Note | None, offered: Mapping[Key, int]) -> dict[str, int]:
     """Up to which sequence each older process of the peer is contained in what begins now."""
     known = {} if note is None else note.known
-    since = newest if note is None else note.version
-    for incarnation, number in sorted(contributions.offered_by(store, peer, since)):
+    for incarnation, number in sorted(offered):
         known[incarnation] = max(number, known.get(incarnation, 0))
     return dict(list(known.items())[-ANCESTORS:])
