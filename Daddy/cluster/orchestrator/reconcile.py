@@ -63,8 +63,9 @@ def reconcile(
             entries.append(look.learnt({"keeps_marks": False}, why))
         entries += look.at_attempt(attempt, row, leases.get(attempt.token))
     live = {attempt.token for attempt in ledger.live}
-    entries += look.for_strangers(live)
-    entries += look.for_orphans(live, slots, entries)
+    if entries or not (rows.keys() <= live and leases.keys() <= live):  # else all was looked at
+        entries += look.for_strangers(live)
+        entries += look.for_orphans(live, slots, entries)
     entries += look.at_site(entries)
     return tuple(entries)
 
@@ -74,7 +75,10 @@ _RANK = {JobState.ENDED: 0, JobState.PENDING: 1, JobState.RUNNING: 2}
 
 def _by_token(jobs: Sequence[QueueJob]) -> dict[str, QueueJob]:
     """Each attempt's row; should a token have come twice, of two jobs the one that does more."""
-    return {job.token: job for job in sorted(jobs, key=lambda job: _RANK[job.state])}
+    found = {job.token: job for job in jobs}
+    if len(found) < len(jobs):
+        found = {job.token: job for job in sorted(jobs, key=lambda job: _RANK[job.state])}
+    return found
 
 
 def _unmarked(ledger: Ledger, snapshot: Snapshot) -> dict[int | None, QueueJob]:
@@ -192,11 +196,10 @@ class _Look:
 
     def for_strangers(self, live: AbstractSet[str]) -> Iterator[Entry]:
         """Jobs with our run's mark that the ledger lost, or had given up before they came."""
-        strange = [job for job in self.snapshot.jobs if job.token not in live]
-        strange = [job for job in strange if job.state is not JobState.ENDED]
-        known = {attempt.token for attempt in self.ledger.attempts} if strange else set()
+        strange = (job for job in self.snapshot.jobs if job.token not in live)
+        known = {attempt.token for attempt in self.ledger.attempts}
         number = self.ledger.next_number
-        for job in strange:
+        for job in (job for job in strange if job.state is not JobState.ENDED):
             if job.token not in known:
                 yield Entry("intent", self.now, job.token, {"number": number, "adopted": True})
                 number += 1

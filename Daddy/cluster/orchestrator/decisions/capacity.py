@@ -117,9 +117,10 @@ def _windows(
     Those of a clock that was ahead for a while do not count: they would until it is that late.
     """
     newest_first = (attempt.intended_ts for attempt in reversed(ledger.attempts))
-    day = [*takewhile(lambda stamp: stamp > now - _DAY_S, newest_first)]
-    for span_s, most in ((_HOUR_S, policy.hourly), (_DAY_S, _DAILY * policy.hourly)):
-        yield span_s, most, sorted(stamp for stamp in day if now - span_s < stamp <= now)
+    recent = takewhile(lambda stamp: stamp > now - _DAY_S, newest_first)
+    day = sorted(stamp for stamp in recent if stamp <= now)
+    yield _HOUR_S, policy.hourly, [stamp for stamp in day if stamp > now - _HOUR_S]
+    yield _DAY_S, _DAILY * policy.hourly, day
 
 
 def _rate(ledger: Ledger, policy: Policy, now: float) -> int:

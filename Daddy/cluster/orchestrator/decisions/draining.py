@@ -78,30 +78,32 @@ def _cancel(attempt: Attempt, inputs: PlanInput, said: str) -> Action | None:
 
 def end_silent(inputs: PlanInput) -> list[Action]:
     """Signals and cancels for jobs that hang, a word about those without progress."""
-    excused = {job.token for job in inputs.snapshot.jobs if job.word.startswith(_NOT_YET)}
-    found = (
-        _treat(attempt, inputs)
-        for attempt in inputs.ledger.live
-        if attempt.phase is Phase.RUNNING
-        and (attempt.slot is not None or attempt.token not in excused)
-    )
+    live = inputs.ledger.live
+    found = [_treat(attempt, inputs) for attempt in live if attempt.phase is Phase.RUNNING]
     return [action for action in found if action is not None]
 
 
 def _treat(attempt: Attempt, inputs: PlanInput) -> Action | None:
-    now, started, claimed = inputs.now, attempt.started_ts, attempt.claimed_ts
     if attempt.slot is None:
-        late = started is not None and now - started >= SILENCE_S
-        said = f"no slot was claimed within {SILENCE_S:g} s"
-        return _cancel(attempt, inputs, said) if late else None
+        started = attempt.started_ts
+        late = started is not None and inputs.now - started >= SILENCE_S
+        if not late or _may_not_run(attempt, inputs):
+            return None
+        return _cancel(attempt, inputs, f"no slot was claimed within {SILENCE_S:g} s")
     if attempt.observed.silent_ts is not None:
         said = f"no sign of life for more than {SILENCE_S:g} s"
         return _ask_to_leave(attempt, inputs, said, inputs.policy.recancel_s, said)
-    waited_s = now - (now if claimed is None else claimed)
-    if attempt.training and attempt.progressed_ts is None and waited_s >= _STALL_S:
-        said = f"slot {attempt.slot} trains for {waited_s / 60:.0f} min without a checkpoint"
-        return Notify(f"stall-{attempt.token}", said)
+    if attempt.progressed_ts is None and attempt.training and attempt.claimed_ts is not None:
+        waited_s = inputs.now - attempt.claimed_ts
+        if waited_s >= _STALL_S:
+            said = f"slot {attempt.slot} trains for {waited_s / 60:.0f} min without a checkpoint"
+            return Notify(f"stall-{attempt.token}", said)
     return None
+
+
+def _may_not_run(attempt: Attempt, inputs: PlanInput) -> bool:
+    jobs = (job for job in inputs.snapshot.jobs if job.token == attempt.token)
+    return any(job.word.startswith(_NOT_YET) for job in jobs)
 
 
 def guests(snapshot: Snapshot) -> tuple[QueueJob, ...]:

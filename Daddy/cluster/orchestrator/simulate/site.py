@@ -12,6 +12,7 @@ import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from itertools import count
 from typing import TYPE_CHECKING
 
 from Daddy.cluster.orchestrator.simulate.incidents import (
@@ -142,7 +143,7 @@ class Site:
         """Every job that ended after it ran."""
         self.person: Person
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
-        self._events = 0
+        self._numbers = count()
         self._usage = DecayedUsage(scenario.cap)
         self._aged = 0.0
         self._aged_at = 0.0
@@ -155,8 +156,7 @@ class Site:
 
     def at(self, when: float, call: Callable[[], None]) -> None:
         """Call later."""
-        self._events += 1
-        heapq.heappush(self._heap, (when, self._events, call))
+        heapq.heappush(self._heap, (when, next(self._numbers), call))
 
     def live(self, person: Person) -> GpuTime:
         """The whole month of one person."""
