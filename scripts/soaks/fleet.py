@@ -1,4 +1,4 @@
-"""Four writers, two mergers, retention: the product's own code on one folder.
+"""Four writers, two mergers, retention, a person: the product's own code on one folder.
 
 In half of the schedules two of the writers are a friend's: they write in a folder of their own,
 which the others only read.
@@ -8,6 +8,7 @@ Knows torch, for weights of three numbers.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from Daddy.weights.friend_exchange import JoinedExchange
 from Daddy.weights.merge.merge_inputs import PeerReader
 from Daddy.weights.merge.merger import Merger
 from Daddy.weights.merge.retention import Sweeper
+from Daddy.weights.rollback import roll_back
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store.heartbeats import StallTimer
 from Daddy.weights.store.store import Store
@@ -111,6 +113,8 @@ class Fleet:
         writers = [self._writer(name) for name in names]
         mergers = [self._merger(k) for k in range(MERGERS)]
         others = [Process("retention", self._retain)]
+        if self._baton.by_chance(0.5):
+            others.append(Process("person", self._go_back))
         return [*writers, *mergers, *others]
 
     def clock(self) -> SkewedClock:
@@ -176,6 +180,16 @@ class Fleet:
                 merger.try_merge(self._settings.period_s)
             except (OSError, DaddyError):
                 continue  # as a writer does: tried again at the next call
+
+    def _go_back(self) -> None:
+        """Take back the newest versions, twice at most."""
+        store, clock = Store(self.paths), self.clock()
+        for _ in range(2):
+            self._baton.sleep(self._baton.between(0.0, 200.0))
+            with contextlib.suppress(OSError, DaddyError):  # as a person does: it is said again
+                if newest := store.newest():
+                    older = max(0, newest - self._baton.chance.randint(1, 3))
+                    roll_back(store, older, "a person went back", clock)
 
     def _retain(self) -> None:
         store = Store(self.paths)

@@ -101,7 +101,8 @@ class LaggingFiles:
             return now
         earliest = max(self._seen.get(key, 0.0), now - self.lag_s)
         if changed_at > earliest and self.moment.by_chance(0.7):
-            now = self.moment.between(earliest, now)
+            # a cache answers until it expires, or was refreshed for another reason
+            now = earliest if self.moment.by_chance(0.5) else self.moment.between(earliest, now)
         self._seen[key] = now
         return now
 

@@ -14,6 +14,7 @@ from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.merge import retention
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store.rebuild import replay
+from Daddy.weights.store.records import is_reverted
 from Daddy.weights.store.store import Store
 from scripts.soaks.baton import Baton, Odds
 from scripts.soaks.fleet import Fleet, Silent, small
@@ -127,6 +128,11 @@ def _judge_end(fleet: Fleet, baton: Baton, witness: Witness, settings: ExchangeS
 
 def _judge_history(fleet: Fleet, witness: Witness) -> None:
     store, history = Store(fleet.paths), read_history(fleet.paths)
+    ranges = list[tuple[int, int]]()
+    for version in witness.versions:
+        ranges += [(one.first, one.last) for one in version.reverts]
+        if any(is_reverted(one.base_version, ranges) for one in version.inputs):
+            witness.broken.append(f"I6: v{version.version} holds what was taken back")
     newest = witness.versions[-1]
     if not history.chained or len(history.versions) != len(witness.versions):
         witness.broken.append(f"I2: {history.flaw or 'the history is shorter than it was'}")

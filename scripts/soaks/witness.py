@@ -2,7 +2,7 @@
 
 I1 the newest version is complete. I2 versions are contiguous, each names its parent's hash. I3 no
 contribution is judged twice. I4 none is lost: its record goes after it was judged, its file later.
-I5 nobody sees an older version than before.
+I5 nobody sees an older version than before. I6 no contribution based in what was taken back counts.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from Daddy.weights.friend_exchange import JoinedExchange
-from Daddy.weights.merge import merger
+from Daddy.weights.merge import admission, merger
 from Daddy.weights.merge.merger import Merger
 from Daddy.weights.merge.retention import Sweeper
 from Daddy.weights.store.durable import Durable
@@ -26,6 +26,7 @@ def test_in_random_schedules_every_invariant_holds():
     assert figures["broken"] == []
     assert figures["versions"] > 2 * SCHEDULES
     assert figures["kills"] > SCHEDULES
+    assert figures["reverts"] > SCHEDULES / 4
 
 
 def test_a_seed_gives_the_same_schedule_again():
@@ -102,6 +103,10 @@ def leave_a_friends_files_where_they_lie(patch):
     patch.setattr(merger, "judge_all", judge_all)
 
 
+def count_what_was_taken_back(patch):
+    patch.setattr(admission, "is_reverted", lambda number, ranges: False)
+
+
 @pytest.mark.parametrize(
     ("mutate", "invariants"),
     [
@@ -112,6 +117,7 @@ def leave_a_friends_files_where_they_lie(patch):
         (drop_records_before_the_commit, {"I4"}),
         (friend_clears_away_too_much, {"I4"}),
         (leave_a_friends_files_where_they_lie, {"I1"}),
+        (count_what_was_taken_back, {"I6"}),
     ],
 )
 def test_what_is_broken_on_purpose_is_found(monkeypatch, mutate, invariants):
