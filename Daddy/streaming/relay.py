@@ -90,13 +90,15 @@ class Relay:
         paths: RunPaths,
         link: Link,
         programme: Programme,
-        seat: Seat,
         events: EventWriter | None,
         clock: Clock,
+        holder: str = "",
     ) -> None:
+        """``holder``: as a seat's."""
         self._link = link
         self._programme = programme
-        self._seat = seat
+        counter, host = round(clock.now() * 1000), programme.about.host
+        self._seat = Seat(paths.stream, counter, holder, host)
         self._events = events
         self._clock = clock
         self._spool = SpoolReader(paths.stream)
@@ -220,8 +222,7 @@ def make_relay(
     about = about_run(paths, via)
     link = Link("127.0.0.1", port, lambda: load_tokens(token_files))
     events = EventWriter(paths.events, about.run, about.workload, "relay", about.host, clock)
-    seat = Seat(paths.stream, round(clock.now() * 1000), host=about.host)
-    return Relay(paths, link, Programme(about, wish, Rules()), seat, events, clock)
+    return Relay(paths, link, Programme(about, wish, Rules()), events, clock)
 
 
 def about_run(paths: RunPaths, via: str) -> Status:
@@ -298,11 +299,9 @@ def serve_attached(paths: RunPaths, wish: Wish, stop: threading.Event, *, told_p
     pipes.say(opening_line(token))
     made = pipes.connect()
     link = Link("127.0.0.1", port, lambda: [token], None if told_port else made)
-    clock = SystemClock()
     programme = Programme(about_run(paths, "ssh-R" if told_port else "stdio"), wish, Rules())
     holder = f"{host_name()}-{new_token()}"
-    seat = Seat(paths.stream, round(clock.now() * 1000), holder, host_name())
-    Relay(paths, link, programme, seat, None, clock).run(stop)
+    Relay(paths, link, programme, None, SystemClock(), holder).run(stop)
     made.close()
     pipes.close()
 

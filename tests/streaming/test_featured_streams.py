@@ -13,7 +13,7 @@ from Daddy.streaming.best_selector import Rules
 from Daddy.streaming.login.connection import Link
 from Daddy.streaming.login.featured_streams import Programme, note
 from Daddy.streaming.login.flow_control import FREE_S
-from Daddy.streaming.login.spool import Seat, SpoolWriter
+from Daddy.streaming.login.spool import SpoolWriter
 from Daddy.streaming.protocol.framing import Kind, Message
 from Daddy.streaming.protocol.handshake import VIEWER, Session
 from Daddy.streaming.protocol.messages import Frame, Status, Wish, ack, read_frame, row_of
@@ -115,9 +115,8 @@ def served(run: Path, clock: Told) -> Iterator[tuple[Relay, socket.socket]]:
     link = Link("", 0, lambda: [TOKEN], made=ours)
     paths = RunPaths(run)
     paths.stream.mkdir(parents=True)
-    seat = Seat(paths.stream, 1)
     with theirs:
-        yield Relay(paths, link, programme(), seat, None, clock), theirs
+        yield Relay(paths, link, programme(), None, clock), theirs
         link.close()
 
 

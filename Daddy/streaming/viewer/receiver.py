@@ -80,7 +80,8 @@ class Receiver:
         self._stop = threading.Event()
         self._connections: list[Connection] = []
         self._notes: deque[str] = deque(maxlen=_NOTES)
-        self._trouble = ""
+        self.trouble = ""
+        """The fault of the last connection; empty once one is well."""
         self._carrier: tuple[str, ...] = ()
         self._adopted: list[tuple[socket.socket, bytes]] = []
         self._alone_since: float | None = clock.monotonic()
@@ -105,21 +106,14 @@ class Receiver:
             sources = [one.source for one in self._connections if one.source]
             pinned = [f"{peer}/{agent}" for peer, agent in self._wish.pins]
             notes = tuple(self._notes)
-            scene = compose(sources, top_k, now, notes, self._trouble, self._past, pinned)
+            scene = compose(sources, top_k, now, notes, self.trouble, self._past, pinned)
             alone_s = 0.0 if self._alone_since is None else now - self._alone_since
             return replace(scene, carrier=self._carrier, alone_s=alone_s)
 
     @property
     def connected(self) -> bool:
         """Any relay has proved itself and is here."""
-        with self._lock:
-            return self._alone_since is None
-
-    @property
-    def trouble(self) -> str:
-        """The fault of the last connection; empty once one is well."""
-        with self._lock:
-            return self._trouble
+        return self._alone_since is None
 
     def adopt(self, sock: socket.socket, data: bytes) -> None:
         """Take over, and close, a connection without a port; ``data`` has been read of it."""
@@ -186,7 +180,7 @@ class Receiver:
         try:
             tokens = self._tokens()
         except DaddyError as error:  # a damaged file refuses everyone, and that is told
-            tokens, self._trouble = (), error.message
+            tokens, self.trouble = (), error.message
         connection = Connection(sock, VIEWER, tokens, self._clock.monotonic())
         self._connections.append(connection)
         self._selector.register(sock, selectors.EVENT_READ, connection)
@@ -198,7 +192,7 @@ class Receiver:
         try:
             heard = connection.session.receive(data) if data else connection.receive(now)
             if connection.session.established and connection.source is None:
-                self._trouble, self._alone_since = "", None
+                self.trouble, self._alone_since = "", None
                 self.served += 1
                 connection.source = Source(connection.owner())
                 connection.session.send(self._subscribe())
@@ -206,9 +200,9 @@ class Receiver:
                 self._hear(connection, message, now)
             connection.flush()
         except ProtocolError as error:
-            self._trouble = str(error)
+            self.trouble = str(error)
             if error.reason in _REFUSALS:
-                self.refused = self._trouble
+                self.refused = self.trouble
             self._drop(connection, bye(error.reason, str(error)))
         except OSError:
             self._drop(connection)
