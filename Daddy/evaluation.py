@@ -30,9 +30,9 @@ from Daddy.learning.preloading import prepare
 from Daddy.pokemon import story
 from Daddy.stage import Actor, Found, cast, episode, open_game, refuse_other_workload
 from Daddy.weights.evaluations import PAIRS_LIMIT, Evaluation, write_evaluation
+from Daddy.weights.locate import locate_at
 from Daddy.weights.store.records import Version
 from Daddy.weights.store.store import Store
-from Daddy.weights.whereabouts import find_at
 
 if TYPE_CHECKING:
     from Daddy.pokemon.env import PokemonRedEnv
@@ -224,7 +224,7 @@ def compare(
 
 def _open_store(where: Path | None) -> Store:
     root = where.expanduser().absolute() if where else shared_paths(load(None, {}, os.environ)).root
-    place = find_at(root)
+    place = locate_at(root)
     if place.pulled:
         raise WeightsError(
             f"{place.shared.root} is a copy that was pulled", "compare versions on the cluster"

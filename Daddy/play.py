@@ -20,7 +20,7 @@ from Daddy.core.errors import UsageError, run_entry
 from Daddy.core.files import write_json
 from Daddy.core.settings import Config
 from Daddy.learning.preloading import prepare
-from Daddy.weights.whereabouts import version_number
+from Daddy.weights.locate import version_number
 
 SECONDS_OF_FILM = 30.0
 EPISODES = 10

@@ -19,7 +19,7 @@ exchange     a job's WeightExchange
 friend_exchange  a WeightExchange of a friend's job: reads the owner's folder, writes its own
 friends      entry: who takes part with an account of his own: add, remove, list
 history      commit records and their flaws, for reports (no torch)
-whereabouts  which shared weights a command means
+locate       finds the shared weights that a command means
 backup       a copy where no purge comes (no torch)
 lineage      a version's contributions, refusals and adoptions, as lines of text too (pure)
 lineage_plot  the same as one picture (the only importer of matplotlib)

@@ -27,8 +27,8 @@ from Daddy.core.friend_accounts import (
 )
 from Daddy.core.paths import RunPaths
 from Daddy.core.shared_paths import JoinedPaths, SharedPaths
+from Daddy.weights.locate import add_settings, locate, locate_at
 from Daddy.weights.store.store import Store
-from Daddy.weights.whereabouts import add_settings, find, find_at
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Codes: 0 done, 2 usage, 3 config, 6 no shared weights, 9 files."""
     args = make_parser().parse_args(argv)
     args.where = args.of
-    place = find(args) if args.of is None else find_at(args.of.expanduser().resolve())
+    place = locate(args) if args.of is None else locate_at(args.of.expanduser().resolve())
     shared = place.shared
     if args.task == "list":
         _list(shared)

@@ -26,12 +26,12 @@ from Daddy.weights.encoding.arithmetic import StateDict, is_finite
 from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.encoding.tensor_layout import metadata_of, schema_of_bytes
 from Daddy.weights.laptop.pulled_folder import newest_verified
+from Daddy.weights.locate import Location, nothing_in
 from Daddy.weights.store.delivery import serve
 from Daddy.weights.store.kept_versions import kept_numbers
 from Daddy.weights.store.records import Keyframe, RunCard, Version, Written, parse
 from Daddy.weights.store.store import BLOB_LIMIT, Store, numbers
 from Daddy.weights.store.strict_json import LIMIT
-from Daddy.weights.whereabouts import Whereabouts, nothing_in
 
 KEY = "daddy_card"
 """The card's name in the header."""
@@ -87,7 +87,7 @@ class Model:
 # -- out
 
 
-def pick(place: Whereabouts, version: int | None) -> Model:
+def pick(place: Location, version: int | None) -> Model:
     """The version ``version`` (None: the newest) of shared weights; WeightsError if it is gone."""
     if place.pulled:
         return _from_laptop(place.shared.root, version)

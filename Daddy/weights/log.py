@@ -18,10 +18,10 @@ from Daddy.core.events import read_events
 from Daddy.weights.history import read_records
 from Daddy.weights.laptop.pulled_folder import PREVIOUS, read_all_receipts, read_frame
 from Daddy.weights.lineage import Record, from_receipts, from_records, lines
+from Daddy.weights.locate import Location, add_place, locate, nothing_in
 from Daddy.weights.store.kept_versions import kept_reasons
 from Daddy.weights.store.records import Keyframe
 from Daddy.weights.store.store import Store
-from Daddy.weights.whereabouts import Whereabouts, add_place, find, nothing_in
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = make_parser().parse_args(argv)
     if args.picture is not None and args.picture.suffix.lower() != ".png":
         raise UsageError(f"{args.picture} is no name of a PNG", "write --picture lineage.png")
-    place = find(args)
+    place = locate(args)
     steps = read_lineage(place, args.limit)
     sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     if args.picture is not None:
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(ExitCode.WEIGHTS if flaws else ExitCode.DONE)
 
 
-def read_lineage(place: Whereabouts, limit: int = 0) -> list[Record]:
+def read_lineage(place: Location, limit: int = 0) -> list[Record]:
     """The newest ``limit`` versions (0: all), oldest first; WeightsError when there is none."""
     root = place.shared.root
     if place.pulled:

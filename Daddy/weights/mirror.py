@@ -27,9 +27,9 @@ from Daddy.core.shared_paths import SharedPaths
 from Daddy.core.stopping import set_by
 from Daddy.weights.backup import RESTORE, MirrorCard, export, find_missing
 from Daddy.weights.evaluations import worse_said
+from Daddy.weights.locate import add_settings
 from Daddy.weights.store.durable import Hook, no_hook
 from Daddy.weights.store.store import numbers
-from Daddy.weights.whereabouts import add_settings
 
 
 def make_parser() -> argparse.ArgumentParser:

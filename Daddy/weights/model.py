@@ -14,7 +14,7 @@ from pathlib import Path
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ExitCode, UsageError, run_entry
-from Daddy.weights.whereabouts import add_place, add_settings, find
+from Daddy.weights.locate import add_place, add_settings, locate
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -50,7 +50,7 @@ def _export(args: argparse.Namespace) -> None:
         raise UsageError(f"{args.file.name} does not end in .safetensors", "name it so")
     from Daddy.weights.import_export import pick, write_model
 
-    model = pick(find(args), args.version)
+    model = pick(locate(args), args.version)
     path, page = write_model(model, args.file)
     helped = f", learnt with the assists {', '.join(model.card.assists)}"
     print(f"wrote {path}: {model.card.name}{helped * bool(model.card.assists)}")

@@ -43,12 +43,12 @@ from Daddy.weights.backup import (
     write_copy,
 )
 from Daddy.weights.laptop.pulled_folder import PREVIOUS, newest_verified, read_frame
+from Daddy.weights.locate import add_settings
 from Daddy.weights.settings import SILENCE_S
 from Daddy.weights.store import heartbeats
 from Daddy.weights.store.durable import Hook, no_hook
 from Daddy.weights.store.records import Keyframe, RunCard, Version, is_reverted
 from Daddy.weights.store.store import Store, numbers
-from Daddy.weights.whereabouts import add_settings
 
 LEAP = 10_000
 """Numbers between what was known and what follows, at least: at a version each five seconds, half a

@@ -19,11 +19,11 @@ from dataclasses import replace
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, UsageError, WeightsError, run_entry
 from Daddy.core.shared_paths import JoinedPaths
+from Daddy.weights.locate import Location, add_place, locate, version_number
 from Daddy.weights.merge import contributions
 from Daddy.weights.store.heartbeats import LEASE_SILENCE_S, StallTimer
 from Daddy.weights.store.records import KEPT_RANGES, Revert, Version
 from Daddy.weights.store.store import Store
-from Daddy.weights.whereabouts import Whereabouts, add_place, find, version_number
 
 MOST_WAIT_S = 120.0
 _LOOK_S = 0.05
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Codes: 0 done, 2 usage, 3 config, 6 a version that cannot be gone back to, 9 files."""
     args = make_parser().parse_args(argv)
     warnings.filterwarnings("ignore", "The pynvml package", FutureWarning)  # torch's, not ours
-    place = find(args)
+    place = locate(args)
     _refuse_foreign(place)
     store = Store(place.shared)
     _refuse_unfit(store, args.version)
@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return ExitCode.DONE
 
 
-def _refuse_foreign(place: Whereabouts) -> None:
+def _refuse_foreign(place: Location) -> None:
     """WeightsError where another account or machine decides on the versions."""
     root = place.shared.root
     if place.pulled:

@@ -23,8 +23,8 @@ from Daddy.core.humanize import age, amount, clock, one_line, span
 from Daddy.weights.evaluations import worse_said
 from Daddy.weights.laptop.pulled_folder import told
 from Daddy.weights.lineage import Record, refusal_text
+from Daddy.weights.locate import add_place, locate
 from Daddy.weights.weights_report import report_laptop, report_run
-from Daddy.weights.whereabouts import add_place, find
 
 _WIDE = 1000
 """Columns where there is no terminal: no path and no reason is broken for grep."""
@@ -183,7 +183,7 @@ def make_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Codes: 0 done, 2 usage, 3 config, 6 no version or something passed over, 9 files."""
     args = make_parser().parse_args(argv)
-    now, place = SystemClock().now(), find(args)
+    now, place = SystemClock().now(), locate(args)
     if place.pulled:
         report = report_laptop(place.shared.root, now)
     else:

@@ -27,12 +27,12 @@ from Daddy.weights.laptop.pulled_folder import (
     read_all_receipts,
 )
 from Daddy.weights.lineage import REFUSAL, Record, fields, peer_order
+from Daddy.weights.locate import nothing_in
 from Daddy.weights.merge import contributions
 from Daddy.weights.settings import SILENCE_S
 from Daddy.weights.store import heartbeats
 from Daddy.weights.store.records import Keyframe, RunCard, Version
 from Daddy.weights.store.store import Store
-from Daddy.weights.whereabouts import nothing_in
 
 RECENT = 32
 """Versions that count as of late, for the rate and the refusals."""

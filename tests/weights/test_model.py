@@ -20,9 +20,9 @@ from Daddy.weights import log, model
 from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.encoding.tensor_layout import metadata_of
 from Daddy.weights.import_export import KEY, Card, Model, pick, plant, read_model, to_markdown
+from Daddy.weights.locate import locate_at
 from Daddy.weights.store.records import parse
 from Daddy.weights.store.store import Store
-from Daddy.weights.whereabouts import find_at
 from tests.weights.helpers import ToldClock, begin, close, make_state
 from tests.weights.lineage_run import LineageRun
 
@@ -173,7 +173,7 @@ def test_what_descends_from_it_says_so(file, tmp_path):
     learner = begin(tmp_path / "new" / "shared_weights", "slot-0", ToldClock())
     learner.learn(1)
     learner.publish()
-    first, second = card_of(file), pick(find_at(tmp_path / "new"), None).card
+    first, second = card_of(file), pick(locate_at(tmp_path / "new"), None).card
     assert second.ancestors == (first.name,)
     assert (second.env_steps, second.steps_before) == (100, first.env_steps)
     assert f"100, after {first.env_steps:,} in earlier runs" in to_markdown(second, "x")

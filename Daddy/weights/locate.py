@@ -1,6 +1,6 @@
-"""Which shared weights a command means: a run, a ``shared_weights`` folder, a laptop's pulled one.
+"""Finds the shared weights of a command: a run's, a ``shared_weights`` folder, or a pulled one.
 
-Reads only. A place that is typed wins; else the configuration says it, as for every other command.
+Reads only. A typed place wins; else the configuration says it, as for every other command.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from Daddy.core.shared_paths import SharedPaths
 
 
 @dataclass(frozen=True, slots=True)
-class Whereabouts:
+class Location:
     """The folder, the events that tell of adoptions (None: none), whether it was pulled."""
 
     shared: SharedPaths
@@ -55,17 +55,17 @@ def version_number(text: str) -> int:
     return int(found[1])
 
 
-def find(args: argparse.Namespace) -> Whereabouts:
+def locate(args: argparse.Namespace) -> Location:
     """The shared weights meant; WeightsError when there are none, ConfigError for a config."""
     if args.where is not None:
-        return find_at(args.where.expanduser().absolute())
+        return locate_at(args.where.expanduser().absolute())
     from Daddy.core.config import load, run_paths, shared_paths
 
     config = load(args.config, {"run_dir": args.run_dir}, os.environ, args.site)
     return _of_run(shared_paths(config), run_paths(config))
 
 
-def find_at(path: Path) -> Whereabouts:
+def locate_at(path: Path) -> Location:
     """The shared weights at ``path``, or in the run that ``path`` is."""
     run = RunPaths(path)
     if run.shared_weights.is_dir():
@@ -77,12 +77,12 @@ def find_at(path: Path) -> Whereabouts:
     return _of_run(view(SharedPaths(path)), RunPaths(path.parent))
 
 
-def _of_run(shared: SharedPaths, run: RunPaths) -> Whereabouts:
+def _of_run(shared: SharedPaths, run: RunPaths) -> Location:
     events = run.events if run.events.is_dir() else None
     if shared.merged.is_dir() or shared.run.exists():
-        return Whereabouts(shared, events, pulled=False)
+        return Location(shared, events, pulled=False)
     if any((shared.root / name).exists() for name in ("wan", "outbox", "receipts")):
-        return Whereabouts(shared, None, pulled=True)
+        return Location(shared, None, pulled=True)
     raise nothing_in(shared.root)
 
 
