@@ -95,36 +95,19 @@ class Visit:
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Flags that say whose machine this is, what is played and on what."""
-    parser.add_argument(
-        "--user-id",
-        default="",
-        help="your name among the peers, such as $(hostname) (default: this host's name)",
-    )
-    parser.add_argument(
-        "--profile-dir",
-        type=Path,
-        help="where measured profiles are kept (default: ~/.config/daddy/profiles)",
-    )
-    parser.add_argument("--rom", help="your PokemonRed.gb (default: DADDY_ROM, else the cartridge)")
-    parser.add_argument("--cartridge", action="store_true", help="play the free cartridge")
-    parser.add_argument(
-        "--allow-unknown-rom", action="store_true", help="play a ROM whose SHA-1 is not known"
-    )
-    parser.add_argument("--assists", metavar="NAMES", help=ASSISTS_HELP)
-    parser.add_argument(
-        "--device",
-        default="auto",
-        choices=("auto", "cpu", "cuda", "mps"),
-        help="where the network runs (auto)",
-    )
-    parser.add_argument(
-        "--nice",
-        type=int,
-        default=NICENESS,
-        choices=range(20),
-        metavar="0-19",
-        help=f"how far this gives way to your other programs ({NICENESS})",
-    )
+    flag = parser.add_argument
+    named = "your name among the peers, such as $(hostname) (default: this host's name)"
+    flag("--user-id", default="", help=named)
+    flag("--profile-dir", type=Path,
+         help="where measured profiles are kept (default: ~/.config/daddy/profiles)")  # fmt: skip
+    flag("--rom", help="your PokemonRed.gb (default: DADDY_ROM, else the cartridge)")
+    flag("--cartridge", action="store_true", help="play the free cartridge")
+    flag("--allow-unknown-rom", action="store_true", help="play a ROM whose SHA-1 is not known")
+    flag("--assists", metavar="NAMES", help=ASSISTS_HELP)
+    flag("--device", default="auto", choices=("auto", "cpu", "cuda", "mps"),
+         help="where the network runs (auto)")  # fmt: skip
+    flag("--nice", type=int, default=NICENESS, choices=range(20), metavar="0-19",
+         help=f"how far this gives way to your other programs ({NICENESS})")  # fmt: skip
 
 
 def user_name(text: str) -> str:

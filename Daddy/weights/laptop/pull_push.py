@@ -162,10 +162,9 @@ class _Puller:
         False when what arrived does not verify, None when a file is no longer there. NetworkError.
         """
         incoming = self.local / "incoming"
-        files = {part.file: part.size for part in route.parts} or {frame.name: frame.size}
+        name = route.part.file if route.part else frame.name
         with shown(f"{doing} v{frame.version}", route.size, self.clock, incoming):
-            fetched = (self.carrier.fetch(f"wan/{name}", incoming, files[name]) for name in files)
-            if not all(fetched):
+            if not self.carrier.fetch(f"wan/{name}", incoming, route.size):
                 return None
             try:
                 data = self._decoded(frame, route)
@@ -180,19 +179,17 @@ class _Puller:
 
     def _decoded(self, frame: Keyframe, route: Route) -> bytes:
         """The state in what arrived; WeightsError unless ``frame`` promises it."""
-        incoming, limit, data = self.local / "incoming", min(frame.size, STATE_LIMIT), b""
-        if not route.parts:
+        incoming, part = self.local / "incoming", route.part
+        if part is None:
             return read_version(self.local, frame, incoming / frame.name).data
-        if self.here is not None and route.parts[0].base_sha256 == self.here.sha256:
-            data = read_version(self.local, self.here).data
-        for part in route.parts:
-            body = read_exactly(incoming / part.file, part.size)
-            if part.base_sha256:
-                data = unpack_step(body, data)
-            else:
-                data = unpack(body, lambda layout: refuse_unless_half(layout, frame.schema), limit)
+        body = read_exactly(incoming / part.file, part.size)
+        if part.base_sha256 and self.here is not None:
+            data = unpack_step(body, read_version(self.local, self.here).data)
+        else:
+            limit = min(frame.size, STATE_LIMIT)
+            data = unpack(body, lambda layout: refuse_unless_half(layout, frame.schema), limit)
         if (len(data), sha256_hex(data)) != (frame.size, frame.sha256):
-            raise WeightsError(f"v{frame.version} does not come out of its frames", "pull again")
+            raise WeightsError(f"v{frame.version} does not come out of its frame", "pull again")
         return data
 
     def _point_at(self, frame: Keyframe) -> None:
@@ -270,12 +267,9 @@ def _whole(record: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Frames in the order in which they are decoded, their bytes together, and why these.
+    """The frame to decode, the bytes to fetch, and the reason; without a frame the plain file."""
 
-    Without frames the plain file is fetched.
-    """
-
-    parts: tuple[Part, ...]
+    part: Part | None
     size: int
     reason: str
 
@@ -283,30 +277,21 @@ class Route:
 def cheapest(frame: Keyframe, held: str) -> Route:
     """The fewest bytes to the version of ``frame`` for whoever holds the state with hash ``held``.
 
-    ``held`` is empty where there is none. Ways of equal size: the first found, the plain file last.
+    ``held`` is empty where there is none. Nobody offers chains of steps: one frame leads there.
     """
-    best: dict[str, tuple[Part, ...]] = {held: (), "": ()}
-    for part in sorted(frame.parts, key=lambda one: (one.version, bool(one.base_sha256))):
-        if part.base_sha256 in best:
-            way = (*best[part.base_sha256], part)
-            known = best.get(part.sha256)
-            if known is None or _size(way) < _size(known):
-                best[part.sha256] = way
-    way = best.get(frame.sha256, ())
-    if not way or _size(way) >= frame.size:
+    fitting = [part for part in frame.parts
+               if part.sha256 == frame.sha256 and part.base_sha256 in ("", held)]  # fmt: skip
+    best = min(fitting, key=lambda part: part.size, default=None)
+    if best is None or best.size >= frame.size:
         return plain(frame, "nothing smaller leads there")
-    if way[0].base_sha256:
-        return Route(way, _size(way), f"{len(way)} step(s) from what is here")
-    return Route(way, _size(way), "whole: what is here is too far away" if held else "whole")
+    if best.base_sha256:
+        return Route(best, best.size, "a step from what is here")
+    return Route(best, best.size, "whole: what is here is too far away" if held else "whole")
 
 
 def plain(frame: Keyframe, reason: str) -> Route:
     """The file that every laptop understands."""
-    return Route((), frame.size, reason)
-
-
-def _size(way: tuple[Part, ...]) -> int:
-    return sum(part.size for part in way)
+    return Route(None, frame.size, reason)
 
 
 PATIENCE_S = 60.0

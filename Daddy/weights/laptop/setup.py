@@ -72,26 +72,20 @@ def _answers(given: str, environ: Mapping[str, str], known: Mapping[str, str]) -
     if not sys.stdin.isatty():
         return {}
     told = {"host": "@" in given, "user": bool(given)}
-    missing = [
-        name
-        for name in _QUESTIONS
-        if not (told.get(name) or environ.get(VARIABLES[name]) or known.get(name))
-    ]
-    answers = {name: input(f"{_QUESTIONS[name]}: ").strip() for name in missing}
+    answers = {}
+    for name, question in _QUESTIONS.items():
+        if not (told.get(name) or environ.get(VARIABLES[name]) or known.get(name)):
+            answers[name] = input(f"{question}: ").strip()
     return {name: text for name, text in answers.items() if text}
 
 
 def _login_key(remote: Remote, home: Path) -> Path | None:
     """The key of the person's own login, made if there is none; None when ssh's config decides."""
-    if remote.key:
-        key = Path(remote.key).expanduser()
-        if not key.exists():
-            raise FileError(
-                f"SYNC_SSH_KEY names {key}, which does not exist", f"ssh-keygen -f {key}"
-            )
-        return key
-    if remote.ssh_config:
-        return None
+    key = Path(remote.key).expanduser()
+    if remote.key and not key.exists():
+        raise FileError(f"SYNC_SSH_KEY names {key}, which does not exist", f"ssh-keygen -f {key}")
+    if remote.key or remote.ssh_config:
+        return key if remote.key else None
     usual = [home / ".ssh" / name for name in ("id_ed25519", "id_ecdsa", "id_rsa")]
     if not any(path.exists() for path in usual):
         keys.make_key(usual[0])
@@ -105,9 +99,8 @@ def _tell_seen(seen: Seen, remote: Remote) -> None:
     if seen.error is not None:
         tell(False, f"your own login: {seen.error.message}", seen.error.fix)
         if seen.refused:
-            tell(
-                False, "the stream's token was not fetched", "it takes a login, or the run's owner"
-            )
+            fix = "it takes a login, or the run's owner"
+            tell(False, "the stream's token was not fetched", fix)
         return
     tell(seen.rsync, f"rsync is installed on {remote.login}", "ask for it there")
     tell(seen.folder, f"{remote.folder} exists there",
