@@ -40,8 +40,7 @@ class BackgroundTask:
         self._once, self._every_s, self._clock, self._say = once, every_s, clock, say
         self._stop = threading.Event()
         self._said = ""
-        self._thread = threading.Thread(target=self._run, name="background", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._run, name="background", daemon=True).start()
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -53,10 +52,9 @@ class BackgroundTask:
                 self._said = str(error)
             self._clock.wait(self._stop, self._every_s)
 
-    def close(self, patience_s: float = 0.0) -> None:
-        """Begin nothing more; what still runs after ``patience_s`` ends with the process."""
+    def close(self) -> None:
+        """Begin nothing more; what still runs ends with the process."""
         self._stop.set()
-        self._thread.join(patience_s)
 
 
 def has_archive(config: Config) -> bool:
