@@ -73,6 +73,7 @@ def _read_slot(run: RunPaths, number: int, silence: Silence | None) -> SlotView 
         return None
     term, step = newest_checkpoint(paths.checkpoints)
     still = silence.of(number, lease.term, lease.beat.get("counter")) if silence else 0.0
+    restarts = lease.holder.get("restarts", 0)
     return SlotView(
         slot=number,
         term=lease.term,
@@ -82,14 +83,9 @@ def _read_slot(run: RunPaths, number: int, silence: Silence | None) -> SlotView 
         checkpoint_term=term,
         checkpoint_step=step,
         release=str(lease.holder.get("release", "")),
-        restarts=_restarts(lease.holder),
+        restarts=restarts if isinstance(restarts, int) else 0,
         silent_s=still,
     )
-
-
-def _restarts(holder: Mapping[str, Any]) -> int:
-    count = holder.get("restarts", 0)
-    return count if isinstance(count, int) else 0
 
 
 def newest_checkpoint(folder: Path) -> tuple[int, int]:

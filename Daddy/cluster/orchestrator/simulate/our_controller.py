@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, inf
 
 from Daddy.cluster.orchestrator.actions import (
@@ -227,8 +228,8 @@ class OurController(Person):
             site.at(death, self._die)
         for number, (begin, end) in enumerate(site.incidents.deploys):
             self._broken.add(f"broken-{number}")
-            site.at(begin, lambda name=f"broken-{number}": self._deploy(name))  # type: ignore[misc]
-            site.at(end, lambda name=f"mended-{number}": self._deploy(name))  # type: ignore[misc]
+            site.at(begin, partial(self._deploy, f"broken-{number}"))
+            site.at(end, partial(self._deploy, f"mended-{number}"))
         for begin, _ in site.incidents.maintenance:
             for hint in (begin - self.policy.limit_s, begin - 1800):
                 site.at(max(0.0, hint), self._seen)
