@@ -20,6 +20,7 @@ from Daddy.learning.checkpoint import Checkpoint, bytes_of, refuse_strange, tens
 from Daddy.learning.collector import Collector, new_collector
 from Daddy.learning.diagnostics import Milestones, Walks
 from Daddy.learning.learner_parts import Parts
+from Daddy.learning.policy import misfit
 from Daddy.learning.ppo import Learner
 from Daddy.learning.rollout import Rollout
 from Daddy.learning.schedule import Cost, affordable
@@ -204,17 +205,15 @@ def exchange_bytes(checkpoint: Checkpoint) -> bytes:
 
 
 def _check_kin(session: Session, tensors: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
-    ours = {name: tuple(value.shape) for name, value in session.weights().items()}
-    theirs = {name: tuple(value.shape) for name, value in with_prefix(tensors, "policy.").items()}
-    same_workload = facts["workload"] == session.parts.workload.name
-    if same_workload and ours == theirs:
+    odd = misfit(session.parts.policy.state_dict(), with_prefix(tensors, "policy."))
+    reason = f"its network has another shape ({odd})" if odd else ""
+    if facts["workload"] != session.parts.workload.name:
+        reason = f"it is of {facts['workload']!r}"
+    if not reason:
         refuse_strange(facts, session.parts.assists, str(session.parts.checkpoints))
         return
-    odd = next((name for name in {**ours, **theirs} if ours.get(name) != theirs.get(name)), "")
-    shape = f"its network has another shape ({odd}: {theirs.get(odd)}, here {ours.get(odd)})"
-    what = shape if same_workload else f"it is of {facts['workload']!r}"
     raise ConfigError(
-        f"the checkpoint in {session.parts.checkpoints} cannot be continued: {what}",
+        f"the checkpoint in {session.parts.checkpoints} cannot be continued: {reason}",
         "give this run another run_dir, or restore the settings it was begun with",
     )
 

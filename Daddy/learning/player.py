@@ -18,6 +18,7 @@ from Daddy.core.errors import WeightsError
 from Daddy.learning.collector import new_collector, sample
 from Daddy.learning.learner_parts import Parts
 from Daddy.learning.loop import Outcome, adopt_newer, begin, collect, stop_reason
+from Daddy.learning.policy import misfit
 from Daddy.learning.rollout import Rollout
 from Daddy.learning.run_log import record
 from Daddy.learning.settings import seed_for
@@ -68,13 +69,9 @@ class Mashing:
 
 def agent_of(policy: ActorCritic, weights: Mapping[str, torch.Tensor], what: str) -> Agent:
     """An agent with these weights; WeightsError naming `what` when they are another network's."""
-    ours = {name: tuple(one.shape) for name, one in policy.state_dict().items()}
-    theirs = {name: tuple(one.shape) for name, one in weights.items()}
-    if ours != theirs:
-        odd = sorted(name for name in {*ours, *theirs} if ours.get(name) != theirs.get(name))
+    if odd := misfit(policy.state_dict(), weights):
         raise WeightsError(
-            f"{what} is of another network: {len(odd)} of {len(ours)} tensors differ, "
-            f"such as {odd[0]}: {theirs.get(odd[0])} instead of {ours.get(odd[0])}",
+            f"{what} is of another network: {odd}",
             "play it with the release of the code and the workload it was trained with",
         )
     policy.load_state_dict(dict(weights))

@@ -254,3 +254,12 @@ def make_policy(space: DictSpace, actions: int, features: int, memory: int) -> A
     pictures = any(kind_of(box) == "pictures" for box in space.spaces.values())
     encoder = PixelEncoder(space, features) if pictures else VectorEncoder(space, features)
     return ActorCritic(encoder, actions, memory)
+
+
+def misfit(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> str:
+    """The first tensor of `theirs` that has another shape than in `ours`; "" where all fit."""
+    for name in {**ours, **theirs}:
+        here, there = (tuple(of[name].shape) if name in of else None for of in (ours, theirs))
+        if here != there:
+            return f"{name}: {there}, here {here}"
+    return ""

@@ -98,10 +98,13 @@ class Emulator:
         bits = sum(1 << number for number, button in enumerate(BUTTONS) if button in buttons)
         self._tell(operations.hold(bits, frames), frames)
 
-    def wait(self, frames: int) -> None:
-        """Play `frames` frames with no key down and draw the last one; nobody watches."""
+    def wait(self, frames: int, *, watched: bool = False) -> None:
+        """Play `frames` frames with no key down and draw the last one."""
         if frames:
-            self._boy.tick(frames, True, False)
+            if watched:
+                self._play(frames)
+            else:
+                self._boy.tick(frames, True, False)
             self._tell(operations.wait(frames), frames)
 
     def _play(self, frames: int) -> None:

@@ -64,14 +64,15 @@ class Verdict(NamedTuple):
     reason: str
 
 
-def _debt(entry: Entry, seen: Catalogue, rules: Rules) -> int:
-    """Dry tries on balance: each gain pays for `rules.tries` of them."""
-    return seen.dry.get(entry.sha256, 0) - rules.tries * seen.gains.get(entry.sha256, 0)
+def _demotion(entry: Entry, seen: Catalogue, rules: Rules) -> int:
+    """Dry tries on balance, where too many: each gain pays for `rules.tries` of them. Else 0."""
+    debt = seen.dry.get(entry.sha256, 0) - rules.tries * seen.gains.get(entry.sha256, 0)
+    return debt if debt >= rules.tries else 0
 
 
 def is_demoted(entry: Entry, seen: Catalogue, rules: Rules) -> bool:
     """Return True if a state was dry too often: it attracts no environment and makes room."""
-    return _debt(entry, seen, rules) >= rules.tries
+    return _demotion(entry, seen, rules) > 0
 
 
 def is_over(history: EnvHistory, rules: Rules) -> bool:
@@ -248,11 +249,6 @@ def _merit(states: Sequence[Entry], seen: Catalogue, rules: Rules) -> tuple[int,
     """Sort key of places: by demotion, then by age."""
     demotion = min(_demotion(entry, seen, rules) for entry in states)
     return -demotion, min(entry.age for entry in states), states[0].key
-
-
-def _demotion(entry: Entry, seen: Catalogue, rules: Rules) -> int:
-    """Debt of a demoted state, 0 for all others."""
-    return _debt(entry, seen, rules) if is_demoted(entry, seen, rules) else 0
 
 
 def _drawn(options: Sequence[T], weights: Sequence[float], dice: Dice) -> T:

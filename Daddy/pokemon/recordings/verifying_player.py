@@ -123,11 +123,9 @@ class VerifyingPlayer:
             raise self._failure
         operation = operations.read(self._recording.operations, self._now.at)
         self._do(operation)
-        was = self._now
-        since = was.since + operation.frames
-        due = was.due or tape.changes(operation)
-        frames = was.frames + operation.frames
-        self._now = Place(operation.end, frames, since, was.digests, due=due)
+        frames, since = self.frames + operation.frames, self._now.since + operation.frames
+        due = self._now.due or tape.changes(operation)
+        self._now = Place(operation.end, frames, since, self._now.digests, due=due)
         if since >= DIGEST_FRAMES or (self.over and due):
             self._compare()
         return operation
@@ -156,22 +154,12 @@ class VerifyingPlayer:
         elif kind == Kind.IDLE:
             emulator.idle()
         elif kind == Kind.WAIT:
-            self._wait(operation.frames)
+            emulator.wait(operation.frames, watched=True)
         elif kind == Kind.HOLD:
             down = {name for bit, name in enumerate(BUTTONS) if operation.first >> bit & 1}
             emulator.hold(down, operation.frames)
         else:
             emulator.write(operation.first, operation.second)
-
-    def _wait(self, frames: int) -> None:
-        """Wait as recorded; the watcher sees these frames too."""
-        emulator, watcher = self._emulator, self._emulator.watcher
-        if watcher is None:
-            emulator.wait(frames)
-            return
-        for done in range(0, frames, emulator.film_frames):
-            emulator.wait(min(emulator.film_frames, frames - done))
-            watcher()
 
     def keep(self) -> Place:
         """The present place, for `go`."""
