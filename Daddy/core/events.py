@@ -112,11 +112,9 @@ class EventTail:
 
     def new(self) -> list[dict[str, Any]]:
         """Complete lines written since the last call, oldest first by stamp."""
-        records = [record for path in self._files() for record in self._advance(path)]
+        paths = sorted(self._folder.glob(self._pattern))
+        records = [record for path in paths for record in self._advance(path)]
         return sorted(records, key=lambda record: float(record["ts"]))
-
-    def _files(self) -> list[Path]:
-        return sorted(self._folder.glob(self._pattern))
 
     def _advance(self, path: Path) -> list[dict[str, Any]]:
         with path.open("rb") as stream:

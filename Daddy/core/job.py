@@ -107,15 +107,10 @@ class Boot:
         with self._moved:
             return self._moved.wait_for(lambda: phase in self._phases, seconds)
 
-    @property
-    def seconds(self) -> float:
-        """From the start to the last mark."""
-        return round(max(0.0, self._last - self.started), 3)
-
     def facts(self) -> dict[str, object]:
         """``boot_s`` since the start and ``phases``, in seconds."""
         phases = {name: round(spent, 3) for name, spent in self._phases.items()}
-        return {"boot_s": self.seconds, "phases": phases}
+        return {"boot_s": round(max(0.0, self._last - self.started), 3), "phases": phases}
 
     def environment(self) -> dict[str, str]:
         """The variable that hands the watch to the next program of this process."""

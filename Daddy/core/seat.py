@@ -72,12 +72,9 @@ class Seat:
             with suppress(OSError):  # a full disk: silence is judged by others, after minutes
                 self._held = self._held and self._lease.held()
                 if self._held:
-                    self._lease.beat({**self._told, **self._rest()})
-
-    def _rest(self) -> dict[str, object]:
-        if self.leaves_at is None:
-            return {}
-        return {"leaves_in_s": round(self.leaves_at - self._clock.now(), 1)}
+                    rest = (self.leaves_at or 0.0) - self._clock.now()
+                    leaves = {} if self.leaves_at is None else {"leaves_in_s": round(rest, 1)}
+                    self._lease.beat({**self._told, **leaves})
 
     def release(self, reason: str) -> None:
         """End the term in good order, unless it was taken away."""
@@ -87,12 +84,9 @@ class Seat:
 
 def resume(run: RunPaths, slot: int, term: int, clock: Clock) -> Seat | None:
     """The seat that this process claimed before it became another program; None if it was lost."""
-    folder = run.slot(slot).lease
-    view, me = read_lease(folder), myself()
-    mine = view is not None and (view.holder.get("host"), view.holder.get("pid")) == (
-        host_name(),
-        me.pid,
-    )
+    folder, me = run.slot(slot).lease, (host_name(), myself().pid)
+    view = read_lease(folder)
+    mine = view and (view.holder.get("host"), view.holder.get("pid")) == me
     lease = Lease.resume(folder, term) if mine else None
     return None if lease is None else Seat(slot, lease, clock)
 
@@ -121,9 +115,8 @@ def claim(
             if lease is not None:
                 return _take(run, Seat(slot, lease, clock), holder)
         rest = deadline - clock.monotonic()
-        if rest <= 0 or all(watch.stays(rest) for watch in watches.values()):
-            return None
-        if asked_to_leave():
+        filled = all(watch.stays(rest) for watch in watches.values())
+        if rest <= 0 or filled or asked_to_leave():
             return None
         clock.wait(threading.Event(), _LOOK_S)
     return None
