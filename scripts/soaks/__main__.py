@@ -34,12 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     heed_signals()
     soak = importlib.import_module(f"scripts.soaks.{args.name}")
     result = {"soak": args.name, "seed": args.seed, "machine": _machine()}
-    if args.name == "weights":
-        result["figures"] = soak.run(args.schedules, args.seed)
-    elif args.name == "rollback":
-        result["figures"] = soak.run(args.times, args.seed)
-    elif args.name == "stream":
-        result["figures"] = soak.run(args.messages, args.seed)
+    counts = {"weights": args.schedules, "rollback": args.times, "stream": args.messages}
+    if args.name in counts:
+        result["figures"] = soak.run(counts[args.name], args.seed)
     else:
         result["minutes"] = args.minutes
         result["figures"] = soak.run(args.minutes, args.seed, args.keep)

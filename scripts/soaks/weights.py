@@ -50,11 +50,8 @@ def _told(outcomes: Iterable[Outcome], schedules: int) -> Iterable[Outcome]:
         if one.broken or time.monotonic() - told > _TELL_S:
             told = time.monotonic()
             at = int(told - begun)
-            words = (
-                f"{at // 60:3d}:{at % 60:02d}  {number} of {schedules} schedules, {broken} broken"
-            )
-            print(
-                f"{words}{f'  · seed {one.seed}: {one.broken[0]}' if one.broken else ''}",
-                flush=True,
-            )
+            passed = f"{at // 60:3d}:{at % 60:02d}"
+            found = f"  · seed {one.seed}: {one.broken[0]}" if one.broken else ""
+            said = f"{number} of {schedules} schedules, {broken} broken{found}"
+            print(f"{passed}  {said}", flush=True)
         yield one
