@@ -108,4 +108,4 @@ def test_the_page_has_the_windows_palettes_and_badges() -> None:
     told = json.loads(style())
     assert [one["name"] for one in told["themes"]] == [one.name for one in THEMES]
     assert told["themes"][0]["shades"][0] == list(THEMES[0].shades[0])
-    assert [(len(rows), len(rows[0])) for rows in told["badges"]] == [(7, 7)] * 8
+    assert len(set(told["badges"])) == 8

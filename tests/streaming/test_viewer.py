@@ -21,6 +21,7 @@ from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.streaming.protocol.messages import Peer, row_of
 from Daddy.streaming.viewer import window as painting
 from Daddy.streaming.viewer.drawing import (
+    ADVANCE,
     BADGES,
     DEPTH,
     HEIGHT,
@@ -34,7 +35,6 @@ from Daddy.streaming.viewer.drawing import (
     Text,
     extent,
     fit,
-    glyph,
     measure,
 )
 from Daddy.streaming.viewer.history import History, World
@@ -284,13 +284,15 @@ def test_one_agent_alone_gets_a_larger_picture_with_its_words_beside() -> None:
     assert place.style is Style.BESIDE
 
 
-def test_every_printable_character_has_a_letter() -> None:
-    unknown = glyph("?")
-    for code in range(33, 127):
-        rows = glyph(chr(code))
-        assert chr(code) == "?" or rows != unknown
-        assert len({len(row) for row in rows}) == 1
-        assert HEIGHT <= len(rows) <= HEIGHT + DEPTH
+@pytest.mark.parametrize("scale", [1, 2, 3, 5])
+def test_every_character_has_a_letter_of_its_own(scale: int) -> None:
+    signs = [*map(chr, range(33, 127)), *BADGES, "…", "·", "✓", "é"]
+    drawn = set()
+    for sign in signs:
+        surface = pygame.Surface((ADVANCE * scale, (HEIGHT + DEPTH) * scale))
+        paint(surface, [Text(0, 0, sign, (255, 255, 255), scale)])
+        drawn.add(pygame.image.tobytes(surface, "RGB"))
+    assert len(drawn) == len(signs)
 
 
 @pytest.mark.parametrize("width", [0, 10, 40, 90, 400])

@@ -207,4 +207,4 @@ TABLE = (
     Key(("q",), "Q", "close; training goes on", Act.LEAVE),
 )
 
-HINT = "H  keys    C  copy the ssh line    +/-  agents    Q  quit"
+HINT = "H keys   C copy the ssh line   +/- agents   Q quit"

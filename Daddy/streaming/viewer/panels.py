@@ -7,9 +7,9 @@ from functools import lru_cache
 
 from Daddy.core.humanize import amount
 from Daddy.streaming.viewer.drawing import (
+    ADVANCE,
     BADGES,
     DEPTH,
-    GAP,
     HEIGHT,
     LINE,
     Box,
@@ -137,19 +137,18 @@ def _title(
     score = f"score {panel.row.score}"
     yield from between(words, y, text, (panel.name, theme.ink), (score, theme.accent))
     named = f"job {panel.peer.job}"
-    x = words.x + measure(panel.name, text) + 5 * text
-    room = words.right - measure(score, text) - 5 * text - x
+    x = words.x + measure(panel.name, text) + 3 * text
+    room = words.right - measure(score, text) - 3 * text - x
     if job and panel.peer.job and measure(named, text) <= room:
         yield Text(x, y, named, theme.faint, text)
 
 
 def _badges(count: int, rect: Rect, y: int, text: int, theme: Theme) -> Iterator[Draw]:
     room = rect.width - 4 * LINE * text
-    step = min(HEIGHT + 3 * GAP, max(HEIGHT + GAP, room // (8 * text))) * text
+    step = min(HEIGHT + 3, max(ADVANCE + 1, room // (8 * text))) * text
     for number, icon in enumerate(BADGES):
-        won = number < count
-        x = rect.x + number * step + (0 if won else 3 * text)
-        yield Text(x, y, icon if won else "·", theme.accent if won else theme.soft, text)
+        sign, colour = (icon, theme.accent) if number < count else ("·", theme.soft)
+        yield Text(rect.x + number * step, y, sign, colour, text)
 
 
 Series = tuple[Sequence[float], Colour, Colour]
@@ -259,12 +258,12 @@ _KEPT = 4
 def draw_band(
     world: World, room: Rect, text: int, theme: Theme, news: tuple[str, ...]
 ) -> tuple[Draw, ...]:
-    """Maps on the left three fifths; on the right the course, and below it the news.
+    """Maps on the left four sevenths; on the right the course, and below it the news.
 
     The last drawings are kept: a large map takes longer than all the rest of the window.
     """
     pad = _PAD * text
-    left = Rect(room.x, room.y, room.width * 3 // 5 - pad, room.height)
+    left = Rect(room.x, room.y, room.width * 4 // 7 - pad, room.height)
     right = Rect(left.right + pad, room.y, room.right - left.right - pad, room.height)
     inner = Rect(right.x + pad, right.y + pad, right.width - 2 * pad, right.height - 2 * pad)
     lines = min(len(news), max(0, inner.height // (LINE * text) - 3), 4)

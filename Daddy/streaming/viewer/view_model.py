@@ -153,7 +153,7 @@ def fleet_line(scene: Scene) -> str:
         f"{amount(sum(one.steps for one in statuses))} steps",
         f"best score {max(one.best for one in statuses)}",
     )
-    return "  ·  ".join(parts)
+    return " · ".join(parts)
 
 
 def waiting_steps(scene: Scene, waiting: Waiting) -> list[tuple[str, str]]:

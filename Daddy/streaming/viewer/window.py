@@ -11,6 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from Daddy.core.errors import NetworkError
 from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
 from Daddy.streaming.viewer.clips import Films
 from Daddy.streaming.viewer.drawing import (
-    GAP,
+    ADVANCE,
+    DEPTH,
+    HEIGHT,
     THEMES,
     Box,
     Colour,
@@ -30,7 +33,6 @@ from Daddy.streaming.viewer.drawing import (
     Text,
     changed,
     extent,
-    glyph,
     unpacked,
 )
 from Daddy.streaming.viewer.keys import Act, View, choose, focus, press, tick
@@ -41,6 +43,12 @@ os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 import pygame
 
 _LETTERS_KEPT = 4096
+_FONT = str(
+    distribution("matplotlib").locate_file("matplotlib/mpl-data/fonts/ttf/DejaVuSansMono.ttf")
+)
+"""The same on every machine, and every letter of one width."""
+_POINTS, _ABOVE = 10, 2
+"""The font's size at which letters are ``ADVANCE`` wide, and its rows above capital letters."""
 
 
 class Painter:
@@ -97,23 +105,23 @@ def _box(surface: Any, what: Box) -> None:
 
 
 def _text(surface: Any, what: Text) -> None:
-    x = what.x
-    for char in what.text:
-        letter = _letter(char, what.colour, what.scale)
-        surface.blit(letter, (x, what.y))
-        x += letter.get_width() + GAP * what.scale
+    for index, char in enumerate(what.text):
+        at = (what.x + index * ADVANCE * what.scale, what.y)
+        surface.blit(_letter(char, what.colour, what.scale), at)
 
 
 @lru_cache(_LETTERS_KEPT)
 def _letter(char: str, colour: Colour, scale: int) -> Any:
-    rows = glyph(char)
-    size = (len(rows[0]) * scale, len(rows) * scale)
-    surface = pygame.Surface(size, pygame.SRCALPHA)
-    for y, row in enumerate(rows):
-        for x, ink in enumerate(row):
-            if ink == "#":
-                surface.fill(colour, (x * scale, y * scale, scale, scale))
-    return surface
+    """A letter of the font, as large as its cell."""
+    cell = pygame.Surface((ADVANCE * scale, (HEIGHT + DEPTH) * scale), pygame.SRCALPHA)
+    cell.blit(_font(scale).render(char, True, colour), (0, -_ABOVE * scale))
+    return cell
+
+
+@lru_cache
+def _font(scale: int) -> Any:
+    pygame.font.init()
+    return pygame.font.Font(_FONT, _POINTS * scale)
 
 
 def _picture(surface: Any, what: Picture) -> None:

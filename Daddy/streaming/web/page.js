@@ -130,16 +130,14 @@ function newPanel() {
   const toggle = () => { alone = alone ? "" : panel.name; draw(); };
   part("screen").addEventListener("click", toggle);
   part("screen").addEventListener("keydown", (event) => { if (event.key === "Enter") toggle(); });
-  part("badges").replaceChildren(...look.badges.map(badge));
-  part("badges").setAttribute("viewBox", `0 0 ${9 * look.badges.length - 2} 7`);
+  part("badges").replaceChildren(...[...look.badges].map(badge));
   $("grid").append(element);
   return panel;
 }
 
-function badge(rows, number) {
-  const shape = document.createElementNS("http://www.w3.org/2000/svg", "path");
-  const ink = [...rows].flatMap((row, y) => [...row].map((dot, x) => dot === "#" ? `M${x + 9 * number} ${y}h1v1h-1z` : ""));
-  shape.setAttribute("d", ink.join(""));
+function badge(sign) {
+  const shape = document.createElement("span");
+  shape.textContent = sign;
   return shape;
 }
 

@@ -39,7 +39,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from Daddy.core.clock import Clock
 from Daddy.streaming.protocol.messages import MAX_TOP_K
-from Daddy.streaming.viewer.drawing import BADGES, THEMES, glyph
+from Daddy.streaming.viewer.drawing import BADGES, THEMES
 from Daddy.streaming.viewer.history import World
 from Daddy.streaming.viewer.receiver import listen
 from Daddy.streaming.viewer.view_model import (
@@ -102,9 +102,8 @@ def to_json(value: object) -> bytes:
 
 
 def style() -> bytes:
-    """The page's look as JSON: the window's palettes and the shapes of its badges."""
-    themes = [theme._asdict() for theme in THEMES]
-    return to_json({"themes": themes, "badges": [glyph(icon) for icon in BADGES]})
+    """The page's look as JSON: the window's palettes and the signs of its badges."""
+    return to_json({"themes": [theme._asdict() for theme in THEMES], "badges": BADGES})
 
 
 def _facts(scene: Scene, top_k: int, waiting: Waiting) -> dict[str, Any]:
