@@ -80,11 +80,7 @@ def _config() -> Config:
     from Daddy.learning.device import has_gpu
 
     profile = "gpu" if has_gpu() else "auto"
-    flags = {
-        "training.device": "auto",
-        "training.profile": profile,
-        "archive.mode": "off",
-    }
+    flags = {"training.device": "auto", "training.profile": profile, "archive.mode": "off"}
     return load(None, flags)
 
 
