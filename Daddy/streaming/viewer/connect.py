@@ -102,13 +102,11 @@ def _port(text: str) -> int:
     """A port of the login node's loopback. UsageError for any other address, with the reason."""
     if text.isdigit() and 0 < int(text) < 65536:  # noqa: PLR2004 - ports are 16 bits
         return int(text)
-    if ":" in text:
-        raise UsageError(
-            f"--remote-port {text} asks for another address than the login node's own loopback",
-            "give a number alone: other addresses (GatewayPorts) would open your stream to the "
-            "network, sshd ignores the wish without a word, and no job needs it",
-        )
-    raise UsageError(f"--remote-port {text} is no port", f"use 1 to 65535, such as {TUNNEL_PORT}")
+    raise UsageError(
+        f"--remote-port {text} is no port of the login node's own loopback",
+        f"give a number alone, 1 to 65535, such as {TUNNEL_PORT}: another address (GatewayPorts) "
+        "would open your stream to the network, and no job needs it",
+    )
 
 
 LOOK_S = 0.1

@@ -225,12 +225,14 @@ def between(
     yield Text(rect.right - wide, y, right[0], right[1], scale)
 
 
-def label(what: str, rect: Rect, text: int, colour: Colour, theme: Theme) -> Iterator[Draw]:
-    """A framed text in the middle of ``rect``."""
-    fitted = fit(what, rect.width - 8 * text, text)
-    wide, pad = measure(fitted, text), 4 * text
-    x = rect.x + (rect.width - wide) // 2
-    y = rect.y + (rect.height - HEIGHT * text) // 2
-    box = Rect(x - pad, y - pad, wide + 2 * pad, HEIGHT * text + 2 * pad)
-    yield Box(box, theme.back, theme.faint)
+def label(
+    what: str, rect: Rect, text: int, colour: Colour, theme: Theme, *, corner: bool = False
+) -> Iterator[Draw]:
+    """A framed text in the middle of ``rect``, or in its upper right corner."""
+    pad = 4 * text
+    fitted = fit(what, rect.width - 2 * pad, text)
+    wide, tall = measure(fitted, text), HEIGHT * text
+    x = rect.right - wide - pad if corner else rect.x + (rect.width - wide) // 2
+    y = rect.y + pad if corner else rect.y + (rect.height - tall) // 2
+    yield Box(Rect(x - pad, y - pad, wide + 2 * pad, tall + 2 * pad), theme.back, theme.faint)
     yield Text(x, y, fitted, colour, text)

@@ -53,7 +53,7 @@ def draw_panel(
     yield Box(place.frame, theme.panel, theme.accent if chosen else theme.faint)
     yield from _screen(panel, place.picture, text, theme)
     if mark:
-        yield from _mark(mark, place.picture, text, theme)
+        yield from label(mark, place.picture, text, theme.accent, theme, corner=True)
     words = place.words
     roomy = place.picture.width >= _ROOMY * text
     if place.style is not Style.BESIDE and roomy:
@@ -73,16 +73,6 @@ def _screen(panel: Panel, rect: Rect, text: int, theme: Theme) -> Iterator[Draw]
     if panel.stale:
         age = f"no new picture for {panel.silent_s:.0f} s"
         yield from label(age, rect, text, theme.alarm, theme)
-
-
-def _mark(mark: str, rect: Rect, text: int, theme: Theme) -> Iterator[Draw]:
-    """A small sign in the upper right corner of the picture."""
-    fitted = fit(mark, rect.width - 6 * text, text)
-    wide, pad = measure(fitted, text), 3 * text
-    x, y = rect.right - wide - pad, rect.y + pad
-    sign = Rect(x - pad, rect.y, wide + 2 * pad, HEIGHT * text + 2 * pad)
-    yield Box(sign, theme.back, theme.accent)
-    yield Text(x, y, fitted, theme.accent, text)
 
 
 def _words(

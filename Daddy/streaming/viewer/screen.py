@@ -7,10 +7,12 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from operator import attrgetter
+from textwrap import wrap
 from typing import NamedTuple
 
 from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
 from Daddy.streaming.viewer.drawing import (
+    ADVANCE,
     HEIGHT,
     LINE,
     PAD,
@@ -24,7 +26,6 @@ from Daddy.streaming.viewer.drawing import (
     Theme,
     between,
     fit,
-    measure,
 )
 from Daddy.streaming.viewer.keys import HINT, Sheet, View, focus
 from Daddy.streaming.viewer.panels import MIN_LINES, draw_band, draw_panel, draw_sheet
@@ -170,14 +171,7 @@ def _card(copy: str, rect: Rect, text: int, theme: Theme) -> Iterator[Draw]:
 
 
 def _wrap(what: str, width: int, text: int) -> list[str]:
-    lines = [""]
-    for word in what.split(" "):
-        longer = f"{lines[-1]} {word}".strip()
-        if measure(longer, text) <= width or not lines[-1]:
-            lines[-1] = longer
-        else:
-            lines.append(word)
-    return [fit(line, width, text) for line in lines]
+    return wrap(what, max(1, width // (ADVANCE * text)), break_on_hyphens=False)
 
 
 _BESIDE_HEIGHT = 10 * LINE

@@ -73,26 +73,15 @@ def tag(data: bytes) -> str:
 
 def pack(scene: Scene, top_k: int, waiting: Waiting, had: Had) -> tuple[bytes, bool]:
     """The message for a browser that has ``had``, and whether it holds anything but ages."""
-    facts, world = to_json(_facts(scene, top_k, waiting)), _world(scene.world)
-    tags = {"facts": tag(facts), "world": tag(world)}
+    told = {"facts": to_json(_facts(scene, top_k, waiting)), "world": _world(scene.world)}
+    tags = {name: tag(data) for name, data in told.items()}
     shown = [tag(one.pixels) if one.pixels else "" for one in scene.panels]
-    pictures = {name: one.pixels for name, one in zip(shown, scene.panels, strict=True)}
-    new = {name: pixels for name, pixels in pictures.items() if pixels and name not in had.pictures}
-    head: dict[str, Any] = {
-        "tags": tags,
-        "live": [
-            (name, round(one.age_s, 2), round(one.silent_s, 1))
-            for name, one in zip(shown, scene.panels, strict=True)
-        ],
-        "new": list(new),
-    }
-    if tags["facts"] != had.facts:
-        head["facts"] = json.loads(facts)
-    if tags["world"] != had.world:
-        head["world"] = json.loads(world)
-    body = to_json(head)
-    message = LENGTH.pack(len(body)) + body + b"".join(new.values())
-    return message, bool(new) or "facts" in head or "world" in head
+    panels = list(zip(shown, scene.panels, strict=True))
+    new = {name: one.pixels for name, one in panels if one.pixels and name not in had.pictures}
+    news = {name: json.loads(told[name]) for name in told if tags[name] != getattr(had, name)}
+    live = [(name, round(one.age_s, 2), round(one.silent_s, 1)) for name, one in panels]
+    body = to_json({"tags": tags, "live": live, "new": list(new), **news})
+    return LENGTH.pack(len(body)) + body + b"".join(new.values()), bool(new or news)
 
 
 def to_json(value: object) -> bytes:
@@ -160,6 +149,9 @@ class Doorkeeper:
         origins = headers.get("origin", ())
         if any(one.lower() != f"http://{hosts[0].lower()}" for one in origins):
             return "Another page may not ask for this one."
+        lengths = headers.get("content-length", ())
+        if "transfer-encoding" in headers or any(one.strip() != "0" for one in lengths):
+            return "A request to this page has no body."
         return ""
 
     def knows(self, headers: Headers) -> bool:
@@ -218,6 +210,7 @@ class Visit(BaseHTTPRequestHandler):
     _patience, _cookie = 0.0, ""
 
     def setup(self) -> None:
+        self.request.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
         super().setup()
         self._site, self._patience = self.server.site, HEAD_S
 
@@ -239,7 +232,7 @@ class Visit(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.BAD_REQUEST)
             return
         asked = {name: values[0] for name, values in parse_qs(address.query).items()}
-        objection = self._site.keeper.objection(headers) or _with_body(headers)
+        objection = self._site.keeper.objection(headers)
         self._cookie = "" if objection else self._site.enter(asked.get("key", ""))
         if objection:
             self._refuse(HTTPStatus.FORBIDDEN, objection)
@@ -310,14 +303,6 @@ class Visit(BaseHTTPRequestHandler):
         """Nothing: a request may hold the key."""
 
 
-def _with_body(headers: Headers) -> str:
-    """A request with a body is none of our page's."""
-    lengths = headers.get("content-length", [])
-    if "transfer-encoding" in headers or any(one.strip() != "0" for one in lengths):
-        return "A request to this page has no body."
-    return ""
-
-
 @cache
 def _part(name: str) -> bytes:
     return files(__package__).joinpath(name).read_bytes()
@@ -369,24 +354,17 @@ class WebServer:
         self.clock = clock
         self._say = say
         self._stop = threading.Event()
-        self.lock = threading.Lock()
-        self.visitors: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self.places = threading.Semaphore(MAX_CONNECTIONS)
         listeners = listen(port, MAX_CONNECTIONS, f"--web {port - 1}")
         self.port = int(listeners[0].getsockname()[1])
         self.keeper = Doorkeeper(self.port)
         self._listeners = [_Listener(one, self) for one in listeners]
         say(f"open in a browser: {self.keeper.link}")
 
-    def admit(self, visitor: socket.socket) -> bool:
-        with self.lock:
-            room = len(self.visitors) < MAX_CONNECTIONS and not self._stop.is_set()
-            if room:
-                self.visitors.add(visitor)
-            return room
-
     def enter(self, key: str) -> str:
         """The cookie for the link's key, once; the next link is told at once."""
-        with self.lock:
+        with self._lock:
             cookie = self.keeper.exchange(key)
         if cookie:
             with suppress(OSError):  # a terminal that has gone is no reason to refuse a browser
@@ -404,7 +382,7 @@ class WebServer:
                 return b""
 
     def want(self, top_k: int) -> None:
-        with self.lock:
+        with self._lock:
             self._top_k = top_k
             self._wish(top_k)
 
@@ -413,11 +391,6 @@ class WebServer:
         for listener in self._listeners:
             listener.shutdown()
             listener.server_close()
-        with self.lock:
-            visitors = list(self.visitors)
-        for visitor in visitors:
-            with suppress(OSError):
-                visitor.shutdown(socket.SHUT_RDWR)
 
 
 class _Listener(ThreadingHTTPServer):
@@ -431,16 +404,15 @@ class _Listener(ThreadingHTTPServer):
         # serve_forever looks for its end this often.
         threading.Thread(target=self.serve_forever, args=(0.1,), daemon=True).start()
 
-    def verify_request(self, request: Any, client_address: Any) -> bool:  # noqa: ARG002 - the library's
-        with suppress(OSError):
-            request.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BYTES)
-            return self.site.admit(request)
-        return False
-
-    def shutdown_request(self, request: Any) -> None:
-        with self.site.lock:
-            self.site.visitors.discard(request)
-        super().shutdown_request(request)
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Serve a connection; where ``MAX_CONNECTIONS`` are open, close it."""
+        if not self.site.places.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.site.places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A connection that broke is no news; anything else is a bug of ours."""
