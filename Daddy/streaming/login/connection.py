@@ -85,12 +85,8 @@ class Link:
                 return self._attend(self._channel, now)
             if now >= self._next_try:
                 self._connect(now)
-        except ProtocolError as error:
-            self._lose(now, str(error), error.reason)
-        except DaddyError as error:
-            self._lose(now, error.message)
-        except OSError as error:
-            self._lose(now, self._say(error))
+        except (ProtocolError, DaddyError, OSError) as error:
+            self._lose(now, error)
         return []
 
     def flush(self, now: float) -> None:
@@ -99,7 +95,7 @@ class Link:
             if self._channel and self.established:
                 self._channel.flush()
         except OSError as error:
-            self._lose(now, self._say(error))
+            self._lose(now, error)
 
     def wait(self, seconds: float, beside: Sequence[Link] = ()) -> None:
         """Sleep until something arrives here or ``beside``, at most ``seconds``."""
@@ -112,7 +108,7 @@ class Link:
 
     def refuse(self, now: float, why: str) -> None:
         """The viewer said what it may not say: BYE, and another try after a pause."""
-        self._lose(now, why, Reason.MALFORMED)
+        self._lose(now, ProtocolError(why))
 
     def close(self) -> None:
         """Say BYE if anyone listens, and close."""
@@ -159,16 +155,19 @@ class Link:
             self._pinged = now
             self.send(Message(Kind.PING, stamps(round(now * 1000))))
 
-    def _say(self, error: OSError) -> str:
+    def _say(self, error: Exception) -> str:
+        if not isinstance(error, OSError):
+            return error.message if isinstance(error, DaddyError) else str(error)
         if error.errno == errno.ECONNREFUSED:
             return f"nobody listens on {self._address[0]}:{self._address[1]} (no tunnel?)"
         if isinstance(error, ConnectionResetError):
             return "connection lost: the viewer's end is closed (is the viewer running?)"
         return f"connection lost: {error.strerror or error}"
 
-    def _lose(self, now: float, why: str, reason: Reason | None = None) -> None:
-        self._drop(None if reason is None else bye(reason, why))
-        self.trouble = why
+    def _lose(self, now: float, error: Exception) -> None:
+        """Close with a reason where the viewer broke the protocol; try again after a pause."""
+        self.trouble = self._say(error)
+        self._drop(bye(error.reason, str(error)) if isinstance(error, ProtocolError) else None)
         pause = BACKOFF_S[min(self._attempt, len(BACKOFF_S) - 1)] * random.uniform(0.8, 1.2)
         self._attempt += 1
         self._next_try = now + pause

@@ -37,8 +37,6 @@ def check(path: Path) -> None:
             f"{path} needs ffmpeg, which is not on this machine's PATH",
             "install ffmpeg, or write a GIF: --gif FILE",
         )
-    if path.suffix.lower() == ".gif":
-        _pillow()
     if not path.absolute().parent.is_dir():
         raise UsageError(f"there is no folder {path.absolute().parent}", "make it first")
 
@@ -71,18 +69,11 @@ def _gif(
 
 
 def _image(picture: bytes, scale: int, theme: Theme) -> Any:
-    pillow = _pillow()
-    image = pillow.frombytes("P", (SCREEN_WIDTH, SCREEN_HEIGHT), unpacked(picture))
+    from PIL import Image
+
+    image = Image.frombytes("P", (SCREEN_WIDTH, SCREEN_HEIGHT), unpacked(picture))
     image.putpalette([part for shade in theme.shades for part in shade])
-    return image.resize((SCREEN_WIDTH * scale, SCREEN_HEIGHT * scale), pillow.Resampling.NEAREST)
-
-
-def _pillow() -> Any:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise UsageError("a GIF needs the package pillow", "pip install pillow") from error
-    return Image
+    return image.resize((SCREEN_WIDTH * scale, SCREEN_HEIGHT * scale), Image.Resampling.NEAREST)
 
 
 def _mp4(

@@ -172,11 +172,30 @@ def draw_sheet(sheet: Sheet, scene: Scene, room: Rect, text: int, theme: Theme) 
     makers = {Sheet.HELP: _help, Sheet.SCORE: _score_lines, Sheet.FIGURES: _figures}
     title, rows, last = makers[sheet](scene)
     lines, step = [(title,), *rows, (last,)], LINE
-    while text > 1 and not _fits(lines, room, text):
-        text -= 1
-    if not _fits(lines, room, text):
+    columns = [max(map(len, column)) * ADVANCE for column in zip(*rows, strict=True)]
+    alone = max(len(title), len(last)) * ADVANCE
+    wide = max(sum(columns) + _GAP * (len(columns) - 1), alone) + 2 * _GAP
+    tall = len(lines) * LINE + 2 * _GAP
+    text = max(1, min(text, room.width // wide, room.height // tall))
+    if tall * text > room.height:
         lines, step = rows, HEIGHT + DEPTH
-    yield from _table(lines, step * text, room, text, theme)
+    wide, tall = min(room.width, wide * text), len(lines) * step * text + 2 * _GAP * text
+    rect = Rect(room.x + (room.width - wide) // 2, room.y + (room.height - tall) // 2, wide, tall)
+    yield Box(rect, theme.back, theme.accent)
+    inner = Rect(rect.x + _GAP * text, rect.y + _GAP * text, wide - 2 * _GAP * text, tall)
+    yield from _table(lines, columns, step * text, inner, text, theme)
+
+
+def _table(
+    lines: Sequence[Line], columns: Sequence[int], step: int, rect: Rect, text: int, theme: Theme
+) -> Iterator[Draw]:
+    """Words in columns; a line of one word goes across all of them."""
+    for index, line in enumerate(lines):
+        x, title = rect.x, theme.accent if index == 0 else theme.soft
+        colours = (title,) if len(line) == 1 else (theme.ink, *[theme.soft] * len(line))
+        for word, colour, across in zip(line, colours, (*columns, 0), strict=False):
+            yield Text(x, rect.y + index * step, fit(word, rect.right - x, text), colour, text)
+            x += (across + _GAP) * text
 
 
 def _help(_: Scene) -> tuple[str, list[Line], str]:
@@ -203,36 +222,6 @@ def _figures(scene: Scene) -> tuple[str, list[Line], str]:
         figures = (f"{rate:.1f}", f"{size:.0f}", f"{kilobits:.1f}", f"{panel.age_s:.2f} s")
         rows.append((panel.name, *figures))
     return "pictures", rows, f"{total:.1f} kbit/s, {sum(scene.frames.values()):,} pictures so far"
-
-
-def _widths(lines: Sequence[Line], text: int) -> list[int]:
-    """Each column as wide as its widest word; lines of one word belong to none."""
-    rows = [line for line in lines if len(line) > 1]
-    return [max(measure(word, text) for word in column) for column in zip(*rows, strict=True)]
-
-
-def _fits(lines: Sequence[Line], room: Rect, text: int) -> bool:
-    widths = _widths(lines, text)
-    wide = sum(widths) + _GAP * text * (len(widths) + 1)
-    return wide <= room.width and (len(lines) * LINE + 2 * _GAP) * text <= room.height
-
-
-def _table(lines: Sequence[Line], step: int, room: Rect, text: int, theme: Theme) -> Iterator[Draw]:
-    """A framed table with ``step`` pixels a line; lines of one word go across all columns."""
-    pad, widths = _GAP * text, _widths(lines, text)
-    lines = lines[: max(0, (room.height - 2 * pad) // step)]
-    alone = max((measure(line[0], text) for line in lines if len(line) == 1), default=0)
-    wide = min(room.width, max(sum(widths) + pad * (len(widths) - 1), alone) + 2 * pad)
-    tall = len(lines) * step + 2 * pad
-    rect = Rect(room.x + (room.width - wide) // 2, room.y + (room.height - tall) // 2, wide, tall)
-    yield Box(rect, theme.back, theme.accent)
-    for index, line in enumerate(lines):
-        x, y = rect.x + pad, rect.y + pad + index * step
-        title = theme.accent if index == 0 else theme.soft
-        colours = (title,) if len(line) == 1 else (theme.ink, *[theme.soft] * len(line))
-        for word, colour, across in zip(line, colours, (*widths, 0), strict=False):
-            yield Text(x, y, fit(word, rect.right - pad - x, text), colour, text)
-            x += across + pad
 
 
 MIN_LINES = 5

@@ -20,7 +20,6 @@ from Daddy.core.errors import NetworkError
 from Daddy.core.vocabulary import SCREEN_HEIGHT, SCREEN_WIDTH
 from Daddy.streaming.viewer.clips import Films
 from Daddy.streaming.viewer.drawing import (
-    ADVANCE,
     DEPTH,
     HEIGHT,
     THEMES,
@@ -33,6 +32,7 @@ from Daddy.streaming.viewer.drawing import (
     Text,
     changed,
     extent,
+    measure,
     unpacked,
 )
 from Daddy.streaming.viewer.keys import Act, View, choose, focus, press, tick
@@ -42,13 +42,13 @@ from Daddy.streaming.viewer.view_model import Scene, Waiting
 os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
 import pygame
 
-_LETTERS_KEPT = 4096
+_TEXTS_KEPT = 256
 _FONT = str(
     distribution("matplotlib").locate_file("matplotlib/mpl-data/fonts/ttf/DejaVuSansMono.ttf")
 )
 """The same on every machine, and every letter of one width."""
 _POINTS, _ABOVE = 10, 2
-"""The font's size at which letters are ``ADVANCE`` wide, and its rows above capital letters."""
+"""The size at which letters have the width of ``drawing.ADVANCE``, and the rows above capitals."""
 
 
 class Painter:
@@ -105,17 +105,15 @@ def _box(surface: Any, what: Box) -> None:
 
 
 def _text(surface: Any, what: Text) -> None:
-    for index, char in enumerate(what.text):
-        at = (what.x + index * ADVANCE * what.scale, what.y)
-        surface.blit(_letter(char, what.colour, what.scale), at)
+    surface.blit(_written(what.text, what.colour, what.scale), (what.x, what.y))
 
 
-@lru_cache(_LETTERS_KEPT)
-def _letter(char: str, colour: Colour, scale: int) -> Any:
-    """A letter of the font, as large as its cell."""
-    cell = pygame.Surface((ADVANCE * scale, (HEIGHT + DEPTH) * scale), pygame.SRCALPHA)
-    cell.blit(_font(scale).render(char, True, colour), (0, -_ABOVE * scale))
-    return cell
+@lru_cache(_TEXTS_KEPT)
+def _written(text: str, colour: Colour, scale: int) -> Any:
+    """A text as large as its cells, whatever the font does beyond them."""
+    cells = pygame.Surface((measure(text, scale), (HEIGHT + DEPTH) * scale), pygame.SRCALPHA)
+    cells.blit(_font(scale).render(text, True, colour), (0, -_ABOVE * scale))
+    return cells
 
 
 @lru_cache
