@@ -33,7 +33,7 @@ from Daddy.pokemon.rom import cartridge_path
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
-    from Daddy.learning.ports import VectorEnv
+    from Daddy.learning.vector_rows import VectorEnv
 
 HORIZON = 16
 """Steps per environment between two looks at the clock while measuring."""

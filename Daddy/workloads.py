@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gymnasium.spaces import Discrete
 
     from Daddy.learning.policy import ActorCritic
-    from Daddy.learning.ports import VectorEnv
+    from Daddy.learning.vector_rows import VectorEnv
     from Daddy.pokemon.archive.decisions import Rules
     from Daddy.pokemon.env import PokemonRedEnv
 

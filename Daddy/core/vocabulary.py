@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 SCREEN_WIDTH = 160
 SCREEN_HEIGHT = 144
@@ -33,3 +34,17 @@ class AgentReport:
     step: int
     x: int = -1
     y: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """A version of the shared weights taken over: its number, the tensors to go on with, and why.
+
+    ``refused``: own progress is dropped; nothing that was learnt with it comes back, and no critic
+    is fitted to what was played with it.
+    """
+
+    version: int
+    weights: dict[str, Any]
+    reason: str
+    refused: bool = False

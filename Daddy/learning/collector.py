@@ -23,9 +23,10 @@ from Daddy.learning.device import mixed_precision
 from Daddy.learning.diagnostics import Watch
 from Daddy.learning.normalise import RewardNormaliser
 from Daddy.learning.policy import ActorCritic
-from Daddy.learning.ports import EpisodeEnd, Transition, VectorEnv
+from Daddy.learning.ports import EpisodeEnd, Transition
 from Daddy.learning.rollout import Rollout
 from Daddy.learning.settings import PpoSettings, seed_for
+from Daddy.learning.vector_rows import VectorEnv
 
 if TYPE_CHECKING:
     from Daddy.learning.ports import Observations

@@ -23,7 +23,7 @@ from Daddy.learning.vector import Backend, groups_for, make_vector, puffer_insta
 from Daddy.learning.vector_rows import EnvFactory
 
 if TYPE_CHECKING:
-    from Daddy.learning.ports import VectorEnv
+    from Daddy.learning.vector_rows import VectorEnv
 
 SECONDS = 0.5
 """Of each backend: hundreds of steps of each core, and a first start that is little longer."""

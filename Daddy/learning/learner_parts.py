@@ -26,11 +26,11 @@ from Daddy.learning.ports import (
     FrameSink,
     Place,
     Stopper,
-    VectorEnv,
     WeightExchange,
 )
 from Daddy.learning.settings import PpoSettings, seed_for
 from Daddy.learning.settings import resolve as resolve_settings
+from Daddy.learning.vector_rows import VectorEnv
 
 if TYPE_CHECKING:
     from Daddy.learning.policy import ActorCritic

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from Daddy.core.seat import LEAVING
 from Daddy.core.settings import KEPT_HOURS
+from Daddy.core.vocabulary import Adoption
 from Daddy.learning import checkpoint as disk
 from Daddy.learning.gae import advantages, explained_variance
 from Daddy.learning.learner_parts import Parts
@@ -24,7 +25,6 @@ from Daddy.learning.learner_state import (
     restore,
     to_checkpoint,
 )
-from Daddy.learning.ports import Adoption
 from Daddy.learning.ppo import CRITIC_STEPS, divergence, guard_critic, log_probs
 from Daddy.learning.preloading import LOADED
 from Daddy.learning.run_log import Show, note_milestones, record, report, write_error, write_state

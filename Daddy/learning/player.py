@@ -25,8 +25,8 @@ from Daddy.learning.settings import seed_for
 
 if TYPE_CHECKING:
     from Daddy.learning.policy import ActorCritic
-    from Daddy.learning.ports import VectorEnv
     from Daddy.learning.settings import PpoSettings
+    from Daddy.learning.vector_rows import VectorEnv
 
 
 class Agent:

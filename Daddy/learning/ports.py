@@ -1,7 +1,7 @@
 """Pure. Interfaces that the loop needs from the outside, and the null object of each.
 
 Owns the seams between the learner and its neighbours: weights.exchange, streaming.tunnel_client,
-core.stopping, core.events and learning.vector fit these shapes without importing them (siblings
+core.stopping and core.events fit these shapes without importing them (siblings
 never import each other; the entry puts them together). The null objects serve where collaboration
 or streaming is switched off, and a learner on its own.
 """
@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
+
+from Daddy.core.vocabulary import Adoption
 
 if TYPE_CHECKING:
     import gymnasium
@@ -23,28 +25,13 @@ if TYPE_CHECKING:
     from Daddy.core.settings import Config
     from Daddy.core.vocabulary import AgentReport
     from Daddy.learning.policy import ActorCritic
+    from Daddy.learning.vector_rows import VectorEnv
 
     StateDict = dict[str, torch.Tensor]
     """Tensors on the CPU, contiguous, float32 unless an integer counter."""
 
     Observations = dict[str, NDArray[Any]]
     """One array (N, *shape) per key of the single environment's observation space."""
-
-
-class Adoption(Protocol):
-    """A version taken over: its number, the weights to go on with, and why.
-
-    ``refused``: own progress was dropped, so no critic is fitted to what was played with it.
-    """
-
-    @property
-    def version(self) -> int: ...
-    @property
-    def weights(self) -> StateDict: ...
-    @property
-    def reason(self) -> str: ...
-    @property
-    def refused(self) -> bool: ...
 
 
 class WeightExchange(Protocol):
@@ -139,63 +126,6 @@ class Transition:
     episodes: list[EpisodeEnd]
 
 
-class VectorEnv(Protocol):
-    """N environments of one workload behind one call.
-
-    They form groups. While one group's next actions are thought about, the others play: `send` and
-    `recv` know no step of all. `step` is both, for whoever wants all of them at once. Between a
-    group's `send` and its `recv` nothing else is asked of it.
-    """
-
-    @property
-    def num_envs(self) -> int: ...
-    @property
-    def groups(self) -> tuple[slice, ...]:
-        """Which environments each group has: consecutive, of equal size, all of them."""
-        ...
-
-    @property
-    def observation_space(self) -> DictSpace:
-        """Of a single environment."""
-        ...
-
-    @property
-    def action_space(self) -> Discrete:
-        """Of a single environment."""
-        ...
-
-    @property
-    def telemetry_names(self) -> tuple[str, ...]: ...
-    def reset(self, seeds: Sequence[int]) -> Observations: ...
-    def send(self, group: int, actions: NDArray[np.integer[Any]]) -> None:
-        """Begin a step of one group: an action for each of its environments."""
-        ...
-
-    def recv(self) -> tuple[int, Transition]:
-        """The next group whose step is over, with the rows of its environments alone."""
-        ...
-
-    def step(self, actions: NDArray[np.int64]) -> Transition:
-        """Actions (N,) int64."""
-        ...
-
-    def telemetry(self) -> NDArray[np.float32]:
-        """(N, len(telemetry_names)) float32, the newest of each environment."""
-        ...
-
-    def watch(self, agents: frozenset[int]) -> None: ...
-    def frames(self) -> dict[int, bytes]:
-        """The newest picture (SCREEN_BYTES) of each watched environment."""
-        ...
-
-    def save_states(self) -> list[bytes]:
-        """Everything a new process needs to go on exactly, incl. generators and counters."""
-        ...
-
-    def load_states(self, states: list[bytes]) -> Observations: ...
-    def close(self) -> None: ...
-
-
 class Place(Protocol):
     """The place this learner fills: a slot of the run, or a laptop."""
 
@@ -241,26 +171,16 @@ class EnvWorkload:
     given_up: Reached = lambda _: ()
 
 
-@dataclass(frozen=True)
-class OwnWeights:
-    """The adoption of weights that the learner holds already."""
-
-    version: int
-    weights: StateDict
-    reason: str
-    refused: bool = False
-
-
 class NoExchange:
     """Shares with nobody; the fleet is this learner."""
 
-    def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> OwnWeights:  # noqa: ARG002
-        return OwnWeights(0, initial(), "own weights: collaboration is off")
+    def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:  # noqa: ARG002
+        return Adoption(0, initial(), "own weights: collaboration is off")
 
     def publish(self, weights: StateDict, env_steps: int, optimizer_steps: int) -> str:  # noqa: ARG002
         return "nothing published: collaboration is off"
 
-    def adopt(self, weights: StateDict) -> OwnWeights | None:  # noqa: ARG002
+    def adopt(self, weights: StateDict) -> Adoption | None:  # noqa: ARG002
         return None
 
     def beat(self) -> None:

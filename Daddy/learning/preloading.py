@@ -22,11 +22,14 @@ from contextlib import contextmanager, redirect_stderr
 from io import StringIO
 from pathlib import Path
 from threading import Thread
+from typing import TYPE_CHECKING
 
 from Daddy.core.clock import Clock
 from Daddy.core.job import Boot
 from Daddy.core.seat import Seat
-from Daddy.learning.ports import VectorEnv
+
+if TYPE_CHECKING:
+    from Daddy.learning.vector_rows import VectorEnv
 
 _BEAT_S = 2.0
 _LONGEST_LOAD_S = 300.0

@@ -19,8 +19,9 @@ from gymnasium.spaces import Space
 from numpy.typing import NDArray
 from torch import Tensor
 
-from Daddy.learning.ports import EpisodeEnd, VectorEnv
+from Daddy.learning.ports import EpisodeEnd
 from Daddy.learning.settings import PpoSettings
+from Daddy.learning.vector_rows import VectorEnv
 
 _SHADES = (0, 85, 153, 255)
 """The emulator's four greys; the two high bits of each are its number."""

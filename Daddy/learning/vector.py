@@ -18,7 +18,7 @@ from Daddy.learning.vector_rows import EnvFactory
 from Daddy.learning.vector_threads import SerialVector, ThreadVector
 
 if TYPE_CHECKING:
-    from Daddy.learning.ports import VectorEnv
+    from Daddy.learning.vector_rows import VectorEnv
 
 Backend = Literal["auto", "pufferlib", "threads", "serial"]
 _SMALLEST_GROUP = 4

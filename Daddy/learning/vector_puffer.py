@@ -13,40 +13,34 @@ from multiprocessing import Semaphore
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from gymnasium.spaces import Dict as DictSpace
-from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from Daddy.core.files import write_atomic
 from Daddy.learning.ports import EpisodeEnd, Transition
 from Daddy.learning.pufferlib_door import pufferlib_vector
 from Daddy.learning.vector_process import DRAWN, Seat, state_path
-from Daddy.learning.vector_rows import EnvFactory, Layout, Rows, layout_of, split, step_all
+from Daddy.learning.vector_rows import EnvFactory, Layout, Rows, VectorEnv, layout_of
 from Daddy.learning.vector_sleeping import SleepingMultiprocessing
 
 if TYPE_CHECKING:
     from Daddy.learning.ports import Observations
 
 
-class PufferVector:
-    """N environments, each group's spread evenly over `processes` env processes of its own.
-
-    Implements `ports.VectorEnv`.
-    """
+class PufferVector(VectorEnv):
+    """N environments, each group's spread evenly over `processes` env processes of its own."""
 
     def __init__(self, env_fn: EnvFactory, num_envs: int, processes: int, groups: int = 1) -> None:
         """Make one environment here to learn the spaces, and `num_envs` in the env processes."""
         probe: Any = env_fn()
-        self._layout = layout_of(probe)
+        super().__init__(layout_of(probe), num_envs, groups)
         probe.close()
-        self._num_envs, self._groups = num_envs, split(num_envs, groups)
-        self._seats = _seats(self._groups, processes, self._layout)
-        self._puffer = SleepingMultiprocessing(env_fn, self._seats, len(self._groups))
+        self._seats = _seats(self.groups, processes, self._layout)
+        self._puffer = SleepingMultiprocessing(env_fn, self._seats, len(self.groups))
         self._buffer = {name: _flat(array) for name, array in vars(self._puffer.buf).items()}
         self._rows = Rows(self._layout, self._buffer["observations"])
         self._actions = _flat(self._puffer.actions)
-        block = len(self._actions) // len(self._groups)
-        size = num_envs // len(self._groups)
+        block = len(self._actions) // len(self.groups)
+        size = num_envs // len(self.groups)
         self._blocks = [slice(first, first + size) for first in range(0, len(self._actions), block)]
         """Rows of each group; what follows them up to the next is padding."""
         self._row = np.concatenate([np.r_[rows] for rows in self._blocks])
@@ -54,31 +48,6 @@ class PufferVector:
         self._watched = np.zeros(num_envs, bool)
         self._pictured = np.zeros(num_envs, bool)
         atexit.register(self.close)
-
-    @property
-    def num_envs(self) -> int:
-        """How many environments there are."""
-        return self._num_envs
-
-    @property
-    def groups(self) -> tuple[slice, ...]:
-        """Which environments each group has."""
-        return self._groups
-
-    @property
-    def observation_space(self) -> DictSpace:
-        """Of a single environment."""
-        return self._layout.observation_space
-
-    @property
-    def action_space(self) -> Discrete:
-        """Of a single environment."""
-        return self._layout.action_space
-
-    @property
-    def telemetry_names(self) -> tuple[str, ...]:
-        """Names of the columns of `telemetry`."""
-        return self._layout.telemetry_names
 
     @property
     def pids(self) -> tuple[int, ...]:
@@ -92,8 +61,8 @@ class PufferVector:
         return self._observations(self._row)
 
     def send(self, group: int, actions: NDArray[np.integer[Any]]) -> None:
-        """Begin a step of one group; see `ports.VectorEnv`."""
-        members, rows = self._groups[group], self._blocks[group]
+        """Begin a step of one group."""
+        members, rows = self.groups[group], self._blocks[group]
         self._actions[rows, 0] = actions
         self._actions[rows, 1] = self._watched[members] * DRAWN
         self._puffer.wake(group, pufferlib_vector.STEP)
@@ -103,7 +72,7 @@ class PufferVector:
         group = self._puffer.await_block()
         ended = [EpisodeEnd(*info) for info in self._puffer.infos_of(group)]
         rows = self._blocks[group]
-        self._pictured[self._groups[group]] = self._actions[rows, 1] & DRAWN
+        self._pictured[self.groups[group]] = self._actions[rows, 1] & DRAWN
         return group, Transition(
             self._observations(rows),
             self._buffer["rewards"][rows].copy(),
@@ -111,10 +80,6 @@ class PufferVector:
             self._buffer["truncations"][rows].copy(),
             sorted(ended, key=lambda episode: episode.env),
         )
-
-    def step(self, actions: NDArray[np.integer[Any]]) -> Transition:
-        """Step every environment; see `ports.Transition`."""
-        return step_all(self, actions)
 
     def telemetry(self) -> NDArray[np.float32]:
         """(N, len(telemetry_names)) float32."""
@@ -124,7 +89,7 @@ class PufferVector:
     def watch(self, agents: frozenset[int]) -> None:
         """Draw pictures of these environments from the next step on."""
         self._watched[:] = False
-        self._watched[[agent for agent in agents if agent < self._num_envs]] = True
+        self._watched[[agent for agent in agents if agent < self.num_envs]] = True
 
     def frames(self) -> dict[int, bytes]:
         """The newest picture of each watched environment."""
@@ -135,7 +100,7 @@ class PufferVector:
         """One state per environment; they travel as private files, which a death cannot tear."""
         with tempfile.TemporaryDirectory(prefix="daddy-states-") as folder:
             self._puffer.ask([("save", folder)] * len(self._seats))
-            return [state_path(folder, i).read_bytes() for i in range(self._num_envs)]
+            return [state_path(folder, i).read_bytes() for i in range(self.num_envs)]
 
     def load_states(self, states: list[bytes]) -> Observations:
         """Go on exactly from `save_states`."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -21,7 +22,10 @@ from numpy.typing import NDArray
 
 from Daddy.core.errors import FileError
 from Daddy.core.vocabulary import SCREEN_BYTES
-from Daddy.learning.ports import EpisodeEnd, Transition, VectorEnv
+from Daddy.learning.ports import EpisodeEnd, Transition
+
+if TYPE_CHECKING:
+    from Daddy.learning.ports import Observations
 
 
 def split(num_envs: int, wanted: int) -> tuple[slice, ...]:
@@ -29,14 +33,6 @@ def split(num_envs: int, wanted: int) -> tuple[slice, ...]:
     groups = next(n for n in range(min(wanted, num_envs), 0, -1) if num_envs % n == 0)
     size = num_envs // groups
     return tuple(slice(first, first + size) for first in range(0, num_envs, size))
-
-
-def step_all(vector: VectorEnv, actions: NDArray[np.integer[Any]]) -> Transition:
-    """Step every group once; actions (N,), the transition of all environments in their order."""
-    for group, members in enumerate(vector.groups):
-        vector.send(group, actions[members])
-    found = dict(vector.recv() for _ in vector.groups)
-    return join([found[group] for group in range(len(found))])
 
 
 def join(parts: list[Transition]) -> Transition:
@@ -88,6 +84,69 @@ def layout_of(env: gymnasium.Env[Any, Any]) -> Layout:
         fields[name] = (offset, np.dtype(dtype), tuple(shape or ()))
         offset += -(-np.dtype(dtype).itemsize * math.prod(shape or ()) // _ALIGNED) * _ALIGNED
     return Layout(space, actions, names, fields, offset)
+
+
+class VectorEnv(ABC):
+    """N environments of one workload behind one call.
+
+    They form `groups`: consecutive, of equal size, all of them. While one group's next actions are
+    thought about, the others play: `send` and `recv` know no step of all. `step` is both, for a
+    caller that wants all of them at once. Between a group's `send` and its `recv` nothing else is
+    asked of it. The spaces are those of a single environment.
+    """
+
+    def __init__(self, layout: Layout, num_envs: int, groups: int) -> None:
+        """In up to `groups` groups, as many as divide them."""
+        self._layout, self.num_envs = layout, num_envs
+        self.groups = split(num_envs, groups)
+        self.observation_space, self.action_space = layout.observation_space, layout.action_space
+        self.telemetry_names = layout.telemetry_names
+
+    @abstractmethod
+    def reset(self, seeds: Sequence[int]) -> Observations:
+        """Begin afresh, environment i with seeds[i]."""
+
+    @abstractmethod
+    def send(self, group: int, actions: NDArray[np.integer[Any]]) -> None:
+        """Begin a step of one group: an action for each of its environments."""
+
+    @abstractmethod
+    def recv(self) -> tuple[int, Transition]:
+        """The next group whose step is over, with the rows of its environments alone.
+
+        Raises what one of its environments raised; EnvProcessError when no step ever will be over.
+        """
+
+    def step(self, actions: NDArray[np.integer[Any]]) -> Transition:
+        """Step every group once; actions (N,), the transition of all environments in order."""
+        for group, members in enumerate(self.groups):
+            self.send(group, actions[members])
+        found = dict(self.recv() for _ in self.groups)
+        return join([found[group] for group in range(len(found))])
+
+    @abstractmethod
+    def telemetry(self) -> NDArray[np.float32]:
+        """(N, len(telemetry_names)) float32, the newest of each environment."""
+
+    @abstractmethod
+    def watch(self, agents: frozenset[int]) -> None:
+        """Draw pictures of these environments from the next step on."""
+
+    @abstractmethod
+    def frames(self) -> dict[int, bytes]:
+        """The newest picture (SCREEN_BYTES) of each watched environment."""
+
+    @abstractmethod
+    def save_states(self) -> list[bytes]:
+        """Everything a new process needs to go on exactly, incl. generators and counters."""
+
+    @abstractmethod
+    def load_states(self, states: list[bytes]) -> Observations:
+        """Go on exactly from `save_states`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all environments."""
 
 
 class Rows:

@@ -13,12 +13,10 @@ from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from gymnasium.spaces import Dict as DictSpace
-from gymnasium.spaces import Discrete
 from numpy.typing import NDArray
 
 from Daddy.learning.ports import Transition
-from Daddy.learning.vector_rows import EnvFactory, EnvRow, Outcome, Rows, layout_of, split, step_all
+from Daddy.learning.vector_rows import EnvFactory, EnvRow, Outcome, Rows, VectorEnv, layout_of
 
 if TYPE_CHECKING:
     from Daddy.learning.ports import Observations
@@ -55,46 +53,20 @@ class Batch:
         return [self._values[env] for env in self.envs]
 
 
-class SerialVector:
-    """N environments stepped in turn, as one group. Implements `ports.VectorEnv`."""
+class SerialVector(VectorEnv):
+    """N environments stepped in turn, as one group."""
 
     def __init__(self, env_fn: EnvFactory, num_envs: int, groups: int = 1) -> None:
         """Make `num_envs` environments."""
         envs = [env_fn() for _ in range(num_envs)]
-        self._layout = layout_of(envs[0])
+        super().__init__(layout_of(envs[0]), num_envs, groups)
         self._rows = Rows(self._layout, np.zeros((num_envs, self._layout.size), np.uint8))
         self._envs = [EnvRow(env, self._rows, i, i) for i, env in enumerate(envs)]
-        self._groups = split(num_envs, groups)
         self._watched: frozenset[int] = frozenset()
         self._pictured: frozenset[int] = frozenset()
         self._drawn: dict[int, frozenset[int]] = {}
         """Whose pictures each group draws in the step it is out for."""
         self._over: SimpleQueue[tuple[int, Batch]] = SimpleQueue()
-
-    @property
-    def num_envs(self) -> int:
-        """How many environments there are."""
-        return len(self._envs)
-
-    @property
-    def groups(self) -> tuple[slice, ...]:
-        """Which environments each group has."""
-        return self._groups
-
-    @property
-    def observation_space(self) -> DictSpace:
-        """Of a single environment."""
-        return self._layout.observation_space
-
-    @property
-    def action_space(self) -> Discrete:
-        """Of a single environment."""
-        return self._layout.action_space
-
-    @property
-    def telemetry_names(self) -> tuple[str, ...]:
-        """Names of the columns of `telemetry`."""
-        return self._layout.telemetry_names
 
     def reset(self, seeds: Sequence[int]) -> Observations:
         """Begin afresh, environment i with seeds[i]."""
@@ -102,8 +74,8 @@ class SerialVector:
         return self._observations(slice(None))
 
     def send(self, group: int, actions: NDArray[np.integer[Any]]) -> None:
-        """Begin a step of one group; see `ports.VectorEnv`."""
-        members, watched = self._groups[group], self._watched
+        """Begin a step of one group."""
+        members, watched = self.groups[group], self._watched
         chosen = dict(zip(range(members.start, members.stop), actions.tolist(), strict=True))
         self._drawn[group] = watched & chosen.keys()
 
@@ -117,11 +89,7 @@ class SerialVector:
         group, batch = self._over.get()
         outcomes = batch.values()
         self._pictured = self._pictured - set(batch.envs) | self._drawn[group]
-        return group, self._transition(self._groups[group], outcomes)
-
-    def step(self, actions: NDArray[np.integer[Any]]) -> Transition:
-        """Step every environment; see `ports.Transition`."""
-        return step_all(self, actions)
+        return group, self._transition(self.groups[group], outcomes)
 
     def _transition(self, members: slice, outcomes: list[Outcome]) -> Transition:
         return Transition(

@@ -16,12 +16,13 @@ from Daddy.core.errors import DaddyError, WeightsError
 from Daddy.core.machine import host_name
 from Daddy.core.names import WRITER, check_peer, new_token
 from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.vocabulary import Adoption
 from Daddy.weights.encoding.arithmetic import StateDict, copy, is_finite
 from Daddy.weights.encoding.state_codec import encode, schema_of
 from Daddy.weights.merge import contributions
 from Daddy.weights.merge.fencing import Fence, raise_fence
 from Daddy.weights.merge.merger import Merger
-from Daddy.weights.peer_progress import Adoption, Base, Progress, fate_of, read_note
+from Daddy.weights.peer_progress import Base, Progress, fate_of, read_note
 from Daddy.weights.resume import ancestry, resume
 from Daddy.weights.settings import ExchangeSettings
 from Daddy.weights.store import heartbeats

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from Daddy.core.vocabulary import Adoption
 from Daddy.weights.encoding.arithmetic import StateDict, add, copy, difference, is_finite
 from Daddy.weights.store.records import Version, is_reverted
 from Daddy.weights.store.store import Store
@@ -60,19 +61,6 @@ def fate_of(store: Store, peer: str, incarnation: str, base: int, newest: Versio
                 refused.pop(taken.sequence, None)
     fallen = f"v{base} was taken back" if is_reverted(base, newest.reverted) else ""
     return Fate(newest.judged(author), refused, fallen)
-
-
-@dataclass(frozen=True, slots=True)
-class Adoption:
-    """A version taken over: its number, the weights to go on with, and why.
-
-    ``refused``: own progress is dropped, and nothing that was learnt with it may come back.
-    """
-
-    version: int
-    weights: StateDict
-    reason: str
-    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from Daddy.core.errors import WeightsError
+from Daddy.core.vocabulary import Adoption
 from Daddy.weights.encoding.arithmetic import StateDict, add, copy, difference
 from Daddy.weights.encoding.state_codec import decode
-from Daddy.weights.peer_progress import Adoption, Key, Note, Progress, fate_of
+from Daddy.weights.peer_progress import Key, Note, Progress, fate_of
 from Daddy.weights.store.records import Version
 from Daddy.weights.store.store import Store
 

@@ -28,9 +28,10 @@ from Daddy.core.job import SLOT
 from Daddy.core.paths import RunPaths
 from Daddy.core.settings import Config
 from Daddy.core.stopping import StopSignal
-from Daddy.learning.ports import EpisodeEnd, VectorEnv
+from Daddy.learning.ports import EpisodeEnd
 from Daddy.learning.preloading import prepare
 from Daddy.learning.settings import resolve, seed_for
+from Daddy.learning.vector_rows import VectorEnv
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ import torch
 
 from Daddy.core.names import new_incarnation
 from Daddy.core.shared_paths import SharedPaths
+from Daddy.core.vocabulary import Adoption
 from Daddy.learning.ports import WeightExchange
 from Daddy.weights import exchange as exchanging
 from Daddy.weights import peer_progress
@@ -22,7 +23,6 @@ from Daddy.weights.encoding.arithmetic import StateDict, copy, difference, move
 from Daddy.weights.encoding.state_codec import decode, encode, schema_of
 from Daddy.weights.merge import contributions, judging
 from Daddy.weights.merge.admission import ADMITTED, Verdict
-from Daddy.weights.peer_progress import Adoption
 from Daddy.weights.store.heartbeats import Pulse, beat
 from Daddy.weights.store.records import Contribution, Version
 from Daddy.weights.store.store import Store

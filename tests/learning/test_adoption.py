@@ -8,11 +8,12 @@ from itertools import pairwise
 import pytest
 import torch
 
+from Daddy.core.vocabulary import Adoption
 from Daddy.learning import ppo
 from Daddy.learning.cartpole import CartPole
 from Daddy.learning.loop import adopt_newer, begin, checkpoint, collect, estimate, update
 from Daddy.learning.policy import make_policy
-from Daddy.learning.ports import NoExchange, OwnWeights
+from Daddy.learning.ports import NoExchange
 from tests.learning.helpers import Notebook, Place, cartpole_parts
 
 
@@ -27,7 +28,7 @@ class Jumps(NoExchange):
         moved = {name: value.clone() for name, value in weights.items()}
         moved["actor.weight"][0] += self.by
         self.offered = moved
-        return OwnWeights(self.version, moved, "newer", self.refused)
+        return Adoption(self.version, moved, "newer", self.refused)
 
 
 def played(path, by, **options):
@@ -185,7 +186,7 @@ def test_a_successor_that_begins_elsewhere_begins_with_small_steps(tmp_path):
 
     class Elsewhere(NoExchange):
         def begin(self, initial, resumed):
-            return OwnWeights(3, {n: one + 0.1 for n, one in initial().items()}, "newest")
+            return Adoption(3, {n: one + 0.1 for n, one in initial().items()}, "newest")
 
     again = begin(cartpole_parts(tmp_path, place=Place(term=2), exchange=Elsewhere()))
     assert again.learner.cold > 0

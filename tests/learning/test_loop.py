@@ -7,12 +7,12 @@ import torch
 
 from Daddy.core.clock import SystemClock
 from Daddy.core.errors import ConfigError, WeightsError
-from Daddy.core.vocabulary import SCREEN_BYTES, AgentReport
+from Daddy.core.vocabulary import SCREEN_BYTES, Adoption, AgentReport
 from Daddy.learning import loop
 from Daddy.learning.checkpoint import load_newest, manifests, save
 from Daddy.learning.learner_state import to_checkpoint
 from Daddy.learning.loop import adopt_newer, begin, collect, look_is_due, train
-from Daddy.learning.ports import NoExchange, NoFrames, OwnWeights
+from Daddy.learning.ports import NoExchange, NoFrames
 from Daddy.learning.run_log import METRICS
 from Daddy.workloads import WORKLOADS
 from tests.learning.helpers import PACE, SETTINGS, Place, StopAfter, cartpole_parts
@@ -165,7 +165,7 @@ def test_a_rollout_begun_with_other_weights_is_not_learnt_from(tmp_path):
     train(cartpole_parts(tmp_path, settings=settings, stopper=StopAfter(3)))
     assert load_newest(tmp_path).checkpoint.facts["rollout"]["filled"] > 0
     partner = Partner()
-    partner.begin = lambda initial, resumed: OwnWeights(
+    partner.begin = lambda initial, resumed: Adoption(
         8, {name: value + 1.0 for name, value in initial().items()}, "rebased"
     )
     parts = cartpole_parts(tmp_path, settings=settings, exchange=partner, place=Place(term=2))
@@ -383,7 +383,7 @@ class Partner(NoExchange):
 
     def begin(self, initial, resumed):
         self.resumed = resumed
-        return OwnWeights(7, initial(), "newest")
+        return Adoption(7, initial(), "newest")
 
     def adopt(self, weights):
         return self.offers.popleft() if self.offers else None
@@ -408,7 +408,7 @@ def test_an_adopted_version_is_what_is_played_next(tmp_path):
     session = begin(parts)
     assert collect(session)
     new = {name: value + 1e-4 for name, value in session.weights().items()}
-    partner.offers.append(OwnWeights(8, new, "newer"))
+    partner.offers.append(Adoption(8, new, "newer"))
     session.counters.iterations = 1
     session.due["adopt"] = float("-inf")
     old_state = session.collector.state.clone()
@@ -429,7 +429,7 @@ def test_a_version_adopted_before_anything_was_played_leaves_the_memory_as_it_wa
     session = begin(again)
     restored = session.collector.state.clone()
     assert restored.any()
-    partner.offers.append(OwnWeights(8, session.weights(), "newer"))
+    partner.offers.append(Adoption(8, session.weights(), "newer"))
     session.due["adopt"] = float("-inf")
     adopt_newer(session)
     assert session.version == 8

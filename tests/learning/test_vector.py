@@ -15,9 +15,8 @@ import pytest
 from Daddy.core.errors import FileError, UsageError
 from Daddy.core.vocabulary import SCREEN_BYTES
 from Daddy.learning import vector as vectors
-from Daddy.learning.ports import VectorEnv
 from Daddy.learning.vector import make_vector, puffer_installed
-from Daddy.learning.vector_rows import split
+from Daddy.learning.vector_rows import VectorEnv, split
 from Daddy.pokemon.env import PokemonRedEnv
 from tests.learning.toys import Dozing, Failing, Jumping, Slow
 

@@ -18,6 +18,7 @@ from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.names import check_peer
+from Daddy.core.vocabulary import Adoption
 from Daddy.weights.encoding.arithmetic import StateDict, add, copy, difference, is_finite
 from Daddy.weights.encoding.delta_frames import LIMIT as STATE_LIMIT
 from Daddy.weights.encoding.quantise import decode_delta, quantise
@@ -32,7 +33,7 @@ from Daddy.weights.laptop.pulled_folder import (
 )
 from Daddy.weights.merge.admission import Fault
 from Daddy.weights.merge.contributions import box_name
-from Daddy.weights.peer_progress import Adoption, Base, Fate, Progress
+from Daddy.weights.peer_progress import Base, Fate, Progress
 from Daddy.weights.store.records import (
     Contribution,
     Receipt,

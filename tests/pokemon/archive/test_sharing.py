@@ -13,8 +13,8 @@ import pytest
 from Daddy.core.config import load
 from Daddy.core.job import SLOT
 from Daddy.core.paths import RunPaths
-from Daddy.learning.ports import VectorEnv
 from Daddy.learning.vector import make_vector, puffer_installed
+from Daddy.learning.vector_rows import VectorEnv
 from Daddy.pokemon.archive.file_names import catalogue
 from Daddy.workloads import WORKLOADS
 
