@@ -109,7 +109,7 @@ class MilestoneIntake:
         ways = {state: ident for ident, state in self._book.pairs()}
         self._book.trim(entry.sha256 for entry in entries)
         wanted = claims.moments(claims.best_first(entries, ways), self._book.find)
-        shown = claims.to_show(wanted, self._book.ancestors, self._book.find, _fits)
+        shown = claims.to_show(wanted, self._book.find, _fits)
         found = {ident: self._book.find(ident) for ident in shown}
         return {ident: claims.to_bytes(one) for ident, one in found.items() if one is not None}
 

@@ -70,7 +70,8 @@ class MilestoneSync:
         def find(one: str) -> Claim | None:
             return shown.get(one) or self._book.find(one)
 
-        for step in _line(ident, find):  # later claims of our own will go back to them
+        # Later claims of our own will go back to the ancestors.
+        for step in claims.line(shown[ident].parent, find):
             if self._book.find(step) is None:
                 self._book.write(shown[step])
         verdict = judge(shown[ident], self._archive, self._game, "the run", find)
@@ -149,12 +150,3 @@ def _read(path: Path) -> Claim | None:
         return None if data is None else claims.from_bytes(data)
     except FileError:
         return None
-
-
-def _line(ident: str, find: Callable[[str], Claim | None]) -> list[str]:
-    """A claim's ancestors, without those that cannot be found."""
-    line, claim = list[str](), find(ident)
-    while claim is not None and claim.parent and claim.parent not in line:
-        line.append(claim.parent)
-        claim = find(claim.parent)
-    return [one for one in line if find(one) is not None]

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from Daddy.core.errors import RomError
+from Daddy.core.files import inflate
 from Daddy.pokemon.reward import Records, records_from
 
 MAGIC = b"DADDYENV"
@@ -68,7 +69,9 @@ def from_bytes(data: bytes, rom_sha1: str, pyboy: str) -> SaveState:
         _refuse_foreign(facts, {"format": FORMAT, "rom_sha1": rom_sha1, "pyboy": pyboy})
         del facts["format"]
         facts["records"] = records_from(facts["records"])
-        return SaveState(**facts, visited=_inflate(visited), emulator=_inflate(emulator))
+        return SaveState(
+            **facts, visited=inflate(visited, _LARGEST), emulator=inflate(emulator, _LARGEST)
+        )
     except (ValueError, KeyError, TypeError, struct.error, zlib.error) as error:
         raise RomError(
             f"this environment state is damaged: {error}", "go back to an older checkpoint"
@@ -99,11 +102,3 @@ def _refuse_foreign(facts: Mapping[str, Any], expected: Mapping[str, Any]) -> No
                 f"this environment state was written with {name} {facts[name]}, here it is {value}",
                 "use the game and the pyboy version it was written with, or start afresh",
             )
-
-
-def _inflate(data: bytes) -> bytes:
-    inflater = zlib.decompressobj()
-    plain = inflater.decompress(data, _LARGEST)
-    if not inflater.eof:
-        raise ValueError(f"a part is incomplete or larger than {_LARGEST} bytes")
-    return plain

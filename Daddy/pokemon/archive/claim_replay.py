@@ -32,7 +32,6 @@ from Daddy.pokemon.archive.file_names import Entry
 from Daddy.pokemon.archive.state_format import STATE_LIMIT, Provenance
 from Daddy.pokemon.archive.store import Archive
 from Daddy.pokemon.inputs import tape
-from Daddy.pokemon.inputs.recorder import Recorder
 
 _BOOT_S = 30.0
 """Seconds to load the emulator and begin the game."""
@@ -85,8 +84,8 @@ class Judgement(NamedTuple):
     reason: str
 
 
-Found = tuple[frozenset[str], Mapping[str, Any], bytes]
-"""Milestones and place, facts, and state that a child reached."""
+Found = tuple[Mapping[str, Any], bytes]
+"""Facts (`held`: milestones and place) and state that a child reached."""
 
 
 def judge(
@@ -106,8 +105,8 @@ def judge(
         found = _play_again(begin, game, archive.rules.square, Path(folder))
     if isinstance(found, str):
         return Judgement(None, found)
-    held, facts, state = found
-    held = keys.moment(begin.held, held)
+    facts, state = found
+    held = keys.moment(begin.held, facts["held"])
     if missing := sorted(keys.milestones(claim.held) - held):
         return Judgement(None, f"it does not reach {', '.join(missing[:5])}")
     if keys.milestones(held) <= begin.held:
@@ -173,7 +172,7 @@ def record(archive: Archive, game: Game, milestone: str, real: bool) -> bytes:
             found = _play_again(Begin(claim), game, archive.rules.square, Path(folder), milestone)
             if isinstance(found, str):
                 reason = found
-            elif milestone not in found[0]:
+            elif milestone not in found[0]["held"]:
                 reason = "its keys do not lead there with this release"
             else:
                 return read_bounded(Path(folder) / _RECORDING, tape.FILE_LIMIT)
@@ -242,7 +241,7 @@ def _answer(done: Completed, folder: Path) -> Found | str:
         state = read_bounded(folder / "reached", STATE_LIMIT)
         if sha256_hex(state) != facts["sha256"]:
             raise ValueError("another state than it said")
-        return frozenset(facts["held"]), facts, state
+        return {**facts, "held": frozenset(facts["held"])}, state
     except (OSError, FileError, ValueError, KeyError, TypeError) as error:
         return f"playing it again gave no result: {error!r}"
 
@@ -276,12 +275,16 @@ def _limit_resources(seconds: float) -> None:
 def _play(claim: Claim, order: Mapping[str, Any]) -> dict[str, Any]:
     from Daddy.pokemon.emulator import PYBOY_VERSION
     from Daddy.pokemon.env import PokemonRedEnv
+    from Daddy.pokemon.recordings.start_prefix import recorder_at
     from Daddy.pokemon.save_state import generator_from
 
     folder, until = Path(order["folder"]), order["until"]
-    recorder = _recorder(order) if until else None
+    options, recorder = order["options"], None
+    if until:
+        rom = load_rom(Path(order["rom"]), options.get("allow_unknown_rom", False))
+        recorder = recorder_at(rom, options.get("init_state") or "")
     env = PokemonRedEnv(
-        order["rom"], **order["options"], episode_steps=claims.MOST_INPUTS + 1, recorder=recorder
+        order["rom"], **options, episode_steps=claims.MOST_INPUTS + 1, recorder=recorder
     )
     if not claim.parent and "seed" not in claim.start:
         env.np_random = generator_from(claim.start)
@@ -295,7 +298,7 @@ def _play(claim: Claim, order: Mapping[str, Any]) -> dict[str, Any]:
         if until in held:
             break
     if recorder:
-        name = Path(order["options"].get("init_state") or "").stem
+        name = Path(options.get("init_state") or "").stem
         recording = recorder.tape(f"the way to {until}", name, env.assists)
         write_atomic(folder / _RECORDING, tape.to_bytes(recording))
     state = env.save_state()
@@ -308,15 +311,6 @@ def _play(claim: Claim, order: Mapping[str, Any]) -> dict[str, Any]:
         "pyboy": PYBOY_VERSION,
         "assists": env.assists,
     }
-
-
-def _recorder(order: Mapping[str, Any]) -> Recorder:
-    """A recorder that begins at power-on and holds the way to the start state."""
-    from Daddy.pokemon.recordings.start_prefix import recorder_at
-
-    options = order["options"]
-    rom = load_rom(Path(order["rom"]), options.get("allow_unknown_rom", False))
-    return recorder_at(rom, options.get("init_state") or "")
 
 
 if __name__ == "__main__":

@@ -79,21 +79,13 @@ class ClaimStore:
             return 0
         needed = {ident for ident, state in listed if state in alive}
         for ident in list(needed):
-            needed |= set(self.ancestors(ident))
+            needed |= set(claims.line(ident, self.find))
         gone = [(ident, state) for ident, state in listed if ident not in needed]
         for ident, state in gone:
             self._read.pop(ident, None)
             with contextlib.suppress(OSError):
                 (self.folder / _name(ident, state)).unlink()
         return len(gone)
-
-    def ancestors(self, ident: str) -> list[str]:
-        """The claim and its ancestors as far as they are here, the oldest first."""
-        line: list[str] = []
-        while ident and ident not in line and (found := self.find(ident)) is not None:
-            line.insert(0, ident)
-            ident = found.parent
-        return line
 
 
 def _name(ident: str, state: str) -> str:

@@ -13,13 +13,15 @@ import hashlib
 import json
 import re
 import zlib
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from Daddy.core.errors import FileError
+from Daddy.core.files import inflate
 from Daddy.pokemon.archive import archive_keys as keys
 from Daddy.pokemon.archive.file_names import Entry
+from Daddy.pokemon.inputs.tape import matching
 
 FORMAT: Final = 1
 MOST_INPUTS: Final = 200_000
@@ -138,13 +140,7 @@ def _facts(way: Claim | Log) -> dict[str, Any]:
 
 
 def _way(facts: Any) -> tuple[str, dict[str, Any], bytes]:
-    return _matching(facts["parent"], _HASH), _start(facts["start"]), _inputs(facts["inputs"])
-
-
-def _matching(value: object, pattern: re.Pattern[str]) -> str:
-    if not isinstance(value, str) or pattern.fullmatch(value) is None:
-        raise ValueError(f"{str(value)[:80]!r} has no such shape as {pattern.pattern}")
-    return value
+    return matching(facts["parent"], _HASH), _start(facts["start"]), _inputs(facts["inputs"])
 
 
 def _start(value: object) -> dict[str, Any]:
@@ -154,11 +150,8 @@ def _start(value: object) -> dict[str, Any]:
 
 
 def _inputs(value: object) -> bytes:
-    packed = base64.b64decode(_matching(value, re.compile(r"[A-Za-z0-9+/=]*")), validate=True)
-    inflater = zlib.decompressobj()
-    inputs = inflater.decompress(packed, MOST_INPUTS + 1)
-    if not inflater.eof or len(inputs) > MOST_INPUTS:
-        raise ValueError(f"more than {MOST_INPUTS} inputs, or a torn log")
+    packed = base64.b64decode(matching(value, re.compile(r"[A-Za-z0-9+/=]*")), validate=True)
+    inputs = inflate(packed, MOST_INPUTS)
     if inputs and max(inputs) >= _BUTTONS:
         raise ValueError(f"there is no button {max(inputs)}")
     return inputs
@@ -167,7 +160,7 @@ def _inputs(value: object) -> bytes:
 def _held(value: object) -> frozenset[str]:
     if not isinstance(value, list) or len(value) > _MOST_WORDS:
         raise TypeError("no list of milestones")
-    return frozenset(_matching(word, _WORD) for word in value)
+    return frozenset(matching(word, _WORD) for word in value)
 
 
 # -- selection of claims to exchange
@@ -188,17 +181,23 @@ def moments(idents: Iterable[str], find: Find) -> list[str]:
     return list(first.values())[:MOST_MOMENTS]
 
 
-def to_show(wanted: Iterable[str], ancestors: Callable[[str], Sequence[str]], find: Find,
-            fits: Callable[[Claim], bool]) -> list[str]:  # fmt: skip
+def line(ident: str, find: Find) -> list[str]:
+    """The claim and its ancestors as far as they are found, the oldest first."""
+    found: list[str] = []
+    while ident and ident not in found and (claim := find(ident)) is not None:
+        found.insert(0, ident)
+        ident = claim.parent
+    return found
+
+
+def to_show(wanted: Iterable[str], find: Find, fits: Callable[[Claim], bool]) -> list[str]:
     """The wanted claims that can be reached from the start by claims that fit, with those."""
     shown: dict[str, None] = {}
     for name in wanted:
-        line = ancestors(name)
-        steps = [step for part in line if (step := find(part)) is not None]
-        rooted = len(steps) == len(line) > 0 and not steps[0].parent
-        added = [part for part in line if part not in shown]
-        if rooted and all(map(fits, steps)) and len(shown) + len(added) <= MOST_SHOWN:
-            shown.update(dict.fromkeys(added))
+        steps = {part: claim for part in line(name, find) if (claim := find(part)) is not None}
+        rooted = bool(steps) and not next(iter(steps.values())).parent
+        if rooted and all(map(fits, steps.values())) and len(shown.keys() | steps) <= MOST_SHOWN:
+            shown.update(dict.fromkeys(steps))
     return list(shown)
 
 

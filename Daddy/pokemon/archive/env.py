@@ -92,7 +92,7 @@ class ArchivedEnv(PokemonRedEnv):
         if won or late:
             self._end_try(won)
             info = {**info, "loaded": self._loads > self._loads_before}
-        elif self._due():
+        else:
             loaded, reason = self._move()
             if loaded:
                 observation, said, info = loaded, reason, {**info, "jumped": True}
@@ -140,16 +140,12 @@ class ArchivedEnv(PokemonRedEnv):
         return self._keep(held, verdict)[1] if verdict.keep else ""
 
     def _keep(self, held: frozenset[str], verdict: Verdict) -> tuple[str, str]:
-        """(hash of the state that was kept, or "", and why)."""
+        """Return the hash of the state that was kept, or "", and the reason.
+
+        The log begins anew at the claim that leads to the state.
+        """
         if not verdict.keep:
             return "", verdict.reason
-        try:
-            return self._put(held), verdict.reason
-        except OSError as error:
-            return "", f"the state could not be kept: {error}"
-
-    def _put(self, held: frozenset[str]) -> str:
-        """Hash of the state; the log begins anew at the claim that leads to it. OSError."""
         now = self._history
         claim = None if self._log is None else self._log.claim(held)
         provenance = Provenance(
@@ -167,20 +163,21 @@ class ArchivedEnv(PokemonRedEnv):
             claim="" if claim is None else claims.ident(claim),
         )
         self.journal = {}
-        kept = self._archive.put(provenance, super().save_state()).sha256
-        if claim is not None:
-            self._log = claims.Log(self._book.write(claim, kept))
-        return kept
+        try:
+            kept = self._archive.put(provenance, super().save_state()).sha256
+            if claim is not None:
+                self._log = claims.Log(self._book.write(claim, kept))
+        except OSError as error:
+            return "", f"the state could not be kept: {error}"
+        return kept, verdict.reason
 
     # -- what is loaded
 
-    def _due(self) -> bool:
-        """Return True if this step looks at the archive."""
-        over = decisions.is_over(self._history, self._rules)
-        return over or (self._history.lived - 1) % self._rules.look_every == 0
-
     def _move(self) -> tuple[Observation | None, str]:
+        """Perhaps go on elsewhere, in a step that looks at the archive."""
         over = decisions.is_over(self._history, self._rules)
+        if not over and (self._history.lived - 1) % self._rules.look_every:
+            return None, ""
         if over:
             self._mark("dry")
         seen, rules = self._archive.look(), self._rules

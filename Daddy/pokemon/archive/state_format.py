@@ -53,15 +53,10 @@ class Provenance:
     hp: int = 0
     claim: str = ""
 
-    @property
-    def rank(self) -> int:
-        """Number of required milestones."""
-        return keys.rank(self.held)
-
     def entry(self, sha256: str) -> Entry:
         """The entry of its state."""
         place = keys.place(self.held)
-        return Entry(self.rank, keys.ident(self.held), place, self.hp, self.step, sha256)
+        return Entry(keys.rank(self.held), keys.ident(self.held), place, self.hp, self.step, sha256)
 
 
 _PROVENANCE = TypeAdapter(Provenance)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from Daddy.core.errors import FileError
+from Daddy.core.files import inflate
 from Daddy.pokemon.inputs import operations
 from Daddy.pokemon.inputs.operations import Kind, Operation
 
@@ -130,7 +131,7 @@ def from_bytes(data: bytes, name: str) -> Tape:
     """The recording in `data`; FileError naming `name` when it cannot be one."""
     try:
         header, packed, digests = _parts(data)
-        tape = Tape(**_facts(header), operations=_inflated(packed), digests=digests)
+        tape = Tape(**_facts(header), operations=inflate(packed, OPERATIONS_LIMIT), digests=digests)
         _count(tape)
     except (ValueError, KeyError, TypeError, RecursionError, struct.error, zlib.error) as error:
         raise FileError(
@@ -159,13 +160,14 @@ def _parts(data: bytes) -> tuple[bytes, bytes, bytes]:
 
 def _facts(header: bytes) -> dict[str, Any]:
     told = json.loads(header)
-    facts: dict[str, Any] = {name: _text(told[name], shape) for name, shape in _SHAPES.items()}
+    facts: dict[str, Any] = {name: matching(told[name], shape) for name, shape in _SHAPES.items()}
     if not isinstance(told["assists"], list) or len(told["assists"]) > _MOST_ASSISTS:
         raise TypeError("no list of assists")
-    return {**facts, "assists": tuple(_text(one, _TEXT) for one in told["assists"])}
+    return {**facts, "assists": tuple(matching(one, _TEXT) for one in told["assists"])}
 
 
-def _text(value: object, shape: re.Pattern[str]) -> str:
+def matching(value: object, shape: re.Pattern[str]) -> str:
+    """Return a text of this shape; ValueError for anything else."""
     if not isinstance(value, str) or shape.fullmatch(value) is None:
         raise ValueError(f"{str(value)[:80]!r} has no such shape as {shape.pattern}")
     return value
@@ -175,14 +177,6 @@ def _deflated(plain: bytes) -> bytes:
     """Deflate with few matches, as buttons hardly repeat: saves a sixth of random ones."""
     deflater = zlib.compressobj(9, strategy=zlib.Z_FILTERED)
     return deflater.compress(plain) + deflater.flush()
-
-
-def _inflated(packed: bytes) -> bytes:
-    inflater = zlib.decompressobj()
-    plain = inflater.decompress(packed, OPERATIONS_LIMIT + 1)
-    if not inflater.eof or inflater.unused_data or len(plain) > OPERATIONS_LIMIT:
-        raise ValueError(f"its operations are torn, or over {OPERATIONS_LIMIT} bytes")
-    return plain
 
 
 def _count(tape: Tape) -> None:

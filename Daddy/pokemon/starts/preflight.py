@@ -8,7 +8,6 @@ limit, which hands back the same moment as this pyboy writes it.
 
 from __future__ import annotations
 
-import argparse
 import signal
 import sys
 import tempfile
@@ -143,12 +142,9 @@ def _refused(what: str, why: str) -> RomError:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run as the child: load, judge, and write the state anew."""
-    parser = argparse.ArgumentParser(prog="preflight", description="Judge one save state.")
-    for name in ("game", "given", "made"):
-        parser.add_argument(name, type=Path)
-    args = parser.parse_args(argv)
-    data = args.given.read_bytes()
-    emulator = Emulator(args.game.read_bytes())
+    game, given, made = map(Path, sys.argv[1:] if argv is None else argv)
+    data = given.read_bytes()
+    emulator = Emulator(game.read_bytes())
     try:
         left = emulator.load_state(data)
     except RomError as error:
@@ -156,7 +152,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if left and data[0] == STATE_FORMAT:
         raise RomError(f"{left} bytes are left over{_SAME_NUMBER}")
     preflight(emulator, emulator.save_state(), "it")
-    write_new(args.made, emulator.save_state())
+    write_new(made, emulator.save_state())
     emulator.close()
     return 0
 

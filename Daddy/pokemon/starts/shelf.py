@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from Daddy.core.errors import FileError, UsageError
-from Daddy.core.files import read_bounded, sha256_hex, write_atomic
+from Daddy.core.files import inflate, read_bounded, sha256_hex, write_atomic
 from Daddy.pokemon.emulator import PYBOY_VERSION
 
 MAGIC: Final = b"DADDYSTART1\n"
@@ -68,8 +68,7 @@ class Shelf:
         mine = {"sha1": self.sha1, "pyboy": PYBOY_VERSION, **wanted}
         if head + b"\n" != MAGIC or any(facts[key] != value for key, value in mine.items()):
             raise ValueError("it is of another game, pyboy or origin")
-        inflater = zlib.decompressobj()
-        state = inflater.decompress(packed, _LARGEST)
+        state = inflate(packed, _LARGEST)
         if sha256_hex(state) != facts["sha256"]:
             raise ValueError("its bytes are not those that were written")
         return state

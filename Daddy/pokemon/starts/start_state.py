@@ -21,10 +21,8 @@ from typing import Final
 from Daddy.core.errors import FileError, RomError
 from Daddy.core.files import read_bounded, sha256_hex
 from Daddy.core.rom import Rom
-from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.emulator import Emulator
-from Daddy.pokemon.memory import byte
-from Daddy.pokemon.progress import read_progress
+from Daddy.pokemon.starts.player_view import STEERING, read_view
 from Daddy.pokemon.starts.preflight import adopt
 from Daddy.pokemon.starts.route import BEGINNING, VERSION, Route, routes
 from Daddy.pokemon.starts.route_player import RoutePlayer, StuckError
@@ -40,7 +38,6 @@ ATTEMPTS: Final = 3
 """Each begins a little later, so that the game's dice fall otherwise."""
 _LATER_FRAMES = 7
 _LARGEST = 1 << 20
-_CLOCK_RUNS = 0b1
 _CLICK_LIMIT = 3_000
 """Clicks before giving up; the real game's introduction takes a few hundred."""
 _PAUSE_FRAMES = 24
@@ -103,11 +100,10 @@ def _begun(emulator: Emulator, real: bool) -> bool:
 
     Red and Blue hold map and place before the introduction ends; only their running clock tells.
     """
-    image = emulator.ram()
-    progress = read_progress(image)
-    clock_runs = bool(byte(image, ram.STATUS_FLAGS_6) & _CLOCK_RUNS)
+    now = read_view(emulator.ram(STEERING))
+    progress = now.progress
     ready = progress.placed and not progress.text_box and not progress.joypad_ignored
-    return ready and (clock_runs or not real)
+    return ready and (now.clock_runs or not real)
 
 
 # -- files

@@ -16,6 +16,7 @@ from Daddy.pokemon.archive import store
 from Daddy.pokemon.archive.claim_replay import Game, _answer, claims_reaching, judge, record
 from Daddy.pokemon.archive.claim_store import ClaimStore
 from Daddy.pokemon.archive.claims import Claim, from_bytes, ident, to_bytes
+from Daddy.pokemon.archive.claims import line as line_of
 from Daddy.pokemon.archive.decisions import Rules
 from Daddy.pokemon.archive.env import ArchivedEnv
 from Daddy.pokemon.archive.file_names import Entry
@@ -215,7 +216,8 @@ def test_whose_parent_is_gone_is_played_from_the_last_ancestor_that_is_here(
 ) -> None:
     first = shared_state(player, archive, 1)
     advance(player, 2)
-    line = player._book.ancestors(player._archive.get(max(player._archive.look().entries))[0].claim)
+    newest = player._archive.get(max(player._archive.look().entries))[0].claim
+    line = line_of(newest, player._book.find)
     for name in line:
         step = player._book.find(name)
         assert step is not None
