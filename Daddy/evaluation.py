@@ -100,7 +100,7 @@ def judge_all(
         return judge(game, actor, seeds)
     shares = [seeds[job * len(seeds) // jobs : (job + 1) * len(seeds) // jobs]
               for job in range(jobs)]  # fmt: skip
-    share = partial(_judge_share, os.getpid(), config, found and _frozen(found))
+    share = partial(_judge_share, os.getpid(), config, found)
     try:
         with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
             return [played for done in pool.map(share, shares) for played in done]
@@ -108,21 +108,12 @@ def judge_all(
         raise DaddyError("a process that judged was killed", "ask for fewer --jobs") from error
 
 
-def _frozen(found: Found) -> tuple[str, bytes]:
-    from Daddy.weights.encoding.state_codec import encode
-
-    return found.label, encode(dict(found.weights))
-
-
 def _judge_share(
-    parent: int, config: Config, frozen: tuple[str, bytes] | None, seeds: Sequence[int]
+    parent: int, config: Config, found: Found | None, seeds: Sequence[int]
 ) -> list[Played]:
     """A child's part."""
     die_with_parent(parent)
     prepare()
-    from Daddy.weights.encoding.state_codec import decode
-
-    found = Found(frozen[0], decode(frozen[1])) if frozen else None
     with closing(open_game(config)) as game:
         return judge(game, cast(game, found), seeds)
 

@@ -100,6 +100,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = make_parser().parse_args(typed)
     if args.speed <= 0 or (args.seconds is not None and args.seconds <= 0):
         raise UsageError("--speed and --seconds must be more than 0", "leave them away")
+    if (path := args.gif or args.mp4) is not None:
+        from Daddy.streaming.viewer.clips import check
+
+        check(path)
     if args.recording:
         from Daddy.replay import show
 
@@ -124,12 +128,7 @@ def _label(found: stage.Found | None) -> str:
 
 
 def _show(args: argparse.Namespace) -> int:
-    path: Path | None = args.gif or args.mp4
-    if path is not None:
-        from Daddy.streaming.viewer.clips import check
-
-        check(path)
-    config = _config(args)
+    path, config = args.gif or args.mp4, _config(args)
     found = stage.find_weights(args.weights, config.training.assists) if args.weights else None
     with closing(stage.open_game(config)) as game:
         actor = stage.cast(game, found)

@@ -195,10 +195,6 @@ def _config_of(run: RunPaths, args: argparse.Namespace) -> Config:
 def show(args: argparse.Namespace, clock: Clock) -> int:
     """`play --recording`: in a window, or as a film of its last seconds, or from --from on."""
     path: Path | None = args.gif or args.mp4
-    if path is not None:
-        from Daddy.streaming.viewer.clips import check
-
-        check(path)
     opened = open_recording(args.recording, args)
     with closing(ReadAhead(*opened)) as ahead, closing(VerifyingPlayer(*opened)) as player:
         if path is None:

@@ -11,13 +11,13 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from Daddy.background.background_task import has_archive
-from Daddy.core.clock import Clock, SystemClock
+from Daddy.core.clock import SystemClock
 from Daddy.core.config import load, run_paths, shared_paths
 from Daddy.core.errors import DaddyError, ExitCode, run_entry
 from Daddy.core.job import SLOT, Boot, read_job
@@ -66,9 +66,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     attempt = _attempt(make_parser().parse_args(argv))
     attempt.boot.mark("interpreter")
     seat = _seat(attempt)
-    if seat is None:
-        return _not_needed(attempt)
-    return _fill(attempt, seat)
+    if seat is not None:
+        return _fill(attempt, seat)
+    reason = f"no free slot among {list(attempt.slots)} of {attempt.run.root}"
+    code = int(ExitCode.NOT_NEEDED)
+    said = {"state": "goodbye", "reason": reason, "exit_code": code}
+    attempt.events(f"attempt-{attempt.token}").write("state", 0, said)
+    print(f"{reason}: every one is held by a living learner", file=sys.stderr)
+    return code
 
 
 def _seat(attempt: Attempt) -> Seat | None:
@@ -125,8 +130,7 @@ def _learn(attempt: Attempt, seat: Seat, events: Told) -> Outcome:
         frames = _frames(attempt, peer)
         closing.callback(frames.close)
         voice = Commentary(events, frames, attempt.clock, partial(print, flush=True))
-        own = new_incarnation()
-        exchange = _exchange(config, peer, own, seat.term, attempt.clock, events)
+        exchange = _exchange(attempt, peer, seat.term, events)
         around = Surroundings(
             peer=peer,
             checkpoints=attempt.run.slot(seat.number).checkpoints,
@@ -139,7 +143,11 @@ def _learn(attempt: Attempt, seat: Seat, events: Told) -> Outcome:
             clock=attempt.clock,
             boot=attempt.boot,
         )
-        closing.enter_context(_tasks(attempt, peer))
+        sharing = config.collaboration
+        if sharing.enabled and not sharing.join and has_archive(config):
+            from Daddy.background.job_tasks import job_tasks
+
+            closing.enter_context(job_tasks(attempt, peer))
         parts = assemble(config, workload, around, ahead)
         closing.callback(parts.vector.close)
         closing.callback(parts.board.close)
@@ -147,16 +155,6 @@ def _learn(attempt: Attempt, seat: Seat, events: Told) -> Outcome:
         exchange.leave(outcome.reason)
         print(voice.farewell(outcome.reason), flush=True)
         return outcome
-
-
-def _tasks(attempt: Attempt, peer: str) -> AbstractContextManager[None]:
-    """Tasks beside learning; a friend's job has none in another's run."""
-    sharing = attempt.config.collaboration
-    if not sharing.enabled or sharing.join or not has_archive(attempt.config):
-        return nullcontext()
-    from Daddy.background.job_tasks import job_tasks
-
-    return job_tasks(attempt, peer)
 
 
 def _environments(attempt: Attempt, events: Told) -> VectorAhead:
@@ -189,9 +187,8 @@ def _backend(attempt: Attempt, events: Told) -> Backend:
     return chosen.backend
 
 
-def _exchange(
-    config: Config, peer: str, own: str, term: int, clock: Clock, events: Told
-) -> NoExchange | SharedExchange:
+def _exchange(attempt: Attempt, peer: str, term: int, events: Told) -> NoExchange | SharedExchange:
+    config = attempt.config
     if not config.collaboration.enabled:
         from Daddy.learning.ports import NoExchange
 
@@ -199,14 +196,14 @@ def _exchange(
     from Daddy.weights.exchange import SharedExchange
     from Daddy.weights.settings import from_config
 
-    row = WORKLOADS[config.training.workload]
+    row, shared = WORKLOADS[config.training.workload], shared_paths(config)
     settings = from_config(config, row.name, row.facts(config), read_job(os.environ).release)
-    shared = shared_paths(config)
+    known = (peer, new_incarnation(), settings, attempt.clock, events)
     if isinstance(shared, JoinedPaths):
         from Daddy.weights.friend_exchange import join
 
-        return join(shared, peer, own, settings, clock, events, term=term)
-    return SharedExchange(shared, peer, own, settings, clock, events, term=term)
+        return join(shared, *known, term=term)
+    return SharedExchange(shared, *known, term=term)
 
 
 def _frames(attempt: Attempt, peer: str) -> NoFrames | FrameSender:
@@ -219,15 +216,6 @@ def _frames(attempt: Attempt, peer: str) -> NoFrames | FrameSender:
     training = attempt.config.training
     sender = frame_sender(attempt.run.stream, peer, training, attempt.clock, attempt.job_id)
     return sender or NoFrames()
-
-
-def _not_needed(attempt: Attempt) -> int:
-    reason = f"no free slot among {list(attempt.slots)} of {attempt.run.root}"
-    code = int(ExitCode.NOT_NEEDED)
-    said = {"state": "goodbye", "reason": reason, "exit_code": code}
-    attempt.events(f"attempt-{attempt.token}").write("state", 0, said)
-    print(f"{reason}: every one is held by a living learner", file=sys.stderr)
-    return code
 
 
 def _attempt(args: argparse.Namespace) -> Attempt:
@@ -253,9 +241,8 @@ def _config(args: argparse.Namespace) -> Config:
     flags = settings_of(args)
     if args.cartridge:
         flags["training.rom"] = str(cartridge_path())
-    if args.attempt is not None:
-        return load(args.config, flags)
-    return load(args.config, flags, os.environ, args.site)
+    layers = () if args.attempt is not None else (os.environ, args.site)
+    return load(args.config, flags, *layers)
 
 
 def make_parser() -> argparse.ArgumentParser:

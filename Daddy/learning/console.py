@@ -79,7 +79,15 @@ class Commentary:
         elif state == "published" and not data["said"].startswith("not yet"):
             self._say(data["said"])
         elif state == "receipt":
-            self._take_receipt(data)
+            contribution = f"contribution {data['sequence']}"
+            if data["accepted"]:
+                self.accepted += 1
+                self.moved += data["share"]
+                into = f"version {data['version']} (share {data['share']:.0%})"
+                self._say(f"{contribution} was accepted into {into}")
+            else:
+                self.refused += 1
+                self._say(f"{contribution} was refused: {data.get('reason')}")
         elif state == "milestone":  # played again here, handed in, accepted or refused
             self.milestones[data["what"]] += 1
             held = data.get("milestones")
@@ -89,17 +97,6 @@ class Commentary:
             for reason in data["refused"]:
                 self._say(f"passed over a damaged checkpoint: {reason}")
             self._say(f"resumed at step {data['checkpoint_step']}")
-
-    def _take_receipt(self, data: Mapping[str, Any]) -> None:
-        contribution = f"contribution {data['sequence']}"
-        if data["accepted"]:
-            self.accepted += 1
-            self.moved += data["share"]
-            share = f"(share {data['share']:.0%})"
-            self._say(f"{contribution} was accepted into version {data['version']} {share}")
-        else:
-            self.refused += 1
-            self._say(f"{contribution} was refused: {data.get('reason')}")
 
     # -- the frame sink
 

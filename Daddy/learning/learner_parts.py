@@ -108,7 +108,9 @@ def assemble(
     training = config.training
     device = resolve_device(training.device)
     keep_freed_memory()
-    limit_threads(usable_cores() // max(_LEARNERS_PER_MACHINE, _neighbours(config)))
+    alone = config.controller.executor == "slurm"  # such a job sees only cores of its own
+    neighbours = 1 if alone else config.slurm.max_running
+    limit_threads(usable_cores() // max(_LEARNERS_PER_MACHINE, neighbours))
     vector = environments()
     around.boot.mark("environments")
     torch.manual_seed(seed_for(training.seed, "first weights"))
@@ -119,29 +121,18 @@ def assemble(
         policy=workload.make_policy(vector.observation_space, vector.action_space),
         vector=vector,
         settings=resolve_settings(training, device.type),
-        pace=pace_of(config),
+        pace=Pace(
+            total_steps=training.total_steps,
+            checkpoint_interval=training.checkpoint_interval,
+            checkpoint_seconds=config.slurm.at_most(_CHECKPOINT_S),
+            max_keep=KEPT_CHECKPOINTS,
+            sync_interval=config.collaboration.sync_interval_steps,
+            longest_pause=config.slurm.at_most(_LONGEST_PAUSE_S),
+        ),
         device=device,
         seed=seed_for(training.seed, around.peer),
         board=TensorBoard(curves and curves / around.peer, around.clock),
         assists=tuple(training.assists),
-    )
-
-
-def _neighbours(config: Config) -> int:
-    """Learners on this machine; a job of Slurm's sees only cores of its own."""
-    return 1 if config.controller.executor == "slurm" else config.slurm.max_running
-
-
-def pace_of(config: Config) -> Pace:
-    """When the loop's recurring steps are due."""
-    training = config.training
-    return Pace(
-        total_steps=training.total_steps,
-        checkpoint_interval=training.checkpoint_interval,
-        checkpoint_seconds=config.slurm.at_most(_CHECKPOINT_S),
-        max_keep=KEPT_CHECKPOINTS,
-        sync_interval=config.collaboration.sync_interval_steps,
-        longest_pause=config.slurm.at_most(_LONGEST_PAUSE_S),
     )
 
 

@@ -107,7 +107,9 @@ class Session:
 
 def new_session(parts: Parts) -> Session:
     """A session before its first step: fresh environments, weights as the policy has them."""
-    seed_generators(parts.seed)
+    torch.manual_seed(parts.seed)
+    np.random.seed(parts.seed)  # noqa: NPY002 - the global generator is the point
+    random.seed(parts.seed)
     settings, vector, device = parts.settings, parts.vector, parts.device
     policy = parts.policy.to(device)
     optimizer = FlatAdam(policy.named_parameters())
@@ -132,7 +134,8 @@ def to_checkpoint(session: Session) -> Checkpoint:
     learner, collector, counters = session.learner, session.collector, session.counters
     tensors = {f"policy.{name}": value for name, value in session.weights().items()}
     tensors |= {f"optimizer.{name}": value for name, value in learner.optimizer.tensors().items()}
-    tensors |= {f"random.{name}": value for name, value in generator_tensors().items()}
+    large, small = generators()
+    tensors |= {f"random.{name}": value for name, value in large.items()}
     tensors["random.shuffling"] = learner.generator.get_state()
     tensors["random.playing"] = collector.generator.get_state()
     tensors["memory"] = collector.state
@@ -149,7 +152,7 @@ def to_checkpoint(session: Session) -> Checkpoint:
         "optimizer_steps": learner.optimizer.steps,
         "cold": learner.cold,
         "normaliser": collector.normaliser.state(),
-        "random": generator_facts(),
+        "random": small,
         "version": session.version,
         "fleet_steps": session.fleet_steps,
         "rollout": about_it,
@@ -199,11 +202,6 @@ def _restore_environments(
     session.rollout.go_on(with_prefix(tensors, "rollout."), about_rollout)
 
 
-def exchange_bytes(checkpoint: Checkpoint) -> bytes:
-    """What the weight exchange left in a checkpoint."""
-    return bytes_of(checkpoint.tensors["exchange"])
-
-
 def _check_kin(session: Session, tensors: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
     odd = misfit(session.parts.policy.state_dict(), with_prefix(tensors, "policy."))
     reason = f"its network has another shape ({odd})" if odd else ""
@@ -218,37 +216,27 @@ def _check_kin(session: Session, tensors: Mapping[str, Any], facts: Mapping[str,
     )
 
 
-def seed_generators(seed: int) -> None:
-    """Seed the process-wide generators of torch, numpy and Python.
+def generators() -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """The process-wide generators of torch, numpy and Python: large parts, and the rest as JSON.
 
     The learner draws from generators of its own; these are kept because a library that draws from
     the global ones must not spoil an exact resume.
     """
-    torch.manual_seed(seed)
-    np.random.seed(seed)  # noqa: NPY002 - the global generator is the point
-    random.seed(seed)
-
-
-def generator_tensors() -> dict[str, torch.Tensor]:
-    """The generators' large parts."""
-    found = {"torch": torch.get_rng_state()}
+    numpy_state: Any = np.random.get_state(legacy=True)  # noqa: NPY002
+    name, keys, *rest = numpy_state
+    version, words, gauss = random.getstate()
+    found = {
+        "torch": torch.get_rng_state(),
+        "numpy": torch.from_numpy(keys.astype(np.int64)),
+        "python": torch.tensor(words, dtype=torch.int64),
+    }
     if torch.cuda.is_available():
         found["cuda"] = torch.cuda.get_rng_state()
-    keys: Any = np.random.get_state(legacy=True)  # noqa: NPY002
-    found["numpy"] = torch.from_numpy(keys[1].astype(np.int64))
-    found["python"] = torch.tensor(random.getstate()[1], dtype=torch.int64)
-    return found
-
-
-def generator_facts() -> dict[str, Any]:
-    """The generators' small parts, as JSON."""
-    state: Any = np.random.get_state(legacy=True)  # noqa: NPY002
-    version, _, gauss = random.getstate()
-    return {"numpy": [state[0], *state[2:]], "python": [version, gauss]}
+    return found, {"numpy": [name, *rest], "python": [version, gauss]}
 
 
 def restore_generators(stored: Mapping[str, torch.Tensor], small: Mapping[str, Any]) -> None:
-    """Go on as when `generator_tensors` and `generator_facts` were taken."""
+    """Go on as when `generators` gave these."""
     torch.set_rng_state(stored["torch"])
     if "cuda" in stored and torch.cuda.is_available():
         torch.cuda.set_rng_state(stored["cuda"])

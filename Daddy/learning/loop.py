@@ -19,7 +19,6 @@ from Daddy.learning.gae import advantages, explained_variance
 from Daddy.learning.learner_parts import Parts
 from Daddy.learning.learner_state import (
     Session,
-    exchange_bytes,
     new_session,
     reset_environments,
     restore,
@@ -68,7 +67,7 @@ def begin(parts: Parts) -> Session:
         restore(session, found.checkpoint)
     if not session.collector.observations:
         reset_environments(session)
-    resumed = exchange_bytes(found.checkpoint) if found else None
+    resumed = disk.bytes_of(found.checkpoint.tensors["exchange"]) if found else None
     own = session.weights()
     take_over(session, adoption := parts.exchange.begin(session.weights, resumed))
     if found is not None and any(not own[n].equal(one) for n, one in adoption.weights.items()):

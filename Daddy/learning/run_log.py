@@ -7,7 +7,7 @@ drawn when it is asked for, not at every step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from math import isfinite
 from typing import Any
@@ -77,11 +77,6 @@ def note_milestones(session: Session, step: int, *, with_present: bool) -> None:
         helped = session.milestones.helped.get(name, [])
         session.parts.events.write("progress", step, {"milestone": name, "assists": helped})
         session.fresh.append(name)
-    _note_given_up(session, facts)
-
-
-def _note_given_up(session: Session, facts: Sequence[Mapping[str, Any]]) -> None:
-    """Say once of each scripted help that it does not work."""
     for name in sorted({name for one in facts for name in session.parts.workload.given_up(one)}):
         if name not in session.given_up:
             session.given_up.add(name)
