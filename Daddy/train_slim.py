@@ -143,8 +143,7 @@ def _learn(attempt: Attempt, seat: Seat, events: Told) -> Outcome:
             clock=attempt.clock,
             boot=attempt.boot,
         )
-        sharing = config.collaboration
-        if sharing.enabled and not sharing.join and has_archive(config):
+        if config.collaboration.enabled and not config.collaboration.join and has_archive(config):
             from Daddy.background.job_tasks import job_tasks
 
             closing.enter_context(job_tasks(attempt, peer))

@@ -15,7 +15,6 @@ import json
 import os
 import stat
 import uuid
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -205,15 +204,6 @@ def to_json(value: Mapping[str, Any]) -> bytes:
 def write_json(path: Path, value: Mapping[str, Any], *, durable: bool = True) -> None:
     """Write ``value`` to ``path`` as :func:`write_atomic` does."""
     write_atomic(path, to_json(value), durable=durable)
-
-
-def inflate(data: bytes, limit: int) -> bytes:
-    """Inflate one whole stream; ValueError or zlib.error where it is torn or gives over `limit`."""
-    inflater = zlib.decompressobj()
-    plain = inflater.decompress(data, limit + 1)
-    if not inflater.eof or inflater.unused_data or len(plain) > limit:
-        raise ValueError(f"a deflated part is torn, or gives over {limit} bytes")
-    return plain
 
 
 def sha256_hex(data: bytes) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from Daddy.core.errors import RomError
-from Daddy.core.files import inflate
+from Daddy.pokemon.bounded import inflate
 from Daddy.pokemon.reward import Records, records_from
 
 MAGIC = b"DADDYENV"

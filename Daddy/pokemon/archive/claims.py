@@ -18,10 +18,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from Daddy.core.errors import FileError
-from Daddy.core.files import inflate
 from Daddy.pokemon.archive import archive_keys as keys
 from Daddy.pokemon.archive.file_names import Entry
-from Daddy.pokemon.inputs.tape import matching
+from Daddy.pokemon.bounded import inflate, matching
 
 FORMAT: Final = 1
 MOST_INPUTS: Final = 200_000

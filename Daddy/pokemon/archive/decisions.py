@@ -93,10 +93,9 @@ def what_to_load(history: EnvHistory, seen: Catalogue, rules: Rules, dice: Dice)
     if not states:
         return Choice(None, "no state is worth following")
     most = states[-1].rank
-    if most <= history.followed:
-        return Choice(None, f"already followed the fleet to {most} milestones")
-    if most <= history.rank:
-        return Choice(None, f"holds {history.rank} milestones itself, the fleet {most}")
+    if most <= max(history.followed, history.rank):
+        here = f"here {history.rank}, followed to {history.followed}"
+        return Choice(None, f"the fleet holds {most} milestones, {here}")
     furthest = [entry for entry in states if entry.rank == most]
     hp = max(entry.hp for entry in furthest)
     strongest = [entry for entry in furthest if rules.stronger * entry.hp >= hp]

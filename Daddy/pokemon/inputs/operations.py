@@ -95,19 +95,14 @@ def read(data: bytes, at: int) -> Operation:
     if at + fields.size > len(data):
         raise ValueError("the last operation is torn")
     first, second = (*fields.unpack_from(data, at), 0)[:2]
-    return _bounded(Operation(kind, first, second, 0, at + fields.size))
-
-
-def _bounded(found: Operation) -> Operation:
-    """The operation with its frames; ValueError when it asks for more than there is."""
-    frames = {Kind.WAIT: found.first, Kind.HOLD: found.second}.get(Kind(found.kind))
+    frames = {Kind.WAIT: first, Kind.HOLD: second}.get(Kind(kind))
     if frames is not None and not 1 <= frames <= MOST_FRAMES:
         raise ValueError(f"an operation of {frames} frames")
-    if found.kind == Kind.HOLD and found.first >> _BUTTONS:
-        raise ValueError(f"buttons {found.first:#x}")
-    if found.kind == Kind.WRITE and not any(a <= found.first < b for a, b in _WRITABLE):
-        raise ValueError(f"a byte is written to {found.first:#06x}")
-    return found._replace(frames=frames or 0)
+    if kind == Kind.HOLD and first >> _BUTTONS:
+        raise ValueError(f"buttons {first:#x}")
+    if kind == Kind.WRITE and not any(a <= first < b for a, b in _WRITABLE):
+        raise ValueError(f"a byte is written to {first:#06x}")
+    return Operation(kind, first, second, frames or 0, at + fields.size)
 
 
 def each(data: bytes) -> Iterator[Operation]:

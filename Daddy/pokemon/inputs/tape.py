@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from Daddy.core.errors import FileError
-from Daddy.core.files import inflate
+from Daddy.pokemon.bounded import inflate, matching
 from Daddy.pokemon.inputs import operations
 from Daddy.pokemon.inputs.operations import Kind, Operation
 
@@ -164,13 +164,6 @@ def _facts(header: bytes) -> dict[str, Any]:
     if not isinstance(told["assists"], list) or len(told["assists"]) > _MOST_ASSISTS:
         raise TypeError("no list of assists")
     return {**facts, "assists": tuple(matching(one, _TEXT) for one in told["assists"])}
-
-
-def matching(value: object, shape: re.Pattern[str]) -> str:
-    """Return a text of this shape; ValueError for anything else."""
-    if not isinstance(value, str) or shape.fullmatch(value) is None:
-        raise ValueError(f"{str(value)[:80]!r} has no such shape as {shape.pattern}")
-    return value
 
 
 def _deflated(plain: bytes) -> bytes:

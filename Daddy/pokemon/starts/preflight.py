@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -107,6 +108,7 @@ def refusal(data: bytes) -> str | None:
     return None
 
 
+@lru_cache(maxsize=4)
 def adopt(rom: Rom, data: bytes, what: str, limit_s: float = TIME_LIMIT_S) -> bytes:
     """The same moment as our pyboy writes it; RomError naming `what` when it is refused."""
     why = refusal(data)

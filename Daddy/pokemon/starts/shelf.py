@@ -12,13 +12,14 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from Daddy.core.errors import FileError, UsageError
-from Daddy.core.files import inflate, read_bounded, sha256_hex, write_atomic
+from Daddy.core.files import read_bounded, sha256_hex, write_atomic
+from Daddy.pokemon.bounded import inflate
 from Daddy.pokemon.emulator import PYBOY_VERSION
 
 MAGIC: Final = b"DADDYSTART1\n"
@@ -55,6 +56,20 @@ class Shelf:
         except (FileError, ValueError, KeyError, zlib.error) as error:
             print(f"warning: {self.path(name, origin)} is ignored: {error}", file=sys.stderr)
             return None
+
+    def get_or_make(self, name: str, origin: str, make: Callable[[], bytes]) -> bytes:
+        """Return the state that was put here; else make it and keep it.
+
+        A shelf that cannot be written costs the next start a second; it does not end this one.
+        """
+        if (known := self.get(name, origin)) is not None:
+            return known
+        state = make()
+        try:
+            self.put(name, origin, state)
+        except OSError:
+            print(f"warning: {self.root} cannot be written: made anew each time", file=sys.stderr)
+        return state
 
     def names(self, origin: str) -> list[str]:
         """Names of the states with this origin."""

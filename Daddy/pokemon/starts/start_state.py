@@ -10,7 +10,6 @@ life on the title screen.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from functools import lru_cache, partial
@@ -69,15 +68,11 @@ def default_start(rom: Rom) -> str:
 # -- the beginning
 
 
+@lru_cache(maxsize=4)
 def beginning(rom: Rom) -> bytes:
     """Save state of the first moment a player can walk; RomError when the game does not begin."""
-    return _clicked_through(rom.data, rom.real)
-
-
-@lru_cache(maxsize=4)
-def _clicked_through(rom: bytes, real: bool) -> bytes:
-    with closing(Emulator(rom)) as emulator:
-        click_through(emulator, real)
+    with closing(Emulator(rom.data)) as emulator:
+        click_through(emulator, rom.real)
         return emulator.save_state()
 
 
@@ -132,31 +127,20 @@ def _from_file(rom: Rom, path: Path, shelf: Shelf) -> bytes:
             "a PyBoy state has about 150,000 bytes; check the path",
         ) from error
     origin = f"file{sha256_hex(data)[:24]}"
-    known = shelf.get("adopted", origin)
-    if known is not None:
-        return known
-    state = _adopted(rom, data, str(path))
-    _keep(shelf, "adopted", origin, state)
-    return state
-
-
-@lru_cache(maxsize=4)
-def _adopted(rom: Rom, data: bytes, what: str) -> bytes:
-    return adopt(rom, data, what)
+    return shelf.get_or_make("adopted", origin, lambda: adopt(rom, data, str(path)))
 
 
 # -- routes
 
 
 def _played(rom: Rom, name: str, shelf: Shelf) -> bytes:
-    known = shelf.get(name, _PLAYED)
-    if known is not None:
-        return known
-    chain = _chain_to(rom, name, shelf)
-    print(f"making the start state {name!r} of {rom.name}; it is kept in {shelf.root}", flush=True)
-    state = play_routes(rom, chain)
-    _keep(shelf, name, _PLAYED, state)
-    return state
+    def make() -> bytes:
+        chain = _chain_to(rom, name, shelf)
+        kept = f"it is kept in {shelf.root}"
+        print(f"making the start state {name!r} of {rom.name}; {kept}", flush=True)
+        return play_routes(rom, chain)
+
+    return shelf.get_or_make(name, _PLAYED, make)
 
 
 def ways_to(rom: Rom, name: str) -> list[Callable[[Emulator], None]]:
@@ -216,11 +200,3 @@ def _attempt(emulator: Emulator, real: bool, chain: tuple[Route, ...], delay: in
     emulator.wait(delay)
     for route in chain:
         RoutePlayer(emulator, real).play(route)
-
-
-def _keep(shelf: Shelf, name: str, origin: str, state: bytes) -> None:
-    """A shelf that cannot be written costs the next start a second; it does not end this one."""
-    try:
-        shelf.put(name, origin, state)
-    except OSError:
-        print(f"warning: {shelf.root} cannot be written: made anew each time", file=sys.stderr)

@@ -55,9 +55,9 @@ def test_a_larger_set_of_the_fleet_calls_an_environment_and_says_so() -> None:
 @pytest.mark.parametrize(
     ("history", "reason"),
     [
-        (standing(rank=1, followed=5), "already followed the fleet to 5 milestones"),
-        (standing(rank=5, followed=0), "holds 5 milestones itself, the fleet 5"),
-        (standing(rank=5, followed=5, tried="x", since=99), "already followed"),
+        (standing(rank=1, followed=5), "holds 5 milestones, here 1, followed to 5"),
+        (standing(rank=5, followed=0), "holds 5 milestones, here 5, followed to 0"),
+        (standing(rank=5, followed=5, tried="x", since=99), "followed to 5"),
     ],
 )
 def test_who_followed_or_is_as_far_goes_on(history: EnvHistory, reason: str) -> None:

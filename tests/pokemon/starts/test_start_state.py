@@ -29,7 +29,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
 @pytest.fixture(autouse=True)
 def _nothing_remembered() -> None:
     starting.play_routes.cache_clear()
-    starting._adopted.cache_clear()
+    starting.adopt.cache_clear()
 
 
 def begin(name: str, shelf: Shelf, **more: object) -> bytes:
@@ -214,7 +214,7 @@ def test_the_game_has_begun_and_waits_for_the_player() -> None:
 
 def test_the_start_state_is_the_same_every_time() -> None:
     first = starting.beginning(CARTRIDGE)
-    starting._clicked_through.cache_clear()
+    starting.beginning.cache_clear()
     assert starting.beginning(CARTRIDGE) == first
 
 
