@@ -144,14 +144,11 @@ class Link:
         return [message for message in messages if message.kind != Kind.PONG]
 
     def _keep_alive(self, channel: Channel, now: float) -> None:
-        if not self.established:
-            if now - channel.began > HANDSHAKE_S:
-                raise ProtocolError("no viewer answered the greeting", Reason.SILENT)
-            return
-        if now - channel.heard > handshake.SILENT_S:
+        if channel.is_overdue(now, HANDSHAKE_S):
             silent = f"the viewer was silent for {handshake.SILENT_S:.0f} s"
-            raise ProtocolError(silent, Reason.SILENT)
-        if now - self._pinged >= PING_EVERY_S:
+            why = silent if self.established else "no viewer answered the greeting"
+            raise ProtocolError(why, Reason.SILENT)
+        if self.established and now - self._pinged >= PING_EVERY_S:
             self._pinged = now
             self.send(Message(Kind.PING, stamps(round(now * 1000))))
 

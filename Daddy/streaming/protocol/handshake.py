@@ -22,7 +22,7 @@ import socket
 import stat
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,8 @@ _COUNTER = struct.Struct("<Q")
 class Token:
     """A secret of ``TOKEN_BYTES`` random bytes and whose it is."""
 
-    secret: bytes
+    secret: bytes = field(repr=False)
+    """Never shown: tokens must not reach a log."""
     label: str = ""
 
     @property
@@ -67,10 +68,6 @@ class Token:
 
     def line(self) -> str:
         return f"{self.secret.hex()} {self.label}".rstrip()
-
-    def __repr__(self) -> str:
-        """Never the secret: tokens must not reach a log."""
-        return f"Token({self.key_id} {self.label!r})"
 
 
 def parse_tokens(text: str) -> tuple[Token, ...]:
@@ -227,12 +224,11 @@ class Session:
             self.send(Message(Kind.AUTH, proof(token, RELAY, self._bound_to)))
 
     def _check_hello(self, hello: dict[str, Any]) -> None:
-        if hello.get("role") != self.other or not isinstance(hello.get("keys"), list):
-            raise ProtocolError(f"this is no greeting of a {self.other}")
-        proto = hello.get("proto")
-        if not isinstance(proto, list) or [type(one) for one in proto] != [int, int]:
-            raise ProtocolError("a greeting's versions are no two numbers")
-        low, high = proto
+        match hello:
+            case {"role": self.other, "keys": [*_], "proto": [int(low), int(high)]}:
+                pass
+            case _:
+                raise ProtocolError(f"this is no greeting of a {self.other}")
         if not low <= VERSION <= high:
             raise ProtocolError(
                 f"the {self.role} speaks stream version {VERSION}, the {self.other} {low}-{high}",
@@ -285,9 +281,9 @@ class Channel:
             while self.out:
                 del self.out[: self.socket.send(self.out)]
 
-    def is_overdue(self, now: float) -> bool:
+    def is_overdue(self, now: float, greeting_s: float = GREETING_S) -> bool:
         """Too late with its proof, or silent for too long."""
-        late = not self.session.established and now - self.began > GREETING_S
+        late = not self.session.established and now - self.began > greeting_s
         return late or now - self.heard > SILENT_S
 
     def close(self, last: Message | None = None) -> None:

@@ -18,8 +18,6 @@ from Daddy.core.names import to_peer
 from Daddy.streaming.protocol.framing import to_json
 from Daddy.streaming.viewer.view_model import Panel, Scene, Waiting, line_to_copy, waiting_steps
 
-LINE_BYTES = 2048
-
 
 class NoRelayError(NetworkError):
     """No relay came within the time that a script would wait."""
