@@ -3,24 +3,21 @@
 ``sync_weights.sh`` moves the files: contributions wait in ``outbox/<peer>/`` (the ``.st`` first,
 the ``.json`` last), receipts come back below ``receipts/``. Only complete, verified versions are
 taken; a damaged one is warned of, once, and passed over. Deltas are int8 where the run reads that,
-else bfloat16; what rounding left over is in the next one, also in that of the next process: it is
-kept below ``owed/``, a line of JSON that says to what it belongs, then safetensors.
+else bfloat16; what rounding left over is in this process's next one.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from Daddy.core.clock import Clock
-from Daddy.core.errors import DaddyError, WeightsError
-from Daddy.core.files import read_bounded, sha256_hex, write_atomic
+from Daddy.core.errors import WeightsError
+from Daddy.core.files import sha256_hex, write_atomic
 from Daddy.core.names import check_peer
 from Daddy.core.vocabulary import Adoption
-from Daddy.weights.encoding.arithmetic import StateDict, add, copy, difference, is_finite
-from Daddy.weights.encoding.delta_frames import LIMIT as STATE_LIMIT
+from Daddy.weights.encoding.arithmetic import StateDict, add, copy, is_finite
 from Daddy.weights.encoding.quantise import decode_delta, quantise
 from Daddy.weights.encoding.state_codec import decode, encode, schema_of
 from Daddy.weights.encoding.tensor_layout import INT8, PLAIN
@@ -31,17 +28,9 @@ from Daddy.weights.laptop.pulled_folder import (
     read_receipts,
     refuse_strange,
 )
-from Daddy.weights.merge.admission import Fault
 from Daddy.weights.merge.contributions import box_name
 from Daddy.weights.peer_progress import Base, Fate, Progress
-from Daddy.weights.store.records import (
-    Contribution,
-    Receipt,
-    Written,
-    is_reverted,
-    parse,
-)
-from Daddy.weights.store.strict_json import LIMIT
+from Daddy.weights.store.records import Contribution, Receipt, is_reverted
 
 Tell = Callable[[str, Mapping[str, object]], None]
 """Writes an event down: its name and its data."""
@@ -176,15 +165,6 @@ class LaptopExchange(PulledVersions):
         self._due_at = -math.inf
         self._answered: set[int] = set()
 
-    def begin(self, initial: Callable[[], StateDict], resumed: bytes | None) -> Adoption:
-        """The newest version and, on top, what rounding left over from the last process."""
-        adoption = super().begin(initial, resumed)
-        rest = read_owed(self._folder, self._peer, self.newest.frame.run_id, self._schema)
-        if rest is None:
-            return adoption
-        own = add(self._at.base.weights, rest)
-        return Adoption(adoption.version, own, f"{adoption.reason} and what was still owed to it")
-
     def adopt(self, weights: StateDict) -> Adoption | None:
         """A newer version, rebased on ``weights``, if one was pulled; tells of new receipts."""
         adoption = super().adopt(weights)
@@ -213,7 +193,6 @@ class LaptopExchange(PulledVersions):
         at.offered(add(at.anchor, sent), sent, offer.blob)
         at.count(env_steps, optimizer_steps)
         self._due_at = self._clock.monotonic() + self._min_seconds
-        keep_owed(self._folder, offer, difference(own, at.anchor))
         return (
             f"contribution {offer.sequence} on v{offer.base_version}, {steps} steps: in the outbox"
         )
@@ -261,52 +240,3 @@ class LaptopExchange(PulledVersions):
         refused = {one.sequence: (one.fault, one.reason) for one in told if not one.accepted}
         judged = max((one.sequence for one in told), default=0)
         return Fate(judged, refused, fallen=super()._fate(version).fallen)
-
-
-@dataclass(frozen=True, slots=True)
-class Owed(Written):
-    """Head of a remainder: its contribution, run and policy."""
-
-    run_id: str
-    schema: str
-    peer: str
-    incarnation: str
-    sequence: int
-    sha256: str
-
-
-def keep_owed(local: Path, offer: Contribution, rest: StateDict) -> None:
-    """Remember ``rest``, what ``offer`` left out, instead of what was owed before. OSError."""
-    data = encode(rest)
-    author = (offer.peer, offer.incarnation, offer.sequence)
-    head = Owed(offer.run_id, offer.schema, *author, sha256_hex(data))
-    line = b" ".join(head.to_bytes().split())
-    write_atomic(_place(local, offer.peer), line + b"\n" + data)
-
-
-def read_owed(local: Path, peer: str, run_id: str, schema: str) -> StateDict | None:
-    """The remainder that ``peer`` owes to this run; None: there is none that can be used."""
-    try:
-        line, _, data = read_bounded(_place(local, peer), STATE_LIMIT).partition(b"\n")
-        head = parse(Owed, line[: LIMIT + 1], "what is owed")
-        if (head.run_id, head.schema, head.peer) != (run_id, schema, peer):
-            return None
-        if sha256_hex(data) != head.sha256 or _was_bad(local, head):
-            return None
-        rest = decode(data, schema)
-    except (FileNotFoundError, DaddyError):
-        return None
-    return rest if is_finite(rest) else None
-
-
-def _was_bad(local: Path, head: Owed) -> bool:
-    """True if the contribution that left this out was refused for what it held."""
-    return any(
-        (one.incarnation, one.sequence) == (head.incarnation, head.sequence)
-        and one.fault in (Fault.VALUES.value, Fault.REVERTED.value)
-        for one in read_receipts(local, head.peer)
-    )
-
-
-def _place(local: Path, peer: str) -> Path:
-    return local / "owed" / f"{peer}.st"
