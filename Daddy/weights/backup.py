@@ -1,8 +1,9 @@
 """Copies of a run where no purge comes: one periodic export, and the reading of such copies.
 
-A copy holds the newest version that verifies and the best states of the archive. It is laid out
-like a run (``MirrorPaths``), so everything that reads a run reads it. Its card is written last and
-names only what is whole. A copy never goes back: where the run has lost what it holds, it stays.
+A copy holds the newest version that verifies, with its record, and the best states of the archive.
+It is laid out like a run (``MirrorPaths``), so everything that reads a run reads it. Its card is
+written last and names only what is whole. A copy never goes back: where the run has lost what it
+holds, it stays.
 No torch.
 
 Kill points: C1 to C5 of each file, M1 before a copy's card, M2 after it, M3 after clearing up.
@@ -12,10 +13,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 
 from Daddy.core.clock import Clock
@@ -32,9 +33,6 @@ from Daddy.weights.store.strict_json import LIMIT
 
 RESTORE = "python -m Daddy.weights.restore"
 """The command that brings back what is gone."""
-
-RECORDS = 8
-"""Commit records in a copy: the newest says all totals, those before it are its past."""
 
 ROOM = 256_000_000
 """Bytes that a run's copy takes at most: two states of the policy (16 MB), and what is left for
@@ -53,9 +51,6 @@ Read = Callable[[], bytes]
 
 Files = dict[Path, Read]
 """Files to write and their content, in this order."""
-
-Known = dict[int, tuple[Version, bytes, str]]
-"""Commit records by number, with their bytes and hash."""
 
 
 def find_missing(shared: SharedPaths, newest: int) -> str:
@@ -97,23 +92,23 @@ def choose(states: Mapping[Path, int], room: int, most: int) -> list[Path]:
     One of every number of milestones, the most first; then a second of each, elsewhere; and so on.
     Of two at one place the one with more HP is better.
     """
-    depth: Counter[tuple[str, str]] = Counter()
-    turn: Counter[str] = Counter()
     matches = [(found, path) for path in states if (found := _STATE_NAME.fullmatch(path.name))]
-    by_depth, ordered = [], []
-    for found, path in sorted(matches, key=lambda one: (one[0][3] or "", one[1]), reverse=True):
-        rank, place = found[1], found[2]
-        by_depth.append((depth[rank, place], place, rank, path))
-        depth[rank, place] += 1
-    for _, _, rank, path in sorted(by_depth):  # every place once before any place twice
-        ordered.append((turn[rank], -int(rank), path))
-        turn[rank] += 1
+    ranks: dict[str, dict[str, list[Path]]] = {}
+    for found, path in sorted(matches, key=lambda match: (match[0][3] or "", match[1])):
+        ranks.setdefault(found[1], {}).setdefault(found[2], []).insert(0, path)
+    best_first = [_in_turn([places[key] for key in sorted(places)])
+                  for _, places in sorted(ranks.items(), reverse=True)]  # fmt: skip
     chosen: list[Path] = []
-    for *_, path in sorted(ordered):
+    for path in _in_turn(best_first):
         if len(chosen) < most and states[path] <= room:
             chosen.append(path)
             room -= states[path]
     return chosen
+
+
+def _in_turn(rows: Sequence[Sequence[Path]]) -> list[Path]:
+    """The first of each row, then the second of each, and so on."""
+    return [path for column in zip_longest(*rows) for path in column if path is not None]
 
 
 def _read_state(path: Path) -> bytes:
@@ -182,15 +177,24 @@ def export(
         return before, f"the copy holds v{before.version}, the run v{newest.version}: it stays"
     found = states_of(run)
     chosen = choose(found, room - 2 * newest.size, MOST_STATES)
-    holds = (
-        newest.version,
-        newest.state,
-        newest.fleet_steps,
-        len(chosen),
-        len(found) - len(chosen),
+    after = MirrorCard(
+        run=card.run,
+        run_id=card.run_id,
+        source=str(run.root),
+        version=newest.version,
+        state=newest.state,
+        fleet_steps=newest.fleet_steps,
+        states=len(chosen),
+        left_out=len(found) - len(chosen),
+        ts=round(clock.now(), 3),
     )
-    after = MirrorCard(card.run, card.run_id, str(run.root), *holds, round(clock.now(), 3))
-    files = {**_weights(store, newest, target.shared), **states_to(target.run, chosen)}
+    record = store.paths.version(newest.version)
+    files: Files = {
+        target.shared.run: partial(read_bounded, store.paths.run, LIMIT),
+        target.shared.blob(newest.state): partial(store.get_blob, newest.state),
+        target.shared.version(newest.version): partial(read_bounded, record, LIMIT),
+        **states_to(target.run, chosen),
+    }
     card_there = _bring(target, files, config, before, after, Durable(target.shared.tmp, hook))
     return card_there, f"v{after.version} lies in {target.root}"
 
@@ -207,20 +211,6 @@ def newest_whole(
                 store.get_blob(record.state)
                 return record
     return None
-
-
-def _weights(store: Store, newest: Version, copy: SharedPaths) -> Files:
-    """Run card, state and last records of a copy."""
-    paths, number = store.paths, newest.version
-    last = [known for known in numbers(paths) if known <= number][-RECORDS:]
-    return {
-        copy.run: partial(read_bounded, paths.run, LIMIT),
-        copy.blob(newest.state): partial(store.get_blob, newest.state),
-        **{
-            copy.version(known): partial(bytes, data)
-            for known, (_, data, _) in read_known(paths, last, newest.run_id).items()
-        },
-    }
 
 
 def _bring(
@@ -288,16 +278,3 @@ def newest_copy(folder: Path, run: RunPaths, card: RunCard | None) -> Path | Non
         if copy and (copy.run_id == card.run_id if card else copy.source == str(run.root)):
             found.append((copy.ts, path))
     return max(found, default=(0.0, None))[1]
-
-
-def read_known(shared: SharedPaths, wanted: Iterable[int], run_id: str) -> Known:
-    """Those of the ``wanted`` commit records that read as one of this run."""
-    found = {}
-    for number in wanted:
-        path = shared.version(number)
-        with contextlib.suppress(DaddyError, OSError):
-            data = read_bounded(path, LIMIT)
-            record = parse(Version, data, str(path))
-            if (record.version, record.run_id) == (number, run_id):
-                found[number] = (record, data, sha256_hex(data))
-    return found

@@ -3,7 +3,8 @@
 `python -m Daddy.weights.restore [RUN] [--from COPY …] [--dry-run]`. Without `--from` it takes the
 copy that the controller kept in the home directory. Nothing is done while anybody may write there.
 
-The run goes on from the newest state that verifies anywhere. Nothing that is good is overwritten,
+The run goes on from the newest state that verifies anywhere, with the totals of the newest readable
+commit record; older records stay lost. Nothing that is good is overwritten,
 only what does not verify is set aside. A merger that was frozen may commit the next number any day,
 a laptop may stand on a version that nothing here names: a run that lost anything at its top leaps
 to a number ten thousand higher. Killed anywhere, it can be repeated. Kill points: C1 to C5 of each
@@ -16,11 +17,10 @@ import argparse
 import contextlib
 import os
 import sys
-import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -28,16 +28,14 @@ from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, WeightsError, run_entry
 from Daddy.core.lease import Lease, end_term, holder_alive, read_lease
 from Daddy.core.paths import RunPaths, mirrors_folder
-from Daddy.core.settings import KEPT_VERSIONS, Config
+from Daddy.core.settings import Config
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.backup import (
     Files,
-    Known,
     Read,
     kind_of,
     newest_copy,
     newest_whole,
-    read_known,
     states_of,
     states_to,
     write_copy,
@@ -77,6 +75,8 @@ class Candidate:
     root: Path = Path()
     read: Read = bytes
     """Reads the state as float32."""
+    state: str = ""
+    """Hash of an exact state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Source:
     """A run, a copy of one, or a laptop's folder, which has nothing beside its shared weights.
 
     Names prove nothing: a state counts when its bytes have the hash that its record or head
-    promises, a record when it reads as one.
+    promises, a record when it reads as one of the run.
     """
 
     run: RunPaths
@@ -105,12 +105,22 @@ class Source:
         cards = [RunCard(f.run, f.run_id, f.workload, f.schema, f.assists) for f in self.frames()]
         return cards[0] if cards else None
 
+    def newest_record(self, run_id: str) -> Version | None:
+        """The newest readable commit record of this run."""
+        for number in reversed(numbers(self.shared)):
+            with contextlib.suppress(DaddyError, OSError):
+                record = Store(self.shared).version(number)
+                if record.run_id == run_id:
+                    return record
+        return None
+
     def candidates(self, card: RunCard, reverted: Sequence[tuple[int, int]]) -> Iterator[Candidate]:
         """The newest version whose exact state is here, and the newest rounded one, if any."""
         store = Store(self.shared)
         if record := newest_whole(store, DEPTH, reverted):
             read = partial(store.get_blob, record.state)
-            yield Candidate(record.version, True, record.fleet_steps, self.run.root, read)
+            steps, root = record.fleet_steps, self.run.root
+            yield Candidate(record.version, True, steps, root, read, record.state)
         with contextlib.suppress(DaddyError, OSError):
             found = newest_verified(self.shared.root)
             if found and not is_reverted(found.version, reverted):
@@ -127,12 +137,6 @@ class Source:
         digits = (path.name.split("-")[1] for path in self.shared.wan.glob("*-*-*"))
         named += [int(text) for text in digits if text.isdecimal()]
         return max(number for number in named if number <= HIGHEST)
-
-    def holds(self, sha: str) -> bool:
-        """True if the state with this hash is here and verifies."""
-        with contextlib.suppress(DaddyError, OSError):
-            return bool(Store(self.shared).get_blob(sha))
-        return False
 
 
 def _widened(data: bytes, schema: str) -> bytes:
@@ -173,14 +177,15 @@ def _one_run(everywhere: Sequence[Source]) -> RunCard:
 class Plan:
     """Everything that a restore of ``target`` would do.
 
-    ``files``: records after their states. ``newest``: the highest commit record there is then.
-    ``number``: the version to go on as from ``best``; None: its own.
+    ``parent``: the newest commit record of the target. ``known``: the newest anywhere, whose totals
+    go on. ``number``: the version to go on as from ``best``; None: its own.
     """
 
     target: Source
     card: RunCard
     files: Files
-    newest: int | None
+    parent: Version | None
+    known: Version | None
     best: Candidate
     number: int | None
 
@@ -207,27 +212,31 @@ def plan_restore(target: Source, sources: Sequence[Source]) -> Plan:
     """
     everywhere = (target, *sources)
     card = _one_run(everywhere)
-    ours = read_known(target.shared, numbers(target.shared), card.run_id)
-    theirs: Known = {}
-    for source in reversed(sources):
-        theirs |= read_known(source.shared, numbers(source.shared), card.run_id)
-    reverted = {pair for one, *_ in (*ours.values(), *theirs.values()) for pair in one.reverted}
-    reverted |= {pair for source in everywhere for one in source.frames() for pair in one.reverted}
-    candidates = [one for source in everywhere for one in source.candidates(card, [*reverted])]
+    records = [source.newest_record(card.run_id) for source in everywhere]
+    frames = [frame for source in everywhere for frame in source.frames()]
+    readable = [record for record in records if record is not None]
+    told = [record.reverted for record in readable] + [frame.reverted for frame in frames]
+    reverted = [*{pair for pairs in told for pair in pairs}]
+    candidates = [one for source in everywhere for one in source.candidates(card, reverted)]
     if not candidates:
         asked = ", ".join(str(source.run.root) for source in everywhere)
         raise WeightsError(
             f"no state verifies, neither here nor in a source: {asked}",
             "name another source with --from",
         )
+    parent, known = records[0], max(readable, key=lambda record: record.version, default=None)
     highest, head = max(source.highest() for source in everywhere), target.shared.head.exists()
-    best, number = decide(max(ours, default=None), highest, candidates, head=head)
-    records = {missing: theirs[missing] for missing in fitting(ours, theirs)}
-    whole = {**records, **ours}
-    newest = [whole[known][0] for known in sorted(whole)[-KEPT_VERSIONS:]]
-    files = _plan_files(target, sources, card, newest)
-    files |= {target.shared.version(known): partial(bytes, records[known][1]) for known in records}
-    return Plan(target, card, files, max(whole, default=None), best, number)
+    newest = None if parent is None else parent.version
+    best, number = decide(newest, highest, candidates, head=head)
+    files: Files = {target.shared.run: card.to_bytes}
+    for source in reversed(sources):
+        files |= states_to(target.run, states_of(source.run))
+        if source.run.config.is_file() and not target.run.releases.exists():
+            files[target.run.config] = source.run.config.read_bytes
+    files = {path: read for path, read in files.items() if not path.exists()}
+    if number is None and best.root != target.run.root:
+        files[target.shared.blob(best.state)] = best.read
+    return Plan(target, card, files, parent, known, best, number)
 
 
 def decide(
@@ -241,42 +250,6 @@ def decide(
     best = max(candidates, key=lambda candidate: (candidate.version, candidate.exact))
     whole = head and best.exact and best.version == newest == highest
     return best, None if whole else (highest // LEAP + 2) * LEAP
-
-
-def fitting(ours: Known, theirs: Known) -> list[int]:
-    """Numbers of ``theirs`` that are missing in ``ours``: each is the parent of the next higher.
-
-    What was lost before an earlier restore is another line of descent: it stays out.
-    """
-    missing, parent = [], ""
-    for number in sorted({*ours, *theirs}, reverse=True):
-        if number not in ours:
-            if parent and theirs[number][2] != parent:
-                continue
-            missing.append(number)
-        parent = (ours if number in ours else theirs)[number][0].parent
-    return missing
-
-
-def _plan_files(
-    target: Source, sources: Sequence[Source], card: RunCard, newest: Sequence[Version]
-) -> Files:
-    """Run card, states of the ``newest`` versions, archive and configuration that are missing.
-
-    The configuration only where not even the releases are left.
-    """
-    files: Files = {target.shared.run: card.to_bytes}
-    for source in reversed(sources):
-        files |= states_to(target.run, states_of(source.run))
-        if source.run.config.is_file() and not target.run.releases.exists():
-            files[target.run.config] = source.run.config.read_bytes
-    files = {path: read for path, read in files.items() if not path.exists()}
-    for record in newest:
-        holders = () if target.holds(record.state) else sources
-        for holder in [one for one in holders if one.holds(record.state)][:1]:
-            read = partial(Store(holder.shared).get_blob, record.state)
-            files[target.shared.blob(record.state)] = read
-    return files
 
 
 # -- carrying it out
@@ -327,52 +300,33 @@ def _next_version(store: Store, plan: Plan, number: int, ts: float) -> Version:
 
     The newest record's totals and what it judged go on, so that nothing counts twice.
     """
-    best, parent = plan.best, None if plan.newest is None else store.version(plan.newest)
-    data = best.read()
-    first = Version(
-        run_id=plan.card.run_id,
-        schema=plan.card.schema,
-        state=store.put_blob(data, "state"),
-        size=len(data),
-        rule="delta" if parent is None else parent.rule,
-        merger=f"restore of v{best.version}",
-        ts=ts,
-        assists=plan.card.assists,
-    )
-    known = parent or first
+    best, card, data = plan.best, plan.card, plan.best.read()
+    blank = Version(card.run_id, card.schema, "", 0, "delta", "", 0.0, assists=card.assists)
+    known = plan.known or blank
     totals = Counter(known.contributors)
     totals[UNTOLD] += max(0, best.fleet_steps - totals.total())
-    return replace(
-        first,
+    return known.next_record(
         version=number,
-        parent="" if parent is None else store.record_hash(parent.version),
-        base=number if parent is None else min(best.version, parent.version),
-        denominator=known.denominator,
-        consumed=dict(known.consumed),
+        parent="" if plan.parent is None else store.record_hash(plan.parent.version),
+        base=best.version if store.paths.version(best.version).exists() else number,
+        state=store.put_blob(data, "state"),
+        size=len(data),
+        merger=f"restore of v{best.version}",
+        ts=ts,
         contributors={peer: steps for peer, steps in totals.items() if steps or peer != UNTOLD},
-        norms=known.norms,
         fleet_steps=totals.total(),
         restored=True,
-        reverted=known.reverted,
     )
 
 
 # -- writers
 
 
-def _refuse_written(target: Source, *, dry_run: bool) -> None:
-    """WeightsError while anybody may write.
-
-    Ages are told by the clock of the file system that holds the beats; a dry run leaves no file to
-    read it from, and trusts this host's.
-    """
-    now, root = SystemClock().now(), target.shared.root
-    if not dry_run:
-        with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=root) as probe:
-            now = os.fstat(probe.fileno()).st_mtime
-    if found := writers(target.run, target.shared, now):
+def _refuse_written(target: Source) -> None:
+    """WeightsError while anybody may write."""
+    if found := writers(target.run, target.shared, SystemClock().now()):
         raise WeightsError(
-            f"somebody may still write to {root}: {'; '.join(found)}",
+            f"somebody may still write to {target.shared.root}: {'; '.join(found)}",
             "say `run_controller stop`, wait until the jobs have left, then say it again",
         )
 
@@ -446,7 +400,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if plan.is_idle:
         print(f"{target.shared.root} lacks nothing: {plan.lines()[-1]}")
         return ExitCode.DONE
-    _refuse_written(target, dry_run=args.dry_run)
+    _refuse_written(target)
     number = None if args.dry_run else carry_out(plan, SystemClock())
     print(f"{'would put' if args.dry_run else 'put'} back into {target.run.root}:")
     print("\n".join(f"  {line}" for line in plan.lines()))

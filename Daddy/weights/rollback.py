@@ -14,7 +14,6 @@ import sys
 import threading
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import ExitCode, UsageError, WeightsError, run_entry
@@ -136,18 +135,13 @@ def _commit(store: Store, number: int, reason: str, clock: Clock) -> Version | N
     newest, good = store.newest(), store.version(number)
     assert newest is not None
     head, state = store.version(newest), repair(store, good)
-    made = replace(
-        head,
+    made = head.next_record(
         version=newest + 1,
         parent=store.record_hash(newest),
         base=number,
         state=good.state,
         size=good.size,
-        inputs=(),
-        refused=(),
-        replayed=(),
         reverts=(Revert(number + 1, newest, newest, number, reason[: contributions.REASON_LIMIT]),),
-        restored=False,
         reverted=joined(head.reverted, (number + 1, newest)),
         merger="rollback",
         ts=round(clock.now(), 3),

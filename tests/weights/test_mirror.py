@@ -16,7 +16,7 @@ from Daddy.core.errors import WeightsError
 from Daddy.core.files import sha256_hex
 from Daddy.core.paths import MirrorPaths, RunPaths
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.weights.backup import RECORDS, choose, export, find_missing, hash_in, read_mirror
+from Daddy.weights.backup import choose, export, find_missing, hash_in, read_mirror
 from Daddy.weights.mirror import Keeper
 from Daddy.weights.store.store import Store
 from tests.weights.helpers import ToldClock, begin
@@ -119,7 +119,7 @@ def test_only_the_newest_state_stays_and_the_size_is_bounded(run, home, clock):
         assert [one.stem for one in blobs] == [
             Store(SharedPaths(run.shared_weights)).version(peer.version).state
         ]
-    assert len(list(only(home).shared.merged.iterdir())) == RECORDS
+    assert len(list(only(home).shared.merged.iterdir())) == 1
     assert not list(only(home).shared.tmp.iterdir())
 
 

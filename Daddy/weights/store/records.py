@@ -187,6 +187,11 @@ class Version(Written):
         """The highest sequence of ``author`` that this version or an older one judged."""
         return self.consumed.get(author, (0, 0))[0]
 
+    def next_record(self, **changes: Any) -> Version:
+        """The record that follows this one when nothing is merged."""
+        nothing = {"inputs": (), "refused": (), "replayed": (), "reverts": (), "restored": False}
+        return dataclasses.replace(self, **{**nothing, **changes})
+
     def _fields(self) -> dict[str, Any]:
         """The record; its ``probation`` tells mergers of the release before that it is good."""
         held_good = {"good": self.version, "trial": 0, "since": 0, "asked_by": ""}
