@@ -15,11 +15,13 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from Daddy.core.errors import FileError, UsageError, WeightsError
 from Daddy.core.files import read_bounded, read_json, write_json
@@ -121,7 +123,6 @@ TRUSTS = ("job", "laptop")
 MOST = 8
 """Friends of one run: what each may leave in a commit record is bounded, and so is the record."""
 
-_PATH_LIMIT = 1024
 MOST_JOBS = 64
 """Jobs of one friend: as many as a run can have."""
 
@@ -132,11 +133,13 @@ class Friend:
     the jobs count as jobs or, capped, as laptops, and how many there may be.
     """
 
-    name: str
-    folder: str
-    uid: int
-    trust: str = "job"
-    jobs: int = 4
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    name: Annotated[str, Field(pattern=f"^{PEER.pattern}$")]
+    folder: Annotated[str, Field(pattern="^/", max_length=1023)]
+    uid: Annotated[int, Field(strict=True, ge=0)]
+    trust: Annotated[str, Field(pattern=f"^({'|'.join(TRUSTS)})$")] = "job"
+    jobs: Annotated[int, Field(strict=True, gt=0, le=MOST_JOBS)] = 4
 
     @property
     def shared(self) -> SharedPaths:
@@ -144,45 +147,35 @@ class Friend:
         return SharedPaths(Path(self.folder))
 
 
+@dataclass(frozen=True, slots=True)
+class _FriendList:
+    """Content of ``peers.json``."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    format: Literal[1]
+    friends: Annotated[tuple[Friend, ...], Field(max_length=MOST)]
+
+    def __post_init__(self) -> None:
+        if len({friend.name for friend in self.friends}) < len(self.friends):
+            raise ValueError("a name stands twice")
+
+
+_LIST = TypeAdapter(_FriendList)
+
+
 def read_friends(shared: SharedPaths) -> tuple[Friend, ...]:
     """Everybody on the list, in order; FileError when it is damaged."""
     try:
-        body = read_json(shared.friends)
+        return _LIST.validate_python(read_json(shared.friends)).friends
     except (FileNotFoundError, NotADirectoryError):
         return ()
-    try:
-        return _checked(body)
-    except (KeyError, TypeError, ValueError) as error:
+    except ValidationError as error:
+        flaw = error.errors()[0]
         raise FileError(
-            f"{shared.friends} is no list of friends: {error}",
+            f"{shared.friends} is no list of friends: {flaw['msg']} at {flaw['loc']}",
             "restore it, or remove it and add each again: python -m Daddy.weights.friends add",
         ) from error
-
-
-def _checked(body: Mapping[str, Any]) -> tuple[Friend, ...]:
-    if body["format"] != FORMAT or body.keys() != {"format", "friends"}:
-        raise ValueError("its format or its fields are others")
-    found = tuple(Friend(**row) for row in body["friends"])
-    for friend in found:
-        _check(friend)
-    if len(found) > MOST or len({friend.name for friend in found}) < len(found):
-        raise ValueError(f"a name stands twice, or there are more than {MOST}")
-    return found
-
-
-def _check(friend: Friend) -> None:
-    """ValueError that names the fields whose values cannot be."""
-    name, folder = friend.name, friend.folder
-    good = {
-        "name": isinstance(name, str) and PEER.fullmatch(name),
-        "folder": isinstance(folder, str) and folder.startswith("/") and len(folder) < _PATH_LIMIT,
-        "uid": type(friend.uid) is int and friend.uid >= 0,
-        "jobs": type(friend.jobs) is int and 0 < friend.jobs <= MOST_JOBS,
-        "trust": friend.trust in TRUSTS,
-    }
-    for field, fine in good.items():
-        if not fine:
-            raise ValueError(f"{getattr(friend, field)!r} cannot be the {field} of {name!r}")
 
 
 def my_place(paths: JoinedPaths, uid: int) -> Friend:
