@@ -181,7 +181,7 @@ def test_a_damaged_frame_costs_a_plain_file_and_never_shows(run):
     run.carrier.frames()
     for path in (run.root / "wan").glob("*-00000001-*.wire"):
         damage(path)
-    assert run.pull().new
+    assert run.pull().route
     assert run.carrier.frames() == ["d.wire", "kf.st"]
 
 
@@ -191,7 +191,7 @@ def test_frames_that_were_cleaned_away_cost_a_plain_file(run):
     run.carrier.frames()
     for path in (run.root / "wan").glob("*.wire"):
         path.unlink()
-    assert run.pull().new
+    assert run.pull().route
     assert run.carrier.frames() == ["d.wire", "kf.st"]
 
 
@@ -215,7 +215,7 @@ def test_a_head_that_lies_about_a_frame_does_not_put_other_weights_in_place(run,
     frame = parse(Keyframe, head.read_bytes(), "it")
     wrong = [dataclasses.replace(one, **change) if one.base_sha256 else one for one in frame.parts]
     head.write_bytes(dataclasses.replace(frame, parts=tuple(wrong)).to_bytes())
-    assert run.pull().new
+    assert run.pull().route
 
 
 def test_a_frame_in_order_that_gives_other_weights_does_not_put_them_in_place(run):
@@ -233,7 +233,7 @@ def test_a_frame_in_order_that_gives_other_weights_does_not_put_them_in_place(ru
     path.write_bytes(forged)
     wrong = (dataclasses.replace(step, size=len(forged)),)
     head.write_bytes(dataclasses.replace(frame, parts=wrong).to_bytes())
-    assert run.pull().new
+    assert run.pull().route
     assert run.carrier.frames() == ["d.wire", "kf.st"]
 
 
@@ -259,7 +259,7 @@ def test_from_a_cluster_without_frames_the_plain_file_is_pulled(run):
     head = run.root / "wan" / "HEAD.json"
     frame = parse(Keyframe, head.read_bytes(), "it")
     head.write_bytes(dataclasses.replace(frame, parts=(), accepts=()).to_bytes())
-    assert run.pull().new
+    assert run.pull().route
     assert run.carrier.frames() == ["kf.st"]
 
 
@@ -341,7 +341,7 @@ def test_what_was_begun_of_another_run_is_given_up(thin):
 def test_a_damaged_note_of_what_was_begun_is_no_trouble(thin):
     break_off(thin)
     (thin.local / "incoming" / BEGUN).write_bytes(b"{")
-    assert thin.pull().new
+    assert thin.pull().route
 
 
 @pytest.mark.parametrize("size", [0, (1 << 30) + 1, (1 << 53) - 1])
@@ -355,7 +355,7 @@ def test_a_head_of_absurd_sizes_is_refused_and_leaves_no_trap(run, size, whose):
     with pytest.raises(WeightsError, match="absurd"):
         run.pull()
     head.write_bytes(good)
-    assert run.pull().new
+    assert run.pull().route
 
 
 def test_a_note_of_absurd_sizes_is_passed_over(thin):

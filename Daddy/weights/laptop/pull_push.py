@@ -40,12 +40,11 @@ BEGUN = "BEGUN.json"
 
 @dataclass(frozen=True, slots=True)
 class Pulled:
-    """Result of a pull: the version now here, new or not, a remark, and its route."""
+    """Result of a pull: the version now here, its route if it is new, a remark."""
 
     frame: Keyframe
-    new: bool
-    remark: str = ""
     route: Route | None = None
+    remark: str = ""
 
 
 def pull(carrier: Carrier, local: Path, clock: Clock) -> Pulled:
@@ -58,7 +57,7 @@ def pull(carrier: Carrier, local: Path, clock: Clock) -> Pulled:
     puller = _Puller(carrier, local, clock, local_frame(local))
     puller.finish_begun(frame)
     found = puller.pull(frame)
-    if found.new or not (local / "wan" / CLAIMS).exists():
+    if found.route or not (local / "wan" / CLAIMS).exists():
         make_room(local)
         carrier.fetch_small(f"wan/{CLAIMS}", local / "wan" / CLAIMS)
     for peer in contributors(local):
@@ -111,15 +110,14 @@ class _Puller:
 
     def finish_begun(self, frame: Keyframe) -> None:
         """Finish an interrupted pull of an older version while its files are still offered."""
-        path, here = self.local / "incoming" / BEGUN, self.here
-        try:
+        path, begun = self.local / "incoming" / BEGUN, None
+        with contextlib.suppress(WeightsError):
             begun = read_frame(path)
-        except WeightsError:
-            return
         if begun is None or not _believable(begun):
             return
         if begun.name == frame.name or begun.run_id != frame.run_id:
             return
+        here = self.here
         if here is not None and here.run_id == begun.run_id and begun.version <= here.version:
             return
         if self._bring(begun, self._cheapest(begun), "finishing"):
@@ -131,11 +129,9 @@ class _Puller:
         """Bring the version of ``frame``; WeightsError when it never verifies."""
         here = self.here
         if here is not None and here.name == frame.name:
-            return Pulled(here, new=False)
+            return Pulled(here)
         if here is not None and here.run_id == frame.run_id and frame.version < here.version:
-            return Pulled(
-                here, new=False, remark=f"the cluster's head shows v{frame.version} again"
-            )
+            return Pulled(here, remark=f"the cluster's head shows v{frame.version} again")
         plainly = False
         for _ in range(3):  # the last for a stale leftover of an interrupted transfer
             route = plain(frame, "frames did not verify") if plainly else self._cheapest(frame)
@@ -143,7 +139,7 @@ class _Puller:
             found = self._bring(frame, route, "pulling")
             if found:
                 self._point_at(frame)
-                return Pulled(frame, new=True, route=route)
+                return Pulled(frame, route)
             plainly = True
             if found is None:
                 before, frame = frame, remote_frame(self.carrier, self.local)
@@ -215,11 +211,8 @@ def contributors(local: Path) -> list[str]:
 
 def waiting(local: Path) -> list[Path]:
     """Records of contributions in the outbox, oldest name first."""
-    return [path for peer in contributors(local) for path in _records(local / "outbox" / peer)]
-
-
-def _records(outbox: Path) -> list[Path]:
-    return sorted(outbox.glob("*.json"))
+    boxes = [local / "outbox" / peer for peer in contributors(local)]
+    return [path for box in boxes for path in sorted(box.glob("*.json"))]
 
 
 def push(carrier: Carrier, local: Path, clock: Clock) -> int:
@@ -228,7 +221,7 @@ def push(carrier: Carrier, local: Path, clock: Clock) -> int:
     for peer in contributors(local):
         outbox = local / "outbox" / peer
         parcels = [path for path in parcels_in(outbox) if path.stat().st_size]
-        records = [path for path in _records(outbox) if _whole(path)]
+        records = [path for path in sorted(outbox.glob("*.json")) if _whole(path)]
         if parcels or records:
             _push_box(carrier, peer, parcels, records, clock)
             sent += len(parcels) + len(records)

@@ -44,10 +44,13 @@ VARIABLES = {
 """Environment variable of each field of a remote; ``setup`` keeps the fields under these names."""
 
 _FOUND = ("pull_key", "pull_by", "push_key", "tunnel_key", "peer", "opened")
-_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}")
-_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:%-]{0,252}")
-_FOLDER = re.compile(r"(?!-)[A-Za-z0-9_.~/+@=,-]+")
-"""Paths that no shell between here and there reads as anything else."""
+_FORMS = {
+    "host": (r"[A-Za-z0-9][A-Za-z0-9._:%-]{0,252}", "write user@host"),
+    "user": (r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}", "write user, or user@host"),
+    "port": (r"[1-9][0-9]{0,4}", "use a number from 1 to 65535"),
+    "folder": (r"(?!-)[A-Za-z0-9_.~/+@=,-]+", "use letters, digits and _ . ~ / + @ = , - in it"),
+}
+"""Forms and remedies; no shell between here and there reads such a text as anything else."""
 
 
 class HostKeyChangedError(NetworkError):
@@ -250,20 +253,12 @@ def find_remote(given: str, environ: Mapping[str, str], kept: Mapping[str, str])
             f"the cluster is not known: {' and '.join(missing)} not set",
             f"export it, or answer once: {SETUP}",
         )
-    for name, form in (("host", _HOST), ("user", _USER)):
-        if told[name] and form.fullmatch(told[name]) is None:
-            raise UsageError(f"{told[name]!r} cannot be a {name}", "write user, or user@host")
-    port = told["port"]
-    if port and not (port.isdigit() and 0 < int(port) < 65536):  # noqa: PLR2004
-        raise UsageError(f"SYNC_SSH_PORT is {port!r}", "use a number from 1 to 65535")
-    if _FOLDER.fullmatch(told["folder"]) is None:
-        raise UsageError(
-            f"SYNC_REMOTE_DIR is {told['folder']!r}",
-            "use letters, digits and any of _ . ~ / + @ = , - in it",
-        )
+    for name, (form, fix) in _FORMS.items():
+        if told[name] and re.fullmatch(form, told[name]) is None:
+            raise UsageError(f"{told[name]!r} cannot be a {name} ({VARIABLES[name]})", fix)
     path = told["folder"].rstrip("/") or "/"  # rsync, sftp and a shell there begin at home
     folder = "." if path == "~" else path.removeprefix("~/")
-    return Remote(told["host"], told["user"], folder, told["ssh_config"], port, told["key"])
+    return Remote(told["host"], told["user"], folder, told["ssh_config"], told["port"], told["key"])
 
 
 def found_out(remote: Remote, kept: Mapping[str, str]) -> dict[str, str]:
