@@ -192,11 +192,7 @@ def my_place(paths: JoinedPaths, uid: int) -> Friend:
 
 def remember_joined(paths: JoinedPaths) -> None:
     """Write down whose run the folder takes part in, for who looks at the folder alone."""
-    note = {"format": FORMAT, "theirs": str(paths.theirs.root)}
-    with contextlib.suppress(FileNotFoundError, FileError):
-        if read_json(paths.joined) == note:
-            return
-    write_json(paths.joined, note)
+    write_json(paths.joined, {"format": FORMAT, "theirs": str(paths.theirs.root)})
 
 
 def view(shared: SharedPaths) -> SharedPaths:

@@ -176,23 +176,13 @@ class Progress(Note):
         bad += [f"contribution {n} was refused: {reason}"
                 for n, (fault, reason) in faults.items() if fault in _DROPPED]  # fmt: skip
         late = [self.unmerged[n] for n, (fault, _) in faults.items() if fault == "late"]
-        kept = {n: delta for n, delta in self.unmerged.items() if n > fate.judged}
+        kept = {n: delta for n, delta in self.unmerged.items() if n > fate.judged and not bad}
         self.unmerged, self.blobs = kept, {n: self.blobs[n] for n in kept}
         self.base, self.version, self.inherited, self.contained = base, base.version, {}, 0
         self.anchor = base.weights if self.absolute else add(base.weights, *kept.values())
-        if bad:
-            self.drop_all()
-            return Adoption(
-                base.version, copy(base.weights), f"took v{base.version}: {bad[0]}", refused=True
-            )
-        if not is_finite(since):
-            return Adoption(base.version, copy(self.anchor), f"took v{base.version}: own weights "
-                            "are not finite")  # fmt: skip
+        if bad or not is_finite(since):
+            reason = f"took v{base.version}: {bad[0] if bad else 'own weights are not finite'}"
+            return Adoption(base.version, copy(self.anchor), reason, refused=bool(bad))
         carried = [] if self.absolute else late
         weights = add(self.anchor, since, *carried)
         return Adoption(base.version, weights, f"adopted v{base.version}, rebased")
-
-    def drop_all(self) -> None:
-        """Forget everything on top of the base."""
-        self.unmerged, self.blobs, self.anchor = {}, {}, self.base.weights
-        self.contained = 0

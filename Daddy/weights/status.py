@@ -194,11 +194,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if args.json:
         print(json.dumps(report), flush=True)
     else:
-        _print(report, now)
+        show(report, now)
     return int(report["exit_code"])
 
 
-def _print(report: Record, now: float) -> None:
+def show(report: Record, now: float) -> None:
+    """Print the screen; in full width where there is no terminal."""
     console = Console(highlight=False)
     if console.is_terminal:
         console.print(draw(report, now))

@@ -27,7 +27,6 @@ from Daddy.core.machine import die_with_parent
 from Daddy.core.saved_cluster import remembered, settings_path
 from Daddy.weights.laptop import pull_push
 from Daddy.weights.laptop.pull_push import Pulled, folder_bytes, turn
-from Daddy.weights.laptop.pulled_folder import effect_of, efforts, read_receipts, told
 from Daddy.weights.laptop.setup import run_setup
 from Daddy.weights.laptop.ssh import DEFAULT_LOCAL, HostKeyChangedError, find_remote, open_login
 from Daddy.weights.laptop.transport import Carrier, choose_carrier
@@ -52,7 +51,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("command", choices=COMMANDS, help="task")
     parser.add_argument("user", nargs="?", default="", help='user or user@host ("": as set up)')
     parser.add_argument("local_dir", nargs="?", default="", help=f"here ({DEFAULT_LOCAL})")
-    parser.add_argument("interval", nargs="?", default="", help="seconds between repeats (once)")
+    parser.add_argument(
+        "interval", nargs="?", type=_interval, help="seconds between repeats (once)"
+    )
     parser.add_argument("--die-with-parent", type=int, metavar="PID", help="end with the parent")
     return parser
 
@@ -101,38 +102,23 @@ class Sync:
             carrier.close()
 
     def status(self) -> int:
-        """Print the version here and the one there, their ages, and receipts."""
-        here = pull_push.local_frame(self.local)
-        print(f"here    {self.local}: {_describe(here, self.clock.now())}")
-        for peer in pull_push.contributors(self.local):
-            receipts = read_receipts(self.local, peer)
-            refused = [receipt for receipt in receipts if not receipt.accepted]
-            print(
-                f"peer    {peer}: {len(receipts) - len(refused)} accepted, {len(refused)} refused"
-            )
-            if refused:
-                print(f"        last refusal: {refused[-1].reason}")
-        for peer in efforts(self.local):
-            print(f"{peer} did: {told(effect_of(self.local, peer))}")
-        print(f"outbox  {len(pull_push.waiting(self.local))} contribution(s) to push")
+        """Print the state of what is here, the way, and the version there."""
+        from Daddy.weights.status import show
+        from Daddy.weights.weights_report import report_laptop
+
+        now = self.clock.now()
+        here = report_laptop(self.local, now)
+        show(here, now)
         print(f"way     {self.reader}")
         self.reader.prepare()
         there = pull_push.remote_frame(self.reader, self.local)
-        print(f"there   {self.reader.remote.login}: {_describe(there, self.clock.now())}")
-        behind = there.version - here.version if here and here.run_id == there.run_id else None
         print(
-            "        up to date" if behind == 0 else f"        behind by {behind or 'everything'}"
+            f"there   {self.reader.remote.login}: v{there.version} of run {there.run!r} "
+            f"({there.workload}), merged {age(now - there.ts)} ago, {there.fleet_steps:,} steps"
         )
+        behind = there.version - here["version"] if here["run_id"] == there.run_id else "everything"
+        print("        " + (f"behind by {behind}" if behind else "up to date"))
         return 0
-
-
-def _describe(frame: Keyframe | None, now: float) -> str:
-    if frame is None:
-        return "no version"
-    return (
-        f"v{frame.version} of run {frame.run!r} ({frame.workload}), merged {age(now - frame.ts)} "
-        f"ago, {frame.fleet_steps:,} steps"
-    )
 
 
 def _note_pulled(frame: Keyframe, facts: Mapping[str, object]) -> None:
@@ -201,13 +187,10 @@ def pause_s(interval_s: float, failures: int, chance: float) -> float:
 def _interval(text: str) -> float | None:
     if not text:
         return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 < seconds <= DAY_S:
-        raise UsageError(f"interval {text!r} is no number of seconds", "write 5, for example")
-    return seconds
+    with contextlib.suppress(ValueError):
+        if 0 < (seconds := float(text)) <= DAY_S:
+            return seconds
+    raise UsageError(f"interval {text!r} is no number of seconds", "write 5, for example")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -215,7 +198,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = make_parser().parse_args(argv)
     if args.die_with_parent is not None:
         die_with_parent(args.die_with_parent)
-    interval = _interval(args.interval)
     if args.command == "setup":
         return run_setup(args.user, os.environ, Path.home())
     settings = settings_path(os.environ, Path.home())
@@ -230,11 +212,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     with contextlib.closing(Sync(reader, writer, local, SystemClock())) as sync:
         if args.command == "status":
             return sync.status()
-        if interval is None:
+        if args.interval is None:
             print(sync.once(args.command))
             return int(ExitCode.DONE)
         stop_on_signals()
-        return repeat(sync, args.command, interval)
+        return repeat(sync, args.command, args.interval)
 
 
 def cli() -> None:

@@ -88,7 +88,7 @@ def test_pull_push_and_receipts_need_no_other_login(installed):
         assert "nothing to push; pulled v1" in both.stdout, both.stderr
         assert newest_verified(installed.local).version == 1
         status = installed.sync("status").stdout
-    assert "1 accepted, 0 refused" in status
+    assert "1 counted, 0 refused" in status
     assert f"this laptop's key {installed.keys / 'pull'}" in status
 
 
@@ -256,7 +256,7 @@ def test_without_rrsync_a_key_reads_by_sftp_and_pushes_go_by_ones_own_login(lapt
         assert "pulled v1" in laptop.sync("pull").stdout
         status = laptop.sync("status").stdout
     assert "sftp, with this laptop's key" in status
-    assert "1 accepted" in status
+    assert "1 counted" in status
 
 
 def test_where_a_key_is_not_enough_a_person_opens_one_connection_and_its_end_is_said(laptop):

@@ -176,7 +176,7 @@ def test_a_contribution_goes_up_and_its_receipt_comes_down(home):
     assert "nothing to push; pulled v1" in both.stdout
     (receipt,) = laptop.receipts()
     assert receipt.accepted
-    assert "1 accepted, 0 refused" in home.sync("status").stdout
+    assert "1 counted, 0 refused" in home.sync("status").stdout
     assert laptop.adopt(weights).version == 1
 
 
@@ -228,7 +228,7 @@ def test_status_tells_both_ends_and_their_ages(home):
     advance(job, 1)
     advance(job, 2)
     said = home.sync("status").stdout
-    assert "v0 of run 'test' (cartpole)" in said
+    assert "test: v0, merged" in said
     assert "v2 of run 'test'" in said
     assert "behind by 2" in said
 
