@@ -188,13 +188,7 @@ def export(
         left_out=len(found) - len(chosen),
         ts=round(clock.now(), 3),
     )
-    record = store.paths.version(newest.version)
-    files: Files = {
-        target.shared.run: partial(read_bounded, store.paths.run, LIMIT),
-        target.shared.blob(newest.state): partial(store.get_blob, newest.state),
-        target.shared.version(newest.version): partial(read_bounded, record, LIMIT),
-        **states_to(target.run, chosen),
-    }
+    files = _weights(store, newest, target.shared) | states_to(target.run, chosen)
     card_there = _bring(target, files, config, before, after, Durable(target.shared.tmp, hook))
     return card_there, f"v{after.version} lies in {target.root}"
 
@@ -211,6 +205,16 @@ def newest_whole(
                 store.get_blob(record.state)
                 return record
     return None
+
+
+def _weights(store: Store, newest: Version, copy: SharedPaths) -> Files:
+    """Run card, state and record of a copy."""
+    record = store.paths.version(newest.version)
+    return {
+        copy.run: partial(read_bounded, store.paths.run, LIMIT),
+        copy.blob(newest.state): partial(store.get_blob, newest.state),
+        copy.version(newest.version): partial(read_bounded, record, LIMIT),
+    }
 
 
 def _bring(
