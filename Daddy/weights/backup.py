@@ -175,8 +175,7 @@ def export(
     before = read_mirror(target)
     if before is not None and before.version > newest.version:
         return before, f"the copy holds v{before.version}, the run v{newest.version}: it stays"
-    found = states_of(run)
-    chosen = choose(found, room - 2 * newest.size, MOST_STATES)
+    chosen = choose(found := states_of(run), room - 2 * newest.size, MOST_STATES)
     after = MirrorCard(
         run=card.run,
         run_id=card.run_id,
@@ -189,8 +188,8 @@ def export(
         ts=round(clock.now(), 3),
     )
     files = _weights(store, newest, target.shared) | states_to(target.run, chosen)
-    card_there = _bring(target, files, config, before, after, Durable(target.shared.tmp, hook))
-    return card_there, f"v{after.version} lies in {target.root}"
+    there = _bring(target, files, config, before, after, Durable(target.shared.tmp, hook))
+    return there, f"v{after.version} lies in {target.root}"
 
 
 def newest_whole(
