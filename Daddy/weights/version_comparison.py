@@ -91,7 +91,7 @@ def worse_in_play(
     rounds = []
     for fewest in SIZES:
         stretches = pool(returns, reverted, fewest)
-        rivals = [one for one in stretches[1:] if any(map(kept.__contains__, one.versions))]
+        rivals = [one for one in stretches[1:] if any(v in kept for v in one.versions)]
         if rivals:
             rounds.append((stretches[0], rivals))
     comparisons = sum(len(rivals) for _, rivals in rounds)

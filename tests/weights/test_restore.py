@@ -34,6 +34,7 @@ from Daddy.weights.restore import (
     writers,
 )
 from Daddy.weights.store.store import Store, numbers
+from Daddy.weights.weights_report import report_run
 from tests.weights.helpers import ToldClock, begin, close
 from tests.weights.test_mirror import Points, keep_moment, only
 
@@ -127,6 +128,8 @@ def test_a_run_that_vanished_as_a_whole_goes_on_from_its_copy(run, home, clock):
     assert after.consumed == before.consumed
     assert [path.name for path in run.archive.glob("*/*")] == [moment]
     assert run.config.read_bytes() == b"{}\n"
+    flaws = report_run(SharedPaths(run.shared_weights), clock.now())["flaws"]
+    assert not [flaw for flaw in flaws if ".json" in flaw]  # numbers that were leapt are no hole
     fresh = begin(run.shared_weights, "slot-0", clock)
     assert fresh.version == number
     rounds([fresh], clock, 12)
