@@ -28,7 +28,7 @@ from Daddy.core.machine import die_with_parent
 from Daddy.core.settings import Config
 from Daddy.learning.preloading import prepare
 from Daddy.pokemon import story
-from Daddy.stage import Actor, Found, cast, episode, open_game, refuse_other_workload
+from Daddy.stage import Found, cast, episode, open_game, refuse_other_workload
 from Daddy.weights.evaluations import PAIRS_LIMIT, Evaluation, write_evaluation
 from Daddy.weights.locate import locate_at
 from Daddy.weights.store.records import Version
@@ -36,6 +36,7 @@ from Daddy.weights.store.store import Store
 
 if TYPE_CHECKING:
     from Daddy.pokemon.env import PokemonRedEnv
+    from Daddy.stage import Actor
 
 FORMAT = 1
 _BAR = 24

@@ -10,7 +10,7 @@ import argparse
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError, WeightsError
@@ -19,23 +19,14 @@ from Daddy.core.settings import Config
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
+    from Daddy.learning.player import Agent, Mashing
     from Daddy.pokemon.env import PokemonRedEnv
+
+    Actor = Agent | Mashing
 
 GAME = "pokemon_red"
 _BLOB_LIMIT = 1 << 30
 _HEAD = Path("wan") / "HEAD.json"
-
-
-class Actor(Protocol):
-    """What chooses the buttons."""
-
-    def begin(self, seed: int) -> None:
-        """A new episode."""
-        ...
-
-    def act(self, observation: Mapping[str, Any]) -> int:
-        """The next action."""
-        ...
 
 
 class Found(NamedTuple):

@@ -92,9 +92,6 @@ class Session:
         """Seconds since `what` was marked; infinite when it never was."""
         return self.parts.clock.monotonic() - self.due.get(what, float("-inf"))
 
-    def is_due(self, what: str, seconds: float) -> bool:
-        return self.since(what) >= seconds
-
     def mark(self, *whats: str) -> None:
         now = self.parts.clock.monotonic()
         self.due.update(dict.fromkeys(whats, now))

@@ -26,7 +26,14 @@ from Daddy.learning.learner_state import (
 )
 from Daddy.learning.ppo import CRITIC_STEPS, divergence, guard_critic, log_probs
 from Daddy.learning.preloading import LOADED
-from Daddy.learning.run_log import Show, note_milestones, record, report, write_error, write_state
+from Daddy.learning.run_log import (
+    new_step_hook,
+    note_milestones,
+    record,
+    report,
+    write_error,
+    write_state,
+)
 from Daddy.learning.schedule import learning_rate
 
 if TYPE_CHECKING:
@@ -73,7 +80,7 @@ def begin(parts: Parts) -> Session:
     if found is not None and any(not own[n].equal(one) for n, one in adoption.weights.items()):
         session.learner.cool()
     session.walks.begin(parts.vector.telemetry())
-    session.collector.after_step = Show(session).after_step
+    session.collector.after_step = new_step_hook(session)
     if found is not None:
         step, refused = found.checkpoint.step, list(found.refused)
         write_state(session, "resumed", checkpoint_step=step, refused=refused)
@@ -108,19 +115,20 @@ def stop_reason(session: Session) -> tuple[str, str] | None:
 
 
 def look_is_due(session: Session) -> bool:
-    """Whether to look for a newer version: at most once a second, and as often as its cost allows.
+    """Return True when it is time to look for a newer version.
 
-    After an offer of ours a second need not pass: our own offers become versions, and who makes
-    many of them without looking works on a base that is too old to count.
+    At most once a second, and as often as its cost allows. After an offer of ours a second need not
+    pass: our own offers become versions, and a learner that makes many of them without looking
+    works on a base that is too old to count.
     """
     offered = session.since("publish") < session.since("adopt")
-    rested = offered or session.is_due("adopt", _ADOPT_SECONDS)
+    rested = offered or session.since("adopt") >= _ADOPT_SECONDS
     return rested and session.affordable("adopt")
 
 
 def prove_life(session: Session) -> None:
     """Beat, for whoever cannot afford a look would be given up otherwise."""
-    if session.is_due("beat", _BEAT_SECONDS):
+    if session.since("beat") >= _BEAT_SECONDS:
         session.mark("beat")
         with session.collector.watch.on("share"):
             session.parts.exchange.beat()
@@ -165,7 +173,7 @@ def collect(session: Session) -> bool:
     if full:
         session.counters.env_steps = reached
         session.counters.episodes += len(session.rollout.episodes)
-        if session.is_due("report", _REPORT_SECONDS):
+        if session.since("report") >= _REPORT_SECONDS:
             report(session)
     return full
 
@@ -245,7 +253,7 @@ def checkpoint_if_due(session: Session) -> None:
     pace = session.parts.pace
     since = session.counters.env_steps - session.due["checkpoint_steps"]
     due = since >= pace.checkpoint_interval
-    due = due and session.is_due("checkpoint", pace.checkpoint_seconds)
+    due = due and session.since("checkpoint") >= pace.checkpoint_seconds
     if due and session.parts.place.held():
         try:
             checkpoint(session)

@@ -1,13 +1,13 @@
 """Everything that a learner tells others: events, curves, beats, reports and pictures.
 
 Events carry this peer's environment steps. After every step at most one byte is read
-(:class:`Show`): no clock, since the stream says when a report or a picture is due, and a picture is
-drawn when it is asked for, not at every step.
+(:func:`new_step_hook`): no clock, since the stream says when a report or a picture is due, and a
+picture is drawn when it is asked for, not at every step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import isfinite
 from typing import Any
@@ -88,22 +88,19 @@ def record(session: Session) -> None:
     session.metrics.update(_measured(session))
     _write_row(session)
     _write_episodes(session)
-    session.parts.place.beat(beat_of(session))
+    session.parts.place.beat(
+        {
+            "stage": "training",
+            "env_steps": session.counters.env_steps,
+            "iterations": session.counters.iterations,
+            "checkpoint_step": int(session.due["checkpoint_steps"]),
+            "version": session.version,
+            "fleet_steps": session.fleet_steps,
+            "steps_per_second": round(session.metrics.get("steps_per_second", 0.0), 1),
+            "boot_s": session.parts.boot.facts()["boot_s"],
+        }
+    )
     session.metrics = {}
-
-
-def beat_of(session: Session) -> dict[str, object]:
-    """What rides along with the beat, for status."""
-    return {
-        "stage": "training",
-        "env_steps": session.counters.env_steps,
-        "iterations": session.counters.iterations,
-        "checkpoint_step": int(session.due["checkpoint_steps"]),
-        "version": session.version,
-        "fleet_steps": session.fleet_steps,
-        "steps_per_second": round(session.metrics.get("steps_per_second", 0.0), 1),
-        "boot_s": session.parts.boot.facts()["boot_s"],
-    }
 
 
 def _measured(session: Session) -> dict[str, float]:
@@ -160,48 +157,33 @@ def _write_episodes(session: Session) -> None:
         session.parts.events.write("result", session.counters.env_steps, data)
 
 
-class Show:
-    """What :meth:`after_step` needs to know between two steps."""
+def new_step_hook(session: Session) -> Callable[[slice], None]:
+    """A function to call with the environments that have just made a step."""
+    walks = session.walks if session.walks.watching else None
+    vector, frames = session.parts.vector, session.parts.frames
+    asks, asked, drawing = frames.asks, 0, frozenset[int]()
 
-    __slots__ = ("_asked", "_asks", "_drawing", "_session", "_telemetry", "walks")
+    def after_step(members: slice) -> None:
+        nonlocal asked, drawing
+        if walks is not None:
+            walks.look(vector.telemetry()[members], members.start)
+        if drawing:
+            pictures = vector.frames()
+            if pictures.keys() >= drawing:  # as soon as the last of them is drawn
+                for agent in drawing:
+                    frames.offer(agent, pictures[agent])
+                drawing = frozenset()
+                vector.watch(drawing)
+        elif asks[0] != asked:
+            asked = asks[0]
+            reports, wanted = frames.due()
+            if reports:
+                report(session)
+            if wanted:
+                drawing = wanted & frozenset(range(vector.num_envs))
+                vector.watch(drawing)
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._telemetry = session.parts.vector.telemetry
-        self._asks = session.parts.frames.asks
-        self._asked = 0
-        self._drawing = frozenset[int]()
-        self.walks = session.walks if session.walks.watching else None
-
-    def after_step(self, members: slice) -> None:
-        """Some environments have made a step."""
-        if self.walks is not None:
-            self.walks.look(self._telemetry()[members], members.start)
-        if self._drawing:
-            self._offer()
-        elif self._asks[0] != self._asked:
-            self._answer()
-
-    def _answer(self) -> None:
-        parts, self._asked = self._session.parts, self._asks[0]
-        reports, pictures = parts.frames.due()
-        if reports:
-            report(self._session)
-        if pictures:
-            self._draw(pictures & frozenset(range(parts.vector.num_envs)))
-
-    def _draw(self, agents: frozenset[int]) -> None:
-        self._drawing = agents
-        self._session.parts.vector.watch(agents)
-
-    def _offer(self) -> None:
-        """All that were asked for, as soon as the last of them is drawn."""
-        parts = self._session.parts
-        pictures = parts.vector.frames()
-        if pictures.keys() >= self._drawing:
-            for agent in self._drawing:
-                parts.frames.offer(agent, pictures[agent])
-            self._draw(frozenset())
+    return after_step
 
 
 def report(session: Session) -> None:

@@ -25,7 +25,7 @@ from Daddy.core.machine import die_with_parent
 from Daddy.learning.learner_state import Session
 from Daddy.learning.ports import FrameSink, NoFrames
 from Daddy.learning.preloading import prepare
-from Daddy.learning.run_log import Show
+from Daddy.learning.run_log import new_step_hook
 from Daddy.streaming.tunnel_client import FEATURED_FPS, FrameSender
 from scripts.benches.train import iterate, session_of
 
@@ -89,7 +89,7 @@ def _send(session: Session, sink: FrameSink) -> None:
     """Whom the learner's pictures and reports go to from now on."""
     session.parts.vector.watch(frozenset())
     session.parts = replace(session.parts, frames=sink)
-    session.collector.after_step = Show(session).after_step
+    session.collector.after_step = new_step_hook(session)
 
 
 def _processor_s(pid: int) -> float:

@@ -77,10 +77,6 @@ class Log:
         """Make the claim that these milestones are held now."""
         return Claim(self.parent, self.start, bytes(self.inputs), frozenset(held))
 
-    def to_facts(self) -> dict[str, Any]:
-        """JSON that `log_from` reads."""
-        return _facts(self)
-
 
 def log_from(facts: object) -> Log | None:
     """Restore the log of a saved environment; None without a usable one."""
@@ -116,7 +112,7 @@ def joined(claim: Claim, find: Find, known: Container[str]) -> Claim:
 
 def to_bytes(claim: Claim) -> bytes:
     """One JSON object; equal claims have equal bytes."""
-    facts = {"format": FORMAT, "held": sorted(claim.held), **_facts(claim)}
+    facts = {"format": FORMAT, "held": sorted(claim.held), **to_facts(claim)}
     return json.dumps(facts, sort_keys=True).encode()
 
 
@@ -133,7 +129,8 @@ def from_bytes(data: bytes) -> Claim:
         raise FileError(f"this claim cannot be read: {error!r}", "it is refused") from error
 
 
-def _facts(way: Claim | Log) -> dict[str, Any]:
+def to_facts(way: Claim | Log) -> dict[str, Any]:
+    """JSON that `log_from` reads."""
     inputs = base64.b64encode(zlib.compress(way.inputs, 9)).decode()
     return {"parent": way.parent, "start": dict(way.start), "inputs": inputs}
 

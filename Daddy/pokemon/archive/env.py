@@ -240,7 +240,7 @@ class ArchivedEnv(PokemonRedEnv):
 
     def save_state(self) -> bytes:
         """As `PokemonRedEnv.save_state`, with the history and the keys since the last claim."""
-        pressed = {} if self._log is None else {"log": self._log.to_facts()}
+        pressed = {} if self._log is None else {"log": claims.to_facts(self._log)}
         self.journal = {**self._history.to_facts(), **pressed}
         return super().save_state()
 
