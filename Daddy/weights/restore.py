@@ -322,15 +322,6 @@ def _next_version(store: Store, plan: Plan, number: int, ts: float) -> Version:
 # -- writers
 
 
-def _refuse_written(target: Source) -> None:
-    """WeightsError while anybody may write."""
-    if found := writers(target.run, target.shared, SystemClock().now()):
-        raise WeightsError(
-            f"somebody may still write to {target.shared.root}: {'; '.join(found)}",
-            "say `run_controller stop`, wait until the jobs have left, then say it again",
-        )
-
-
 def writers(run: RunPaths, shared: SharedPaths, now: float) -> list[str]:
     """Processes that may still write there, in words: a controller, learners, mergers.
 
@@ -400,7 +391,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if plan.is_idle:
         print(f"{target.shared.root} lacks nothing: {plan.lines()[-1]}")
         return ExitCode.DONE
-    _refuse_written(target)
+    if found := writers(target.run, target.shared, SystemClock().now()):
+        raise WeightsError(
+            f"somebody may still write to {target.shared.root}: {'; '.join(found)}",
+            "say `run_controller stop`, wait until the jobs have left, then say it again",
+        )
     number = None if args.dry_run else carry_out(plan, SystemClock())
     print(f"{'would put' if args.dry_run else 'put'} back into {target.run.root}:")
     print("\n".join(f"  {line}" for line in plan.lines()))

@@ -8,7 +8,6 @@ counter stand still. A laptop's record needs no connection. No torch.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from Daddy.core.settings import KEPT_VERSIONS
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.backup import find_missing
 from Daddy.weights.history import read_records
-from Daddy.weights.laptop.pull_push import contributors, waiting
+from Daddy.weights.laptop.pull_push import contributors, disk, waiting
 from Daddy.weights.laptop.pulled_folder import (
     effect_of,
     efforts,
@@ -212,16 +211,3 @@ def report_laptop(root: Path, now: float) -> Record:
         "disk": disk(root),
         "flaws": flaws,
     }
-
-
-def disk(root: Path) -> dict[str, dict[str, int]]:
-    """Folder below ``root`` → its bytes and files; files in ``root`` itself count as heads."""
-    found: dict[str, dict[str, int]] = {}
-    for folder, _, names in os.walk(root):
-        top = [*Path(folder).relative_to(root).parts, "heads"][0]
-        entry = found.setdefault(top, {"bytes": 0, "files": 0})
-        for name in names:
-            with contextlib.suppress(OSError):  # removed meanwhile
-                entry["bytes"] += Path(folder, name).lstat().st_size
-                entry["files"] += 1
-    return found

@@ -134,7 +134,9 @@ class _Puller:
             return Pulled(here, remark=f"the cluster's head shows v{frame.version} again")
         plainly = False
         for _ in range(3):  # the last for a stale leftover of an interrupted transfer
-            route = plain(frame, "frames did not verify") if plainly else self._cheapest(frame)
+            route = self._cheapest(frame)
+            if plainly:
+                route = Route(None, frame.size, "frames did not verify")
             write_atomic(self.local / "incoming" / BEGUN, frame.to_bytes())
             found = self._bring(frame, route, "pulling")
             if found:
@@ -260,7 +262,10 @@ def _whole(record: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """The frame to decode, the bytes to fetch, and the reason; without a frame the plain file."""
+    """The frame to decode, the bytes to fetch, and the reason.
+
+    Without a frame it is the plain file, which every laptop understands.
+    """
 
     part: Part | None
     size: int
@@ -276,15 +281,10 @@ def cheapest(frame: Keyframe, held: str) -> Route:
                if part.sha256 == frame.sha256 and part.base_sha256 in ("", held)]  # fmt: skip
     best = min(fitting, key=lambda part: part.size, default=None)
     if best is None or best.size >= frame.size:
-        return plain(frame, "nothing smaller leads there")
+        return Route(None, frame.size, "nothing smaller leads there")
     if best.base_sha256:
         return Route(best, best.size, "a step from what is here")
     return Route(best, best.size, "whole: what is here is too far away" if held else "whole")
-
-
-def plain(frame: Keyframe, reason: str) -> Route:
-    """The file that every laptop understands."""
-    return Route(None, frame.size, reason)
 
 
 PATIENCE_S = 60.0
@@ -360,9 +360,17 @@ def shown(label: str, total: int, clock: Clock, arriving: Path | None = None) ->
 
 def folder_bytes(folder: Path) -> int:
     """Bytes of all files below ``folder``; files may come and go meanwhile."""
-    total = 0
-    for root, _, names in os.walk(folder):  # passes over a folder that vanishes, as rglob does not
+    return sum(entry["bytes"] for entry in disk(folder).values())
+
+
+def disk(root: Path) -> dict[str, dict[str, int]]:
+    """Folder below ``root`` → its bytes and files; files in ``root`` itself count as heads."""
+    found: dict[str, dict[str, int]] = {}
+    for folder, _, names in os.walk(root):
+        top = [*Path(folder).relative_to(root).parts, "heads"][0]
+        entry = found.setdefault(top, {"bytes": 0, "files": 0})
         for name in names:
-            with contextlib.suppress(OSError):
-                total += os.lstat(f"{root}/{name}").st_size
-    return total
+            with contextlib.suppress(OSError):  # removed meanwhile
+                entry["bytes"] += Path(folder, name).lstat().st_size
+                entry["files"] += 1
+    return found
