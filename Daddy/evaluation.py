@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from Daddy.core.assists import strange
+from Daddy.core.assists import refuse_strange
 from Daddy.core.clock import SystemClock
 from Daddy.core.config import load, shared_paths
 from Daddy.core.errors import DaddyError, WeightsError
@@ -229,10 +229,7 @@ def _open_store(where: Path | None) -> Store:
 def _weights_of(store: Store, version: Version, assists: Sequence[str]) -> Found:
     from Daddy.weights.encoding.state_codec import decode
 
-    if foreign := strange(version.assists, assists):
-        raise WeightsError(
-            f"v{version.version} was learnt with the assists {foreign}", "name them: --assists"
-        )
+    refuse_strange(f"v{version.version}", version.assists, assists)
     weights = decode(store.get_blob(version.state), version.schema)
     return Found(f"v{version.version}", weights)
 

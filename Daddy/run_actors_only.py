@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from Daddy import laptop
 from Daddy.background.laptop_tasks import laptop_tasks
 from Daddy.core import machine, process
-from Daddy.core.assists import strange
+from Daddy.core.assists import refuse_strange, strange
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import UsageError, WeightsError, run_entry
 from Daddy.core.events import EventWriter
@@ -32,7 +32,7 @@ from Daddy.hardware.profile import load_profile, save_profile
 from Daddy.hardware.recommend import recommend
 from Daddy.laptop import Limits, Visit
 from Daddy.learning.preloading import prepare
-from Daddy.weights.laptop.pulled_folder import Verified, newest_verified, refuse_strange
+from Daddy.weights.laptop.pulled_folder import Verified, newest_verified
 from Daddy.workloads import WORKLOADS
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _refuse_other_assists(config: Config, found: Verified, *, contribute: bool) -> None:
     """Before anything is measured: neither may have more than the other takes."""
-    refuse_strange(found.frame, config.training.assists)
+    refuse_strange(found.label, found.frame.assists, config.training.assists)
     more = strange(config.training.assists, found.frame.assists)
     if contribute and more:
         raise UsageError(

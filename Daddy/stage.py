@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from Daddy.core.assists import refuse_strange
 from Daddy.core.clock import Clock
 from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import read_bounded
@@ -58,13 +59,13 @@ def find_weights(path: Path, assists: Sequence[str] = ()) -> Found:
 
 def _newest_version(shared: Path, assists: Sequence[str]) -> Found:
     from Daddy.weights.encoding.state_codec import decode
-    from Daddy.weights.laptop.pulled_folder import newest_verified, refuse_strange
+    from Daddy.weights.laptop.pulled_folder import newest_verified
 
     found = newest_verified(shared)
     if found is None:
         raise WeightsError(f"{shared} holds no version yet", "pull again")
     refuse_other_workload(found.frame.workload, shared)
-    refuse_strange(found.frame, assists)
+    refuse_strange(found.label, found.frame.assists, assists)
     return Found(f"version {found.version} of {found.frame.run}", decode(found.data))
 
 
@@ -81,11 +82,11 @@ def _newest_checkpoint(path: Path) -> Path | None:
 
 
 def _checkpoint(manifest: Path, assists: Sequence[str]) -> Found:
-    from Daddy.learning.checkpoint import load, refuse_strange, with_prefix
+    from Daddy.learning.checkpoint import load, with_prefix
 
     checkpoint = load(manifest)
     refuse_other_workload(checkpoint.facts.get("workload"), manifest)
-    refuse_strange(checkpoint.facts, assists, str(manifest))
+    refuse_strange(f"the checkpoint {manifest}", checkpoint.facts.get("assists", ()), assists)
     label = f"checkpoint at step {checkpoint.step:,}"
     return Found(label, with_prefix(checkpoint.tensors, "policy."))
 
@@ -93,8 +94,8 @@ def _checkpoint(manifest: Path, assists: Sequence[str]) -> Found:
 def _single(path: Path, assists: Sequence[str]) -> Found:
     from Daddy.weights.encoding.state_codec import decode
     from Daddy.weights.encoding.tensor_layout import metadata_of
-    from Daddy.weights.import_export import card_in, refuse_strange_card
-    from Daddy.weights.laptop.pulled_folder import read_frame, refuse_strange
+    from Daddy.weights.import_export import card_in
+    from Daddy.weights.laptop.pulled_folder import read_frame
 
     if path.is_dir():
         raise FileError("neither versions nor checkpoints were found")
@@ -102,11 +103,11 @@ def _single(path: Path, assists: Sequence[str]) -> Found:
     card = card_in(metadata_of(data), str(path))
     if card is not None:
         refuse_other_workload(card.workload, path)
-        refuse_strange_card(card, assists, str(path))
+        refuse_strange(f"{path}, {card.name},", card.assists, assists)
         return Found(card.name, decode(data, card.schema))
     for folder in path.absolute().parents[:3]:  # what a shared or pulled folder says of its files
         if (frame := read_frame(folder / _HEAD)) is not None:
-            refuse_strange(frame, assists)
+            refuse_strange(f"v{frame.version} of run {frame.run!r}", frame.assists, assists)
     return Found(path.name, decode(data))
 
 

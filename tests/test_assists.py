@@ -95,7 +95,7 @@ def test_a_file_of_them_says_so_wherever_it_was_copied_to(helped: RunPaths, tmp_
     assert model.main(["export", str(made), str(helped.root)]) == 0
     copied.parent.mkdir()
     made.rename(copied)
-    with pytest.raises(WeightsError, match="the assists no_wild, not in use here"):
+    with pytest.raises(WeightsError, match="the assists no_wild, which are not in use here"):
         stage.find_weights(copied, ["money"])
     found = stage.find_weights(copied, HELPS)
     assert found.label.startswith("v")

@@ -11,6 +11,8 @@ import difflib
 from collections.abc import Iterable
 from typing import Final
 
+from Daddy.core.errors import WeightsError
+
 NAMES: Final = (
     *("toss_junk", "money", "flash", "flute", "teach_surf", "use_surf", "teach_strength"),
     *("use_strength", "boulders", "block_indigo_exit", "no_wild"),
@@ -40,6 +42,16 @@ def chosen(said: object) -> list[str]:
 def strange(theirs: Iterable[str], ours: Iterable[str]) -> str:
     """Assists that something was made with and that are not in use here; "" when there are none."""
     return ", ".join(sorted(set(theirs) - set(ours)))
+
+
+def refuse_strange(name: str, theirs: Iterable[str], ours: Iterable[str]) -> None:
+    """WeightsError when ``name`` was learnt with scripted helps that are not in use here."""
+    if foreign := strange(theirs, ours):
+        names = ",".join(theirs)
+        raise WeightsError(
+            f"{name} was learnt with the assists {foreign}, which are not in use here",
+            f"say --assists {names}, set training.assists to {names}, or use another run",
+        )
 
 
 def to_bits(names: Iterable[str]) -> int:

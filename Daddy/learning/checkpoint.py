@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +20,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as tensors_from_bytes
 from safetensors.torch import save as tensors_to_bytes
 
-from Daddy.core.assists import strange
-from Daddy.core.errors import DaddyError, ExitCode, FileError, WeightsError
+from Daddy.core.errors import DaddyError, ExitCode, FileError
 from Daddy.core.files import read_bounded, read_json, sha256_hex, write_atomic, write_json
 
 VERSION = 1
@@ -147,16 +146,6 @@ def _verified_blob(path: Path, manifest: Mapping[str, Any]) -> bytes:
     if sha256_hex(blob) != manifest["sha256"]:
         raise FileError(f"{path} does not have the hash its manifest names")
     return blob
-
-
-def refuse_strange(facts: Mapping[str, Any], assists: Iterable[str], where: str) -> None:
-    """WeightsError for facts of a checkpoint that was learnt with assists not in use here."""
-    if foreign := strange(facts.get("assists", ()), assists):
-        raise WeightsError(
-            f"the checkpoint in {where} was learnt with the assists {foreign}, which are not in "
-            "use here",
-            f"set training.assists to {','.join(facts['assists'])}, or use another run",
-        )
 
 
 def manifests(folder: Path) -> list[Path]:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from Daddy.core.assists import refuse_strange
 from Daddy.core.errors import ConfigError
 from Daddy.learning.adam import FlatAdam
-from Daddy.learning.checkpoint import Checkpoint, bytes_of, refuse_strange, tensor_of, with_prefix
+from Daddy.learning.checkpoint import Checkpoint, bytes_of, tensor_of, with_prefix
 from Daddy.learning.collector import Collector, new_collector
 from Daddy.learning.diagnostics import Milestones, Walks
 from Daddy.learning.learner_parts import Parts
@@ -205,7 +206,8 @@ def _check_kin(session: Session, tensors: Mapping[str, Any], facts: Mapping[str,
     if facts["workload"] != session.parts.workload.name:
         reason = f"it is of {facts['workload']!r}"
     if not reason:
-        refuse_strange(facts, session.parts.assists, str(session.parts.checkpoints))
+        name = f"the checkpoint in {session.parts.checkpoints}"
+        refuse_strange(name, facts.get("assists", ()), session.parts.assists)
         return
     raise ConfigError(
         f"the checkpoint in {session.parts.checkpoints} cannot be continued: {reason}",

@@ -8,11 +8,11 @@ for people; the one in the header counts. It states no licence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from Daddy.core.assists import strange
+from Daddy.core.assists import refuse_strange
 from Daddy.core.clock import Clock
 from Daddy.core.config import run_paths, shared_paths
 from Daddy.core.errors import FileError, WeightsError
@@ -220,16 +220,6 @@ def read_origin(shared: SharedPaths) -> Card | None:
         return None
 
 
-def refuse_strange_card(card: Card, assists: Iterable[str], name: str) -> None:
-    """WeightsError for weights learnt with scripted helps that are not in use here."""
-    if foreign := strange(card.assists, assists):
-        raise WeightsError(
-            f"{name}, {card.name}, was learnt with the assists {foreign}, not in use here",
-            f"use the assists {', '.join(card.assists)} too (training.assists, or --assists where "
-            "there is one), or take weights that were learnt without",
-        )
-
-
 def read_model(path: Path) -> Model:
     """The weights in a file that was exported, checked against its card.
 
@@ -260,7 +250,7 @@ def plant(model: Model, name: str, config: Config, clock: Clock) -> SharedPaths:
     than the weights were learnt with.
     """
     shared, assists = shared_paths(config), tuple(config.training.assists)
-    refuse_strange_card(model.card, assists, name)
+    refuse_strange(f"{name}, {model.card.name},", model.card.assists, assists)
     if model.card.workload != config.training.workload:
         raise WeightsError(
             f"{name} holds weights of {model.card.workload!r}, the run is configured for "

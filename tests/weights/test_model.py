@@ -238,7 +238,7 @@ def test_a_run_without_these_assists_never_takes_them(helped, tmp_path, capsys, 
     assert bring(helped, tmp_path / "new", *ours) == ExitCode.WEIGHTS
     error = capsys.readouterr().err
     assert "was learnt with the assists flash" in error
-    assert "use the assists money, flash too" in error
+    assert "--assists money,flash" in error
     assert not (tmp_path / "new").exists()
 
 

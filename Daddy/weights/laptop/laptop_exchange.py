@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from Daddy.core.assists import refuse_strange
 from Daddy.core.clock import Clock
 from Daddy.core.errors import WeightsError
 from Daddy.core.files import sha256_hex, write_atomic
@@ -26,7 +27,6 @@ from Daddy.weights.laptop.pulled_folder import (
     newest_verified,
     read_frame,
     read_receipts,
-    refuse_strange,
 )
 from Daddy.weights.merge.contributions import box_name
 from Daddy.weights.peer_progress import Base, Fate, Progress
@@ -107,7 +107,7 @@ class PulledVersions:
         return b"{}"
 
     def _take(self, found: Verified) -> Base:
-        refuse_strange(found.frame, self._assists)
+        refuse_strange(found.label, found.frame.assists, self._assists)
         if found.frame.schema != self._schema:
             release = found.frame.release or "that the run's owner names"
             raise WeightsError(

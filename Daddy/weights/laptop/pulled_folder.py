@@ -9,12 +9,10 @@ writes.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.assists import strange
 from Daddy.core.errors import DaddyError, FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.names import PEER, check_peer
@@ -37,6 +35,11 @@ class Verified:
     frame: Keyframe
     warning: str = ""
 
+    @property
+    def label(self) -> str:
+        """Version and run, for people."""
+        return f"v{self.version} of run {self.frame.run!r}"
+
 
 def newest_verified(shared_dir: Path) -> Verified | None:
     """The newest version below ``shared_dir``; None when nothing was pulled yet.
@@ -56,16 +59,6 @@ def newest_verified(shared_dir: Path) -> Verified | None:
         found = read_version(shared_dir, older)
         said = f"{damage.message}; using v{older.version} instead"
         return Verified(found.version, found.sha256, found.data, older, said)
-
-
-def refuse_strange(frame: Keyframe, assists: Iterable[str]) -> None:
-    """WeightsError for a version learnt with scripted helps that are not in use here."""
-    if foreign := strange(frame.assists, assists):
-        raise WeightsError(
-            f"v{frame.version} of run {frame.run!r} was learnt with the assists {foreign}, which "
-            "are not in use here",
-            f"say --assists {','.join(frame.assists)}, or take the weights of a run without them",
-        )
 
 
 def read_frame(path: Path) -> Keyframe | None:
