@@ -23,11 +23,16 @@ from pathlib import Path
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, NetworkError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex, write_atomic
-from Daddy.core.names import PEER
 from Daddy.weights.encoding.delta_frames import LIMIT as STATE_LIMIT
 from Daddy.weights.encoding.delta_frames import unpack, unpack_step
 from Daddy.weights.encoding.tensor_layout import refuse_unless_half
-from Daddy.weights.laptop.pulled_folder import PREVIOUS, read_exactly, read_frame, read_version
+from Daddy.weights.laptop.pulled_folder import (
+    PREVIOUS,
+    peers_in,
+    read_exactly,
+    read_frame,
+    read_version,
+)
 from Daddy.weights.laptop.transport import Carrier
 from Daddy.weights.parcels import CLAIMS, MOST_SENT, make_room, parcels_in
 from Daddy.weights.store.records import Contribution, Keyframe, Part, parse
@@ -207,8 +212,7 @@ class _Puller:
 
 def contributors(local: Path) -> list[str]:
     """Peers that have ever contributed from this folder."""
-    names = sorted(path.name for path in (local / "outbox").glob("*"))
-    return [name for name in names if PEER.fullmatch(name)]
+    return peers_in(local / "outbox")
 
 
 def waiting(local: Path) -> list[Path]:

@@ -8,12 +8,11 @@ writes.
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from Daddy.core.errors import DaddyError, FileError, WeightsError
+from Daddy.core.errors import FileError, WeightsError
 from Daddy.core.files import read_bounded, sha256_hex, write_atomic
 from Daddy.core.names import PEER, check_peer
 from Daddy.weights.parcels import read_parcel_receipts, read_records
@@ -98,11 +97,14 @@ def read_exactly(path: Path, size: int) -> bytes:
 
 def read_all_receipts(local_dir: Path) -> list[Receipt]:
     """The readable receipts of every peer that ever got one here, oldest version first."""
-    peers = sorted(path.name for path in (local_dir / "receipts").glob("*"))
-    found = [
-        one for peer in peers if PEER.fullmatch(peer) for one in read_receipts(local_dir, peer)
-    ]
-    return sorted(found, key=lambda one: one.version)
+    peers = peers_in(local_dir / "receipts")
+    found = [receipt for peer in peers for receipt in read_receipts(local_dir, peer)]
+    return sorted(found, key=lambda receipt: receipt.version)
+
+
+def peers_in(folder: Path) -> list[str]:
+    """Names in ``folder`` that can be peers'."""
+    return sorted(path.name for path in folder.glob("*") if PEER.fullmatch(path.name))
 
 
 def read_receipts(local_dir: Path, peer: str) -> list[Receipt]:
@@ -124,16 +126,14 @@ def add_visit(local: Path, peer: str, one: Effort) -> Effort:
     """The new totals of ``peer``, with this visit's; OSError when the disk refuses."""
     before = read_effort(local, peer)
     total = Effort(before.steps + one.steps, before.milestones + one.milestones, before.visits + 1)
-    write_atomic(_path(local, peer), total.to_bytes())
+    write_atomic(local / "effect" / f"{peer}.json", total.to_bytes())
     return total
 
 
 def read_effort(local: Path, peer: str) -> Effort:
     """The totals so far; zeros where there are none that can be read."""
-    with contextlib.suppress(FileNotFoundError, DaddyError):
-        path = _path(local, peer)
-        return parse(Effort, read_bounded(path, LIMIT), str(path))
-    return Effort()
+    found = read_records(Effort, local / "effect", f"{check_peer(peer)}.json")
+    return found[0] if found else Effort()
 
 
 def effect_of(local: Path, peer: str) -> dict[str, Any]:
@@ -167,7 +167,3 @@ def told(effect: dict[str, Any]) -> str:
         kept, no = effect["milestones_accepted"], effect["milestones_refused"]
         said += f", {effect['milestones']} milestones handed in ({kept} kept, {no} refused)"
     return said
-
-
-def _path(local: Path, peer: str) -> Path:
-    return local / "effect" / f"{check_peer(peer)}.json"

@@ -8,11 +8,11 @@ it tries each of the laptop's keys; what was found good is used from then on.
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shutil import which
 
 from Daddy.core.errors import DaddyError, FileError, UsageError
 from Daddy.core.files import read_bounded, write_atomic
@@ -72,10 +72,11 @@ def _answers(given: str, environ: Mapping[str, str], known: Mapping[str, str]) -
     if not sys.stdin.isatty():
         return {}
     told = {"host": "@" in given, "user": bool(given)}
-    answers = {}
-    for name, question in _QUESTIONS.items():
-        if not (told.get(name) or environ.get(VARIABLES[name]) or known.get(name)):
-            answers[name] = input(f"{question}: ").strip()
+    answers = {
+        name: input(f"{question}: ").strip()
+        for name, question in _QUESTIONS.items()
+        if not (told.get(name) or environ.get(VARIABLES[name]) or known.get(name))
+    }
     return {name: text for name, text in answers.items() if text}
 
 
@@ -95,12 +96,11 @@ def _login_key(remote: Remote, home: Path) -> Path | None:
 
 def _tell_seen(seen: Seen, remote: Remote) -> None:
     print()
-    tell(_is_here("rsync"), "rsync is installed here", INSTALL)
+    tell(bool(which("rsync")), "rsync is installed here", INSTALL)
     if seen.error is not None:
         tell(False, f"your own login: {seen.error.message}", seen.error.fix)
         if seen.refused:
-            fix = "it takes a login, or the run's owner"
-            tell(False, "the stream's token was not fetched", fix)
+            tell(False, "the stream's token was not fetched", "ask the run's owner for a line")
         return
     tell(seen.rsync, f"rsync is installed on {remote.login}", "ask for it there")
     tell(seen.folder, f"{remote.folder} exists there",
@@ -142,7 +142,7 @@ def _end(seen: Seen, remote: Remote, path: Path, environ: Mapping[str, str]) -> 
     if seen.error is not None and not confined:
         raise seen.error
     by_rsync = isinstance(carrier, RsyncCarrier) and not confined
-    lacks = by_rsync and not (_is_here("rsync") and seen.rsync)
+    lacks = by_rsync and not (which("rsync") and seen.rsync)
     print(f"\nready: {'SYNC_TRANSPORT=sftp ' * lacks}./Daddy/cluster/sync_weights.sh pull")
     return 0
 
@@ -150,10 +150,6 @@ def _end(seen: Seen, remote: Remote, path: Path, environ: Mapping[str, str]) -> 
 def tell(good: bool, what: str, fix: str) -> None:
     """One finding, with the way out of a bad one."""
     print(f"{'ok ' if good else 'NO '}      {what}" + ("" if good else f"\n           {fix}"))
-
-
-def _is_here(program: str) -> bool:
-    return shutil.which(program) is not None
 
 
 _PLACES = (
@@ -287,7 +283,7 @@ def find_ring(remote: Remote, environ: Mapping[str, str], home: Path, seen: Seen
         print(f"made     {folder}: pull, push, tunnel (no passphrase: nobody is there")
         print("         to type one in the background)")
     confinable = bool(seen.rrsync.command) and environ.get("SYNC_TRANSPORT") != "sftp"
-    by = "rsync" if confinable and _is_here("rsync") else "sftp"
+    by = "rsync" if confinable and which("rsync") else "sftp"
     return KeyRing(folder, remote, peer, by, seen.rrsync, home)
 
 

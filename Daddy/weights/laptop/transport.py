@@ -151,10 +151,10 @@ class RsyncCarrier(Carrier):
         if done.returncode == LOCAL_FOLDER and "No such file" not in done.stderr:
             return FileError(f"rsync cannot write: {line}", "check space and permissions")
         if done.returncode == UNKNOWN_FLAG:
-            fix = (
-                "please report what `rsync --version` says; until then: export SYNC_TRANSPORT=sftp"
+            return FileError(
+                f"this rsync does not know a flag of ours: {line}",
+                "please report what `rsync --version` says; until then: export SYNC_TRANSPORT=sftp",
             )
-            return FileError(f"this rsync does not know a flag of ours: {line}", fix)
         return explain(done.stderr, self.remote)
 
 
