@@ -17,6 +17,7 @@ from Daddy.pokemon import ladder
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon import save_state as saving
 from Daddy.pokemon.archive import state_format
+from Daddy.pokemon.archive.archive_keys import rank
 from Daddy.pokemon.archive.decisions import Rules
 from Daddy.pokemon.archive.state_format import Kin
 from Daddy.pokemon.assists.apply import Helper
@@ -264,6 +265,6 @@ def test_children_of_an_honest_state_say_what_helped_them(tmp_path: Path) -> Non
     kept = [
         state_format.from_bytes(one.read_bytes(), kin, "")[0] for one in folder.glob("r*.state")
     ]
-    assert {one.assists for one in kept if one.rank > 1} == {("no_wild",)}
-    assert {one.assists for one in kept if one.rank <= 1} >= {()}
+    assert {one.assists for one in kept if rank(one.held) > 1} == {("no_wild",)}
+    assert {one.assists for one in kept if rank(one.held) <= 1} >= {()}
     assert np.all([one.origin == "played" for one in kept])
