@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from Daddy.core.clock import Clock
 from Daddy.core.config import load, load_effective
@@ -33,6 +33,9 @@ from Daddy.pokemon.recordings.verifying_player import (
     time_text,
 )
 from Daddy.stage import Pacer, add_game_flags
+
+if TYPE_CHECKING:
+    from Daddy.streaming.viewer.window import Handheld
 
 HELP: Final = (
     "space pauses; [ slower, ] faster; left and right: 10 s back and ahead; N and P: the next "
@@ -243,15 +246,6 @@ def _on_film(
     print(f"wrote {path}: {length:.1f} s of the game from {time_text(first)}, verified", flush=True)
 
 
-class Window(Protocol):
-    """A window such as `streaming.viewer.window.Handheld`."""
-
-    closed: bool
-    caption: str
-
-    def show(self, pixels: bytes) -> list[str]: ...
-
-
 class RecordingWindow:
     """A player, one that reads ahead of it, and a window; pace, pause and position."""
 
@@ -259,7 +253,7 @@ class RecordingWindow:
         self,
         ahead: ReadAhead,
         player: VerifyingPlayer,
-        window: Window,
+        window: Handheld,
         clock: Clock,
         pace: float = 1.0,
     ) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 SCREEN_WIDTH = 160
 SCREEN_HEIGHT = 144
@@ -48,3 +49,9 @@ class Adoption:
     weights: dict[str, Any]
     reason: str
     refused: bool = False
+
+
+class EventSink(Protocol):
+    """A log of facts."""
+
+    def write(self, event: str, step: int, data: Mapping[str, object]) -> None: ...

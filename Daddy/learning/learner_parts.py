@@ -18,11 +18,11 @@ from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.job import Boot
 from Daddy.core.machine import usable_cores
 from Daddy.core.settings import KEPT_CHECKPOINTS, Config
+from Daddy.core.vocabulary import EventSink
 from Daddy.learning.device import keep_freed_memory, limit_threads
 from Daddy.learning.device import resolve as resolve_device
 from Daddy.learning.ports import (
     EnvWorkload,
-    EventSink,
     FrameSink,
     Place,
     Stopper,

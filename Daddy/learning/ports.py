@@ -94,12 +94,6 @@ class Stopper(Protocol):
     def stop_reason(self) -> str | None: ...
 
 
-class EventSink(Protocol):
-    """Where facts are written down."""
-
-    def write(self, event: str, step: int, data: Mapping[str, object]) -> None: ...
-
-
 @dataclass(frozen=True)
 class EpisodeEnd:
     """One finished episode of environment `env`."""

@@ -6,25 +6,20 @@ which is the player's to answer. A wait is bounded; the caller counts it.
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from Daddy.pokemon import ram_map as ram
 from Daddy.pokemon.memory import Image, byte
+
+if TYPE_CHECKING:
+    from Daddy.pokemon.emulator import Emulator
 
 MOST: Final = 20
 """Steps of 24 frames that a wait may last: 8 s of the game; a longer script is waited for again."""
 _ONE_OF_TWO: Final = 1
 
 
-class Console(Protocol):
-    """The part of an emulator that waiting uses."""
-
-    def press(self, button: str) -> None: ...
-    def idle(self) -> None: ...
-    def ram(self, blocks: tuple[tuple[int, int], ...] = ...) -> Image: ...
-
-
-def wait(console: Console) -> tuple[Image, int]:
+def wait(console: Emulator) -> tuple[Image, int]:
     """Wait until the player has control again or is asked: the memory then, and 0 to 20 steps."""
     image = console.ram()
     for waited in range(MOST):

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
 
 from Daddy.core.clock import Clock
 from Daddy.core.errors import DaddyError, WeightsError
 from Daddy.core.machine import host_name
 from Daddy.core.names import WRITER, check_peer, new_token
 from Daddy.core.shared_paths import SharedPaths
-from Daddy.core.vocabulary import Adoption
+from Daddy.core.vocabulary import Adoption, EventSink
 from Daddy.weights.encoding.arithmetic import StateDict, copy, is_finite
 from Daddy.weights.encoding.state_codec import encode, schema_of
 from Daddy.weights.merge import contributions
@@ -35,12 +34,6 @@ from Daddy.weights.store.store import Store
 
 TROUBLES_S = 10.0
 """Seconds between two looks at what is wrong with other accounts' folders."""
-
-
-class EventSink(Protocol):
-    """A log of facts."""
-
-    def write(self, event: str, step: int, data: Mapping[str, object]) -> None: ...
 
 
 class SharedExchange:

@@ -20,8 +20,9 @@ from Daddy.core.friend_accounts import (
     remember_joined,
 )
 from Daddy.core.shared_paths import JoinedPaths, SharedPaths
+from Daddy.core.vocabulary import EventSink
 from Daddy.weights.encoding.arithmetic import StateDict
-from Daddy.weights.exchange import EventSink, SharedExchange
+from Daddy.weights.exchange import SharedExchange
 from Daddy.weights.merge.contributions import sequences
 from Daddy.weights.settings import RULES, ExchangeSettings
 from Daddy.weights.store.durable import Hook, no_hook

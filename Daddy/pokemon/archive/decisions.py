@@ -100,7 +100,7 @@ def what_to_load(history: EnvHistory, seen: Catalogue, rules: Rules, dice: Dice)
     hp = max(entry.hp for entry in furthest)
     strongest = [entry for entry in furthest if rules.stronger * entry.hp >= hp]
     reason = f"the fleet first holds {most} milestones, here {history.rank}"
-    return Choice(_any(strongest, dice), reason)
+    return Choice(_drawn(strongest, [1.0] * len(strongest), dice), reason)
 
 
 def _move_away(history: EnvHistory, seen: Catalogue, rules: Rules, dice: Dice) -> Choice:
@@ -156,7 +156,7 @@ def _outdone(entry: Entry, others: Sequence[Entry]) -> int:
 def instead(entry: Entry, seen: Catalogue, dice: Dice) -> Entry | None:
     """Choose another state with as many milestones, for one that cannot be loaded."""
     peers = [other for other in seen.entries if other.rank == entry.rank and other != entry]
-    return _any(peers, dice) if peers else None
+    return _drawn(peers, [1.0] * len(peers), dice) if peers else None
 
 
 def where_to_begin(seen: Catalogue, rules: Rules, dice: Dice) -> Choice:
@@ -257,7 +257,3 @@ def _drawn(options: Sequence[T], weights: Sequence[float], dice: Dice) -> T:
         if left < 0:
             return option
     return options[-1]
-
-
-def _any(options: Sequence[T], dice: Dice) -> T:
-    return options[min(int(dice() * len(options)), len(options) - 1)]

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from Daddy.core.assists import chosen, strange
 from Daddy.core.errors import RomError
 from Daddy.pokemon.assists import state as states
 from Daddy.pokemon.assists.registry import TABLE
 from Daddy.pokemon.assists.state import SPANS, Act, AssistState, Moment, Trace, Verdict
-from Daddy.pokemon.memory import Image
 from Daddy.pokemon.progress import Progress
 
-
-class Console(Protocol):
-    """The part of an emulator that assists use."""
-
-    def ram(self, blocks: Iterable[tuple[int, int]]) -> Image: ...
-    def write(self, address: int, value: int) -> None: ...
+if TYPE_CHECKING:
+    from Daddy.pokemon.emulator import Emulator
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +33,7 @@ class Help:
 class Helper:
     """The assists of one environment; `state` is its game's."""
 
-    def __init__(self, console: Console, names: Iterable[str]) -> None:
+    def __init__(self, console: Emulator, names: Iterable[str]) -> None:
         """Use these by name, as `core.assists.chosen` reads them; ValueError for an unknown one."""
         self.names = tuple(chosen(names))
         self.state = AssistState()

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from itertools import cycle
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from Daddy.core.errors import RomError
-from Daddy.pokemon.memory import Image
 from Daddy.pokemon.starts.player_view import STEERING, STEPS, Cell, Menu, PlayerView, read_view
 from Daddy.pokemon.starts.route import Begin, Choose, Go, Read, Route, SetOptions, Step, Talk, Title
+
+if TYPE_CHECKING:
+    from Daddy.pokemon.emulator import Emulator
 
 PRESSES = 1_500
 """Keys that one step may take; the longest of the real game's takes a few hundred."""
@@ -40,14 +42,6 @@ _TURNS = 2
 
 class StuckError(RomError):
     """A step of a route got nowhere."""
-
-
-class Console(Protocol):
-    """The part of an emulator that the player uses."""
-
-    def press(self, button: str) -> None: ...
-    def wait(self, frames: int) -> None: ...
-    def ram(self, blocks: tuple[tuple[int, int], ...]) -> Image: ...
 
 
 class Ground:
@@ -100,7 +94,7 @@ class Ground:
 class RoutePlayer:
     """Steers one console; `real`: Red or Blue, else the cartridge."""
 
-    def __init__(self, console: Console, real: bool) -> None:
+    def __init__(self, console: Emulator, real: bool) -> None:
         self._console = console
         self._real = real
         self._left = PRESSES
