@@ -177,15 +177,14 @@ def _one_run(everywhere: Sequence[Source]) -> RunCard:
 class Plan:
     """Everything that a restore of ``target`` would do.
 
-    ``parent``: the newest commit record of the target. ``known``: the newest anywhere, whose totals
-    go on. ``number``: the version to go on as from ``best``; None: its own.
+    ``parent``: the newest commit record anywhere, which is the target's then; its totals go on.
+    ``number``: the version to go on as from ``best``; None: its own.
     """
 
     target: Source
     card: RunCard
     files: Files
     parent: Version | None
-    known: Version | None
     best: Candidate
     number: int | None
 
@@ -224,9 +223,9 @@ def plan_restore(target: Source, sources: Sequence[Source]) -> Plan:
             f"no state verifies, neither here nor in a source: {asked}",
             "name another source with --from",
         )
-    parent, known = records[0], max(readable, key=lambda record: record.version, default=None)
+    ours, parent = records[0], max(readable, key=lambda record: record.version, default=None)
     highest, head = max(source.highest() for source in everywhere), target.shared.head.exists()
-    newest = None if parent is None else parent.version
+    newest = None if ours is None else ours.version
     best, number = decide(newest, highest, candidates, head=head)
     files: Files = {target.shared.run: card.to_bytes}
     for source in reversed(sources):
@@ -236,7 +235,9 @@ def plan_restore(target: Source, sources: Sequence[Source]) -> Plan:
     files = {path: read for path, read in files.items() if not path.exists()}
     if number is None and best.root != target.run.root:
         files[target.shared.blob(best.state)] = best.read
-    return Plan(target, card, files, parent, known, best, number)
+    if parent is not None and parent.version != newest:
+        files[target.shared.version(parent.version)] = parent.to_bytes
+    return Plan(target, card, files, parent, best, number)
 
 
 def decide(
@@ -302,13 +303,14 @@ def _next_version(store: Store, plan: Plan, number: int, ts: float) -> Version:
     """
     best, card, data = plan.best, plan.card, plan.best.read()
     blank = Version(card.run_id, card.schema, "", 0, "delta", "", 0.0, assists=card.assists)
-    known = plan.known or blank
+    known = plan.parent or blank
+    base = min(best.version, known.version)
     totals = Counter(known.contributors)
     totals[UNTOLD] += max(0, best.fleet_steps - totals.total())
     return known.next_record(
         version=number,
         parent="" if plan.parent is None else store.record_hash(plan.parent.version),
-        base=best.version if store.paths.version(best.version).exists() else number,
+        base=base if store.paths.version(base).exists() else number,
         state=store.put_blob(data, "state"),
         size=len(data),
         merger=f"restore of v{best.version}",
