@@ -295,6 +295,14 @@ def test_every_character_has_a_letter_of_its_own(scale: int) -> None:
     assert len(drawn) == len(signs)
 
 
+@pytest.mark.parametrize("sign", ["\ufe0f", "\u034f", "\u180b"])
+def test_a_sign_without_a_width_is_a_blank(sign: str) -> None:
+    assert sign.isprintable()  # it comes over the line
+    surface = pygame.Surface((50, 50))
+    paint(surface, [Text(0, 0, sign, (255, 255, 255), 2)])
+    assert not any(pygame.image.tobytes(surface, "RGB"))
+
+
 @pytest.mark.parametrize("width", [0, 10, 40, 90, 400])
 def test_text_is_shortened_until_it_fits(width: int) -> None:
     short = fit("A Map Whose Name Is Rather Long", width, 2)

@@ -112,7 +112,8 @@ def _text(surface: Any, what: Text) -> None:
 def _written(text: str, colour: Colour, scale: int) -> Any:
     """A text as large as its cells, whatever the font does beyond them."""
     cells = pygame.Surface((measure(text, scale), (HEIGHT + DEPTH) * scale), pygame.SRCALPHA)
-    cells.blit(_font(scale).render(text, True, colour), (0, -_ABOVE * scale))
+    with contextlib.suppress(pygame.error):  # a text that is no wider than nothing
+        cells.blit(_font(scale).render(text, True, colour), (0, -_ABOVE * scale))
     return cells
 
 
