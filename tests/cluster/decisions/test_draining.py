@@ -43,6 +43,14 @@ def test_a_silent_job_is_signalled_first_and_cancelled_a_minute_later() -> None:
     assert treated(cancelled) == []
 
 
+def test_a_job_that_started_in_spite_of_a_cancel_is_asked_to_leave_before_the_next() -> None:
+    assert treated(trains(1, 0, silent_ts=1.0, cancelled_ts=NOW - 5)) == []
+    stubborn = trains(1, 0, silent_ts=1.0, cancelled_ts=NOW - 61)
+    assert [type(one) for one in treated(stubborn)] == [Signal]
+    asked = trains(1, 0, silent_ts=1.0, cancelled_ts=NOW - 99, signalled_ts=NOW - 61)
+    assert [type(one) for one in treated(asked)] == [Cancel]
+
+
 def test_a_job_that_beats_is_let_be() -> None:
     assert treated(trains(1, 0)) == []
 

@@ -58,16 +58,14 @@ def _dismiss(attempt: Attempt, inputs: PlanInput, *, running: bool) -> Action | 
 def _ask_to_leave(
     attempt: Attempt, inputs: PlanInput, said: str, grace_s: float, late: str
 ) -> Action | None:
-    """A signal first; ``grace_s`` seconds later a cancel."""
-    asked = attempt.requests
-    if attempt.job_id is not None and asked.signalled_ts is None and asked.cancelled_ts is None:
-        return Signal(attempt.token, attempt.job_id, said)
-    if inputs.now - (asked.signalled_ts or 0.0) < grace_s:
-        return None
-    return _cancel(attempt, inputs, late)
+    """A signal first, also after a cancel that came to nothing; ``grace_s`` later a cancel."""
+    signalled, cancel = attempt.requests.signalled_ts, _cancel(attempt, inputs, late)
+    if cancel is not None and signalled is None:
+        return Signal(attempt.token, cancel.job_id, said)
+    return None if inputs.now - (signalled or inputs.now) < grace_s else cancel
 
 
-def _cancel(attempt: Attempt, inputs: PlanInput, said: str) -> Action | None:
+def _cancel(attempt: Attempt, inputs: PlanInput, said: str) -> Cancel | None:
     """A cancel, unless one was sent that may still come to something."""
     cancelled = attempt.requests.cancelled_ts
     fresh = cancelled is not None and inputs.now - cancelled < inputs.policy.recancel_s
