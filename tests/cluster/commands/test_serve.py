@@ -36,6 +36,13 @@ def test_it_reports_from_a_session_of_its_own_and_writes_to_its_log(tmp_path: Pa
         os.kill(told["pid"], signal.SIGKILL)
 
 
+def test_logs_that_cannot_be_written_are_the_starters_trouble(tmp_path: Path) -> None:
+    (tmp_path / "logs").write_text("a file")
+    log = tmp_path / "logs" / "controller.log"
+    with pytest.raises(FileExistsError):
+        serve.start_daemon([sys.executable, "-c", PROGRAM], ENV, tmp_path, log, 3.0)
+
+
 def test_one_that_ends_at_once_is_told_with_its_log(tmp_path: Path) -> None:
     log = tmp_path / "controller.log"
     with pytest.raises(DaddyError, match="it ended at once") as told:

@@ -98,8 +98,9 @@ def start_daemon(
     """Start ``argv`` + ``--ready-fd N`` as a daemon in ``folder``, writing to ``log``; its report.
 
     The folder must hold no package of ours: Python would prefer that to the release on its path.
-    DaddyError when it ended, or stayed silent for ``timeout_s`` seconds.
+    DaddyError when it ended, or stayed silent for ``timeout_s`` seconds; OSError without a log.
     """
+    log.parent.mkdir(parents=True, exist_ok=True)
     reading, writing = os.pipe()
     argv = [*argv, "--ready-fd", str(writing)]
     first = os.fork()
