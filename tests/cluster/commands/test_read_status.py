@@ -211,6 +211,7 @@ def test_scheduler_calls_of_today_are_those_of_every_host(run: RunPaths) -> None
     (run.calls / f"login-1-{day}.log").write_text("squeue\nsbatch\n")
     (run.calls / f"n7-{day}.log").write_text("squeue\n")
     (run.calls / "login-1-2020-01-01.log").write_text("squeue\n" * 99)
+    (run.calls / f"gone-{day}.log").symlink_to(run.calls / "nowhere")  # cannot be read
     assert told_by(run, Fixed(FULL))["calls_today"] == 3
 
 
@@ -226,6 +227,8 @@ def test_versions_of_the_last_hour_are_counted_without_reading_all(run: RunPaths
     told = told_by(run, Fixed(FULL))
     assert told["versions_per_hour"] == 10
     assert told["steps"]["done"] == 4096
+    write_json(shared.head, {"version": 10**30, "fleet_steps": 4096})  # perhaps a stranger's word
+    assert told_by(run, Fixed(FULL))["versions_per_hour"] is None
 
 
 def test_a_run_without_a_daemon_is_healthy_while_its_jobs_make_passes(run: RunPaths) -> None:
