@@ -23,6 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.errors import DaddyError, ExitCode, WeightsError, run_entry
@@ -324,6 +325,18 @@ def _next_version(store: Store, plan: Plan, number: int, ts: float) -> Version:
 # -- writers
 
 
+def _now_there(folders: Sequence[Path]) -> float:
+    """Wall seconds by the file systems of the folders, whose clocks tell a beat's time.
+
+    By this host's clock where there is no folder. OSError where one takes no file.
+    """
+    times = []
+    for folder in filter(Path.is_dir, folders):
+        with TemporaryFile(dir=folder) as probe:
+            times.append(os.fstat(probe.fileno()).st_mtime)
+    return min(times, default=SystemClock().now())
+
+
 def writers(run: RunPaths, shared: SharedPaths, now: float) -> list[str]:
     """Processes that may still write there, in words: a controller, learners, mergers.
 
@@ -393,7 +406,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if plan.is_idle:
         print(f"{target.shared.root} lacks nothing: {plan.lines()[-1]}")
         return ExitCode.DONE
-    if found := writers(target.run, target.shared, SystemClock().now()):
+    now = _now_there(() if args.dry_run else (target.run.root, target.shared.root))
+    if found := writers(target.run, target.shared, now):
         raise WeightsError(
             f"somebody may still write to {target.shared.root}: {'; '.join(found)}",
             "say `run_controller stop`, wait until the jobs have left, then say it again",

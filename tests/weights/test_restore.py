@@ -8,10 +8,12 @@ import random
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+from Daddy.core.clock import SystemClock
 from Daddy.core.errors import WeightsError
 from Daddy.core.lease import Lease
 from Daddy.core.machine import host_name, myself
@@ -445,6 +447,15 @@ def test_without_a_copy_the_command_says_where_it_looked(tmp_path, clock):
 def test_who_may_still_write_is_named_and_nothing_is_done(tmp_path, clock):
     run, home = lost(tmp_path, clock)
     before = content(run.root)
+    with pytest.raises(WeightsError, match=r"slot-0 beat \d+ s ago"):
+        say(run, "--from", str(only(home).root))
+    assert content(run.root) == before
+
+
+def test_a_host_whose_clock_is_ahead_sees_who_still_writes(tmp_path, clock, monkeypatch):
+    run, home = lost(tmp_path, clock)
+    before = content(run.root)
+    monkeypatch.setattr(SystemClock, "now", lambda _: time.time() + 300)
     with pytest.raises(WeightsError, match=r"slot-0 beat \d+ s ago"):
         say(run, "--from", str(only(home).root))
     assert content(run.root) == before
