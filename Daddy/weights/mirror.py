@@ -84,12 +84,13 @@ class Keeper:
         with contextlib.suppress(OSError, DaddyError):
             before = read_json(self.run.mirrored)
         there = bool(numbers(self.shared))
-        seen = there or card is not None or bool(before.get("seen"))
+        version = card.version if card else before.get("version")
+        seen = there or version is not None or bool(before.get("seen"))
         lost = f"the shared weights are gone; {RESTORE}" if seen and not there else ""
         return {
             "ts": round(self.clock.now(), 3),
             "folder": str(self.folder),
-            "version": card.version if card else before.get("version"),
+            "version": version,
             "copied_ts": card.ts if card else before.get("copied_ts"),
             "trouble": trouble,
             "holes": lost or find_missing(self.shared, KEPT_VERSIONS),

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.errors import WeightsError
-from Daddy.core.files import sha256_hex
+from Daddy.core.files import sha256_hex, write_json
 from Daddy.core.paths import MirrorPaths, RunPaths
 from Daddy.core.shared_paths import SharedPaths
 from Daddy.weights.backup import choose, export, find_missing, hash_in, read_mirror
@@ -325,6 +325,12 @@ def test_only_shared_weights_that_were_there_can_be_gone(run, home, clock):
     subprocess.run(["rm", "-rf", str(run.shared_weights)], check=True)
     for _ in range(2):  # also of a keeper that came after the one before it had told
         assert note_of(run, home, clock).startswith("the shared weights are gone; python -m")
+
+
+def test_a_note_of_the_release_before_tells_that_weights_were_there(run, home, clock):
+    run.controller.mkdir(parents=True)
+    write_json(run.mirrored, {"ts": 1.0, "folder": str(home), "version": 3, "copied_ts": 1.0})
+    assert note_of(run, home, clock).startswith("the shared weights are gone; python -m")
 
 
 # -- which moments
