@@ -146,6 +146,9 @@ def recipe(profile: object) -> dict[str, Any]:
     return PROFILES.get(profile, {}) if isinstance(profile, str) else {}
 
 
+_SHORT_JOB_S = 600
+
+
 class Slurm(Section):
     """What the site allows and what a job asks for."""
 
@@ -167,11 +170,13 @@ class Slurm(Section):
     )
 
     def at_most(self, seconds: float) -> float:
-        """``seconds``, or a twentieth of a job's wall time where that is less.
+        """``seconds``; at most a twentieth of the wall time of jobs below ten minutes, as a demo's.
 
-        Times between checkpoints and between contributions: short jobs keep and share work too.
+        Times between checkpoints and between contributions: such jobs keep and share work too.
+        On a slow disk, trying to share as often would take longer jobs a third of their time.
         """
-        return min(seconds, parse_duration(self.time_limit) / 20)
+        limit = parse_duration(self.time_limit)
+        return min(seconds, limit / 20) if 0 < limit < _SHORT_JOB_S else seconds
 
 
 class Collaboration(Section):

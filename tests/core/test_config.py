@@ -159,9 +159,12 @@ def test_a_run_has_at_most_eighty_settings():
     assert len(list(config.known_keys())) <= 80
 
 
-def test_short_jobs_keep_and_share_their_work_more_often():
-    assert config.load().slurm.at_most(60.0) == 60.0
-    assert config.load(None, {"slurm.time_limit": "0:02:00"}).slurm.at_most(60.0) == 6.0
+@pytest.mark.parametrize(
+    ("limit", "pause"),
+    [("0:01:15", 3.75), ("0:02:00", 6.0), ("0:10:00", 600.0), ("2:00:00", 600.0), ("0", 600.0)],
+)
+def test_only_a_demos_short_jobs_keep_and_share_their_work_more_often(limit, pause):
+    assert config.load(None, {"slurm.time_limit": limit}).slurm.at_most(600.0) == pause
 
 
 def test_a_section_that_is_gone_does_nothing_wherever_it_is_said(tmp_path, capsys):

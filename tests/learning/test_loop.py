@@ -500,6 +500,8 @@ def test_a_slow_disk_is_written_to_as_rarely_as_its_share_of_time_asks(
         (0.5, 0.1, 0.0, True),  # an offer of ours may be a version already
         (9.0, 0.1, 0.25, True),  # half of a hundredth of 100 s
         (9.0, 0.1, 0.26, False),
+        (599.0, 0.1, 60.0, False),
+        (600.0, 0.1, 60.0, True),  # after a disk that hung it is tried every ten minutes
     ],
 )
 def test_a_look_comes_once_a_second_or_after_an_offer_and_when_paid_for(
