@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
@@ -53,18 +53,23 @@ Files = dict[Path, Read]
 """Files to write and their content, in this order."""
 
 
-def find_missing(shared: SharedPaths, newest: int) -> str:
-    """One sentence on files that the ``newest`` versions lack, and the remedy; empty: none."""
+def find_missing(shared: SharedPaths, newest: int, told: Container[int] = ()) -> str:
+    """One sentence on files that the ``newest`` versions lack; empty: none.
+
+    It names the remedy where there is one: older records and states do not come back. ``told``:
+    versions whose lost record is told elsewhere.
+    """
     versions, flaws = read_records(shared, newest)
     if not versions and not flaws:
         return ""
     owners = shared.theirs if isinstance(shared, JoinedPaths) else shared
-    records = sum(not shared.version(number).exists() for number in flaws)
-    states = sum(not owners.blob(one.state).exists() for one in versions)
+    records = sum(number not in told and not shared.version(number).exists() for number in flaws)
+    states = [owners.blob(one.state).exists() for one in versions]
     said = ["RUN.json is missing"] * (not shared.run.exists())
     said += [f"{records} commit record{'s are' if records > 1 else ' is'} missing"] * bool(records)
-    said += [f"{states} of {len(versions)} states are missing"] * bool(states)
-    return f"{', '.join(said)}; {RESTORE}" if said else ""
+    said += [f"{states.count(False)} of {len(states)} states are missing"] * (not all(states))
+    remedy = "" if shared.run.exists() and states[-1:] == [True] else f"; {RESTORE}"
+    return f"{', '.join(said)}{remedy}" if said else ""
 
 
 # -- archive states

@@ -72,7 +72,7 @@ def report_run(shared: SharedPaths, now: float) -> Record:
         card = store.card()
     with _noted(flaws):
         verified = head is not None and bool(store.get_blob(head.state))
-    if missing := find_missing(shared, min(RECENT, KEPT_VERSIONS)):
+    if missing := find_missing(shared, min(RECENT, KEPT_VERSIONS), flawed):
         flaws.append(missing)
     return {
         "v": 1,

@@ -304,12 +304,19 @@ def test_missing_files_are_counted(run, clock):
     store = Store(shared)
     for number in (5, 6, 9):
         shared.blob(store.version(number).state).unlink()
-    assert find_missing(shared, 8).startswith("3 of 8 states are missing; python -m")
+    assert find_missing(shared, 8) == "3 of 8 states are missing"
     shared.version(7).unlink()
     said = find_missing(shared, 8)
-    assert said.startswith("1 commit record is missing, 3 of 8 states are missing; python -m")
+    assert said == "1 commit record is missing, 3 of 8 states are missing"
     shared.run.unlink()
-    assert "RUN.json is missing" in find_missing(shared, 8)
+    assert find_missing(shared, 8).startswith(f"RUN.json is missing, {said}; python -m")
+
+
+def test_the_remedy_is_named_where_the_newest_state_is_gone(run, clock):
+    learn(run, clock)
+    store = Store(SharedPaths(run.shared_weights))
+    store.paths.blob(store.version(store.newest()).state).unlink()
+    assert "1 of 4 states are missing; python -m" in find_missing(store.paths, 8)
 
 
 def note_of(run, home, clock) -> str:

@@ -182,6 +182,12 @@ def test_what_is_not_there_stops_nothing(still, capsys, lost):
     assert code == (ExitCode.WEIGHTS if lost in ("RUN.json", "blobs") else ExitCode.DONE)
 
 
+def test_a_lost_record_in_the_middle_is_told_once(still):
+    lost = SharedPaths(still.shared).version(read(still)["version"] - 1)
+    lost.unlink()
+    assert read(still)["flaws"] == [f"{lost} is missing"]
+
+
 def test_only_late_versions_are_read(still, monkeypatch):
     monkeypatch.setattr(report_module, "RECENT", 2)
     SharedPaths(still.shared).version(1).unlink()
