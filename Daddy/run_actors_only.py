@@ -244,7 +244,7 @@ def _surroundings(
     return Surroundings(
         peer=visit.user_id,
         checkpoints=scratch,
-        tensorboard=visit.run.tensorboard,
+        tensorboard=None,
         place=limits,
         exchange=exchange,
         frames=commentary,

@@ -184,6 +184,7 @@ def test_what_is_played_is_written_down_like_a_learners_play(tmp_path: Path, sha
     code, out, err = once(tmp_path, "--num-envs", "3", "--max-steps", "600")
     assert code == 0, err
     assert "600 steps, as asked" in out
+    assert not (tmp_path / "runs" / "laptop" / "tensorboard").exists()
     events = list(read_events(tmp_path / "runs" / "laptop" / "events"))
     assert {e["source"]["kind"] for e in events} == {"actor"}
     assert {e["run"] for e in events} == {"slim_run"}
