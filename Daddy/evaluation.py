@@ -7,6 +7,7 @@ and seeds give the same table.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -14,7 +15,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -102,17 +103,22 @@ def judge_all(
     shares = [seeds[job * len(seeds) // jobs : (job + 1) * len(seeds) // jobs]
               for job in range(jobs)]  # fmt: skip
     share = partial(_judge_share, os.getpid(), config, found)
-    try:
-        with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        try:
             return [played for done in pool.map(share, shares) for played in done]
-    except BrokenProcessPool as error:
-        raise DaddyError("a process that judged was killed", "ask for fewer --jobs") from error
+        except BrokenProcessPool as error:
+            raise DaddyError("a process that judged was killed", "ask for fewer --jobs") from error
+        except KeyboardInterrupt:
+            for child in active_children():
+                child.terminate()
+            raise
 
 
 def _judge_share(
     parent: int, config: Config, found: Found | None, seeds: Sequence[int]
 ) -> list[Played]:
     """A child's part."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
     die_with_parent(parent)
     prepare()
     with closing(open_game(config)) as game:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +22,7 @@ from PIL import Image
 from Daddy import play, recording, stage
 from Daddy.core.clock import SystemClock
 from Daddy.core.config import load
-from Daddy.core.errors import RomError, UsageError, WeightsError, run_entry
+from Daddy.core.errors import ExitCode, RomError, UsageError, WeightsError, run_entry
 from Daddy.core.paths import RunPaths
 from Daddy.core.rom import load_rom
 from Daddy.core.shared_paths import SharedPaths
@@ -176,6 +180,30 @@ def test_episodes_judged_side_by_side_come_out_as_one_after_the_other(
         assert play.main([*typed, *flags]) == 0
         results.append(written.read_bytes())
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("interrupt", [os.kill, os.killpg])
+def test_ctrl_c_ends_the_processes_that_judge(
+    trained: RunPaths, interrupt: Callable[[int, int], None]
+) -> None:
+    typed = ["evaluate", *GAME, "--weights", str(trained.root), "--episode-steps", "40"]
+    judging = subprocess.Popen(
+        [sys.executable, "-m", "Daddy.play", *typed, "--episodes", "10000", "--jobs", "2"],
+        cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    with judging:
+        try:
+            assert judging.stderr is not None
+            begun = (line for line in judging.stderr if " 1/5000 " in line)
+            assert len(list(islice(begun, 2))) == 2
+            interrupt(judging.pid, signal.SIGINT)
+            _, said = judging.communicate(timeout=30)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(judging.pid, signal.SIGKILL)
+    assert judging.returncode == ExitCode.INTERRUPTED
+    assert said.splitlines()[-1] == "interrupted"
+    assert "Traceback" not in said
 
 
 def test_two_versions_are_compared_from_the_same_starts_and_noted_for_status(
