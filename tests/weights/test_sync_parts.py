@@ -54,6 +54,18 @@ def test_what_could_be_read_as_an_option_or_a_command_is_refused(given):
         find_remote(given, FULL, {})
 
 
+@pytest.mark.parametrize("port", ["0", "65536", "65540", "66000", "70000", "99999", "ssh"])
+def test_a_port_that_does_not_exist_is_refused(port):
+    with pytest.raises(UsageError, match="cannot be a port") as caught:
+        find_remote("", {**FULL, "SYNC_SSH_PORT": port}, {})
+    assert "65535" in caught.value.fix
+
+
+@pytest.mark.parametrize("port", ["1", "22", "9999", "59999", "64999", "65499", "65529", "65535"])
+def test_a_port_is_taken_as_it_is_said(port):
+    assert find_remote("", {**FULL, "SYNC_SSH_PORT": port}, {}).port == port
+
+
 @pytest.mark.parametrize("folder", ["/a b", "/a;b", "-x", "/a$b", "/a\nb", "/a`b`", "/a'b"])
 def test_a_remote_folder_that_a_shell_might_read_otherwise_is_refused(folder):
     with pytest.raises(UsageError):

@@ -47,7 +47,10 @@ _FOUND = ("pull_key", "pull_by", "push_key", "tunnel_key", "peer", "opened")
 _FORMS = {
     "host": (r"[A-Za-z0-9][A-Za-z0-9._:%-]{0,252}", "write user@host"),
     "user": (r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}", "write user, or user@host"),
-    "port": (r"[1-9][0-9]{0,4}", "use a number from 1 to 65535"),
+    "port": (
+        r"[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]",
+        "use a number from 1 to 65535",
+    ),
     "folder": (r"(?!-)[A-Za-z0-9_.~/+@=,-]+", "use letters, digits and _ . ~ / + @ = , - in it"),
 }
 """Forms and remedies; no shell between here and there reads such a text as anything else."""
