@@ -192,7 +192,8 @@ def my_place(paths: JoinedPaths, uid: int) -> Friend:
 
 def remember_joined(paths: JoinedPaths) -> None:
     """Write down whose run the folder takes part in, for who looks at the folder alone."""
-    write_json(paths.joined, {"format": FORMAT, "theirs": str(paths.theirs.root)})
+    if view(SharedPaths(paths.root)) != paths:
+        write_json(paths.joined, {"format": FORMAT, "theirs": str(paths.theirs.root)})
 
 
 def view(shared: SharedPaths) -> SharedPaths:

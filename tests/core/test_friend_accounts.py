@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 
 from Daddy.core.errors import WeightsError
-from Daddy.core.friend_accounts import check_reach, for_one, make_readable, opening
-from Daddy.core.shared_paths import joined
+from Daddy.core.friend_accounts import (
+    check_reach,
+    for_one,
+    make_readable,
+    opening,
+    remember_joined,
+    view,
+)
+from Daddy.core.shared_paths import SharedPaths, joined
 
 
 @pytest.fixture
@@ -26,6 +33,16 @@ def home(tmp_path: Path) -> Path:
 def told(home: Path, folder: Path) -> list[str]:
     """The lines that speak of the home: pytest's own folders are closed, too."""
     return [line for line in opening(folder) if str(home) in line]
+
+
+def test_whose_run_it_is_is_written_down_when_it_changes(tmp_path: Path) -> None:
+    for owner in ("one", "other"):
+        paths = joined(tmp_path / "mine", tmp_path / owner)
+        remember_joined(paths)
+        written = paths.joined.stat().st_ino
+        remember_joined(paths)
+        assert paths.joined.stat().st_ino == written
+        assert view(SharedPaths(paths.root)) == paths
 
 
 def test_an_open_home_needs_nothing(home: Path) -> None:
