@@ -41,8 +41,7 @@ class Policy:
     answer_s: float = 40.0
     """The longest that a submission can take to be answered."""
     drain_s: float = 120.0
-    """Time that jobs get to leave at a stop: a checkpoint on a slow disk takes half a minute."""
-    """Seconds that a signalled job gets before it is cancelled."""
+    """Seconds for a signalled job to leave: a checkpoint on a slow disk takes half a minute."""
     recancel_s: float = 60.0
     delays_s: tuple[float, ...] = (0.0, 60.0, 300.0, 900.0, 1800.0, 3600.0)
     """Wait after the first, second, … failure in a row without checkpoint progress."""

@@ -207,7 +207,7 @@ class SlurmScheduler:
         return found or ()
 
     def _ask_sacct(self, jobs: Sequence[JobRef]) -> tuple[QueueJob, ...] | None:
-        """None where there is no answer to be had; a site without accounting is asked once."""
+        """None where there is no answer; a site whose accounting is switched off is asked once."""
         if not jobs or self._clock.monotonic() < self._ask_sacct_from:
             return None
         try:
