@@ -14,16 +14,15 @@ from Daddy.core.shared_paths import JoinedPaths, SharedPaths
 from Daddy.weights.encoding.arithmetic import add
 from Daddy.weights.encoding.state_codec import decode, encode
 from Daddy.weights.friend_exchange import join
+from Daddy.weights.restore import plan_restore
 from Daddy.weights.store.records import Revert
 from Daddy.weights.store.store import Store
 from tests.weights.helpers import Peer, Told, ToldClock, begin, make_state, settings
 from tests.weights.test_company import SIZE, step, turned
 from tests.weights.test_restore import (  # noqa: F401 - fixtures among them
-    KEEP,
     home,
     learnt,
     run,
-    survey,
     target,
 )
 
@@ -107,8 +106,7 @@ def lose(path):
 def test_a_restore_goes_back_behind_what_was_taken_back(run, after_a_revert):  # noqa: F811
     store, good, newest = after_a_revert
     lose(store.paths.blob(store.version(newest).state))
-    found = survey(target(run), [], KEEP)
-    assert found.decision.best.version == good
+    assert plan_restore(target(run), []).best.version == good
 
 
 def test_a_friends_heartbeat_chooses_no_number(run, clock, tmp_path):  # noqa: F811
@@ -119,7 +117,7 @@ def test_a_friends_heartbeat_chooses_no_number(run, clock, tmp_path):  # noqa: F
     (beats / "hb.json").write_text(json.dumps({"counter": 1, "version": 99_995_000, "left": False}))
     store = Store(SharedPaths(run.shared_weights))
     lose(store.paths.blob(store.version(store.newest()).state))
-    assert survey(target(run), [], KEEP).decision.number < 100_000
+    assert plan_restore(target(run), []).number < 100_000
 
 
 @pytest.mark.parametrize("back", [2, 6, 12])
