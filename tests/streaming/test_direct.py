@@ -248,6 +248,20 @@ def test_a_job_takes_back_its_own_address_alone_and_says_it_again(tmp_path: Path
     assert read_addresses(tmp_path) == theirs
 
 
+def test_a_port_that_nobody_can_be_told_of_is_closed_at_once(tmp_path: Path) -> None:
+    here, port = frozenset({WHO.host}), Port(tmp_path, WHO, list)
+    port.look(here, 0.0)
+    port.look(frozenset(), 0.1)
+    (tmp_path / "direct").rename(tmp_path / "aside")
+    (tmp_path / "direct").write_text("no folder: as on a full disk, nothing is written there")
+    port.look(here, 0.2)
+    assert port.fileno() < 0
+    (tmp_path / "direct").unlink()
+    port.look(here, 0.3)
+    assert read_addresses(tmp_path)["slot-0"].port == port.port
+    port.close()
+
+
 def test_a_slow_name_server_holds_up_nobody_and_is_asked_again_when_it_found_nothing() -> None:
     gate, asked, found = threading.Event(), [], [None, "192.0.2.7"]
 

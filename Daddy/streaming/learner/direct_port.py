@@ -135,8 +135,11 @@ class Port:
             self.close()
         with contextlib.suppress(DaddyError, OSError):
             if address and self._socket is None:
-                self._open(address)
-                self._look_at = now + LOOK_AGAIN_S
+                jobs_token(self._stream)
+                self._socket = socket.create_server((address, 0), backlog=MAX_STRANGERS)
+                self._socket.setblocking(False)
+                self.address, self.port = address, int(self._socket.getsockname()[1])
+                self._look_at = now
         self.rest = False
         if self._socket and now >= self._look_at:
             self._look_at = now + LOOK_AGAIN_S
@@ -168,13 +171,6 @@ class Port:
         if ours:
             with contextlib.suppress(OSError):
                 self._publish()
-
-    def _open(self, address: str) -> None:
-        jobs_token(self._stream)
-        self._socket = socket.create_server((address, 0), backlog=MAX_STRANGERS)
-        self._socket.setblocking(False)
-        self.address, self.port = address, int(self._socket.getsockname()[1])
-        self._publish()
 
     def _say_again(self) -> None:
         """Put our address where another's stands; close a port that nobody can be told of."""
