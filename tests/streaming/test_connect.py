@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -19,11 +20,13 @@ import pytest
 from Daddy.core.clock import SystemClock
 from Daddy.core.events import read_events
 from Daddy.core.paths import ATTACH, HOME_ATTACH
+from Daddy.core.process import Conversation, converse
 from Daddy.core.vocabulary import TUNNEL_PORT
 from Daddy.streaming.login.spool import Watchers, read_wishes
 from Daddy.streaming.protocol.handshake import Token, ensure_token, load_tokens
 from Daddy.streaming.protocol.messages import Wish
 from Daddy.streaming.relay import leave_script, make_relay
+from Daddy.streaming.viewer import connect
 from Daddy.streaming.viewer.connect import Carrier
 from Daddy.streaming.viewer.connect_plan import Target, Way, first_course
 from Daddy.streaming.viewer.receiver import Receiver
@@ -289,6 +292,26 @@ def test_a_tunnel_to_another_login_node_than_the_relays_says_the_line_that_does_
     assert code == 8
     assert "the run's relay is on login2; " in said
     assert "python -m Daddy.streaming.tunnel_server connect login2" in said
+
+
+def test_an_ssh_that_took_the_last_descriptor_ends_with_its_call(monkeypatch) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    begun: list[Conversation] = []
+
+    def begin(_: object, connection: int) -> Conversation:
+        begun.append(converse(["sleep", "60"], connection))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+        return begun[-1]
+
+    monkeypatch.setattr(connect, "converse", begin)
+    try:
+        with viewer(Target("cluster", (HOME_ATTACH,), ())):
+            assert until(lambda: begun, 10)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    ended = begun[0].wait(0)
+    begun[0].end(1.0)
+    assert ended
 
 
 def test_after_a_sleep_the_call_is_made_anew_at_once(node: LoginNode) -> None:

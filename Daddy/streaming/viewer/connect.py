@@ -209,7 +209,7 @@ class Carrier:
             ours, theirs = socket.socketpair()
             with ours, theirs:
                 ssh = converse(words, theirs.fileno())
-                call = Call(way, ssh, ours.dup(), self._clock.monotonic())
+                call = Call(way, ssh, socket.socket(fileno=ours.detach()), self._clock.monotonic())
             call.wire.setblocking(False)
             try:
                 return self._attend(call)
