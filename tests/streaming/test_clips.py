@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import math
+import threading
+from pathlib import Path
 
-from Daddy.streaming.viewer.clips import FILM_FPS, REEL_S, Reel
+from Daddy.core.clock import SystemClock
+from Daddy.streaming.viewer import clips
+from Daddy.streaming.viewer.clips import FILM_FPS, REEL_S, Films, Reel
+from Daddy.streaming.viewer.drawing import THEMES
+from Daddy.streaming.viewer.keys import Act
+from tests.patience import until
 from tests.streaming.helpers import picture
 
 
@@ -40,3 +47,22 @@ def test_agents_that_have_gone_are_forgotten() -> None:
     for number in range(100):
         reel.see([(f"slot-0/{number}", picture(number))], float(number))
     assert len(reel._kept) <= 33
+
+
+def test_only_two_films_wait_to_be_written(monkeypatch) -> None:
+    gate, written, clock = threading.Event(), list[Path](), SystemClock()
+
+    def save(path: Path, *_: object, **__: object) -> None:
+        assert gate.wait(10)
+        written.append(path)
+
+    monkeypatch.setattr(clips, "save_film", save)
+    films = Films(clock)
+    films.reel.see([("slot-0/3", picture(1))], clock.monotonic() - 1)
+    said = [films.take(Act.CLIP, "slot-0/3", THEMES[1]) for _ in range(5)]
+    assert [word.split()[0] for word in said] == ["writing", "writing", "not", "not", "not"]
+    gate.set()
+    assert until(lambda: len(written) == 2 and films.said(), 10)
+    assert until(lambda: "writing" in films.take(Act.CLIP, "slot-0/3", THEMES[1]), 10)
+    films.close()
+    assert len(written) == 3

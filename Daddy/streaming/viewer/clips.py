@@ -13,7 +13,7 @@ import tempfile
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -147,11 +147,12 @@ class Films:
     def __init__(self, clock: Clock) -> None:
         self.reel = Reel()
         self._clock = clock
-        self._began = 0.0
-        self._of = ""
+        self._began, self._of = 0.0, ""
         self._files = 0
         self._said: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._hand = ThreadPoolExecutor(1, "films")
+        self._newest: deque[Future[None]] = deque(maxlen=2)
+        """Films given to the hand last; each holds its pictures until it is written."""
 
     def take(self, act: Act, name: str, theme: Theme) -> str:
         """Do what a key asks for (CLIP, RECORD, SAVE) with agent ``name``; a word about it."""
@@ -182,16 +183,17 @@ class Films:
             print(text, flush=True)
 
     def _write(self, name: str, begin: float, end: float, theme: Theme, kind: str) -> str:
+        if len(self._newest) == self._newest.maxlen and not self._newest[0].done():
+            return "not kept: two films before this one are still being written"
         pictures = self.reel.film(name, begin, end)
         if not pictures:
             return "there is no picture to keep yet"
-        self._hand.submit(self._save, self.next_path(kind), pictures, theme)
+        self._newest.append(self._hand.submit(self._save, self.next_path(kind), pictures, theme))
         return f"writing {len(pictures) / FILM_FPS:.0f} s of {name}"
 
     def _save(self, path: Path, pictures: list[bytes], theme: Theme) -> None:
         try:
             save_film(path, pictures, FILM_FPS, theme=theme)
+            self._said.put(f"saved {path}")
         except (DaddyError, OSError) as error:
             self._said.put(f"no film: {error}")
-        else:
-            self._said.put(f"saved {path}")
