@@ -1,9 +1,14 @@
 from rich.console import Console
 
+from Daddy.cluster.orchestrator.commands.status import read_status
+from Daddy.cluster.orchestrator.control_files import write_intent
+from Daddy.cluster.orchestrator.records import Intent, Mode
 from Daddy.core.clock import SystemClock
 from Daddy.core.config import effective_json
+from Daddy.core.files import write_json
 from Daddy.core.paths import RunPaths
 from Daddy.dashboard import Episode, RunView, curve, fold
+from tests.cluster.commands.test_screen import CLOCK, jobs, looking_at
 from tests.cluster.commands.test_screen import run as slots  # noqa: F401 - a fixture
 from tests.cluster.conftest import config_of
 
@@ -81,6 +86,17 @@ def test_the_picture_has_the_status_of_the_run_and_asks_no_scheduler(slots, tmp_
 
 def test_a_folder_in_which_nothing_was_started_has_a_picture_too(tmp_path):
     assert "no job was started yet" in picture(RunView(RunPaths(tmp_path), SystemClock()))
+
+
+def test_mode_and_reason_are_the_intents_where_the_summary_is_old(slots):  # noqa: F811
+    config = config_of(slots.root, run_dir=str(slots.root))
+    summary = read_status(slots, config, looking_at(slots, jobs()), CLOCK)
+    write_json(slots.status, {**summary, "ts": CLOCK.now() - 7200, "wake_ts": 0.0})
+    write_intent(slots, Intent(Mode.DONE, 2, "slurm", "r1", reason="all was learnt"), CLOCK.now())
+    view = RunView(slots, SystemClock())
+    assert "the run is done: all was learnt" in picture(view)
+    assert view.status["mode"] == "done"
+    assert [slot["job_id"] for slot in view.status["slots"]] == [101, 102]
 
 
 def test_the_curve_is_of_means_in_the_order_in_which_episodes_ended():

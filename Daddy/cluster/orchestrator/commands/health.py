@@ -72,7 +72,7 @@ def judge(status: Record) -> Verdict:
 
 def _judge_mode(mode: Mode, status: Record) -> Verdict:
     queue = status["queue"]
-    if not queue["known"] and mode is not Mode.STOPPED:
+    if not queue["known"] and mode not in (Mode.STOPPED, Mode.DONE):
         return Verdict(ExitCode.UNKNOWN, _blind(status))
     jobs = queue["running"] + queue["pending"] if queue["known"] else 0
     if mode is Mode.RUN:

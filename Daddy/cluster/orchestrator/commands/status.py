@@ -156,7 +156,7 @@ def read_status(
     fresh = _is_fresh(known, now) and controller["alive"] is not False
     told = known if fresh else summarise(intent, read_ledger(run.ledger))
     if not told["queue"]["known"] and known.get("slots"):
-        told = {**known, "queue": told["queue"]}
+        told = {**known, **{name: told[name] for name in ("queue", "mode", "why")}}
     if "trained_s" not in told:  # written by the release before
         told = {**told, **trained(read_ledger(run.ledger), now)}
     told = {
