@@ -1,11 +1,12 @@
 from rich.console import Console
 
+from Daddy.cluster.orchestrator import ledger
 from Daddy.cluster.orchestrator.commands.status import read_status
 from Daddy.cluster.orchestrator.control_files import write_intent
 from Daddy.cluster.orchestrator.records import Intent, Mode
 from Daddy.core.clock import SystemClock
 from Daddy.core.config import effective_json
-from Daddy.core.files import write_json
+from Daddy.core.files import append_line, write_json
 from Daddy.core.paths import RunPaths
 from Daddy.dashboard import Episode, RunView, curve, fold
 from tests.cluster.commands.test_screen import CLOCK, jobs, looking_at
@@ -97,6 +98,17 @@ def test_mode_and_reason_are_the_intents_where_the_summary_is_old(slots):  # noq
     assert "the run is done: all was learnt" in picture(view)
     assert view.status["mode"] == "done"
     assert [slot["job_id"] for slot in view.status["slots"]] == [101, 102]
+
+
+def test_a_ledger_is_read_again_only_once_it_grew(slots, monkeypatch):  # noqa: F811
+    slots.config.write_bytes(effective_json(config_of(slots.root, run_dir=str(slots.root))))
+    reads = []
+    monkeypatch.setattr(ledger, "read_entries", lambda path: reads.append(path) or iter(()))
+    view = RunView(slots, SystemClock()).refresh().refresh()
+    assert len(reads) == 1
+    append_line(slots.ledger, "{}")
+    view.refresh()
+    assert len(reads) == 2
 
 
 def test_the_curve_is_of_means_in_the_order_in_which_episodes_ended():
