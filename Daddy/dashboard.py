@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import argparse
 import threading
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from math import ceil
 from pathlib import Path
@@ -25,11 +27,12 @@ from Daddy.cluster.orchestrator.commands.plan import summary_of
 from Daddy.cluster.orchestrator.commands.screen import draw
 from Daddy.cluster.orchestrator.commands.status import read_status
 from Daddy.cluster.orchestrator.control_parameters import Policy
-from Daddy.cluster.orchestrator.records import Intent, Ledger, Unknown
+from Daddy.cluster.orchestrator.records import Unknown
 from Daddy.core.clock import Clock, SystemClock
 from Daddy.core.config import load_effective
-from Daddy.core.errors import FileError, run_entry
+from Daddy.core.errors import ConfigError, FileError, run_entry
 from Daddy.core.events import EventTail
+from Daddy.core.humanize import age, amount
 from Daddy.core.paths import RunPaths
 
 Event = Mapping[str, Any]
@@ -100,14 +103,10 @@ class Laptop:
 class Viewer:
     """Frames that the viewer showed, by agent, and the way they came."""
 
-    frames: dict[str, int] = field(default_factory=dict)
+    frames: Counter[str] = field(default_factory=Counter)
     live: frozenset[str] = frozenset()
     """Agents of whom the last report brought new frames."""
     transport: str = ""
-
-    @property
-    def total(self) -> int:
-        return sum(self.frames.values())
 
 
 @dataclass(slots=True)
@@ -115,6 +114,8 @@ class Fleet:
     """All that the events of a run tell."""
 
     attempts: dict[str, Attempt] = field(default_factory=dict)
+    heard: dict[str, Event] = field(default_factory=dict)
+    """What each learner told of its slot, the newest of each fact."""
     episodes: list[Episode] = field(default_factory=list)
     random_episodes: list[Episode] = field(default_factory=list)
     laptop: Laptop = field(default_factory=Laptop)
@@ -141,8 +142,11 @@ def fold(events: Iterable[Event], fleet: Fleet | None = None) -> Fleet:
     """Take events into ``fleet`` (a new one unless given) and return it."""
     fleet = fleet or Fleet()
     for event in events:
-        data = event["data"]
-        match event["source"]["kind"], event["event"], data.get("state") or data.get("result"):
+        data, source = event["data"], event["source"]
+        if source["kind"] == "learner" and event["event"] in ("state", "metric"):
+            heard = {} if data.get("state") == "claimed" else fleet.heard.get(source["id"], {})
+            fleet.heard[source["id"]] = {**heard, **data, "ts": event["ts"]}
+        match source["kind"], event["event"], data.get("state") or data.get("result"):
             case "learner", "state", state if "token" in data:
                 attempt = fleet.attempts.setdefault(data["token"], Attempt(data["token"]))
                 attempt.told[str(state)] = event
@@ -155,7 +159,10 @@ def fold(events: Iterable[Event], fleet: Fleet | None = None) -> Fleet:
             case "laptop", _, "pulled":
                 fleet.laptop.transport = data["transport"]
             case "viewer", _, _:
-                _tell_viewer(fleet.viewer, data)
+                viewer, frames_of = fleet.viewer, data.get("frames", {})
+                viewer.transport = data.get("transport") or viewer.transport
+                viewer.live = frozenset(agent for agent, frames in frames_of.items() if frames)
+                viewer.frames.update(frames_of)
     return fleet
 
 
@@ -164,22 +171,14 @@ def _episodes(event: Event) -> list[Episode]:
     return [Episode(event["ts"], event["source"]["id"], float(value)) for value in returns]
 
 
-def _tell_viewer(viewer: Viewer, data: Mapping[str, Any]) -> None:
-    viewer.transport = data.get("transport") or viewer.transport
-    frames_of = data.get("frames", {})
-    viewer.live = frozenset(agent for agent, frames in frames_of.items() if int(frames))
-    for agent, frames in frames_of.items():
-        viewer.frames[agent] = viewer.frames.get(agent, 0) + int(frames)
-
-
 class RunView:
     """A run's status record and its events, kept up to date from disk."""
 
     def __init__(self, run: RunPaths, clock: Clock, extra: Sequence[Path] = ()) -> None:
         self.fleet = Fleet()
         self.status: dict[str, Any] = {}
-        """Empty until ``start`` was said there."""
-        self._run, self._clock = run, clock
+        """Empty where no configuration can be read; ``why`` says why."""
+        self._run, self._clock, self.why = run, clock, ""
         self._tails = [EventTail(folder) for folder in (run.events, *extra)]
 
     @property
@@ -191,21 +190,32 @@ class RunView:
         """Read what was written since the last look."""
         for tail in self._tails:
             fold(tail.new(), self.fleet)
-        if self._run.config.exists():
-            config = load_effective(self._run.config)
-            self.status = read_status(self._run, config, self._summarise, self._clock)
-        return self
-
-    def _summarise(self, intent: Intent | None, ledger: Ledger) -> dict[str, Any]:
         unasked = Unknown(self._clock.now(), "the dashboard does not ask the scheduler")
-        return summary_of(self._run, unasked, Policy(), self._clock, intent, ledger)
+        summarise = partial(summary_of, self._run, unasked, Policy(), self._clock)
+        try:
+            config = load_effective(self._run.config)
+            self.status = read_status(self._run, config, summarise, self._clock)
+        except (ConfigError, FileError) as error:
+            self.status, self.why = {}, error.message
+        return self
 
     def draw(self, width: int) -> RenderableType:
         """The whole picture: the run's status, the learning curve, hand-overs, laptop, viewer."""
         fleet, name, now = self.fleet, self._run.root.name, self._clock.now()
-        status = draw(name, self.status, now, width) if self.status else "no job was started yet"
+        status = draw(name, self.status, now, width) if self.status else _told(fleet, now, self.why)
         learning = Panel(_learning(fleet), title="return per episode", title_align="left")
         return Group(status, learning, _footer(fleet))
+
+
+def _told(fleet: Fleet, now: float, why: str) -> str:
+    """What learners told last of their slots; ``why`` no more is known."""
+    slots = [
+        f"slot {one['slot']} {one['state']}: version {one.get('version', 0):.0f}, "
+        f"{amount(one.get('steps_per_second', 0.0))} steps/s, {age(now - one['ts'])} ago"
+        for one in fleet.heard.values()
+        if "slot" in one
+    ]
+    return f"{why}\n" + ("\n".join(slots) or "no job was started yet")
 
 
 def _learning(fleet: Fleet) -> Text:
@@ -242,7 +252,7 @@ def _footer(fleet: Fleet) -> Text:
     gaps, versions = [passed.gap_s for passed in fleet.handovers()], fleet.laptop.versions
     average = f", {fmean(gaps):.1f} s each" if gaps else ""
     played = f"version {versions[-1]} ({len(set(versions))} played)" if versions else "none yet"
-    viewer = f"{fleet.viewer.total:,} frames of {len(fleet.viewer.frames)} agents"
+    viewer = f"{fleet.viewer.frames.total():,} frames of {len(fleet.viewer.frames)} agents"
     return Text(f"  hand-overs {len(gaps)}{average}; laptop {played}; viewer {viewer}")
 
 

@@ -1,3 +1,4 @@
+import pytest
 from rich.console import Console
 
 from Daddy.cluster.orchestrator import ledger
@@ -6,6 +7,7 @@ from Daddy.cluster.orchestrator.control_files import write_intent
 from Daddy.cluster.orchestrator.records import Intent, Mode
 from Daddy.core.clock import SystemClock
 from Daddy.core.config import effective_json
+from Daddy.core.events import EventWriter
 from Daddy.core.files import append_line, write_json
 from Daddy.core.paths import RunPaths
 from Daddy.dashboard import Episode, RunView, curve, fold
@@ -64,7 +66,7 @@ def test_episodes_frames_and_versions_are_gathered():
         ]
     )
     assert [one.value for one in fleet.episodes] == [1.0, 3.0]
-    assert fleet.viewer.total == 9
+    assert fleet.viewer.frames.total() == 9
     assert fleet.viewer.live == {"b"}
     assert (fleet.viewer.transport, fleet.laptop.transport) == ("ssh-R", "rsync+ssh")
     assert fleet.laptop.versions == [3]
@@ -87,6 +89,34 @@ def test_the_picture_has_the_status_of_the_run_and_asks_no_scheduler(slots, tmp_
 
 def test_a_folder_in_which_nothing_was_started_has_a_picture_too(tmp_path):
     assert "no job was started yet" in picture(RunView(RunPaths(tmp_path), SystemClock()))
+
+
+def by_hand(events):
+    """What a learner that was started without a controller tells."""
+    write = EventWriter(events, "run", "cartpole", "learner", "slot-1", SystemClock()).write
+    write("state", 0, {"state": "claimed", "token": "a", "slot": 1})
+    write("state", 9, {"state": "adopted", "token": "a", "version": 3})
+    write("metric", 9, {"steps_per_second": 1234.0, "version": 4.0})
+
+
+def test_a_learner_started_by_hand_is_shown_by_its_events(tmp_path):
+    run = RunPaths(tmp_path)
+    by_hand(run.events)
+    view = RunView(run, SystemClock())
+    assert "slot 1 adopted: version 4, 1,234 steps/s, 0 s ago" in picture(view)
+    write = EventWriter(run.events, "run", "cartpole", "learner", "slot-1", SystemClock()).write
+    write("state", 0, {"state": "claimed", "token": "b", "slot": 1})
+    assert "slot 1 claimed: version 0, 0 steps/s" in picture(view), "a successor has told nothing"
+
+
+@pytest.mark.parametrize("text", ["{", '{"training": {"num_envs": "many"}}'])
+def test_a_damaged_configuration_is_told_above_what_events_tell(tmp_path, text):
+    run = RunPaths(tmp_path)
+    by_hand(run.events)
+    run.config.write_text(text)
+    shown = picture(RunView(run, SystemClock()))
+    assert "config.json" in shown
+    assert "slot 1 adopted" in shown
 
 
 def test_mode_and_reason_are_the_intents_where_the_summary_is_old(slots):  # noqa: F811

@@ -145,7 +145,7 @@ class Enough:
         return (
             f"{format_duration(elapsed)} of {format_duration(self.seconds)} · "
             f"{steps:,} of {self.steps:,} steps · {passed} of {self.handovers} hand-overs · "
-            f"{view.fleet.viewer.total} frames shown"
+            f"{view.fleet.viewer.frames.total()} frames shown"
         )
 
 

@@ -44,7 +44,7 @@ def _title(figure: Figure, fleet: Fleet, versions: Versions) -> None:
     figure.suptitle(
         f"{versions.fleet_steps:,} steps by {len(versions.contributors)} learners · "
         f"{versions.committed} shared versions · {len(fleet.handovers())} hand-overs · "
-        f"{fleet.viewer.total:,} frames shown",
+        f"{fleet.viewer.frames.total():,} frames shown",
         fontsize=13,
         fontweight="bold",
         color=INK,

@@ -112,7 +112,7 @@ def summarise(run: RunPaths, laptop: Path) -> dict[str, Any]:
             "transport": fleet.laptop.transport or "local",
         },
         "viewer": {
-            "frames": fleet.viewer.total,
+            "frames": fleet.viewer.frames.total(),
             "agents": len(fleet.viewer.frames),
             "transport": fleet.viewer.transport or "spool",
         },
