@@ -148,7 +148,6 @@ def to_checkpoint(session: Session) -> Checkpoint:
         "workload": session.parts.workload.name,
         "num_envs": session.parts.vector.num_envs,
         "optimizer_steps": learner.optimizer.steps,
-        "cold": learner.cold,
         "normaliser": collector.normaliser.state(),
         "random": small,
         "version": session.version,
@@ -173,7 +172,6 @@ def restore(session: Session, checkpoint: Checkpoint) -> None:
     session.learner.optimizer.load(
         with_prefix(tensors, "optimizer."), int(facts["optimizer_steps"])
     )
-    session.learner.cold = int(facts.get("cold", 0))
     session.term = max(session.term, checkpoint.term)  # terms began anew if leases were deleted
     session.learner.generator.set_state(tensors["random.shuffling"])
     session.collector.generator.set_state(tensors["random.playing"])

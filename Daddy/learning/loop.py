@@ -75,10 +75,7 @@ def begin(parts: Parts) -> Session:
     if not session.collector.observations:
         reset_environments(session)
     resumed = disk.bytes_of(found.checkpoint.tensors["exchange"]) if found else None
-    own = session.weights()
-    take_over(session, adoption := parts.exchange.begin(session.weights, resumed))
-    if found is not None and any(not own[n].equal(one) for n, one in adoption.weights.items()):
-        session.learner.cool()
+    take_over(session, parts.exchange.begin(session.weights, resumed))
     session.walks.begin(parts.vector.telemetry())
     session.collector.after_step = new_step_hook(session)
     if found is not None:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from Daddy.learning.ports import StateDict
 
 _EPSILON = 1e-8
-_WARM_MINIBATCHES = 10
 _NAMES = ("policy_loss", "value_loss", "entropy", "approx_kl", "clip_fraction")
 
 
@@ -37,8 +36,6 @@ class Learner:
     settings: PpoSettings
     generator: torch.Generator
     device: torch.device
-    cold: int = 0
-    """Minibatches until the rate is whole again, after weights that came from elsewhere."""
 
     @property
     def minibatches(self) -> int:
@@ -55,7 +52,7 @@ class Learner:
                 loss, diagnosis = self._loss(batch)
                 self.optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
-                norms.append(self.optimizer.step(self._warmed(rate), self.settings.max_grad_norm))
+                norms.append(self.optimizer.step(rate, self.settings.max_grad_norm))
                 losses.append(diagnosis)
         means = torch.stack(losses).mean(0).tolist()
         finite = [norm for norm in norms if norm < float("inf")]
@@ -64,16 +61,6 @@ class Learner:
             "gradient_norm": sum(finite) / max(1, len(finite)),
             "skipped_minibatches": float(len(norms) - len(finite)),
         }
-
-    def cool(self) -> None:
-        """Begin with small steps: the moments belong to weights that were left."""
-        self.cold = _WARM_MINIBATCHES
-
-    def _warmed(self, rate: float) -> float:
-        if not self.cold:
-            return rate
-        self.cold -= 1
-        return rate * (_WARM_MINIBATCHES - self.cold) / (_WARM_MINIBATCHES + 1)
 
     def _loss(self, batch: Minibatch) -> tuple[torch.Tensor, torch.Tensor]:
         with mixed_precision(self.device):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 import torch
@@ -11,10 +10,10 @@ import torch
 from Daddy.core.vocabulary import Adoption
 from Daddy.learning import ppo
 from Daddy.learning.cartpole import CartPole
-from Daddy.learning.loop import adopt_newer, begin, checkpoint, collect, estimate, update
+from Daddy.learning.loop import adopt_newer, begin, collect, estimate, update
 from Daddy.learning.policy import make_policy
 from Daddy.learning.ports import NoExchange
-from tests.learning.helpers import Notebook, Place, cartpole_parts
+from tests.learning.helpers import Notebook, cartpole_parts
 
 
 class Jumps(NoExchange):
@@ -82,24 +81,6 @@ def test_an_actor_takes_a_version_as_it_is(tmp_path):
     offered = session.parts.exchange.offered
     assert all(torch.equal(one, offered[name]) for name, one in session.weights().items())
     assert "adoption_kl" not in session.metrics
-
-
-def test_a_cooled_rate_is_warmed_up_again(tmp_path):
-    session = played(tmp_path, 0.0)
-    session.learner.cool()
-    rates = [session.learner._warmed(1.0) for _ in range(12)]
-    assert rates[0] == pytest.approx(1 / 11)
-    assert all(after > before for before, after in pairwise(rates[:11]))
-    assert rates[10:] == [1.0, 1.0]
-
-
-def test_a_stop_while_the_rate_is_warmed_up_changes_nothing(tmp_path):
-    session = played(tmp_path, 0.0)
-    session.learner.cool()
-    session.learner._warmed(1.0)
-    checkpoint(session)
-    again = begin(cartpole_parts(tmp_path, place=Place(term=2)))
-    assert again.learner.cold == session.learner.cold > 0
 
 
 def test_a_critic_is_fitted_to_what_was_returned_where_that_helps(tmp_path):
@@ -178,17 +159,3 @@ def test_a_fit_that_is_no_number_leaves_the_critic_as_it_was(tmp_path):
     before = policy.critic.weight.detach().clone()
     ppo.fit_critic(policy, torch.full((8, 64), float("nan")), torch.zeros(8))
     assert torch.equal(policy.critic.weight, before)
-
-
-def test_a_successor_that_begins_elsewhere_begins_with_small_steps(tmp_path):
-    session = played(tmp_path, 0.0)
-    checkpoint(session)
-
-    class Elsewhere(NoExchange):
-        def begin(self, initial, resumed):
-            return Adoption(3, {n: one + 0.1 for n, one in initial().items()}, "newest")
-
-    again = begin(cartpole_parts(tmp_path, place=Place(term=2), exchange=Elsewhere()))
-    assert again.learner.cold > 0
-    same = begin(cartpole_parts(tmp_path, place=Place(term=3)))
-    assert same.learner.cold == 0
