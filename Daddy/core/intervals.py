@@ -1,17 +1,14 @@
-"""Pure: 95 % confidence intervals for few observations: of a mean, a centre, and a share.
+"""Pure: 95 % confidence intervals for few observations: of a mean and of a share.
 
-A mean of few seeds without its interval says nothing. Student's t for means; Hodges and Lehmann's
-estimate (1963) for the centre of what is symmetric but has wild tails, as timings on a machine that
-is not alone; Wilson's score for shares, which stays sensible at 0 and at all of them (Brown, Cai
-and DasGupta, 2001).
+A mean of few seeds without its interval says nothing. Student's t for means; Wilson's score for
+shares, which stays sensible at 0 and at all of them (Brown, Cai and DasGupta, 2001).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations_with_replacement
-from math import floor, inf, sqrt
-from statistics import fmean, median, stdev
+from math import inf, sqrt
+from statistics import fmean, stdev
 from typing import NamedTuple
 
 _Z = 1.959964
@@ -38,22 +35,6 @@ def of_mean(values: Sequence[float]) -> Interval:
         return Interval(middle, -inf, inf)
     margin = t_point(len(values) - 1) * stdev(values) / sqrt(len(values))
     return Interval(middle, middle - margin, middle + margin)
-
-
-def of_centre(values: Sequence[float]) -> Interval:
-    """The median of the means of all pairs, bounded by Wilcoxon's signed ranks.
-
-    For symmetric values it estimates what their mean does, but one wild value does not move it.
-    The bounds are those of the normal approximation, rounded outwards; with fewer than six values
-    nothing is known of the error.
-    """
-    count = len(values)
-    means = sorted((one + other) / 2 for one, other in combinations_with_replacement(values, 2))
-    pairs = len(means)
-    outside = floor(pairs / 2 - _Z * sqrt(count * (count + 1) * (2 * count + 1) / 24) - 0.5)
-    if outside < 0:
-        return Interval(median(means), -inf, inf)
-    return Interval(median(means), means[outside], means[pairs - 1 - outside])
 
 
 def of_share(hits: int, trials: int) -> Interval:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import random
+from itertools import combinations_with_replacement
+
+import pytest
+
+from Daddy.core.intervals import of_mean
 from scripts.benches import _stream_targets as targets
 from scripts.benches import stream
+from scripts.benches._stream_training import hodges_lehmann
 
 
 def test_bytes_keep_to_their_targets_and_what_was_not_measured_is_not_called_met() -> None:
@@ -28,3 +36,36 @@ def test_an_enemy_that_breaks_something_is_a_target_missed() -> None:
     thrown = {"messages": 10, "held_bytes_most": {"relay": 70_000}, "broken": ["one"]}
     table = targets.table({"measured": {"spoilt": thrown, "costs": {}}})
     assert (table["T12"]["met"], table["T12 held"]["met"]) == (False, False)
+
+
+def test_a_centre_has_the_interval_of_wilcoxons_table_or_one_pair_more() -> None:
+    differences = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]  # Darwin's maize
+    pairs = combinations_with_replacement(differences, 2)
+    means = sorted((one + other) / 2 for one, other in pairs)
+    middle, low, high = hodges_lehmann(differences)
+    assert middle == (means[59] + means[60]) / 2
+    assert low in means[24:26]  # the table leaves out 25 on either side for n = 15 at 5 %
+    assert high in means[-26:-24]
+
+
+def test_a_wild_value_moves_a_mean_and_no_centre() -> None:
+    calm = [0.99 + 0.001 * n for n in range(-10, 11)]
+    wild = [*calm[:-1], 1.9]
+    assert hodges_lehmann(calm).middle == pytest.approx(0.99)
+    assert hodges_lehmann(wild).middle == pytest.approx(0.99, abs=5e-4)
+    assert of_mean(wild).middle > 1.03
+    assert hodges_lehmann(wild).high - hodges_lehmann(wild).low < 0.007
+
+
+def test_five_values_say_nothing_of_their_centres_error() -> None:
+    assert hodges_lehmann([1.0, 2.0, 3.0, 4.0, 5.0]) == (3.0, -math.inf, math.inf)
+
+
+def test_nineteen_of_twenty_intervals_hold_the_centre_of_what_has_wild_tails() -> None:
+    dice = random.Random(6)
+    inside = 0
+    for _ in range(1000):
+        values = [dice.gauss(1.0, 0.01) + dice.choice((0, 0, 0, -1, 1)) for _ in range(20)]
+        _, low, high = hodges_lehmann(values)
+        inside += low <= 1.0 <= high
+    assert 930 <= inside <= 985
