@@ -110,11 +110,11 @@ def _want(stream: Path, wanted: frozenset[int], stop: threading.Event) -> None:
 
 
 def _timed(session: Any, steps: int) -> dict[str, float]:
-    tally, picture, drawn, reports = Tally(), Emulator.picture, Tally(), Tally()
-    show, report, nothing, looking = session.collector.after_step, run_log.report, Tally(), Tally()
+    tally, drawn, reports, nothing, looking = (Tally() for _ in range(5))
+    session.walks.watching = False  # where agents walk is looked at without a stream too
+    show, report, picture = run_log.new_step_hook(session), run_log.report, Emulator.picture
     run_log.report = reports.wrap(report)  # told apart; the loop's own, once a rollout, counts too
     loop.report = tally.wrap(reports.wrap(report))  # type: ignore[attr-defined]
-    show.__self__.walks = None  # where agents walk is looked at without a stream too
     hook, idle = tally.wrap(show), nothing.wrap(lambda _: None)
     asks = session.parts.frames.asks
     look = looking.wrap(lambda _: asks[0])

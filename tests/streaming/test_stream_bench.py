@@ -9,6 +9,7 @@ from itertools import combinations_with_replacement
 import pytest
 
 from Daddy.core.intervals import of_mean
+from scripts.benches import _stream_costs as costs
 from scripts.benches import _stream_targets as targets
 from scripts.benches import stream
 from scripts.benches._stream_training import hodges_lehmann
@@ -69,3 +70,9 @@ def test_nineteen_of_twenty_intervals_hold_the_centre_of_what_has_wild_tails() -
         _, low, high = hodges_lehmann(values)
         inside += low <= 1.0 <= high
     assert 930 <= inside <= 985
+
+
+def test_a_step_that_nobody_wants_to_see_draws_nothing_and_opens_no_file() -> None:
+    found = costs.measure(quick=True)
+    assert found["not_wanted"]["drawing_us"] == found["not_wanted"]["files_per_step"] == 0.0
+    assert found["wanted"].keys() == found["not_wanted"].keys()
