@@ -1,4 +1,4 @@
-"""What the stream costs the thread that trains: a real learner, its hook timed step by step.
+"""Measures the cost of the stream in the training thread: a real learner, its step hook timed.
 
 One process plays all environments, so that also what a worker does for a picture is seen. The
 learner looks nothing up for the choice of who is shown: files that its thread opens are counted.
@@ -65,7 +65,7 @@ class Tally:
 
 
 def _of_nothing(tally: Tally) -> float:
-    """What taking the time costs by itself."""
+    """Return the seconds that taking the time costs by itself."""
     nothing = tally.wrap(lambda: None)
     for _ in range(1000):
         nothing()

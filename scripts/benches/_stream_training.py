@@ -1,4 +1,4 @@
-"""What being watched costs training: the stream on and off in turns, on a core of its own.
+"""Measures what being watched costs training: the stream on and off in turns, on one core.
 
 For each case two learners of one seed take the same steps in turns of about a second on the first
 core: with the stream, twice without, with it; relay, sshd, ssh, the line and the viewer are on the
@@ -79,7 +79,7 @@ def _settle(rows: Path) -> dict[str, dict[str, float]]:
 
 
 def settled(told: Mapping[str, float]) -> bool:
-    """Whether the interval is narrow enough."""
+    """Return True when there are enough quads and the interval is narrow enough."""
     return told["quads"] >= AT_ONCE and told["high"] - told["low"] <= 2 * WITHIN
 
 
